@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aioflow.graph.device_spec import DeviceSpec
 from aioflow.tensors.codecs import edge_codecs
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 if TYPE_CHECKING:
     import ssl
@@ -111,13 +111,13 @@ class Config:
         _check_devices(self.device_count)
         gpus = self.gpus
         if gpus is not None and not (isinstance(gpus, Sequence) and all(hasattr(gpu, "array_type") for gpu in gpus)):
-            raise TypeError(f"gpus is a list of drivers, as FakeGpu of aioflow.testing.fake_gpu, not {shown(gpus)}")
+            raise TypeError(f"gpus is a list of drivers, as FakeGpu of aioflow.testing.fake_gpu, not {safe_repr(gpus)}")
         if self.cost_model is not None and not hasattr(self.cost_model, "transfer"):
-            raise TypeError(f"cost_model must be CostModel, not {shown(self.cost_model)}")
+            raise TypeError(f"cost_model must be CostModel, not {safe_repr(self.cost_model)}")
         edge_codecs(self.compression)
         object.__setattr__(self, "memory_limit", _limits(self.memory_limit))
         if self.executor not in ("regions", "tokens"):
-            raise ValueError(f"executor must be 'regions' or 'tokens', not {shown(self.executor)}")
+            raise ValueError(f"executor must be 'regions' or 'tokens', not {safe_repr(self.executor)}")
         _check_seconds("operation_timeout", self.operation_timeout)
         _check_seconds("stall_report", self.stall_report)
         _check_seconds("close_timeout", self.close_timeout)
@@ -158,19 +158,19 @@ def _check_flags(told: "Config | RunOptions") -> None:
     for field in dataclasses.fields(told):
         value = getattr(told, field.name)
         if field.type is bool and not isinstance(value, bool):
-            raise TypeError(f"{field.name} is True or False, not {shown(value)}")
+            raise TypeError(f"{field.name} is True or False, not {safe_repr(value)}")
 
 
 def _check_count(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be int, not {shown(value)}")
+        raise TypeError(f"{name} must be int, not {safe_repr(value)}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, and is {value}")
 
 
 def _check_devices(counts: object) -> None:
     if not isinstance(counts, Mapping | None):
-        raise TypeError(f"device_count is by kind, as {{'CPU': 4}}, not {shown(counts)}")
+        raise TypeError(f"device_count is by kind, as {{'CPU': 4}}, not {safe_repr(counts)}")
     for kind, count in (counts or {}).items():
         if kind not in _KINDS:
             raise ValueError(f"device_count is by kind, CPU or GPU, not {kind!r}")
@@ -180,7 +180,7 @@ def _check_devices(counts: object) -> None:
 def _limits(given: object) -> Mapping[str, int] | None:
     """Limits of memory by the shortest names of devices, as `CPU:1`."""
     if not isinstance(given, Mapping | None):
-        raise TypeError(f"memory_limit is by device, as {{'CPU:0': 1 << 30}}, not {shown(given)}")
+        raise TypeError(f"memory_limit is by device, as {{'CPU:0': 1 << 30}}, not {safe_repr(given)}")
     if given is None:
         return None
     limits: dict[str, int] = {}
@@ -210,14 +210,14 @@ def _check_seconds(name: str, value: float | None) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} is a number of seconds, not {shown(value)}")
+        raise TypeError(f"{name} is a number of seconds, not {safe_repr(value)}")
     if not value >= 0:
         raise ValueError(f"{name} is in seconds and cannot be {value}")
 
 
 def _check_beats(value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"heartbeat_timeout is a number of seconds, not {shown(value)}")
+        raise TypeError(f"heartbeat_timeout is a number of seconds, not {safe_repr(value)}")
     if not 0 < value < math.inf:
         raise ValueError(f"heartbeat_timeout is in seconds, more than 0 and finite, and cannot be {value}")
 
@@ -225,4 +225,4 @@ def _check_beats(value: object) -> None:
 def expect(name: str, value: object, kind: type) -> None:
     """TypeError unless `value` is None or of that class."""
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-        raise TypeError(f"{name} must be {kind.__name__}, not {shown(value)}")
+        raise TypeError(f"{name} must be {kind.__name__}, not {safe_repr(value)}")

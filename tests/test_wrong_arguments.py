@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.graph.numpy_functions import equivalent
+from aioflow.graph.numpy_functions import equivalent_name
 
 LIST = "must be a list, not"
 TARGET = r"target must be text, 'ws://host:2222', not .*; pass graph= and config= by name"
@@ -79,7 +79,7 @@ WRONG = {
     "name_scope": (lambda w: w.graph.name_scope(3).__enter__(), "the name of a name scope must be text, not 3"),
     "control_dependencies": (lambda w: af.control_dependencies(w.loss).__enter__(), f"control_inputs {LIST}"),
     "control_dependencies(3)": (lambda w: af.control_dependencies(3).__enter__(), f"control_inputs {LIST} 3"),
-    "placeholder": (lambda w: af.placeholder("flaot32"), "'flaot32' is no dtype of aioflow; it has bool, int8"),
+    "placeholder": (lambda w: af.placeholder("flaot32"), "'flaot32' is not a dtype of aioflow; it has bool, int8"),
     "hooks": (lambda w: af.train.MonitoredSession(hooks=3), f"hooks {LIST} 3"),
     "a hook": (lambda w: af.train.MonitoredSession(hooks=[3]), "a hook is a SessionRunHook, not 3"),
     "float(tensor)": (lambda w: float(w.loss), "has no value while the graph is built: use `await session.run"),
@@ -157,7 +157,7 @@ def test_equality_with_an_array_is_identity_and_builds_nothing():
 
 def test_the_functions_suggested_for_numpys_functions_exist():
     for name in dir(np):
-        found = equivalent(name)
+        found = equivalent_name(name)
         value = af
         for part in found.split(".") if found else ():
             value = getattr(value, part)

@@ -1,4 +1,4 @@
-"""The sum of the gradients that reach one tensor from its several uses."""
+"""Adds the gradients that one tensor receives from its several uses."""
 
 from collections.abc import Sequence
 from typing import Final, TypeAlias
@@ -19,8 +19,8 @@ Gradient: TypeAlias = Tensor | IndexedSlices
 class AggregationMethod:
     """How the gradients of several uses of one tensor are added.
 
-    ADD_N (the DEFAULT) adds them at once, per device first. EXPERIMENTAL_TREE and EXPERIMENTAL_ACCUMULATE_N add one
-    after the other, so that each is released early.
+    ADD_N (the DEFAULT) adds all at once, first on each device. EXPERIMENTAL_TREE and EXPERIMENTAL_ACCUMULATE_N add one
+    after the other, so that each gradient is released early.
     """
 
     ADD_N: Final = 0
@@ -30,7 +30,7 @@ class AggregationMethod:
 
 
 def check_method(method: int | None) -> int:
-    """The aggregation method, the default one for None. ValueError if there is no such method."""
+    """Return the aggregation method, the default for None. ValueError for an unknown method."""
     if method is None:
         return AggregationMethod.DEFAULT
     if method not in (0, 1, 2):
@@ -39,20 +39,20 @@ def check_method(method: int | None) -> int:
 
 
 def aggregate(graph: Graph, gradients: Sequence[Gradient], of: Tensor, method: int) -> Gradient:
-    """The sum of the gradients of `of`: of slices the slices of all, of a list's a list, else dense."""
+    """Add the gradients of `of`: IndexedSlices are concatenated, lists give a list, all others a dense tensor."""
     if len(gradients) == 1:
         return gradients[0]
     if isinstance(of.spec, ListSpec):
         return add_lists(gradients)
     slices = [gradient for gradient in gradients if isinstance(gradient, IndexedSlices)]
     if len(slices) == len(gradients):
-        return _concatenated(slices)
+        return _concat_slices(slices)
     like = next(gradient for gradient in gradients if isinstance(gradient, Tensor))
     tensors = [dense(gradient, like) for gradient in gradients]
-    return _by_device(graph, tensors) if method == AggregationMethod.ADD_N else _one_by_one(graph, tensors, of)
+    return _add_by_device(graph, tensors) if method == AggregationMethod.ADD_N else _add_one_by_one(graph, tensors, of)
 
 
-def _concatenated(slices: Sequence[IndexedSlices]) -> IndexedSlices:
+def _concat_slices(slices: Sequence[IndexedSlices]) -> IndexedSlices:
     indices = [part.indices for part in slices]
     if len({index.dtype for index in indices}) > 1:
         indices = [cast(index, dtypes.int64) for index in indices]
@@ -61,8 +61,8 @@ def _concatenated(slices: Sequence[IndexedSlices]) -> IndexedSlices:
     return IndexedSlices(concat(values, 0), concat(indices, 0), sizes)
 
 
-def _by_device(graph: Graph, tensors: Sequence[Tensor]) -> Tensor:
-    """Sums on each device first, so that one value per device crosses."""
+def _add_by_device(graph: Graph, tensors: Sequence[Tensor]) -> Tensor:
+    """Add on each device first, so that each device sends one value."""
     groups: dict[str, list[Tensor]] = {}
     for tensor in tensors:
         groups.setdefault(tensor.device, []).append(tensor)
@@ -75,7 +75,7 @@ def _by_device(graph: Graph, tensors: Sequence[Tensor]) -> Tensor:
     return add_n(sums)
 
 
-def _one_by_one(graph: Graph, tensors: Sequence[Tensor], of: Tensor) -> Tensor:
+def _add_one_by_one(graph: Graph, tensors: Sequence[Tensor], of: Tensor) -> Tensor:
     with graph.name_scope(f"{of.op.name}_gradient_sum"):
         total = tensors[0]
         for tensor in tensors[1:]:

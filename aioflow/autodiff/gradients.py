@@ -1,6 +1,6 @@
-"""Gradients: operations added to the graph that compute the derivatives of ys with respect to xs [P15 section 4.1].
+"""`af.gradients` and `af.hessians`: add operations that compute derivatives of ys with respect to xs [P15 section 4.1].
 
-Here is what users call, and what becomes of their arguments; the walk from ys back to xs is in `backward.py`.
+This module checks the arguments and handles branches and loops; the walk from ys back to xs is in `backward`.
 """
 
 import enum
@@ -22,7 +22,7 @@ from aioflow.tensors.recursion import without_recursion_error
 
 
 class UnconnectedGradients(enum.Enum):
-    """What `gradients` gives for an x that ys do not depend on."""
+    """The result of `gradients` for an x that ys do not depend on."""
 
     NONE = "none"
     ZERO = "zero"
@@ -40,27 +40,27 @@ def gradients(
     stop_gradients: Any = None,
     unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
 ) -> list[Any]:
-    """The derivatives of the sum of all elements of `ys` with respect to each of `xs`, in their order.
+    """Return the derivatives of the sum of all elements of `ys` with respect to each of `xs`, in their order.
 
-    Each is a Tensor of the shape and dtype of its x, an IndexedSlices where only some rows of x were used, or None
-    where ys do not depend on x. They are operations like any other, so gradients of gradients are taken the same way.
-    For complex x the derivative of a real L is dL/dRe(x) + i dL/dIm(x).
+    A derivative is a Tensor of the shape and dtype of its x, an IndexedSlices if only some rows of x were used, or None
+    if ys do not depend on x. It is made of ordinary operations, so it can be differentiated again. For complex x the
+    derivative of a real L is dL/dRe(x) + i dL/dIm(x).
 
     Args:
         ys: a tensor or several.
-        xs: a tensor or variable or several. With respect to a variable, every read of it counts.
-        grad_ys: gradients that arrive at each of ys, None for ones.
-        name: the name scope of the operations added.
-        colocate_gradients_with_ops: whether the gradient of an operation is on the operation's device.
+        xs: a tensor or variable or several. The derivative by a variable includes every read of it.
+        grad_ys: the gradient of each of ys, None for ones.
+        name: the name scope of the added operations.
+        colocate_gradients_with_ops: whether the gradient of an operation runs on the operation's device.
         gate_gradients: whether the gradients of an operation's inputs become available only together.
         aggregation_method: how the gradients of several uses are added: one of AggregationMethod's.
-        stop_gradients: tensors that are constants to the derivative, so that it is a partial one.
-        unconnected_gradients: what stands for the gradient of an x that ys do not depend on.
+        stop_gradients: tensors to treat as constants, for a partial derivative.
+        unconnected_gradients: the result for an x that ys do not depend on: NONE or ZERO.
 
     Raises:
-        LookupError: an operation in between has no gradient, and no statement that it has none.
-        TypeError: a complex y without its grad_y, a grad_y of another dtype, or what has no derivative at all.
-        ValueError: grad_ys of another number or shape than ys, or an operation's gradient of a wrong form.
+        LookupError: an operation in between declares neither a gradient nor that it has none.
+        TypeError: a complex y has no grad_y, a grad_y has another dtype, or a y or x has no derivative.
+        ValueError: grad_ys differ from ys in number or shape, or an operation's gradient does not fit its inputs.
     """
     targets, sources = _as_list(ys), _as_list(xs)
     fixed = [] if stop_gradients is None else _as_list(stop_gradients)
@@ -68,10 +68,10 @@ def gradients(
     method = check_method(aggregation_method)
     graph = _graph_of([*targets, *sources])
     with graph.transaction(), graph.as_default(), graph.name_scope(name or "gradients"):
-        levels = _levels(graph)
-        ends = [_within(levels, _end(y)) for y in targets]
-        starts = [_within(levels, _differentiated(x)) for x in sources]
-        stopped = frozenset(_differentiated(x) for x in fixed)
+        levels = _enclosing_graphs(graph)
+        ends = [_resolve(levels, _as_y(y)) for y in targets]
+        starts = [_resolve(levels, _as_x(x)) for x in sources]
+        stopped = frozenset(_as_x(x) for x in fixed)
         seeds = _seeds(ends, grad_ys)
         options = method, colocate_gradients_with_ops, gate_gradients
         found = _through_bodies(levels, ends, seeds, starts, stopped, options)
@@ -79,13 +79,13 @@ def gradients(
                 for g, x in zip(found, sources, strict=True)]  # fmt: skip
 
 
-def _levels(graph: Graph) -> list[Graph]:
-    """The graph, and if it is a body those around it, innermost first."""
-    return [graph, *(_levels(graph.outer) if isinstance(graph, BodyGraph) else [])]
+def _enclosing_graphs(graph: Graph) -> list[Graph]:
+    """Return the graph and the graphs around it, innermost first."""
+    return [graph, *(_enclosing_graphs(graph.outer) if isinstance(graph, BodyGraph) else [])]
 
 
-def _within(levels: Sequence[Graph], tensor: Tensor) -> Tensor:
-    """What stands for the tensor at one of the levels. ValueError if it belongs to another graph."""
+def _resolve(levels: Sequence[Graph], tensor: Tensor) -> Tensor:
+    """Return the tensor, captured if it is not from one of the levels. ValueError if it belongs to another graph."""
     return tensor if tensor.graph in levels else levels[0].adopt(tensor)
 
 
@@ -97,8 +97,8 @@ def _through_bodies(
     levels: Sequence[Graph], ys: Sequence[Tensor], seeds: Sequence[Gradient], xs: Sequence[Tensor], stopped: Any,
     options: Sequence[Any],
 ) -> list[Gradient | None]:  # fmt: skip
-    """The gradients of `xs`, built in the first of `levels`, which may be a body: what it captures is made outside."""
-    starts = _starts(levels, ys, xs, stopped)
+    """Build the gradients of `xs` in the first of `levels`, following captured tensors into the graphs around."""
+    starts = _start_tensors(levels, ys, xs, stopped)
     arrived = list(zip(ys, seeds, strict=True))
     found: dict[Tensor, Gradient | None] = {}
     for level in levels:
@@ -113,10 +113,10 @@ def _through_bodies(
     return [found.get(x) for x in xs]
 
 
-def _starts(
+def _start_tensors(
     levels: Sequence[Graph], ys: Sequence[Tensor], xs: Sequence[Tensor], stopped: Any
 ) -> dict[Graph, dict[Tensor, Tensor | None]]:
-    """At each level what to differentiate with respect to: the xs there, and captures, each with what it captures."""
+    """Return, by level, the tensors to differentiate by: xs with None, and captures with their captured tensors."""
     ends = [*ys, *[tensor for level in levels for tensor in (*_captures(level), *_first_values(level).values())]]
     reached: set[Tensor] = set()
     found: dict[Graph, dict[Tensor, Tensor | None]] = {}
@@ -124,22 +124,22 @@ def _starts(
         inside = {made: outside for outside, made in _captures(level).items() if outside in reached}
         found[level] = {**inside, **dict.fromkeys(x for x in xs if x.graph is level)}
         here = [end for end in ends if end.graph is level]
-        _check_variables(level, here, reached, stopped)
-        reached |= backward.reached_from(list(found[level]), here, stopped)
+        _check_loop_variables(level, here, reached, stopped)
+        reached |= backward.tensors_reaching(list(found[level]), here, stopped)
     return found
 
 
-def _check_variables(
+def _check_loop_variables(
     level: Graph, ys: Sequence[Tensor], reached: Collection[Tensor], stopped: Collection[Tensor]
 ) -> None:
-    """ValueError if, inside a loop, a gradient would have to flow through the iterations before."""
+    """Raise ValueError if, inside a loop, a gradient would have to flow through earlier iterations."""
     carried = [made for made, first in _first_values(level).items() if first in reached and made not in stopped]
-    through = backward.reached_from(carried, ys, stopped)
+    through = backward.tensors_reaching(carried, ys, stopped)
     for y in ys:
         if carried and y in through:
             raise ValueError(
-                f"inside a loop {y.name!r} depends by a loop variable, and so by the iterations before, on what it is "
-                "differentiated by: take the gradient outside of the loop, or put the variable in stop_gradients"
+                f"inside a loop {y.name!r} depends on xs through a loop variable, and so through earlier "
+                "iterations: take the gradient outside of the loop, or put the variable in stop_gradients"
             )
 
 
@@ -156,7 +156,7 @@ def hessians(
     gate_gradients: bool = False,
     aggregation_method: int | None = None,
 ) -> list[Tensor]:
-    """The second derivatives of the sum of `ys` with respect to each of `xs`: of shape [*x.shape, *x.shape].
+    """Return the second derivatives of the sum of `ys` with respect to each of `xs`, of shape [*x.shape, *x.shape].
 
     Adds one gradient of the gradient for each element of x.
 
@@ -204,14 +204,14 @@ def _graph_of(values: Iterable[Any]) -> Graph:
     return get_default_graph() if found is None else graph_to_build_in(found)
 
 
-def _end(y: Any) -> Tensor:
+def _as_y(y: Any) -> Tensor:
     if isinstance(y, (str, bytes)):
         raise TypeError(f"gradients are taken of tensors and variables, not {y!r}")
     return convert_to_tensor(y)
 
 
-def _differentiated(x: Any) -> Tensor:
-    """The tensor that stands for `x` in the walk: of a variable its handle."""
+def _as_x(x: Any) -> Tensor:
+    """Return `x` as a tensor; a variable as its handle."""
     tensor = getattr(x, "handle", x)
     tensor = tensor.values if isinstance(tensor, IndexedSlices) else tensor
     if not isinstance(tensor, Tensor):
@@ -236,7 +236,7 @@ def _ones(index: int, y: Tensor) -> Tensor:
 
 
 def _seed(index: int, y: Tensor, given: TensorLike | IndexedSlices) -> Gradient:
-    expected = backward.expected_of(y)
+    expected = backward.gradient_spec(y)
     label = f"grad_ys[{index}]"
     if not isinstance(given, (Tensor, IndexedSlices)):
         try:

@@ -1,11 +1,11 @@
-"""What differentiates an operation: the op's own gradient, one registered by name, or one chosen where it was built."""
+"""Finds the gradient function of an operation: the op's own, one registered by name, or an override of a scope."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from aioflow.graph.op import REGISTRY
 from aioflow.graph.operation import Operation, describe_line
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 Rule = Callable[..., Any]
 """(operation, one gradient or None per output) -> one gradient or None per input."""
@@ -15,7 +15,7 @@ _registered: Final[dict[str, Rule | None]] = {}
 
 
 class RegisterGradient:
-    """Decorator: the function is the gradient of this name, for `Graph.gradient_override_map` or an op that has none.
+    """A decorator that registers a gradient by name, for `Graph.gradient_override_map` or for an op without a gradient.
 
         @af.RegisterGradient("straight_through")
         def _(op, dy):
@@ -27,12 +27,12 @@ class RegisterGradient:
     The function takes the operation and a gradient per output, and returns one gradient or None per input.
 
     Raises:
-        KeyError: there is a gradient of that name already.
+        KeyError: a gradient of that name is registered already.
     """
 
     def __init__(self, op_type: str) -> None:
         if not isinstance(op_type, str):
-            raise TypeError(f"a gradient is registered by a name, not by {shown(op_type)}")
+            raise TypeError(f"a gradient is registered by a name, not by {safe_repr(op_type)}")
         self._name = op_type
 
     def __call__(self, function: F) -> F:
@@ -42,10 +42,10 @@ class RegisterGradient:
 
 
 def no_gradient(op_type: str) -> None:
-    """Gradients stop at operations of that type, or at those whose gradient is overridden by that name.
+    """Stop gradients at operations of that type, and at operations whose gradient is overridden by that name.
 
     Raises:
-        KeyError: there is a gradient of that name already.
+        KeyError: a gradient of that name is registered already.
     """
     _register(op_type, None)
 
@@ -55,21 +55,21 @@ NotDifferentiable: Final = no_gradient
 
 
 def _register(name: str, rule: Rule | None) -> None:
-    if name in _registered or _declares(name):
+    if name in _registered or _declares_gradient(name):
         raise KeyError(f"a gradient named {name!r} is registered already")
     _registered[name] = rule
 
 
-def _declares(op_type: str) -> bool:
+def _declares_gradient(op_type: str) -> bool:
     definition = REGISTRY.get(op_type)
     return definition is not None and bool(definition.gradient_rule or definition.gradient_reason)
 
 
 def get_gradient_function(op: Operation) -> Rule | None:
-    """What differentiates `op`; None if gradients stop there.
+    """Return the gradient function of `op`; None if gradients stop there.
 
     Raises:
-        LookupError: there is no such function, nor a statement that there is none.
+        LookupError: the op declares neither a gradient nor that it has none.
     """
     override = op.gradient_override
     if override is None:
@@ -77,20 +77,20 @@ def get_gradient_function(op: Operation) -> Rule | None:
         if definition.gradient_rule is not None or definition.gradient_reason is not None:
             rule: Rule | None = definition.gradient_rule
             return rule
-        return _named(op.type, op)
-    return override if callable(override) else _named(override, op)
+        return _find_registered(op.type, op)
+    return override if callable(override) else _find_registered(override, op)
 
 
-def _named(name: str, op: Operation) -> Rule | None:
+def _find_registered(name: str, op: Operation) -> Rule | None:
     if name in _registered:
         return _registered[name]
-    if _declares(name):
+    if _declares_gradient(name):
         return REGISTRY[name].gradient_rule
     wanted = "no gradient" if name == op.type else f"no gradient named {name!r}"
     raise LookupError(f"{wanted} is known for {op.name!r} ({op.type})\n  built at: {describe_line(op)}")
 
 
-def stops(op: Operation) -> bool:
+def stops_gradient(op: Operation) -> bool:
     """Whether gradients stop at `op`."""
     if op.gradient_override is None and op.definition.gradient_rule is not None:
         return False

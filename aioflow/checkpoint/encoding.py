@@ -14,7 +14,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import ALL, Array, DType, as_dtype, complex128, resource, string
-from aioflow.tensors.object_arrays import array_of, joined, listed
+from aioflow.tensors.object_arrays import join_strings, make_array, to_list
 
 Shape = tuple[int, ...]
 
@@ -48,11 +48,11 @@ def encoded(name: str, value: Array) -> tuple[DType, Shape, memoryview]:
 
 
 def _joined(name: str, array: AnyArray) -> memoryview:
-    texts = [text.encode() if isinstance(text, str) else text for text in listed(array)]
+    texts = [text.encode() if isinstance(text, str) else text for text in to_list(array)]
     if not all(isinstance(text, bytes) for text in texts):
         raise errors.InvalidArgumentError(f"{name!r} cannot be saved: it holds objects that are no texts")
-    lengths = array_of([len(text) for text in texts], dtype=_LENGTH)
-    return memoryview(lengths.tobytes() + joined(b"", texts))
+    lengths = make_array([len(text) for text in texts], dtype=_LENGTH)
+    return memoryview(lengths.tobytes() + join_strings(b"", texts))
 
 
 def texts(name: str, shape: Shape, data: memoryview) -> AnyArray:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.checkpoint.storage import Seen
-from aioflow.files.filesystem import named_in_errors
+from aioflow.files.filesystem import translate_errors
 
 
 class FsspecStorage:
@@ -34,7 +34,7 @@ class FsspecStorage:
         try:
             import fsspec
 
-            with named_in_errors(url):
+            with translate_errors(url):
                 system, place = fsspec.core.url_to_fs(url)
         except ImportError as error:
             raise errors.UnimplementedError(
@@ -46,7 +46,7 @@ class FsspecStorage:
     def write(self, name: str, parts: Iterable[memoryview]) -> None:
         """See `Storage.write`. What is given as a list is written by one request."""
         place = self._place(name)
-        with named_in_errors(place):
+        with translate_errors(place):
             self._system.makedirs(place.rpartition("/")[0], exist_ok=True)
             if isinstance(parts, list):
                 self._system.pipe_file(place, b"".join(parts))
@@ -66,7 +66,7 @@ class FsspecStorage:
     def open(self, name: str) -> "FsspecSource":
         """See `Storage.open`."""
         place = self._place(name)
-        with named_in_errors(place):
+        with translate_errors(place):
             told = self._system.info(place)
         if told["type"] != "file":
             raise errors.FailedPreconditionError(f"{place!r} is no file")
@@ -76,7 +76,7 @@ class FsspecStorage:
         """See `Storage.entries`."""
         place = self._place(folder)
         self._system.invalidate_cache(place)
-        with named_in_errors(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        with translate_errors(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             found = [str(path).rstrip("/").rpartition("/") for path in self._system.ls(place, detail=False)]
             return sorted(name for parent, _, name in found if parent.strip("/") == place.strip("/"))
         return []
@@ -84,7 +84,7 @@ class FsspecStorage:
     def seen(self, name: str) -> Seen | None:
         """See `Storage.seen`."""
         place = self._place(name)
-        with named_in_errors(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        with translate_errors(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             folder = self._system.info(place)["type"] == "directory"
             return Seen(folder, math.inf if folder else self._changed(place))
         return None
@@ -102,7 +102,7 @@ class FsspecStorage:
     def remove(self, name: str) -> None:
         """See `Storage.remove`."""
         place = self._place(name)
-        with named_in_errors(place), contextlib.suppress(FileNotFoundError):
+        with translate_errors(place), contextlib.suppress(FileNotFoundError):
             self._system.rm(place, recursive=True)
 
     def _place(self, name: str) -> str:
@@ -118,7 +118,7 @@ class FsspecSource:
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """See `Source.read_into`."""
-        with named_in_errors(self._place):
+        with translate_errors(self._place):
             found = self._system.cat_file(self._place, offset, offset + len(buffer)) if len(buffer) else b""
         if len(found) != len(buffer):
             raise errors.DataLossError(f"{self._place!r} ends in the midst of what it holds")

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from aioflow import errors
 from aioflow.checkpoint.writing import write_all
-from aioflow.files.filesystem import named_in_errors
+from aioflow.files.filesystem import translate_errors
 
 _NO_LINK: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 _PART: Final = ".part"
@@ -94,14 +94,14 @@ class LocalStorage:
     def write(self, name: str, parts: Iterable[memoryview]) -> None:
         """See `Storage.write`."""
         place = self._place(name)
-        with named_in_errors(place):
+        with translate_errors(place):
             self._make(os.path.dirname(place))
             self._replace(place, parts)
 
     def open(self, name: str) -> "LocalSource":
         """See `Storage.open`."""
         place = self._place(name)
-        with named_in_errors(place):
+        with translate_errors(place):
             try:
                 return LocalSource(place, os.open(place, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK))
             except NotADirectoryError:
@@ -114,14 +114,14 @@ class LocalStorage:
     def entries(self, folder: str = "") -> list[str]:
         """See `Storage.entries`."""
         place = self._place(folder)
-        with named_in_errors(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        with translate_errors(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             return sorted(os.listdir(place))
         return []
 
     def seen(self, name: str) -> Seen | None:
         """See `Storage.seen`."""
         place = self._place(name)
-        with named_in_errors(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        with translate_errors(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             status = os.lstat(place)
             return None if stat.S_ISLNK(status.st_mode) else Seen(stat.S_ISDIR(status.st_mode), status.st_ctime)
         return None
@@ -129,7 +129,7 @@ class LocalStorage:
     def move(self, folder: str, name: str) -> bool:
         """See `Storage.move`."""
         old, new = self._place(folder), self._place(name)
-        with named_in_errors(new):
+        with translate_errors(new):
             try:
                 os.rename(old, new)
             except OSError as error:
@@ -143,7 +143,7 @@ class LocalStorage:
     def remove(self, name: str) -> None:
         """See `Storage.remove`."""
         place = self._place(name)
-        with named_in_errors(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        with translate_errors(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if stat.S_ISDIR(os.lstat(place).st_mode):
                 for entry in os.listdir(place):
                     os.unlink(os.path.join(place, entry))
@@ -193,7 +193,7 @@ class LocalSource:
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """See `Source.read_into`."""
         while len(buffer):
-            with named_in_errors(self._place):
+            with translate_errors(self._place):
                 count = os.preadv(self._file, [buffer], offset)
             if not count:
                 raise errors.DataLossError(f"{self._place!r} ends after {offset} bytes, in the midst of what it holds")

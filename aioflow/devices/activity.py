@@ -1,7 +1,7 @@
-"""The kernels that the compute threads of this process run now, shown to a monitor.
+"""Reports the kernels that run on compute threads of this process to a monitor.
 
-A kernel that holds the GIL lets no other Python code run. So its name is shown before it begins, and the monitor can
-report it while the process cannot. While no monitor is subscribed, nothing is recorded.
+A kernel that holds the GIL lets no other Python code run. So its name is reported before it begins, and the monitor can
+show it while the process cannot answer. Without a subscribed monitor nothing is recorded.
 """
 
 from collections.abc import Callable
@@ -9,25 +9,25 @@ from typing import Final
 
 _LISTENERS: Final[dict[object, Callable[[str], None]]] = {}
 _ACTIVE: Final[dict[object, str]] = {}
-"""The names of the kernels under way, the oldest first, each under a key of its own."""
+"""{job: name of its kernel} of the running kernels, the oldest first."""
 _MOST: Final = 3
 
 
 def begin(job: object, label: str) -> None:
-    """Record a kernel that begins on a compute thread."""
+    """Record that a kernel begins on a compute thread."""
     if _LISTENERS:
         _ACTIVE[job] = label
         _publish()
 
 
 def end(job: object) -> None:
-    """It has ended."""
+    """Record that the kernel has ended."""
     if _ACTIVE.pop(job, None) is not None:
         _publish()
 
 
 def subscribe(owner: object, listener: Callable[[str], None]) -> None:
-    """Call the listener with the kernels under way, now and at each change, on any thread, until `unsubscribe`."""
+    """Call the listener with the running kernels, now and at each change, on any thread, until `unsubscribe`."""
     _LISTENERS[owner] = listener
     _publish()
 
@@ -38,12 +38,12 @@ def unsubscribe(owner: object) -> None:
 
 
 def _publish() -> None:
-    """The newest kernels first: one of them most likely holds up the others."""
+    """Report the newest kernels first, since one of them probably blocks the others."""
     active = list(_ACTIVE.values())
-    text = _joined(active) if len(active) > 1 else "".join(active)
+    text = _join_names(active) if len(active) > 1 else "".join(active)
     for listener in list(_LISTENERS.values()):
         listener(text)
 
 
-def _joined(active: list[str]) -> str:
+def _join_names(active: list[str]) -> str:
     return ", ".join(reversed(active[-_MOST:])) + f" and {len(active) - _MOST} more" * (len(active) > _MOST)

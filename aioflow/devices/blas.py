@@ -1,8 +1,7 @@
-"""How many threads BLAS uses, while a session wants it otherwise than its host has it.
+"""Limits the number of threads of NumPy's BLAS while sessions request it.
 
-It is one setting for the whole process: where several sessions are open, the smallest number that one of them asked for
-holds, and the host's own number comes back with the last. Only NumPy's BLAS is meant, and not oneDNN, whose threads
-belong to the thread that calls it.
+The setting holds for the whole process: of several open sessions the smallest requested number counts, and the last
+session to close restores the original number. oneDNN is not affected, since its threads belong to the calling thread.
 """
 
 import threading
@@ -15,8 +14,8 @@ from aioflow import errors
 R = TypeVar("R")
 
 
-class Limit:
-    """What one session asked for, in force until `release`."""
+class ThreadLimit:
+    """The request of one session, in force until `release`."""
 
     __slots__ = ("threads",)
 
@@ -24,74 +23,77 @@ class Limit:
         self.threads: Final = threads
 
     def release(self) -> None:
-        """It is not asked for any more. May be called again."""
-        _process.forget(self)
+        """Withdraw the request. Further calls do nothing."""
+        _process.remove(self)
 
 
-def limit(threads: int) -> Limit:
-    """Have BLAS use so many threads of the process, until the Limit is released.
+def limit_threads(threads: int) -> ThreadLimit:
+    """Limit BLAS to `threads` threads until the ThreadLimit is released.
 
-    UnimplementedError if threadpoolctl is not installed, or if the BLAS that is loaded cannot be told so.
+    UnimplementedError if threadpoolctl is not installed, or if the loaded BLAS cannot be limited.
     """
-    made = Limit(threads)
-    _process.ask(made)
+    made = ThreadLimit(threads)
+    _process.add(made)
     return made
 
 
-class _Process:
-    """The setting, and who asked for it. Safe to use from any thread."""
+class _ProcessSetting:
+    """The setting of the process and the requests for it. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked: list[Limit] = []
-        self._before: Any = None  # threadpoolctl's limiter, which knows the host's numbers
+        self._asked: list[ThreadLimit] = []
+        self._before: Any = None  # threadpoolctl's limiter, which keeps the original numbers
 
-    def ask(self, wanted: Limit) -> None:
+    def add(self, wanted: ThreadLimit) -> None:
         with self._lock:
             libraries = _libraries()
             self._asked.append(wanted)
             try:
                 _check(self._apply(libraries), libraries.info(), wanted.threads)
             except BaseException:
-                self._forget(wanted)
+                self._remove(wanted)
                 raise
 
-    def forget(self, wanted: Limit) -> None:
+    def remove(self, wanted: ThreadLimit) -> None:
         with self._lock:
             if wanted in self._asked:
-                self._forget(wanted)
+                self._remove(wanted)
 
-    def _forget(self, wanted: Limit) -> None:
+    def _remove(self, wanted: ThreadLimit) -> None:
         self._asked.remove(wanted)
         if self._asked:
             self._apply(_libraries())
         elif self._before is not None:
             before, self._before = self._before, None
-            _on_own_thread(before.restore_original_limits)
+            _run_on_new_thread(before.restore_original_limits)
 
     def _apply(self, libraries: Any) -> Any:
-        """Set what is asked for; what threadpoolctl says of each library then, on the thread that set it."""
+        """Apply the smallest request.
+
+        Returns what threadpoolctl then reports of each library on the thread that set it.
+        """
         threads = min(limit.threads for limit in self._asked)
-        limiter, found = _on_own_thread(lambda: (libraries.limit(limits=threads), libraries.info()))
+        limiter, found = _run_on_new_thread(lambda: (libraries.limit(limits=threads), libraries.info()))
         self._before = self._before or limiter
         return found
 
 
 def _check(there: Sequence[dict[str, Any]], here: Sequence[dict[str, Any]], threads: int) -> None:
-    """UnimplementedError if a library did not obey on the thread that set it, or not on this one too."""
+    """Raise UnimplementedError if a library has another number of threads, on the thread that set it or on this one."""
     for library, number in zip(there, [library["num_threads"] for library in here], strict=True):
         if number != library["num_threads"] or number > threads:
             raise errors.UnimplementedError(
-                f"{library['internal_api']} at {library['filepath']} stays at {number} threads and cannot be told to "
-                f"use {threads}: it keeps a number for each thread, or someone else in the process governs it; set "
-                "OMP_NUM_THREADS before the process begins instead"
+                f"{library['internal_api']} at {library['filepath']} stays at {number} threads and cannot be limited "
+                f"to {threads}: it has a number for each thread, or other code sets it; set "
+                "OMP_NUM_THREADS before the process starts instead"
             )
 
 
 def _libraries() -> Any:
-    """What threadpoolctl knows of the BLAS libraries of the process."""
+    """Return threadpoolctl's controller of the BLAS libraries of the process."""
     try:
-        # imported when it is asked for: it changes the environment
+        # imported late, because it changes the environment
         import threadpoolctl
     except ImportError:
         raise errors.UnimplementedError("blas_threads needs threadpoolctl: pip install aioflow-engine[blas]") from None
@@ -103,14 +105,15 @@ def _libraries() -> Any:
     return libraries
 
 
-def _on_own_thread(function: Callable[[], R]) -> R:
-    """Its result on a thread that ends with it.
+def _run_on_new_thread(function: Callable[[], R]) -> R:
+    """Call `function` on a new thread and return its result.
 
-    threadpoolctl obeys one thread of a process as long as that lives, and sessions may open and close on several. And
-    whether what is set there is also said here shows whether it is a setting of the process.
+    threadpoolctl obeys one thread of a process for the life of that thread, and sessions may open and close on several
+    threads. A comparison of the reports on the new thread and on this one shows whether a setting holds for the
+    process.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="aioflow-blas") as thread:
         return thread.submit(function).result()
 
 
-_process: Final = _Process()
+_process: Final = _ProcessSetting()

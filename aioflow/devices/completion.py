@@ -1,8 +1,8 @@
-"""From events on a GPU to futures on a loop, by one thread that waits for one event after the other.
+"""Turns events of a GPU into futures of the event loop, by one thread that waits for one event after the other.
 
-No Python runs in a callback of CUDA's: there it would wait for the interpreter's lock while it holds the driver's, and
-whoever asks the driver something holds them the other way round. The thread waits on events made to block, which
-holds neither, and the order of events is that of the work they follow, so that none waits for a later one.
+CUDA's callbacks cannot be used: Python code there would wait for the GIL while it holds the driver's lock, and a thread
+that calls the driver holds the two in the other order. The thread waits on blocking events, which hold neither lock.
+Events are queued in the order of their work, so none waits behind a later one.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from aioflow.devices.driver import Event
 
 
 class _Entry(NamedTuple):
-    """An event, who waits for it, and what must not be freed before it."""
+    """An event, the future that waits for it, and the objects that must stay alive until then."""
 
     event: Event
     future: asyncio.Future[None]
@@ -23,20 +23,20 @@ class _Entry(NamedTuple):
     keep: tuple[Any, ...]
 
 
-class Watcher:
-    """The completion thread of one device; started when first needed."""
+class EventWatcher:
+    """The completion thread of one device. It starts with the first wait."""
 
     def __init__(self, name: str) -> None:
         self._name: Final = name
         self._entries: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    async def until(self, event: Event, *keep: Any) -> None:
-        """Wait for the event; `keep` is referred to until it is done, also if the wait is cancelled."""
+    async def wait_until_done(self, event: Event, *keep: Any) -> None:
+        """Wait for the event. `keep` stays alive until the event is done, even if the wait is cancelled."""
         if event.done:
-            return event.synchronize()  # at once: it raises what went wrong
+            return event.synchronize()  # returns at once, or raises the error of the work
         if self._thread is None:
-            # A daemon: a GPU that hangs must not keep the process from ending.
+            # A daemon, so that a GPU that hangs does not keep the process alive.
             self._thread = threading.Thread(target=self._watch, name=self._name, daemon=True)
             self._thread.start()
         loop = asyncio.get_running_loop()
@@ -45,7 +45,7 @@ class Watcher:
         try:
             return await future
         finally:
-            del future  # it may hold an error, whose traceback leads here
+            del future  # it may hold an error, whose traceback refers to this frame
 
     def _watch(self) -> None:
         while (entry := self._entries.get()) is not None:
@@ -54,12 +54,12 @@ class Watcher:
                 entry.event.synchronize()
             except Exception as raised:
                 error = raised
-            with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+            with contextlib.suppress(RuntimeError):  # the loop may be closed
                 entry.loop.call_soon_threadsafe(_settle, entry, error)
             del entry, error
 
     def close(self, limit: float) -> bool:
-        """End the thread; False if after so many seconds it still waits for the GPU."""
+        """End the thread. Returns False if it still waits for the GPU after `limit` seconds."""
         if self._thread is None:
             return True
         self._entries.put(None)

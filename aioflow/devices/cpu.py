@@ -1,4 +1,4 @@
-"""The CPU device: NumPy on the loop's own thread, and a few threads for what would hold the loop too long."""
+"""The threads of a CPU device, for kernels that would block the event loop too long."""
 
 import asyncio
 import contextlib
@@ -17,12 +17,12 @@ from aioflow.devices import activity
 P = ParamSpec("P")
 R = TypeVar("R")
 _PARTS: Final = 4
-"""Parts for each core that work is shared out in."""
+"""The parts of shared work for each core."""
 _log = logging.getLogger("aioflow.devices")
 
 
-class Job(Generic[R]):
-    """A function on its way to a thread. It can be withdrawn until it has begun; after that it is detached."""
+class ThreadJob(Generic[R]):
+    """A function submitted to a thread. It can be withdrawn until it begins; a cancelled run detaches it afterwards."""
 
     __slots__ = ("_ticket", "abandoned", "done", "function", "label")
 
@@ -34,7 +34,7 @@ class Job(Generic[R]):
         self._ticket = [True]
 
     def claim(self) -> bool:
-        """True for the first caller only, which thereby decides: the thread to begin, or the owner to withdraw."""
+        """Return True for the first caller only: the thread, which then begins, or the owner, which then withdraws."""
         try:
             return self._ticket.pop()
         except IndexError:
@@ -42,7 +42,7 @@ class Job(Generic[R]):
 
 
 class Cores:
-    """One thread for each further core, to share out work on parts of large arrays; started when first needed."""
+    """One thread for each further core, for work on parts of large arrays. They start with the first work."""
 
     def __init__(self, name: str, count: int) -> None:
         self._name = name
@@ -51,14 +51,14 @@ class Cores:
         self._lock = threading.Lock()
 
     def share_out(self, work: Callable[[int, int], object], size: int) -> None:
-        """Run work(begin, end) for parts that make up range(size), on this thread and the others; wait for all.
+        """Run work(begin, end) for parts that cover range(size), on this thread and the others, and wait for all.
 
-        There are more parts than cores, and each takes the next when it is done with one: a core that others use, too,
-        does not hold up the rest.
+        There are more parts than cores, and each thread takes the next part when it has finished one. So a core that
+        other programs use, too, does not delay the rest.
         """
         count = min(_PARTS * self._count, max(1, size))
         parts = iter([(size * part // count, size * (part + 1) // count) for part in range(count)])
-        futures = [self._threads().submit(self._quietly, work, parts) for _ in range(self._count - 1)]
+        futures = [self._threads().submit(self._work_quietly, work, parts) for _ in range(self._count - 1)]
         try:
             _take_parts(work, parts)
         finally:
@@ -75,7 +75,7 @@ class Cores:
             return self._pool
 
     @staticmethod
-    def _quietly(work: Callable[[int, int], object], parts: Iterator[tuple[int, int]]) -> None:
+    def _work_quietly(work: Callable[[int, int], object], parts: Iterator[tuple[int, int]]) -> None:
         with np.errstate(all="ignore"):
             _take_parts(work, parts)
 
@@ -88,24 +88,24 @@ class Cores:
 
 
 def _take_parts(work: Callable[[int, int], object], parts: Iterator[tuple[int, int]]) -> None:
-    """Work on parts that nobody else has taken, until there are none. A list's iterator gives each to one thread."""
+    """Take parts and work on them until none is left. A list's iterator gives each part to one thread."""
     for begin, end in parts:
         work(begin, end)
 
 
 def _check(future: "Future[None]") -> None:
-    """Raise its error, which it holds: whoever refers to both is in a cycle."""
+    """Raise the future's error. In a function of its own, because a frame that refers to both makes a cycle."""
     try:
         future.result()
     finally:
         del future
 
 
-class Pool(Executor):
-    """An executor whose calls go to the thread that was busy last, as long as it is free.
+class ThreadPool(Executor):
+    """An executor that prefers the thread that was busy last.
 
-    Calls that come one after the other stay on one thread, with its caches warm, and with the one team of threads that
-    libraries of kernels keep for each thread that calls them. What waits when all are busy goes to the first that ends.
+    Successive calls stay on one thread, with its warm caches and with the one team of threads that kernel libraries
+    keep for each calling thread. If all threads are busy, a call waits for the first that becomes free.
     """
 
     def __init__(self, name: str, count: int) -> None:
@@ -117,16 +117,16 @@ class Pool(Executor):
         self._more = count
 
     def submit(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
-        """Call it on a thread, once one is free."""
+        """Call `function` on a thread as soon as one is free."""
         future: Future[R] = Future()
         with self._lock:
             self._calls.append((future, functools.partial(function, *args, **kwargs)))
-            thread = self._free.pop() if self._free else self._another()
+            thread = self._free.pop() if self._free else self._next_thread()
         if thread is not None:
             thread.submit(self._work, thread)
         return future
 
-    def _another(self) -> ThreadPoolExecutor | None:
+    def _next_thread(self) -> ThreadPoolExecutor | None:
         if not self._more:
             return None
         self._more -= 1
@@ -134,7 +134,10 @@ class Pool(Executor):
         return self._threads[-1]
 
     def _work(self, thread: ThreadPoolExecutor) -> None:
-        """On that thread: make calls until there are none. It is free before it tells: who hears comes back to it."""
+        """Make calls on that thread until none is left.
+
+        The thread is free before it sets a result, so that the next call uses it.
+        """
         tell: Callable[[], None] | None = None
         while True:
             with self._lock:
@@ -143,13 +146,13 @@ class Pool(Executor):
                     self._free.append(thread)
             if tell is not None:
                 tell()
-                tell = None  # an error's traceback leads here
+                tell = None  # an error's traceback refers to this frame
             if future is None or call is None:
                 return
-            tell = _made(future, call)
+            tell = _make_call(future, call)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the threads, once all calls are made; with the option only those that have begun."""
+        """End the threads after all calls; with `cancel_futures` after those that have begun."""
         with self._lock:
             dropped = list(self._calls) if cancel_futures else []
             self._more = 0
@@ -159,8 +162,8 @@ class Pool(Executor):
             thread.shutdown(wait)
 
 
-def _made(future: "Future[R]", call: Callable[[], R]) -> Callable[[], None] | None:
-    """Make the call, unless its future is cancelled. What tells the future."""
+def _make_call(future: "Future[R]", call: Callable[[], R]) -> Callable[[], None] | None:
+    """Make the call unless its future is cancelled. Returns the function that sets the future's result."""
     if not future.set_running_or_notify_cancel():
         return None
     try:
@@ -168,34 +171,37 @@ def _made(future: "Future[R]", call: Callable[[], R]) -> Callable[[], None] | No
     except BaseException as error:
         return functools.partial(future.set_exception, error)
     finally:
-        del future  # it will hold the error, whose traceback leads here
+        del future  # it will hold the error, whose traceback refers to this frame
 
 
 class Threads:
-    """Threads for work that cannot run on the loop; started when first needed.
+    """Threads for work that cannot run on the event loop. They start with the first work.
 
-    Cancelling `run` returns at once. A function that has begun cannot be interrupted: it is detached, counted in
+    A cancelled `run` returns at once. A function that has begun cannot be interrupted: it is detached, listed in
     `detached`, and `close` waits for it.
     """
 
     def __init__(self, name: str, count: int) -> None:
         self._name = name
         self._count = count
-        self._pool: Pool | None = None
-        self._detached: set[Job[Any]] = set()
+        self._pool: ThreadPool | None = None
+        self._detached: set[ThreadJob[Any]] = set()
         self._idle = asyncio.Event()
 
     @property
     def detached(self) -> list[str]:
-        """What still runs although nobody waits for it."""
+        """The labels of the functions that still run after their `run` was cancelled."""
         return [job.label for job in self._detached]
 
     async def run(self, function: Callable[[], R], label: str, withdrawn: Callable[[], object] = lambda: None) -> R:
-        """The result of `function`, run on a thread; `withdrawn()` is called if it never began."""
+        """Run `function` on a thread and return its result.
+
+        A cancelled run calls `withdrawn()` if the function never began.
+        """
         if self._pool is None:
-            self._pool = Pool(self._name, self._count)
+            self._pool = ThreadPool(self._name, self._count)
         loop = asyncio.get_running_loop()
-        job = Job(function, label)
+        job = ThreadJob(function, label)
         try:
             return await loop.run_in_executor(self._pool, self._perform, job, loop)
         except (asyncio.CancelledError, GeneratorExit):
@@ -205,7 +211,7 @@ class Threads:
                 self._detach(job)
             raise
 
-    def _perform(self, job: Job[R], loop: asyncio.AbstractEventLoop) -> R:
+    def _perform(self, job: ThreadJob[R], loop: asyncio.AbstractEventLoop) -> R:
         if not job.claim():
             raise asyncio.CancelledError
         activity.begin(job, job.label)
@@ -215,22 +221,25 @@ class Threads:
             activity.end(job)
             job.done = True
             if job.abandoned:
-                with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+                with contextlib.suppress(RuntimeError):  # the loop may be closed
                     loop.call_soon_threadsafe(self._finished, job)
 
-    def _detach(self, job: Job[R]) -> None:
+    def _detach(self, job: ThreadJob[R]) -> None:
         job.abandoned = True
         if not job.done:
             self._detached.add(job)
             self._idle.clear()
 
-    def _finished(self, job: Job[Any]) -> None:
+    def _finished(self, job: ThreadJob[Any]) -> None:
         self._detached.discard(job)
         if not self._detached:
             self._idle.set()
 
     async def close(self, limit: float) -> list[str]:
-        """End the threads. Waits up to `limit` seconds for detached functions; returns those that still run."""
+        """End the threads.
+
+        Waits up to `limit` seconds for detached functions, and returns the labels of those that still run.
+        """
         if self._detached:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limit):

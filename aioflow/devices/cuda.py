@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs by CuPy, the only module that imports it, and only when asked for devices."""
+"""NVIDIA's GPUs through CuPy. Only this module imports CuPy, when the devices are first listed."""
 
 import importlib
 import importlib.util
@@ -8,13 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.devices.completion import Watcher
+from aioflow.devices.completion import EventWatcher
 from aioflow.devices.driver import Completion, Host
 from aioflow.tensors.dtypes import Array, Namespace
 
 
 def device_count() -> int:
-    """How many GPUs this process can use; 0 without CuPy or a driver. Never raises."""
+    """Return the number of GPUs that this process can use; 0 without CuPy or a driver. Never raises."""
     if importlib.util.find_spec("cupy") is None:
         return 0
     cupy = importlib.import_module("cupy")
@@ -22,7 +22,7 @@ def device_count() -> int:
 
 
 class CudaDriver:
-    """One GPU of this host: a `Driver`."""
+    """The `Driver` of one GPU of this host."""
 
     def __init__(self, index: int) -> None:
         cupy = importlib.import_module("cupy")
@@ -31,32 +31,35 @@ class CudaDriver:
         self._cuda: Final[Any] = cupy.cuda
         self._index: Final = index
 
-    def selected(self) -> Any:
-        """CuPy's current device belongs to the thread, as its stream does."""
+    def select(self) -> Any:
+        """Make it CuPy's current device of the thread."""
         return self._cuda.Device(self._index)
 
     def stream(self) -> Any:
-        """A stream that does not wait for the null stream."""
+        """Return a stream that does not wait for the null stream."""
         return self._cuda.Stream(non_blocking=True)
 
     def record(self, stream: Any, timed: bool = False) -> Any:
-        """A new event. Who waits for it sleeps, without the interpreter's lock."""
+        """Return a new event. A thread that waits for it sleeps without the GIL."""
         return stream.record(self._cuda.Event(block=True, disable_timing=not timed))
 
     def elapsed(self, first: Any, last: Any) -> float:
-        """CUDA counts in milliseconds."""
+        """Return the seconds between two events; CUDA counts milliseconds."""
         return float(self._cuda.get_elapsed_time(first, last)) / 1e3
 
     def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Host:
-        """An array in CuPy's pool of page-locked memory, which it goes back to with its last reference."""
+        """Return an array in CuPy's pool of page-locked memory.
+
+        Its memory returns to the pool with the last reference.
+        """
         size = int(np.prod(shape)) * dtype.itemsize
         memory = self._cuda.alloc_pinned_memory(max(1, size))
         return np.frombuffer(memory, np.uint8, size).view(dtype).reshape(shape)
 
-    def landing(
+    def landing_array(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Any, on_free: Callable[[], object]
     ) -> Array:
-        """An array in the arena of that stream, by way of an owner that CuPy keeps as long as there are views of it."""
+        """Return an array in the stream's memory arena. CuPy keeps its owner alive while views of it exist."""
         size = int(np.prod(shape)) * dtype.itemsize
         with stream:
             pointer = self._cuda.alloc(max(1, size))
@@ -65,15 +68,15 @@ class CudaDriver:
         return self.array_type(shape, dtype, self._cuda.MemoryPointer(memory, 0))
 
     def to_device(self, source: Host, target: Array, stream: Any) -> None:
-        """Enqueue a copy out of page-locked memory."""
+        """Enqueue a copy from page-locked memory."""
         target.data.copy_from_host_async(source.ctypes.data, source.nbytes, stream)
 
     def to_host(self, source: Array, target: Host, stream: Any) -> None:
-        """Enqueue a copy into page-locked memory."""
+        """Enqueue a copy to page-locked memory."""
         source.data.copy_to_host_async(target.ctypes.data, target.nbytes, stream)
 
-    def across(self, source: Array, target: Array, stream: Any) -> None:
-        """Enqueue a copy from any GPU, directly where there is a way from one to the other."""
+    def device_to_device(self, source: Array, target: Array, stream: Any) -> None:
+        """Enqueue a copy from any GPU, directly if the GPUs can reach each other's memory."""
         target.data.copy_from_device_async(source.data, source.nbytes, stream)
 
     def limit_memory(self, limit: int) -> None:
@@ -81,19 +84,22 @@ class CudaDriver:
         self.xp.get_default_memory_pool().set_limit(size=limit)
 
     def used_bytes(self) -> int:
-        """What CuPy's pool has handed out on this GPU."""
-        with self.selected():
+        """Return the bytes that CuPy's pool has allocated to arrays on this GPU."""
+        with self.select():
             return int(self.xp.get_default_memory_pool().used_bytes())
 
-    def room(self) -> float:
-        """The pool's limit; without one, the free memory of this GPU plus the memory of the pool."""
-        with self.selected():
+    def capacity(self) -> float:
+        """Return the pool's limit; without one, the free memory of this GPU plus the memory of the pool."""
+        with self.select():
             pool = self.xp.get_default_memory_pool()
             free, _ = self._cuda.runtime.memGetInfo()
             return float(pool.get_limit() or free + pool.total_bytes())
 
     def translate(self, error: BaseException) -> errors.OpError | None:
-        """Out of memory is ResourceExhausted; after any other error of CUDA the GPU is of no use to the process."""
+        """Return ResourceExhaustedError for lack of memory, and UnavailableError for all other errors of CUDA.
+
+        After these others the process can no longer use the GPU.
+        """
         if isinstance(error, self._cuda.memory.OutOfMemoryError):
             return errors.ResourceExhaustedError(str(error))
         if isinstance(error, self._cuda.runtime.CUDARuntimeError):
@@ -101,16 +107,16 @@ class CudaDriver:
         return None
 
     def completion(self) -> Completion:
-        """A thread that waits for blocking events."""
-        return Watcher(f"aioflow-gpu-{self._index}")
+        """Return a thread that waits for blocking events."""
+        return EventWatcher(f"aioflow-gpu-{self._index}")
 
 
 class _Owner:
-    """Memory that a copy landed in: handed back to its stream behind what other streams do with it."""
+    """The memory that a copy has filled. It returns to its stream after the work of other streams that uses it."""
 
     def __init__(self, pointer: Any, on_free: Callable[[], object]) -> None:
         self._pointer = pointer
         self._on_free = on_free
 
     def __del__(self) -> None:
-        self._on_free()  # before the pointer goes
+        self._on_free()  # before the pointer is freed

@@ -1,4 +1,4 @@
-"""A device: one place where kernels run, with its own threads and its own account of memory."""
+"""The CPU device, and the list of devices of a task."""
 
 import os
 import secrets
@@ -13,22 +13,22 @@ from aioflow.devices import cuda
 from aioflow.devices.cpu import Cores, Threads
 from aioflow.devices.driver import Driver
 from aioflow.devices.gpu import Gpu
-from aioflow.devices.memory import Charged, Ledger
+from aioflow.devices.memory import ChargeTable, Ledger
 from aioflow.graph.device_spec import DeviceSpec
 from aioflow.tensors.dtypes import DeviceKind, Namespace
 
 HERE: Final = "/job:localhost/replica:0/task:0"
-"""The task that a session without a cluster is."""
+"""The task name of a session without a cluster."""
 
 
 class DeviceAttributes(NamedTuple):
-    """What there is to say of a device.
+    """The properties of a device.
 
     Attributes:
         name: its full name.
         device_type: CPU or GPU.
-        memory_limit: bytes that it may hold; None for no limit.
-        incarnation: tells it from a device of its name that was there before.
+        memory_limit: the most bytes that it may hold; None for no limit.
+        incarnation: a number that tells it from an earlier device of the same name.
     """
 
     name: str
@@ -38,23 +38,23 @@ class DeviceAttributes(NamedTuple):
 
 
 class Device:
-    """A CPU device. It owns its threads, started when first needed, until it is closed.
+    """A CPU device. It owns its threads, which start with the first work, until it is closed.
 
     Attributes:
         name: its full name.
-        spec: the same in parts.
-        kind: what kernels it can run.
+        spec: the parts of the name.
+        kind: CPU.
         xp: its array namespace.
-        incarnation: tells it from a device of its name that was there before.
-        memory: what its kernels made and is still alive, where that is accounted for.
-        compute: threads for kernels that would hold the loop too long.
-        cores: further threads, to share out work on parts of large arrays.
+        incarnation: a number that tells it from an earlier device of the same name.
+        memory: the ledger of the live results of its kernels; see `accounts`.
+        compute: threads for kernels that would block the loop too long.
+        cores: further threads for work on parts of large arrays.
     """
 
     kind: Final = DeviceKind.CPU
     xp: Final[Namespace] = np
 
-    def __init__(self, name: str, config: Config, cores: int, charged: Charged | None = None) -> None:
+    def __init__(self, name: str, config: Config, cores: int, charged: ChargeTable | None = None) -> None:
         self.name: Final = name
         self.spec: Final = DeviceSpec.from_string(name)
         self.incarnation: Final = secrets.randbits(63)
@@ -67,15 +67,15 @@ class Device:
 
     @property
     def accounts(self) -> Ledger | None:
-        """`memory`, if it is accounted for."""
+        """`memory`, or None if the config neither limits nor tracks memory."""
         return self.memory if self._accounted else None
 
     def share_out(self, work: Callable[[int, int], object], size: int) -> None:
-        """Run work(begin, end) for parts that make up range(size), on its cores at the same time."""
+        """Run work(begin, end) for parts that cover range(size), in parallel on its cores."""
         self.cores.share_out(work, size)
 
     async def shut_down(self, limit: float) -> bool:
-        """End the threads of its cores, which have nothing to do between steps."""
+        """End the threads of its cores, which are idle between steps."""
         self.cores.close()
         return True
 
@@ -87,14 +87,14 @@ AnyDevice = Device | Gpu
 
 
 def attributes_of(device: AnyDevice) -> DeviceAttributes:
-    """What there is to say of it."""
+    """Return the properties of a device."""
     return DeviceAttributes(device.name, str(device.kind), device.memory.limit, device.incarnation)
 
 
 def local_devices(config: Config, task: str = HERE) -> list[AnyDevice]:
-    """The devices of a task of this process, opened, as `Config(device_count=, gpus=)` says; CPUs come first.
+    """Open and return the devices of a task of this process, as `Config(device_count=, gpus=)` says; CPUs come first.
 
-    InvalidArgumentError if there are not so many GPUs, ValueError if `memory_limit` is for a device there is none of.
+    InvalidArgumentError if the process has fewer GPUs, ValueError if `memory_limit` names a device that does not exist.
     """
     counts: Mapping[str, int] = config.device_count or {}
     cpus = counts.get("CPU", 1)
@@ -104,7 +104,7 @@ def local_devices(config: Config, task: str = HERE) -> list[AnyDevice]:
     for name in config.memory_limit or ():
         if name not in names:
             raise ValueError(f"memory_limit is for {name}, and the devices are {', '.join(names)}")
-    charged: Charged = {}
+    charged: ChargeTable = {}
     return [
         *[Device(f"{task}/device:CPU:{index}", config, cores, charged) for index in range(cpus)],
         *[_gpu(driver, f"{task}/device:GPU:{index}", index, config) for index, driver in enumerate(drivers)],
@@ -112,7 +112,7 @@ def local_devices(config: Config, task: str = HERE) -> list[AnyDevice]:
 
 
 def _drivers(given: Sequence[Driver] | None, count: int | None) -> Sequence[Driver]:
-    """So many GPUs, all there are for None."""
+    """Return the drivers of the first `count` GPUs, or of all for None."""
     if count == 0:
         return ()
     there = cuda.device_count() if given is None else len(given)

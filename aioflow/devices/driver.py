@@ -1,7 +1,7 @@
-"""What a GPU device asks of CUDA, as a protocol. CuPy is one implementation (`cuda`), the fake GPU of tests another.
+"""The protocol between a GPU device and CUDA. CuPy is one implementation (`cuda`), the fake GPU of tests another.
 
-Everything here returns at once, except for `Event.synchronize`. Work on one stream runs in the order it was enqueued;
-work on two streams is ordered by events alone.
+Every call returns at once, except for `Event.synchronize`. Work on one stream runs in the order of its enqueuing; only
+events order work on two streams.
 """
 
 from collections.abc import Callable
@@ -19,25 +19,28 @@ Host = npt.NDArray[Any]
 
 
 class Event(Protocol):
-    """A point in a stream's work."""
+    """A point in the work of a stream."""
 
     @property
     def done(self) -> bool:
-        """Whether everything before it has run."""
+        """Whether all work before it has run."""
 
     def synchronize(self) -> None:
-        """Block the calling thread, without the interpreter's lock, until it is done. Raises what went wrong."""
+        """Block the calling thread, without the GIL, until the event is done. Raises the error of the work."""
 
 
 class Stream(Protocol):
-    """Work that runs in order. Entered, it is where the thread's kernels go: never across an `await`."""
+    """A queue of work that runs in order.
+
+    Inside `with stream:`, which must not contain an `await`, it receives the thread's kernels.
+    """
 
     def __enter__(self) -> Any: ...
 
     def __exit__(self, *exc: Any) -> Any: ...
 
     def wait_event(self, event: Any) -> None:
-        """What is enqueued from now on runs after the event."""
+        """Make work that is enqueued later run after the event."""
 
 
 class Driver(Protocol):
@@ -51,59 +54,59 @@ class Driver(Protocol):
     xp: Namespace
     array_type: type[Any]
 
-    def selected(self) -> AbstractContextManager[Any]:
-        """Within it the thread's calls go to this GPU."""
+    def select(self) -> AbstractContextManager[Any]:
+        """Direct the thread's calls to this GPU inside the block."""
 
     def stream(self) -> Stream:
-        """A new stream."""
+        """Return a new stream."""
 
     def record(self, stream: Any, timed: bool = False) -> Event:
-        """The point after all that is enqueued on the stream now; `timed` if `elapsed` will be asked about it."""
+        """Return an event after all work enqueued on the stream so far; `timed` allows `elapsed` for it."""
 
     def elapsed(self, first: Any, last: Any) -> float:
-        """Seconds from one timed event to another. Both are done."""
+        """Return the seconds from one timed event to another. Both are done."""
 
     def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Host:
-        """Page-locked host memory: what streams copy from and to. It is free again when nobody refers to it."""
+        """Return an array in page-locked host memory, for copies by streams. Its last reference frees it."""
 
-    def landing(
+    def landing_array(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Any, on_free: Callable[[], object]
     ) -> Array:
-        """A new array in memory of that stream. `on_free()` is called when nobody refers to it any more.
+        """Return a new array in memory of that stream. Its last reference calls `on_free()`.
 
-        After that call work enqueued on the stream may use its memory.
+        Work that is enqueued on the stream after that call may reuse the memory.
         """
 
     def to_device(self, source: Host, target: Array, stream: Any) -> None:
-        """Enqueue a copy out of page-locked memory."""
+        """Enqueue a copy from page-locked memory."""
 
     def to_host(self, source: Array, target: Host, stream: Any) -> None:
-        """Enqueue a copy of a contiguous array into page-locked memory."""
+        """Enqueue a copy of a contiguous array to page-locked memory."""
 
-    def across(self, source: Array, target: Array, stream: Any) -> None:
+    def device_to_device(self, source: Array, target: Array, stream: Any) -> None:
         """Enqueue a copy of a contiguous array to another GPU, or within one. The stream is the target's."""
 
     def limit_memory(self, limit: int) -> None:
-        """Arrays may take up so many bytes from now on."""
+        """Limit the memory of arrays to `limit` bytes."""
 
     def used_bytes(self) -> int:
-        """What its live arrays take up."""
+        """Return the bytes of its live arrays."""
 
-    def room(self) -> float:
-        """The bytes that its arrays may take up; infinity if unknown."""
+    def capacity(self) -> float:
+        """Return the most bytes that its arrays may use; infinity if unknown."""
 
     def translate(self, error: BaseException) -> errors.OpError | None:
-        """The OpError of something that CUDA raised; None for everything else."""
+        """Return the OpError for an error of CUDA; None for other errors."""
 
     def completion(self) -> "Completion":
-        """What awaits events for the asyncio side."""
+        """Return an object that lets coroutines wait for events."""
 
 
 class Completion(Protocol):
-    """Turns events into things that can be awaited."""
+    """Lets coroutines wait for events."""
 
-    async def until(self, event: Event, *keep: Any) -> None:
-        """Wait for the event; `keep` is referred to until it is done, also if the wait is cancelled."""
+    async def wait_until_done(self, event: Event, *keep: Any) -> None:
+        """Wait for the event. `keep` stays alive until the event is done, even if the wait is cancelled."""
 
     def close(self, limit: float) -> bool:
-        """End it; False if after so many seconds something is still waited for."""
+        """End it. Returns False if a wait is still open after `limit` seconds."""

@@ -1,7 +1,7 @@
-"""Chains of element-wise ops as one kernel of a GPU: each element is read once and written once.
+"""Compiles chains of element-wise ops to one GPU kernel, which reads and writes each element once.
 
-The text of the kernel is put together from a fixed table, in an order the plan gives; nothing of it comes from a user
-or a peer. CuPy compiles it when it is first called. `select(c, a, b)` stands for C's `c ? a : b`.
+The kernel's text comes from a fixed table, in an order that the plan gives; no part of it comes from a user or a peer.
+CuPy compiles it at the first call. `select(c, a, b)` stands for C's `c ? a : b`.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,16 +39,16 @@ EXPRESSIONS: Final = {
     "tanh": "tanh({0})",
     "xdivy": "select({0} == 0, T(0), {0} / {1})",
 }
-"""What the ops compute, of their inputs, in floats of one dtype."""
+"""{op: expression of its inputs}; all floats have one dtype."""
 PREAMBLE: Final = "template <typename T> __device__ T select(bool c, T a, T b) { return c ? a : b; }"
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """One op of a chain.
 
     Attributes:
-        op: its name.
-        reads: the numbers of what it reads: inputs are counted first, then what each link makes.
+        op: the name of the op.
+        reads: the numbers of its operands. The inputs come first, then the results of the links.
     """
 
     op: str
@@ -56,14 +56,16 @@ class Link(NamedTuple):
 
 
 def fusible(op: str, dtypes: Sequence[DType]) -> bool:
-    """Whether an op of these input and output dtypes can be in a chain."""
+    """Whether an op with these input and output dtypes can be part of a chain."""
     return op in EXPRESSIONS and (set(dtypes) == {float32} or set(dtypes) == {float64})
 
 
-def chained(xp: Namespace, links: Sequence[Link], inputs: int, results: Sequence[int]) -> Callable[..., Array]:
-    """The function of that many arrays, of one shape or of rank 0, that gives the values of these numbers.
+def make_chain_kernel(
+    xp: Namespace, links: Sequence[ChainLink], inputs: int, results: Sequence[int]
+) -> Callable[..., Array]:
+    """Return a function of `inputs` arrays, of one shape or of rank 0, that returns the values numbered `results`.
 
-    One array for one number, a tuple for more.
+    It returns one array for one number, and a tuple for several.
     """
     lines = []
     for number, link in enumerate(links, inputs):

@@ -1,4 +1,4 @@
-"""When a GPU's kernels ran: not when they were enqueued, but when its stream got to them."""
+"""Records when a GPU's stream ran the kernels, and not when they were enqueued."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,34 +11,34 @@ from aioflow.tracing import RunMetadata, Trace
 
 
 class GpuTrace(Trace):
-    """What happens on one GPU in one step. The times of its kernels are known when the GPU has done with the step."""
+    """The trace of one GPU in one step. The times of its kernels are known after the GPU has finished the step."""
 
     def __init__(self, metadata: RunMetadata, gpu: Gpu) -> None:
         super().__init__(metadata, gpu.name, gpu.accounts)
         self._gpu: Final = gpu
         idle = gpu.driver.stream()
-        with gpu.driver.selected():
-            self._zero: Final = gpu.driver.record(idle, timed=True)  # it happens now, for nothing is before it
+        with gpu.driver.select():
+            self._zero: Final = gpu.driver.record(idle, timed=True)  # it is done now, since the stream is empty
         self._began: Final = self.now()
         self._before: Event | None = None
         self._spans: Final[list[tuple[int, Event, Event]]] = []
         self._stream: Final = metadata.lane_of(self, "compute stream")
 
-    def launching(self) -> None:
-        """The kernel of the node that is recorded next will be enqueued."""
+    def mark_launch(self) -> None:
+        """Mark that the node to be recorded next enqueues its kernel."""
         self._before = self._mark()
 
     def record(
         self, name: str, op_type: str, waits: bool, scheduled: float, start: float, outputs: Sequence[Array]
     ) -> None:
-        """Write down one execution, which is enqueued if it was launched, and else ends now."""
+        """Record one execution. It ends now, unless `mark_launch` was called: then its kernel ends later on the GPU."""
         super().record(name, op_type, waits, scheduled, start, outputs)
         if self._before is not None:
             self._spans.append((len(self.metadata.step_stats) - 1, self._before, self._mark()))
             self._before = None
 
     def settle(self) -> None:
-        """The GPU has done it all: from here on the times are those of its kernels."""
+        """Replace the times by those of the kernels. The GPU must have finished the step."""
         stats = self.metadata.step_stats
         if self._spans:
             self._zero.synchronize()
@@ -48,7 +48,7 @@ class GpuTrace(Trace):
         self._spans.clear()
 
     def _mark(self) -> Event:
-        with self._gpu.driver.selected():
+        with self._gpu.driver.select():
             return self._gpu.driver.record(self._gpu.compute, timed=True)
 
     def _at(self, event: Any) -> float:

@@ -1,4 +1,4 @@
-"""What a device's memory holds: live bytes, their peak, and which op made them."""
+"""Accounts for a device's memory: live bytes, their peak, and the ops that made them."""
 
 import threading
 import weakref
@@ -14,17 +14,17 @@ from aioflow.tensors.dtypes import Array, Spec
 from aioflow.tensors.tensor_list import TensorList
 
 _FEW: Final = 64
-"""Of a list of tensors no longer than this, each is looked at; of a longer one only the newest."""
+"""The longest list of tensors of which all tensors are charged; of a longer list only the newest is."""
 _NAMED: Final = 3
-"""So many of the largest holders an error names."""
+"""The number of largest holders that an error names."""
 
 
 class Holder(NamedTuple):
-    """What one op has made that is still alive.
+    """The live results of one op.
 
     Attributes:
-        op: its name.
-        bytes: how much it is.
+        op: the operation's name.
+        bytes: their size.
         line: the user's line that built it, as `model.py:12 in build`; empty if that is not known.
     """
 
@@ -34,13 +34,13 @@ class Holder(NamedTuple):
 
 
 class MemoryUse(NamedTuple):
-    """What a device's memory holds of what its kernels have made.
+    """The live results of a device's kernels.
 
     Attributes:
-        live: bytes alive now.
-        peak: the most that were ever alive at a time.
-        limit: how many may be; None for no limit.
-        by_op: what is alive by the op that made it, the largest first.
+        live: the bytes alive now.
+        peak: the most bytes that were alive at one time.
+        limit: the most bytes allowed; None for no limit.
+        by_op: the live results by op, the largest first.
     """
 
     live: int
@@ -49,8 +49,8 @@ class MemoryUse(NamedTuple):
     by_op: tuple[Holder, ...]
 
 
-class Made(Protocol):
-    """A node whose results are held."""
+class LedgerNode(Protocol):
+    """A node whose results the ledger holds."""
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class Made(Protocol):
 
     @property
     def operation(self) -> Operation:
-        """The user's operation, for its line."""
+        """The user's operation, whose line errors name."""
 
     @property
     def output_specs(self) -> Sequence[Spec]:
@@ -66,7 +66,7 @@ class Made(Protocol):
 
 
 class _Charge(weakref.ref[Any]):
-    """An array that is alive, with the op that made it."""
+    """A live array and the op that made it."""
 
     __slots__ = ("bytes", "key", "line", "op")
 
@@ -76,20 +76,20 @@ class _Charge(weakref.ref[Any]):
     op: str
 
 
-Charged = dict[int, _Charge]
-"""Charges by the ids of their arrays."""
+ChargeTable = dict[int, _Charge]
+"""{id of an array: its charge}."""
 
 
 class Ledger:
-    """The accounts of one device's memory. Safe to use from any thread.
+    """The account of one device's memory. Safe to use from any thread.
 
-    Each array is charged once, with all the memory it keeps alive, to the op whose kernel returned it first, however
-    many views of it there are; the charge ends when the array does. Strings count with their characters.
+    Each array is charged once, with all the memory that it keeps alive, to the op whose kernel returned it first. Views
+    add no charge. The charge ends when the array is freed. Strings count with their characters.
 
-    Not counted are: memory that a kernel frees before it returns; memory allocated outside of kernels (feeds, views of
-    them, and constants until a kernel returns them); scalars; memory that a pool keeps for later use; and all but the
-    newest tensors of a long list. A string in several arrays counts in each. An array that devices of one task share
-    counts where it was made.
+    The ledger does not count memory that a kernel frees before it returns; memory allocated outside of kernels (feeds,
+    their views, and constants until a kernel returns them); scalars; memory that a pool keeps for later use; and all
+    tensors of a long list except the newest. A string in several arrays counts in each. An array that several devices
+    of a task share counts on the device that made it.
     """
 
     def __init__(
@@ -97,26 +97,26 @@ class Ledger:
         device: str,
         limit: int | None = None,
         arrays: type[Any] = np.ndarray,
-        charged: "Charged | None" = None,
+        charged: "ChargeTable | None" = None,
     ) -> None:
-        """Accounts of nothing.
+        """Open an empty account.
 
         Args:
-            device: its name, for errors.
-            limit: bytes that may be alive at a time; None for no limit.
+            device: the device's name, for errors.
+            limit: the most bytes that may be alive; None for no limit.
             arrays: the class of the arrays in its memory.
-            charged: the charges of all devices whose arrays are in the same memory; None for this one alone.
+            charged: the charges of all devices that share the memory; None for this one only.
         """
         self.device: Final = device
         self.limit: Final = limit
         self._arrays = arrays
-        self._held: Charged = {}
+        self._held: ChargeTable = {}
         self._charged = {} if charged is None else charged
         self._live = 0
         self._peak = 0
         self._lock = threading.RLock()
-        # All that is done when an array dies, on whichever thread, perhaps in the midst of what holds the lock: its
-        # charge is appended here, in one atomic step, for whoever comes next to settle.
+        # An array may be freed on any thread, even inside a block that holds the lock. So its end only appends the
+        # charge here, in one atomic step, for the next caller of `_settle`.
         self._ended: deque[_Charge] = deque()
 
     @property
@@ -128,16 +128,16 @@ class Ledger:
 
     @property
     def peak(self) -> int:
-        """The most bytes that were alive at a time, since the last `reset_peak`."""
+        """The most bytes that were alive at one time since the last `reset_peak`."""
         return self._peak
 
     def reset_peak(self) -> None:
-        """The peak is what is alive now."""
+        """Set the peak to the bytes alive now."""
         with self._lock:
             self._peak = self.live
 
     def by_op(self) -> list[Holder]:
-        """What is alive by the op that made it, the largest first."""
+        """Return the live results by op, the largest first."""
         sums: dict[tuple[str, str], int] = {}
         with self._lock:
             self._settle()
@@ -147,15 +147,14 @@ class Ledger:
         return sorted(holders, key=lambda holder: -holder.bytes)
 
     def use(self) -> MemoryUse:
-        """All of it at one moment."""
+        """Return all figures of one moment."""
         with self._lock:
             return MemoryUse(self.live, self.peak, self.limit, tuple(self.by_op()))
 
     def hold(self, value: Array, op: str, line: str = "", given: Sequence[Array] = ()) -> Array:
         """Charge an array that the op made, and return it. ResourceExhaustedError if it exceeds the device's limit.
 
-        Memory of the kernel's inputs is not charged to the op: another kernel was charged for it, or the caller owns
-        it.
+        The op is not charged for memory of its inputs, since another kernel was charged for it, or the caller owns it.
         """
         if isinstance(value, self._arrays):
             owner = self._owner(value)
@@ -167,13 +166,13 @@ class Ledger:
         return value
 
     def check(self, nbytes: int, what: str) -> None:
-        """ResourceExhaustedError, which says `what` needed them, if there is no room for so many bytes more."""
+        """Raise ResourceExhaustedError, naming `what`, if `nbytes` more bytes exceed the limit."""
         with self._lock:
             self._settle()
             if self.limit is not None and self._live + nbytes > self.limit:
                 raise errors.ResourceExhaustedError(
                     f"{what} needs {nbytes:,} bytes on {self.device}, which may hold {self.limit:,} and holds "
-                    f"{self._live:,}{_described(self.by_op())}"
+                    f"{self._live:,}{_describe_holders(self.by_op())}"
                 )
 
     def _charge(self, owner: Array, op: str, line: str, size: int | None) -> None:
@@ -192,18 +191,18 @@ class Ledger:
             self._peak = max(self._peak, self._live)
 
     def _settle(self) -> None:
-        """End the charges of arrays that have died."""
+        """End the charges of arrays that were freed."""
         ended = self._ended
         while ended:
             charge = ended.popleft()
             self._live -= charge.bytes
-            if self._held.get(charge.key) is charge:  # else another array has its place by now
+            if self._held.get(charge.key) is charge:  # otherwise another array has this id by now
                 del self._held[charge.key]
             if self._charged.get(charge.key) is charge:
                 del self._charged[charge.key]
 
     def _owner(self, array: Array) -> Array:
-        """The array whose memory it is."""
+        """Return the array that owns the memory of `array`."""
         while isinstance(base := array.base, self._arrays):
             array = base
         return array
@@ -213,14 +212,16 @@ class Ledger:
         return f"<Ledger of {self.device}: {self.live:,} bytes{limit}, at most {self.peak:,}>"
 
 
-def wrap(call: Callable[..., Any], ledger: Ledger, node: Made, *, asynchronous: bool = False) -> Callable[..., Any]:
-    """The function of a kernel, with its results held by the ledger.
+def account_results(
+    call: Callable[..., Any], ledger: Ledger, node: LedgerNode, *, asynchronous: bool = False
+) -> Callable[..., Any]:
+    """Return the function of a kernel, which then charges its results to the node.
 
     Args:
         call: the kernel, bound to the node.
-        ledger: that of the device it runs on.
-        node: what its results are charged to.
-        asynchronous: whether it returns an awaitable.
+        ledger: the ledger of the kernel's device.
+        node: the node to charge.
+        asynchronous: whether the kernel returns an awaitable.
     """
     name, line, single = node.name, describe_line(node.operation), len(node.output_specs) == 1
 
@@ -240,7 +241,7 @@ def _items(tensors: TensorList) -> Iterable[Any]:
 
 
 def _size(array: Array) -> int:
-    """Its bytes, with the characters of strings."""
+    """Return the bytes of an array, with the characters of strings."""
     size: int = array.nbytes
     return size + sum(map(len, _strings(array))) if array.dtype.kind == "O" else size
 
@@ -249,8 +250,8 @@ def _strings(array: Array) -> Iterable[bytes]:
     return (item for item in array.flat if isinstance(item, bytes))
 
 
-def _described(holders: Sequence[Holder]) -> str:
-    """`, most of it made by` whom."""
+def _describe_holders(holders: Sequence[Holder]) -> str:
+    """Return the part of an error that names the largest holders."""
     if not holders:
         return ""
     names = [

@@ -1,8 +1,8 @@
-"""oneDNN, a library of optimised kernels: found and loaded when a kernel is first looked for, never at import.
+"""oneDNN, a library of optimised kernels. It is loaded when a kernel is first chosen, never at import.
 
-It is looked for where AIOFLOW_ONEDNN says (the path of a libdnnl.so.3; "off" or "0" for nowhere), else among the files
-of the wheel onednn-cpu-gomp, beside the interpreter, where conda puts it, and where the system's loader looks. What is
-not found is not missed: every op has a kernel that needs NumPy alone.
+AIOFLOW_ONEDNN is the path of a libdnnl.so.3, or "off" or "0" to disable it. Without that the search covers the files of
+the wheel onednn-cpu-gomp, the folder of the interpreter, conda's folder, and the system loader's folders. If the
+library is not found, every op uses its NumPy kernel.
 """
 
 import ctypes
@@ -21,9 +21,9 @@ FILE: Final = "libdnnl.so.3"
 _WHEEL: Final = "onednn-cpu-gomp"
 _MAJOR: Final = 3
 _RUNTIMES: Final = {1: "sequential", 2: "OpenMP", 4: "TBB"}
-"""Those under which a call is over when it returns; oneDNN's numbers for them."""
+"""{oneDNN's number: name} of the CPU runtimes whose calls are finished when they return."""
 _forked: Final[list[bool]] = []
-"""Not empty in a child of a process in which the library was loaded."""
+"""Not empty in a child of a process that had loaded the library."""
 _watching: Final[list[bool]] = []
 _log: Final = logging.getLogger("aioflow.devices")
 
@@ -37,9 +37,9 @@ _ERRORS: Final[dict[int, type[errors.OpError]]] = {
     3: errors.UnimplementedError,
 }
 _PATIENCE: Final = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-"""Variables by which users say how long the idle threads of GNU's OpenMP spin before they sleep."""
+"""The environment variables that set how long idle threads of GNU's OpenMP spin before they sleep."""
 _SPINS: Final = "1000"
-"""How long they spin otherwise, about 10 us: by default it is milliseconds, which other threads of the process lose."""
+"""The default here, about 10 us. GNU's default is milliseconds of CPU time, which other threads of the process lose."""
 _POINTER: Final = ctypes.c_void_p
 _EXECUTE: Final = (_POINTER, _POINTER, ctypes.c_int, _POINTER)
 _SIZE: Final = ctypes.c_int64
@@ -62,24 +62,24 @@ class _Version(ctypes.Structure):
 
 
 class Library:
-    """oneDNN, loaded.
+    """The loaded oneDNN library.
 
     Attributes:
-        path: what was loaded.
+        path: the loaded file.
         version: as (3, 2, 0).
         engine: the handle of its CPU engine.
-        execute: dnnl_primitive_execute, which lets go of the interpreter; it returns a status.
-        sgemm: dnnl_sgemm, which lets go of the interpreter; it returns a status.
+        execute: dnnl_primitive_execute, which releases the GIL; it returns a status.
+        sgemm: dnnl_sgemm, which releases the GIL; it returns a status.
         wait: dnnl_stream_wait, likewise.
-        point: dnnl_memory_set_data_handle, likewise but holding on to it.
+        point: dnnl_memory_set_data_handle, which holds the GIL; it returns a status.
     """
 
     def __init__(self, path: str) -> None:
-        """Load it. OSError if that cannot be done; NotFoundError for another version or a runtime of other kind."""
+        """Load the library. OSError if that fails; NotFoundError for another version or another kind of runtime."""
         self.path: Final = path
-        self._dll = _loaded(path)
-        self._quick = ctypes.PyDLL(path)  # for what takes less time than letting go of the interpreter
-        self.version: Final = self._checked_version()
+        self._dll = _load(path)
+        self._quick = ctypes.PyDLL(path)  # for calls that take less time than releasing the GIL
+        self.version: Final = self._check_version()
         self.execute: Final = self._dll.dnnl_primitive_execute
         self.execute.argtypes = _EXECUTE
         self.point: Final = self._quick.dnnl_memory_set_data_handle
@@ -88,9 +88,9 @@ class Library:
         self.wait.argtypes = (_POINTER,)
         self.sgemm: Final = self._dll.dnnl_sgemm
         self.sgemm.argtypes = _SGEMM
-        self.engine: Final = self.made("dnnl_engine_create", _CPU, ctypes.c_size_t(0))
+        self.engine: Final = self.create("dnnl_engine_create", _CPU, ctypes.c_size_t(0))
 
-    def _checked_version(self) -> tuple[int, int, int]:
+    def _check_version(self) -> tuple[int, int, int]:
         ask = self._quick.dnnl_version
         ask.restype = ctypes.POINTER(_Version)
         found = ask().contents
@@ -102,37 +102,40 @@ class Library:
         return found.major, found.minor, found.patch
 
     def call(self, function: str, *arguments: Any) -> None:
-        """Call a function that returns a status. An OpError that names the function unless that is success."""
+        """Call a function that returns a status.
+
+        Raises an OpError that names the function unless the status is success.
+        """
         check(function, getattr(self._dll, function)(*arguments))
 
-    def made(self, function: str, *arguments: Any) -> ctypes.c_void_p:
-        """The handle that such a function stores at its first argument."""
+    def create(self, function: str, *arguments: Any) -> ctypes.c_void_p:
+        """Call such a function and return the handle that it stores at its first argument."""
         handle = _POINTER()
         self.call(function, ctypes.byref(handle), *arguments)
         return handle
 
     def query(self, function: str, *arguments: Any) -> ctypes.c_void_p:
-        """What a function that returns a pointer returns."""
+        """Call a function that returns a pointer."""
         ask = getattr(self._quick, function)
         ask.restype = _POINTER
         return _POINTER(ask(*arguments))
 
     def size(self, descriptor: ctypes.c_void_p) -> int:
-        """How many bytes a memory descriptor describes."""
+        """Return the bytes of memory that a descriptor describes."""
         ask = self._quick.dnnl_memory_desc_get_size
         ask.restype = ctypes.c_size_t
         return int(ask(descriptor))
 
     def equal(self, a: ctypes.c_void_p, b: ctypes.c_void_p) -> bool:
-        """Whether two memory descriptors say the same."""
+        """Whether two memory descriptors are equal."""
         return bool(self._quick.dnnl_memory_desc_equal(a, b))
 
     def __repr__(self) -> str:
         return f"<oneDNN {'.'.join(map(str, self.version))} at {self.path}>"
 
 
-def _loaded(path: str) -> ctypes.CDLL:
-    """The library, loaded with an OpenMP whose idle threads soon sleep; that reads its variables when it is loaded."""
+def _load(path: str) -> ctypes.CDLL:
+    """Load the library, with short spinning of idle threads. OpenMP reads that variable when it is loaded."""
     if any(name in os.environ for name in _PATIENCE):
         return ctypes.CDLL(path)
     os.environ[_PATIENCE[1]] = _SPINS
@@ -143,7 +146,7 @@ def _loaded(path: str) -> ctypes.CDLL:
 
 
 def check(function: str, status: int) -> None:
-    """An OpError that names the function unless `status` is success."""
+    """Raise an OpError that names the function unless `status` is success."""
     if status:
         what = STATUS[status] if 0 <= status < len(STATUS) else f"status {status}"
         raise _ERRORS.get(status, errors.InternalError)(f"oneDNN's {function} says {what}")
@@ -151,31 +154,32 @@ def check(function: str, status: int) -> None:
 
 @functools.cache
 def library() -> Library | None:
-    """oneDNN, or None if it is not there or switched off.
+    """Return the library, or None if it is not installed or switched off.
 
-    NotFoundError if AIOFLOW_ONEDNN names what cannot be loaded. None too in a process forked from one that used it:
-    GNU's OpenMP has lost its threads there and would wait for them for ever.
+    NotFoundError if AIOFLOW_ONEDNN names a file that cannot be loaded. Also None in a process forked from one that used
+    the
+    library: GNU's OpenMP has lost its threads there and would wait for them forever.
     """
     setting = os.environ.get(SWITCH, "").strip()
     if setting.lower() in ("off", "0") or _forked:
         return None
     if setting:
         try:
-            return _kept_from_children(Library(setting))
+            return _forbid_in_children(Library(setting))
         except (OSError, AttributeError, errors.NotFoundError) as error:
             raise errors.NotFoundError(
                 f"{SWITCH} is {setting!r}, which cannot be used: {error}; set it to the path of a {FILE} or to 'off'"
             ) from error
-    for path in _places():
+    for path in _candidate_paths():
         try:
-            return _kept_from_children(Library(path))
+            return _forbid_in_children(Library(path))
         except (OSError, AttributeError, errors.NotFoundError) as error:
             if path != FILE:
                 _log.warning("oneDNN is at %s and cannot be used: %s", path, error)
     return None
 
 
-def _kept_from_children(found: Library) -> Library:
+def _forbid_in_children(found: Library) -> Library:
     if not _forked and not _watching:
         _watching.append(True)
         os.register_at_fork(after_in_child=_mark_as_forked)
@@ -192,9 +196,9 @@ def available() -> bool:
     return library() is not None
 
 
-def _places() -> Iterator[str]:
-    """Where the library may be: files that exist, and at last its bare name, for the system's loader."""
-    import importlib.metadata  # takes longer than all else that importing aioflow does for this
+def _candidate_paths() -> Iterator[str]:
+    """Yield the possible files of the library, and last its bare name for the system's loader."""
+    import importlib.metadata  # takes longer than the rest of the import
 
     try:
         files = importlib.metadata.files(_WHEEL) or ()

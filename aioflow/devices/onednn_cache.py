@@ -1,4 +1,4 @@
-"""Routines of oneDNN by what they were built for: building one takes half a millisecond, running it often less."""
+"""The cache of oneDNN routines. Building a routine takes half a millisecond, often longer than running it."""
 
 import threading
 from collections import OrderedDict
@@ -12,10 +12,10 @@ from aioflow.devices.onednn_primitive import Builder, Routine
 CAPACITY: Final = 512
 
 Build = Callable[[Builder], None]
-"""Adds the steps of a routine to a builder."""
+"""A function that adds the steps of a routine to a builder."""
 
 
-class Routines:
+class RoutineCache:
     """The most recently used routines, at most `capacity`. Safe to use from any thread."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
@@ -24,16 +24,16 @@ class Routines:
         self._lock = threading.Lock()
 
     def find(self, library: Library, key: Hashable, build: Build) -> Routine | None:
-        """The routine for `key`, built now if it is not there; None if oneDNN has no optimised one.
+        """Return the routine for `key`, building it if necessary; None if oneDNN has no optimised one.
 
-        The lock is not held while building: two threads may build the same, and one of the two is kept.
+        The lock is not held during a build, so two threads may build the same routine; the cache keeps one.
         """
         whole = (library, key)
         with self._lock:
             if whole in self._known:
                 self._known.move_to_end(whole)
                 return self._known[whole]
-        made = _built(library, build)
+        made = _build_routine(library, build)
         with self._lock:
             made = self._known.setdefault(whole, made)
             self._known.move_to_end(whole)
@@ -53,14 +53,14 @@ class Routines:
         return f"<Routines {len(self)}/{self._capacity}>"
 
 
-def _built(library: Library, build: Build) -> Routine | None:
+def _build_routine(library: Library, build: Build) -> Routine | None:
     with Builder(library) as builder:
         try:
             build(builder)
         except (errors.UnimplementedError, errors.InvalidArgumentError):
             return None
-        return builder.done()
+        return builder.finish()
 
 
-ROUTINES: Final = Routines()
-"""Those of the process."""
+ROUTINES: Final = RoutineCache()
+"""The routines of the process."""

@@ -1,8 +1,8 @@
-"""Primitives of oneDNN, ready to run on arrays.
+"""Builds and runs primitives of oneDNN on arrays.
 
-A `Routine` is one or more primitives that run one after the other on arrays of fixed shapes: a computation, and the
-reorders into and out of the layouts it likes best. What lies in between is in memory of the calling thread, of which
-each thread has one piece for all routines.
+A `Routine` is a sequence of primitives on arrays of fixed shapes: a computation, and the reorders to and from its
+preferred layouts. Intermediate values are in scratch memory of the calling thread; each thread has one piece for all
+routines.
 """
 
 import ctypes
@@ -25,35 +25,35 @@ _SCRATCHPAD_MD: Final = 136
 _FROM, _TO, _SCRATCHPAD = 1, 17, 80
 _IMPLEMENTATION: Final = 8
 _LINE: Final = 64
-"""Bytes of a cache line, to which memory in between is aligned."""
+"""The bytes of a cache line, to which scratch memory is aligned."""
 KEPT: Final = 64 << 20
-"""Bytes that a thread keeps from one call to the next, at most."""
+"""The most bytes of scratch memory that a thread keeps between calls."""
 
 Dims: Final = ctypes.c_int64 * MOST_AXES
 Handle = ctypes.c_void_p
 
 
 def dims(sizes: Sequence[int]) -> Any:
-    """Sizes as oneDNN takes them."""
+    """Return sizes in oneDNN's form."""
     return Dims(*sizes)
 
 
 class Layout(NamedTuple):
-    """An array of float32 as oneDNN sees it: sizes of its axes, and the steps along them, in elements."""
+    """The layout of a float32 array for oneDNN: the sizes of its axes and the strides along them, in elements."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
 
     @classmethod
     def dense(cls, shape: Sequence[int]) -> "Layout":
-        """That of an array without gaps."""
+        """Return the layout of a contiguous array."""
         steps = [1]
         for size in reversed(shape[1:]):
             steps.append(steps[-1] * size)
         return cls(tuple(shape), tuple(reversed(steps)))
 
     def channels_second(self) -> "Layout":
-        """The same array with its last axis as the second: images as oneDNN numbers their axes."""
+        """Return the layout with the last axis as the second, as oneDNN orders the axes of images."""
         sizes, steps = self
         return Layout((sizes[0], sizes[-1], *sizes[1:-1]), (steps[0], steps[-1], *steps[1:-1]))
 
@@ -62,8 +62,8 @@ class _Argument(ctypes.Structure):
     _fields_ = (("index", ctypes.c_int), ("memory", ctypes.c_void_p))
 
 
-class Place(NamedTuple):
-    """Where a value lies in a routine: memory number `number`, laid out as `descriptor` says."""
+class MemoryRef(NamedTuple):
+    """A value of a routine: the number of its memory, and the descriptor of its layout."""
 
     number: int
     descriptor: Handle
@@ -76,18 +76,18 @@ class _Step(NamedTuple):
 
 class _Memory(NamedTuple):
     descriptor: Handle
-    array: int | None  # which of the caller's arrays it is; None for the thread's memory
-    offset: int = 0  # in that
+    array: int | None  # the index of the caller's array; None for scratch memory
+    offset: int = 0  # in the scratch memory
 
 
 class _Scratch(threading.local):
-    """Memory of this thread."""
+    """The scratch memory of this thread."""
 
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.uint8)
 
     def take(self, size: int) -> Array:
-        """At least that many bytes."""
+        """Return at least `size` bytes."""
         if size > KEPT:
             return np.empty(size, np.uint8)
         if self._buffer.size < size:
@@ -99,7 +99,7 @@ _scratch: Final = _Scratch()
 
 
 class Builder:
-    """Builds one routine; `with Builder(library) as build`. Places of arrays are numbered in the order of the call."""
+    """Builds one routine: `with Builder(library) as build`. Arrays are numbered in the order of the routine's call."""
 
     def __init__(self, library: Library) -> None:
         self.library: Final = library
@@ -122,102 +122,105 @@ class Builder:
     # Descriptors
 
     def layout(self, layout: Layout) -> Handle:
-        """The descriptor of arrays that lie like that."""
+        """Return the descriptor of arrays of that layout."""
         sizes, strides = dims(layout.sizes), dims(layout.strides)
         create = "dnnl_memory_desc_create_with_strides"
-        made = self.library.made(create, len(layout.sizes), sizes, _FLOAT32, strides)
+        made = self.library.create(create, len(layout.sizes), sizes, _FLOAT32, strides)
         return self._own("memory_desc", made)
 
     def any_layout(self, sizes: Sequence[int]) -> Handle:
-        """The descriptor of arrays of those sizes that lie as the primitive likes best."""
+        """Return the descriptor of arrays of those sizes in the layout that the primitive prefers."""
         create = "dnnl_memory_desc_create_with_tag"
-        return self._own("memory_desc", self.library.made(create, len(sizes), dims(sizes), _FLOAT32, _ANY))
+        return self._own("memory_desc", self.library.create(create, len(sizes), dims(sizes), _FLOAT32, _ANY))
 
     def primitive(self, function: str, *arguments: Any) -> Handle:
-        """The descriptor of a primitive, by its create function. UnimplementedError if there is no optimised one."""
-        attributes = self._own("primitive_attr", self.library.made("dnnl_primitive_attr_create"))
+        """Return the descriptor of a primitive, given its create function.
+
+        UnimplementedError if no optimised one exists.
+        """
+        attributes = self._own("primitive_attr", self.library.create("dnnl_primitive_attr_create"))
         self.library.call("dnnl_primitive_attr_set_scratchpad_mode", attributes, _USER_SCRATCHPAD)
-        made = self._own("primitive_desc", self.library.made(function, self.library.engine, *arguments, attributes))
+        made = self._own("primitive_desc", self.library.create(function, self.library.engine, *arguments, attributes))
         name = ctypes.c_char_p()
         self.library.call("dnnl_primitive_desc_query", made, _IMPLEMENTATION, 0, ctypes.byref(name))
         if (name.value or b"").startswith(b"ref"):
             check(function, 3)
         return made
 
-    def wanted(self, primitive: Handle, query: int, index: int = 0) -> Handle:
-        """The layout that a primitive wants one of its arguments in, by oneDNN's number for the question."""
+    def preferred_layout(self, primitive: Handle, query: int, index: int = 0) -> Handle:
+        """Return the layout that a primitive prefers for one of its arguments, given oneDNN's number of the query."""
         return self.library.query("dnnl_primitive_desc_query_md", primitive, query, index)
 
-    # Places
+    # Memory
 
-    def array(self, descriptor: Handle) -> Place:
-        """The next array of the call."""
+    def array(self, descriptor: Handle) -> MemoryRef:
+        """Return the next array of the call."""
         self._arrays += 1
         self._memories.append(_Memory(descriptor, self._arrays - 1))
-        return Place(len(self._memories) - 1, descriptor)
+        return MemoryRef(len(self._memories) - 1, descriptor)
 
-    def seen(self, place: Place, descriptor: Handle) -> Place:
-        """An array of the call once more, as if it lay as `descriptor` says."""
+    def view(self, place: MemoryRef, descriptor: Handle) -> MemoryRef:
+        """Return an array of the call in another view, whose layout is `descriptor`."""
         self._memories.append(_Memory(descriptor, self._memories[place.number].array))
-        return Place(len(self._memories) - 1, descriptor)
+        return MemoryRef(len(self._memories) - 1, descriptor)
 
-    def between(self, descriptor: Handle) -> Place:
-        """Memory of the thread."""
+    def scratch(self, descriptor: Handle) -> MemoryRef:
+        """Return scratch memory."""
         offset = self._size
         self._size += -(-self.library.size(descriptor) // _LINE) * _LINE
         self._memories.append(_Memory(descriptor, None, offset))
-        return Place(len(self._memories) - 1, descriptor)
+        return MemoryRef(len(self._memories) - 1, descriptor)
 
     # Steps
 
-    def run(self, primitive: Handle, arguments: dict[int, Place]) -> None:
-        """Let the primitive be the next step. Arguments are by oneDNN's numbers."""
-        scratch = self.wanted(primitive, _SCRATCHPAD_MD)
+    def run(self, primitive: Handle, arguments: dict[int, MemoryRef]) -> None:
+        """Add the primitive as the next step. The keys of `arguments` are oneDNN's numbers."""
+        scratch = self.preferred_layout(primitive, _SCRATCHPAD_MD)
         if self.library.size(scratch):
-            arguments = {**arguments, _SCRATCHPAD: self.between(scratch)}
-        made = self._own("primitive", self.library.made("dnnl_primitive_create", primitive))
+            arguments = {**arguments, _SCRATCHPAD: self.scratch(scratch)}
+        made = self._own("primitive", self.library.create("dnnl_primitive_create", primitive))
         numbers = tuple((index, place.number) for index, place in arguments.items())
         self._steps.append(_Step(made, numbers))
 
-    def reordered(self, place: Place, descriptor: Handle) -> Place:
-        """The place's value in another layout; the place itself if it is that layout."""
+    def in_layout(self, place: MemoryRef, descriptor: Handle) -> MemoryRef:
+        """Return the value in another layout, by a reorder if necessary."""
         if self.library.equal(place.descriptor, descriptor):
             return place
-        target = self.between(descriptor)
+        target = self.scratch(descriptor)
         self.reorder(place, target)
         return target
 
-    def reorder(self, source: Place, target: Place) -> None:
-        """Let the next step copy one place to another, whose layout differs."""
+    def reorder(self, source: MemoryRef, target: MemoryRef) -> None:
+        """Add a step that copies one memory to another of a different layout."""
         engine = self.library.engine
         create = "dnnl_reorder_primitive_desc_create"
-        attributes = self._own("primitive_attr", self.library.made("dnnl_primitive_attr_create"))
+        attributes = self._own("primitive_attr", self.library.create("dnnl_primitive_attr_create"))
         self.library.call("dnnl_primitive_attr_set_scratchpad_mode", attributes, _USER_SCRATCHPAD)
-        made = self.library.made(create, source.descriptor, engine, target.descriptor, engine, attributes)
+        made = self.library.create(create, source.descriptor, engine, target.descriptor, engine, attributes)
         self.run(self._own("primitive_desc", made), {_FROM: source, _TO: target})
 
-    def result(self, wanted: Handle, array: Place) -> Place:
-        """Where a primitive that wants its result so may write it: the array itself, or memory in between.
+    def result_place(self, wanted: Handle, array: MemoryRef) -> MemoryRef:
+        """Return the target of a primitive that prefers the layout `wanted`: the array itself, or scratch memory.
 
-        In that case `deliver` copies it to the array.
+        `copy_result` then copies the scratch memory to the array.
         """
-        return array if self.library.equal(wanted, array.descriptor) else self.between(wanted)
+        return array if self.library.equal(wanted, array.descriptor) else self.scratch(wanted)
 
-    def deliver(self, place: Place, array: Place) -> None:
-        """Copy the result to the array if it is not there."""
+    def copy_result(self, place: MemoryRef, array: MemoryRef) -> None:
+        """Copy the result to the array if it is in scratch memory."""
         if place is not array:
             self.reorder(place, array)
 
-    def done(self) -> "Routine":
-        """The routine; it owns what was made."""
+    def finish(self) -> "Routine":
+        """Return the routine, which owns the created objects."""
         owned, self._owned = self._owned, []
         return Routine(self.library, self._memories, self._steps, self._size, owned)
 
 
 class Routine:
-    """Primitives that run one after the other; called with the arrays in order. Safe to use from any thread.
+    """A sequence of primitives, called with the arrays in order. Safe to use from any thread.
 
-    The arrays are contiguous, and have the sizes that the routine was built for: nothing checks that.
+    The arrays must be contiguous and have the sizes that the routine was built for. This is not checked.
     """
 
     def __init__(
@@ -236,7 +239,10 @@ class Routine:
         weakref.finalize(self, _destroy, library, owned).atexit = False
 
     def __call__(self, *arrays: Array) -> None:
-        """Run it on these arrays. Results are written into them. TypeError, before that, if one is not float32."""
+        """Run the routine, which writes its results into the arrays.
+
+        TypeError, before it runs, if one is not float32.
+        """
         for array in arrays:
             if array.dtype != np.float32:
                 raise TypeError(f"oneDNN was given {array.dtype} for float32")
@@ -250,7 +256,7 @@ class Routine:
 
 
 class _Call:
-    """The library's objects for one execution at a time."""
+    """The library's objects for one execution; concurrent executions have different ones."""
 
     def __init__(self, routine: Routine) -> None:
         library = self._library = routine.library
@@ -258,10 +264,10 @@ class _Call:
         weakref.finalize(self, _destroy, library, owned).atexit = False
         self._memories: list[Handle] = []
         for memory in routine.memories:
-            made = library.made("dnnl_memory_create", memory.descriptor, library.engine, None)
+            made = library.create("dnnl_memory_create", memory.descriptor, library.engine, None)
             owned.append(("dnnl_memory_destroy", made))
             self._memories.append(made)
-        self._stream = library.made("dnnl_stream_create", library.engine, _IN_ORDER)
+        self._stream = library.create("dnnl_stream_create", library.engine, _IN_ORDER)
         owned.append(("dnnl_stream_destroy", self._stream))
         pairs = list(zip(self._memories, routine.memories, strict=True))
         self._arrays = [(handle, memory.array) for handle, memory in pairs if memory.array is not None]

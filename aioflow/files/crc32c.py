@@ -1,8 +1,8 @@
-"""The checksum of TFRecords and checkpoints: CRC-32C (Castagnoli), in NumPy, some hundred megabytes per second.
+"""CRC-32C (Castagnoli), the checksum of TFRecords and checkpoints, in NumPy: some hundred megabytes per second.
 
-A CRC without its inversions is linear over GF(2): that of a block is the exclusive or of what each byte contributes at
-its distance from the end. So there is a table of contributions, by place in a block and byte, and a block costs a
-lookup per byte, all of them in one NumPy call. What came before a block enters as if it were part of its first bytes.
+A CRC without its inversions is linear over GF(2): the CRC of a block is the exclusive or of the contributions of its
+bytes. A table has the contribution of each byte value at each position of a block, so a block costs one look-up per
+byte, all in one NumPy call. The register before the block is combined with its first bytes.
 """
 
 import functools
@@ -17,16 +17,16 @@ Bytes = npt.NDArray[np.uint8]
 
 BLOCK: Final = 2048
 _TOGETHER: Final = 1 << 13
-"""Bytes looked up in one call: what that needs is not so much that the system is asked for memory each time."""
+"""The bytes of one look-up call, few enough to reuse memory instead of asking the system for it each time."""
 _FEW: Final = 40
-"""Up to so many bytes, Python is faster than NumPy."""
+"""The most bytes for which Python is faster than NumPy."""
 _POLYNOMIAL: Final = 0x82F63B78
 _ONES: Final = 0xFFFFFFFF
 _MASK_DELTA: Final = 0xA282EAD8
 
 
-def _bytewise() -> list[int]:
-    """What the register becomes by one byte, for each value of the two together."""
+def _byte_table() -> list[int]:
+    """Return the next register for each value of the lowest byte of the register combined with the next data byte."""
     table = []
     for value in range(256):
         for _ in range(8):
@@ -35,12 +35,12 @@ def _bytewise() -> list[int]:
     return table
 
 
-_TABLE: Final = _bytewise()
+_TABLE: Final = _byte_table()
 
 
 @functools.cache
-def _contributions() -> tuple[Words, list[list[int]], Words]:
-    """By place and byte, flat; the rows of the first four places; what the initial ones become after n bytes."""
+def _block_tables() -> tuple[Words, list[list[int]], Words]:
+    """Return the flat table by position and byte, its first four rows, and the initial register after n bytes."""
     step = np.array(_TABLE, np.uint32)
     places = np.empty((BLOCK, 256), np.uint32)
     places[-1] = step
@@ -53,43 +53,43 @@ def _contributions() -> tuple[Words, list[list[int]], Words]:
 
 
 _ROWS: Final = np.arange(BLOCK) * 256
-"""Where each place of a block begins in the flat table."""
+"""The start of each position of a block in the flat table."""
 
 
 def crc32c(data: Any, crc: int = 0) -> int:
-    """The checksum of some bytes; with the checksum of what came before them, that of all together."""
+    """Return the checksum of `data`, appended to bytes with the checksum `crc`."""
     register = crc ^ _ONES
     if isinstance(data, bytes) and len(data) <= _FEW:
-        return _few(register, data) ^ _ONES
+        return _update_few(register, data) ^ _ONES
     array = np.frombuffer(data, np.uint8)
     head = len(array) if len(array) <= _FEW else len(array) % BLOCK
-    register = _bytes(register, array[:head])
+    register = _update_bytes(register, array[:head])
     body = array[head:].reshape(-1, BLOCK)
     for begin in range(0, len(body), _TOGETHER // BLOCK):
-        register = _blocks(register, body[begin : begin + _TOGETHER // BLOCK])
+        register = _update_blocks(register, body[begin : begin + _TOGETHER // BLOCK])
     return register ^ _ONES
 
 
-def _few(register: int, data: Iterable[int]) -> int:
+def _update_few(register: int, data: Iterable[int]) -> int:
     for byte in data:
         register = _TABLE[(register ^ byte) & 255] ^ (register >> 8)
     return register
 
 
-def _bytes(register: int, array: Bytes) -> int:
-    """The register after less than a block."""
+def _update_bytes(register: int, array: Bytes) -> int:
+    """Return the register after less than one block."""
     if len(array) <= _FEW:
-        return _few(register, array.tolist())
-    table, _, _ = _contributions()
+        return _update_few(register, array.tolist())
+    table, _, _ = _block_tables()
     rows = _ROWS[BLOCK - len(array) :]
     index = rows + array
     index[:4] ^= np.frombuffer(register.to_bytes(4, "little"), np.uint8)
     return int(np.bitwise_xor.reduce(table.take(index)))
 
 
-def _blocks(register: int, blocks: Bytes) -> int:
-    """The register after some blocks."""
-    table, (first, second, third, fourth), _ = _contributions()
+def _update_blocks(register: int, blocks: Bytes) -> int:
+    """Return the register after several blocks."""
+    table, (first, second, third, fourth), _ = _block_tables()
     for own in np.bitwise_xor.reduce(table.take(_ROWS + blocks), axis=1).tolist():
         before = first[register & 255] ^ second[register >> 8 & 255]
         register = own ^ before ^ third[register >> 16 & 255] ^ fourth[register >> 24]
@@ -97,7 +97,7 @@ def _blocks(register: int, blocks: Bytes) -> int:
 
 
 def crc32c_each(data: Any, starts: npt.NDArray[np.intp], lengths: npt.NDArray[np.intp]) -> Words:
-    """The checksum of each of several parts of `data`, which begin there and are so long."""
+    """Return the checksums of the parts of `data` with these starts and lengths."""
     array = np.frombuffer(data, np.uint8)
     result = np.empty(len(starts), np.uint32)
     short = np.flatnonzero(lengths <= BLOCK)
@@ -106,13 +106,13 @@ def crc32c_each(data: Any, starts: npt.NDArray[np.intp], lengths: npt.NDArray[np
     sizes = np.cumsum(lengths[short])
     bounds = np.searchsorted(sizes, np.arange(_TOGETHER, int(sizes[-1]) if len(sizes) else 0, _TOGETHER))
     for group in np.split(short, bounds):
-        result[group] = _short(array, starts[group], lengths[group])
+        result[group] = _checksum_short(array, starts[group], lengths[group])
     return result
 
 
-def _short(array: Bytes, starts: npt.NDArray[np.intp], lengths: npt.NDArray[np.intp]) -> Words:
-    """The checksums of parts that are no longer than a block."""
-    table, _, initial = _contributions()
+def _checksum_short(array: Bytes, starts: npt.NDArray[np.intp], lengths: npt.NDArray[np.intp]) -> Words:
+    """Return the checksums of parts of at most one block."""
+    table, _, initial = _block_tables()
     registers = initial[lengths]
     full = np.flatnonzero(lengths)
     if len(full):
@@ -127,10 +127,10 @@ def _short(array: Bytes, starts: npt.NDArray[np.intp], lengths: npt.NDArray[np.i
 
 
 def crc32c_windows(data: Any, width: int) -> Words:
-    """The checksum of each `width` bytes that follow one another, wherever they begin; `width` is at most a block."""
+    """Return the checksums of all windows of `width` bytes in `data`; `width` is at most one block."""
     array = np.frombuffer(data, np.uint8)
     count = max(0, len(array) - width + 1)
-    table, _, initial = _contributions()
+    table, _, initial = _block_tables()
     registers = np.full(count, initial[width])
     for offset in range(width):
         begin = (BLOCK - width + offset) * 256
@@ -138,11 +138,11 @@ def crc32c_windows(data: Any, width: int) -> Words:
     return registers ^ np.uint32(_ONES)
 
 
-def masked(crc: int) -> int:
-    """The checksum as it is stored: a checksum of bytes that hold their own checksum is worth little."""
+def mask(crc: int) -> int:
+    """Return the checksum in its stored form, since the checksum of bytes that contain their own checksum is weak."""
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & _ONES
 
 
-def masked_each(crcs: Words) -> Words:
-    """The checksums as they are stored."""
+def mask_each(crcs: Words) -> Words:
+    """Return the checksums in their stored form."""
     return (crcs >> np.uint32(15) | crcs << np.uint32(17)) + np.uint32(_MASK_DELTA)

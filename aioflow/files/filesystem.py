@@ -1,6 +1,6 @@
-"""All reading and writing of files, behind one class: paths of this machine, and URLs through fsspec.
+"""Reads and writes files: local paths, and URLs through fsspec.
 
-Its methods block, so they are called on threads; what cannot be done is raised as the error a run can end with.
+The methods block, so they are called on threads. Failures are raised as OpErrors.
 """
 
 import contextlib
@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
 from aioflow import errors
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-"""A path of this machine, or a URL such as `s3://bucket/name`."""
+"""A local path, or a URL such as `s3://bucket/name`."""
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+(?=://)")  # a single letter is a drive
 _MAGIC: Final = re.compile(r"[*?[]")
@@ -26,32 +26,32 @@ _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EF
 class Files:
     """Files by name. Safe to use from any thread.
 
-    A name with a scheme, as `s3://` or `memory://`, is a URL. It needs fsspec (`pip install aioflow-engine[storage]`)
-    and the package that fsspec wants for the scheme. `file://` needs neither.
+    A name with a scheme, such as `s3://` or `memory://`, is a URL. It needs fsspec (`pip install
+    aioflow-engine[storage]`) and the package that fsspec uses for the scheme. `file://` needs neither.
 
     Args:
-        roots: the folders, or URLs, below which files may be used; PermissionDeniedError for all others, wherever `..`
-            or a link leads to. None for everywhere.
+        roots: the folders or URLs below which files may be used; None for no restriction. Other files raise
+            PermissionDeniedError, also if `..` or a link leads to them.
     """
 
     def __init__(self, roots: Iterable[Path] | None = None) -> None:
-        self._roots: Final = None if roots is None else [_root(as_name(root)) for root in roots]
+        self._roots: Final = None if roots is None else [_root_prefix(as_name(root)) for root in roots]
 
     def open(self, path: Path, mode: str = "rb") -> BinaryIO:
-        """The file, open for reading (`rb`) or for writing anew (`wb`), as bytes."""
+        """Open the file for reading (`rb`) or for writing a new one (`wb`), as bytes."""
         name = as_name(path)
-        with named_in_errors(name):
-            system, place = _located(self._allowed(name))
+        with translate_errors(name):
+            system, place = _find_filesystem(self._check_allowed(name))
             if system is not None:
                 opened: BinaryIO = system.open(place, mode)
                 return opened
             return open(place, mode)  # type: ignore[return-value]
 
     def size(self, path: Path) -> int | None:
-        """How many bytes the file has; None if its system does not say."""
+        """Return the size of the file in bytes; None if its file system does not tell."""
         name = as_name(path)
-        with named_in_errors(name):
-            system, place = _located(self._allowed(name))
+        with translate_errors(name):
+            system, place = _find_filesystem(self._check_allowed(name))
             if system is None:
                 status = os.stat(place)
                 return status.st_size if os.path.isfile(place) else None
@@ -59,15 +59,15 @@ class Files:
             return None if size is None else int(size)
 
     def read(self, path: Path) -> bytes:
-        """All that the file holds."""
-        with self.open(path) as file, named_in_errors(as_name(path)):
+        """Return the contents of the file."""
+        with self.open(path) as file, translate_errors(as_name(path)):
             return file.read()
 
     def write(self, path: Path, contents: bytes) -> None:
-        """The file holds just that, and is never seen with half of it. Folders above it are made."""
+        """Write the contents. Readers see the old file or the complete new one. Missing folders are created."""
         name = as_name(path)
-        with named_in_errors(name):
-            system, place = _located(self._allowed(name))
+        with translate_errors(name):
+            system, place = _find_filesystem(self._check_allowed(name))
             if system is None:
                 _replace(place, contents)
                 return
@@ -76,31 +76,34 @@ class Files:
                 file.write(contents)
 
     def matching(self, pattern: Path) -> list[str]:
-        """The names that match a pattern of `*`, `?` and `[...]`, sorted; a name without these, if it exists.
+        """Return the sorted names that match a pattern of `*`, `?` and `[...]`; a name without these if it exists.
 
-        What a link leads to outside the roots does not match.
+        Targets of links outside the roots do not match.
         """
         name = as_name(pattern)
-        with named_in_errors(name):
+        with translate_errors(name):
             if self._roots is not None:
-                self._allowed(_folder(name))
-            system, place = _located(name)
+                self._check_allowed(_fixed_folder(name))
+            system, place = _find_filesystem(name)
             if system is None:
                 return sorted(filter(self._allows, glob.glob(place, include_hidden=True)))
             return sorted(system.unstrip_protocol(found) for found in system.glob(place))
 
     def exists(self, path: Path) -> bool:
-        """Whether there is something of that name."""
+        """Whether a file or folder of that name exists."""
         name = as_name(path)
-        with named_in_errors(name):
-            system, place = _located(self._allowed(name))
+        with translate_errors(name):
+            system, place = _find_filesystem(self._check_allowed(name))
             return os.path.lexists(place) if system is None else bool(system.exists(place))
 
-    def _allowed(self, name: str) -> str:
-        """The name under which to open a file: if there are roots, and it is of this machine, one without links."""
+    def _check_allowed(self, name: str) -> str:
+        """Return the name to open.
+
+        With roots, a local name is resolved to one without links; PermissionDeniedError outside them.
+        """
         if self._roots is None:
             return name
-        place = _place(name)
+        place = _real_name(name)
         if not any(f"{place}{os.sep}".startswith(root) for root in self._roots):
             raise errors.PermissionDeniedError(
                 f"{name!r} may not be used: it is not below a root that Config(file_roots=) or --file-root allows"
@@ -109,25 +112,25 @@ class Files:
 
     def _allows(self, name: str) -> bool:
         try:
-            return bool(self._allowed(name))
+            return bool(self._check_allowed(name))
         except errors.PermissionDeniedError:
             return False
 
 
-def _root(name: str) -> str:
-    """What the names of all begin with that lies below a root."""
-    place = _place(name)
+def _root_prefix(name: str) -> str:
+    """Return the common prefix of all names below a root."""
+    place = _real_name(name)
     separator = "/" if _is_url(place) else os.sep
     return place.rstrip(separator) + separator
 
 
-def _place(name: str) -> str:
-    """Where a name leads to: of this machine's files without links and `..`, of a URL as it is.
+def _real_name(name: str) -> str:
+    """Return a local name without links and `..`, or a URL unchanged.
 
-    PermissionDeniedError for a URL that goes up, or stands for several.
+    PermissionDeniedError for a URL with `..`, `::` or `%`.
     """
     if not _is_url(name):
-        return os.path.realpath(_located(name)[1])
+        return os.path.realpath(_find_filesystem(name)[1])
     if ".." in re.split(r"[/\\]", name) or "::" in name or "%" in name:
         raise errors.PermissionDeniedError(
             f"{name!r} may not be used: below file roots a URL has no '..', '::' nor '%'"
@@ -140,26 +143,26 @@ def _is_url(name: str) -> bool:
     return scheme is not None and scheme.group() != "file"
 
 
-def _folder(pattern: str) -> str:
-    """Below what all lies that a pattern matches. PermissionDeniedError if that cannot be told: it goes up again."""
+def _fixed_folder(pattern: str) -> str:
+    """Return the folder that contains all matches of a pattern. PermissionDeniedError if `..` follows a wildcard."""
     magic = _MAGIC.search(pattern)
     if magic is None:
         return pattern
     folder, separator, _ = pattern[: magic.start()].rpartition("/")
     if ".." in pattern[magic.start() :].split("/"):
-        raise errors.PermissionDeniedError(f"{pattern!r} may not be used: there is a '..' after what is to be matched")
+        raise errors.PermissionDeniedError(f"{pattern!r} may not be used: '..' follows a wildcard")
     return folder + separator or "."
 
 
 def as_name(path: Path) -> str:
-    """The name as text. TypeError if it is none."""
+    """Return the path as text. TypeError for other types."""
     if not isinstance(path, (str, bytes, os.PathLike)):
-        raise TypeError(f"a path must be text or a Path, not {shown(path)}")
+        raise TypeError(f"a path must be text or a Path, not {safe_repr(path)}")
     return os.fsdecode(path)
 
 
-def _located(name: str) -> tuple[Any, str]:
-    """The system of files that fsspec has for it, None for this machine's, and the name in it."""
+def _find_filesystem(name: str) -> tuple[Any, str]:
+    """Return fsspec's file system for a name, None for the local one, and the name in it."""
     scheme = _SCHEME.match(name)
     if scheme is None:
         return None, name
@@ -174,12 +177,12 @@ def _located(name: str) -> tuple[Any, str]:
     try:
         found: tuple[Any, str] = fsspec.core.url_to_fs(name)
     except ImportError as error:
-        raise errors.UnimplementedError(f"{name!r} needs one more package: {error}") from error
+        raise errors.UnimplementedError(f"{name!r} needs another package: {error}") from error
     return found
 
 
 def _replace(place: str, contents: bytes) -> None:
-    """Write a new file and give it the name; what is no file, as a pipe, is written to."""
+    """Write a new file and rename it to `place`; a pipe or device is written directly."""
     place = os.path.realpath(place)
     os.makedirs(os.path.dirname(place), exist_ok=True)
     if os.path.exists(place) and not os.path.isfile(place):
@@ -200,14 +203,14 @@ def _replace(place: str, contents: bytes) -> None:
 
 
 @contextlib.contextmanager
-def named_in_errors(name: str) -> Iterator[None]:
-    """What goes wrong with the file of that name inside is raised as an OpError that names it."""
+def translate_errors(name: str) -> Iterator[None]:
+    """Turn errors of the file system inside the block into OpErrors that name the file."""
     try:
         yield
     except IsADirectoryError as error:
         raise errors.FailedPreconditionError(f"{name!r} is a folder, not a file") from error
     except NotADirectoryError as error:
-        raise errors.FailedPreconditionError(f"{name!r}: what is above it is a file, not a folder") from error
+        raise errors.FailedPreconditionError(f"{name!r}: its parent is a file, not a folder") from error
     except FileNotFoundError as error:
         raise errors.NotFoundError(f"there is no file {name!r}") from error
     except PermissionError as error:
@@ -220,4 +223,4 @@ def named_in_errors(name: str) -> Iterator[None]:
 
 
 FILES: Final = Files()
-"""The files that sessions use unless they are told otherwise."""
+"""The default files of sessions."""

@@ -1,4 +1,4 @@
-"""What readers find in a file: the whole of it, its lines, records of a fixed length, TFRecords, or just its name."""
+"""The formats of records that readers read: whole files, lines, records of a fixed length, TFRecords, or names."""
 
 import dataclasses
 import itertools
@@ -6,20 +6,20 @@ from collections.abc import Generator
 from typing import ClassVar, Protocol
 
 from aioflow import errors
-from aioflow.files.filesystem import Files, as_name, named_in_errors
+from aioflow.files.filesystem import Files, as_name, translate_errors
 from aioflow.files.tfrecord import CHUNK, Records, TFRecordOptions
 
 Record = tuple[bytes, bytes]
-"""A key, which says where it comes from, and a value."""
+"""A key, which names the origin, and a value."""
 Found = Generator[Record, None, int]
-"""Records, one after the other, and then how many parts of the work item were left out."""
+"""A generator of records that returns the number of skipped parts of the work item."""
 
 
 class Format(Protocol):
-    """How the records of a work item are found. Two are equal if they find the same.
+    """Reads the records of a work item. Two formats are equal if they read the same records.
 
     Attributes:
-        single: whether a work item is a single record.
+        single: whether a work item is one record.
         is_file: whether a work item is the name of a file, so that its records are read on a thread.
     """
 
@@ -28,15 +28,15 @@ class Format(Protocol):
 
     @property
     def skip_corrupt(self) -> bool:
-        """Whether what is missing or corrupt is left out, and logged, instead of ending with an error."""
+        """Whether missing or corrupt data is skipped and logged instead of raising an error."""
 
     def records(self, files: Files, work: bytes) -> Found:
-        """The records of one work item. OpError if they cannot be read, or not all."""
+        """Yield the records of one work item. OpError if not all can be read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Identity:
-    """The work item itself, as key and as value."""
+    """One record: the work item as key and as value."""
 
     single: ClassVar[bool] = True
     is_file: ClassVar[bool] = False
@@ -50,7 +50,7 @@ class Identity:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WholeFile:
-    """The name of the file, and its contents."""
+    """One record: the name of the file and its contents."""
 
     skip_corrupt: bool = False
     single: ClassVar[bool] = True
@@ -64,7 +64,7 @@ class WholeFile:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextLines:
-    """The lines of a text, without what ends them; the key tells the number of the line, from 1 on."""
+    """The lines of a text without their line ends. The key has the number of the line, from 1 on."""
 
     skip_header_lines: int = 0
     skip_corrupt: bool = False
@@ -72,8 +72,8 @@ class TextLines:
     is_file: ClassVar[bool] = True
 
     def records(self, files: Files, work: bytes) -> Found:
-        """Line after line, the empty ones too."""
-        with files.open(work) as file, named_in_errors(as_name(work)):
+        """Yield all lines, empty ones too."""
+        with files.open(work) as file, translate_errors(as_name(work)):
             lines = enumerate(file, 1)
             for number, line in itertools.islice(lines, self.skip_header_lines, None):
                 text = line.removesuffix(b"\n")
@@ -83,9 +83,9 @@ class TextLines:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FixedLength:
-    """Records of `record_bytes`, each `hop_bytes` after the one before; keys tell the number of the record from 0 on.
+    """Records of `record_bytes`, each `hop_bytes` after the previous one. The key has the record's number, from 0 on.
 
-    What is left before the footer and is no whole record is left out.
+    An incomplete record before the footer is dropped.
     """
 
     record_bytes: int
@@ -99,10 +99,10 @@ class FixedLength:
     def records(self, files: Files, work: bytes) -> Found:
         """Record after record."""
         size = files.size(work)
-        with files.open(work) as file, named_in_errors(as_name(work)):
+        with files.open(work) as file, translate_errors(as_name(work)):
             if size is None:
                 raise errors.UnimplementedError(
-                    f"the size of {as_name(work)!r} is unknown, and where its footer begins"
+                    f"the size of {as_name(work)!r} is unknown, and so the start of its footer"
                 )
             if size < self.header_bytes + self.footer_bytes:
                 least = self.header_bytes + self.footer_bytes
@@ -123,7 +123,7 @@ class FixedLength:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TFRecords:
-    """The payloads of TFRecords; the key tells the offset at which a record begins."""
+    """The payloads of TFRecords. The key has the offset of the record."""
 
     compression_type: str = ""
     skip_corrupt: bool = False
@@ -139,7 +139,7 @@ class TFRecords:
             max_expansion=self.max_expansion,
         )  # fmt: skip
         name = as_name(work)
-        with files.open(work) as file, named_in_errors(name):
+        with files.open(work) as file, translate_errors(name):
             found = Records(file, files.size(work), name, options)
             for offset, payload in found:
                 yield b"%s:%d" % (work, offset), payload

@@ -1,11 +1,11 @@
-"""TFRecord files: payloads, each between its length and a checksum, read and written.
+"""Reads and writes TFRecord files, whose payloads stand between their length and a checksum.
 
     u64 length | masked crc32c of the length | payload | masked crc32c of the payload        all little-endian
 
-A length is believed only if its checksum agrees and the file can hold so much; of a compressed file, if what is left
-could inflate to it at all. Payloads are checked many at a time. Whoever asks to skip what is corrupt goes on with the
-next record, or, if a length cannot be believed, where the next bytes are that agree with their checksum; of a file that
-cannot be decompressed any further, or is a bomb, the rest is left out.
+A length is used only if its checksum is right and the rest of the file can hold so many bytes; for a compressed file,
+if the rest could inflate to so many. Payloads are checked many at a time. `skip_corrupt` continues with the next
+record, or, after a wrong length, at the next bytes that are followed by their checksum. If a file cannot be
+decompressed further, or is a bomb, its rest is skipped.
 """
 
 import bisect
@@ -18,25 +18,25 @@ from typing import Any, BinaryIO, Final, Protocol, Self
 import numpy as np
 
 from aioflow import errors
-from aioflow.files.crc32c import crc32c, crc32c_each, crc32c_windows, masked, masked_each
-from aioflow.files.filesystem import FILES, Files, Path, as_name, named_in_errors
-from aioflow.tensors.recursion import shown
+from aioflow.files.crc32c import crc32c, crc32c_each, crc32c_windows, mask, mask_each
+from aioflow.files.filesystem import FILES, Files, Path, as_name, translate_errors
+from aioflow.tensors.recursion import safe_repr
 
 _log: Final = logging.getLogger("aioflow.input")
 
 CHUNK: Final = 1 << 18
-"""Bytes read at a time."""
+"""The bytes of one read."""
 _HEADER: Final = struct.Struct("<QI")
 _CRC: Final = struct.Struct("<I")
 _FRAME: Final = 16
 _STEEPEST: Final = 1032
-"""No byte of deflate's becomes more bytes than this."""
+"""The largest expansion of deflate."""
 _HARMLESS: Final = 1 << 26
-"""Bytes that may come out of a compressed file however few went in."""
+"""The bytes to which any compressed file may expand."""
 
 
 class TFRecordCompressionType:
-    """How a file of records is compressed."""
+    """The compression of a file of records."""
 
     NONE: Final = 0
     ZLIB: Final = 1
@@ -48,24 +48,24 @@ _WINDOW: Final = {"ZLIB": 15, "GZIP": 31}
 
 
 class TFRecordOptions:
-    """How a file of records is read and written.
+    """Options for reading and writing a file of records.
 
     Args:
         compression_type: None, "ZLIB" or "GZIP", or one of `TFRecordCompressionType`.
         flush_mode: for compatibility.
         input_buffer_size: for compatibility.
         output_buffer_size: for compatibility.
-        window_bits: the size of the window of a writer's compression, 9 to 15.
-        compression_level: how hard a writer compresses, 0 to 9.
-        compression_method: for compatibility: there is deflate alone.
-        mem_level: how much memory a writer's compression takes, 1 to 9.
+        window_bits: the window size of a writer's compression, 9 to 15.
+        compression_level: a writer's compression level, 0 to 9.
+        compression_method: for compatibility; the only method is deflate.
+        mem_level: the memory of a writer's compression, 1 to 9.
         compression_strategy: zlib's strategy of a writer's compression.
-        skip_corrupt: whether a reader leaves out files that are missing, records that are corrupt or too long, and what
-            follows in a file that cannot be decompressed, instead of raising an error. A warning is logged once for
-            each file.
+        skip_corrupt: whether a reader skips missing files, corrupt or too long records, and the rest of a file that
+            cannot be decompressed, instead of raising an error. It logs one warning for each file.
         max_record_bytes: a reader refuses longer records.
-        max_expansion: a reader refuses a file that becomes more than so many times longer when it is decompressed;
-            the first 64 MiB do not count.
+        max_expansion: a reader refuses a file that decompression makes longer by more than this factor; the first 64
+            MiB
+            do not count.
     """
 
     compression_type_map: Final = {0: "", 1: "ZLIB", 2: "GZIP"}
@@ -91,55 +91,55 @@ class TFRecordOptions:
         self.max_record_bytes: Final = max_record_bytes
         self.max_expansion: Final = max_expansion
         self._deflate: Final = (
-            _within("compression_level", -1 if compression_level is None else compression_level, -1, 9),
-            _within("window_bits", 15 if window_bits is None else window_bits, 9, 15),
-            _within("mem_level", 8 if mem_level is None else mem_level, 1, 9),
-            _within("compression_strategy", compression_strategy or 0, 0, 4),
+            _check_range("compression_level", -1 if compression_level is None else compression_level, -1, 9),
+            _check_range("window_bits", 15 if window_bits is None else window_bits, 9, 15),
+            _check_range("mem_level", 8 if mem_level is None else mem_level, 1, 9),
+            _check_range("compression_strategy", compression_strategy or 0, 0, 4),
         )
 
     @classmethod
     def get_compression_type_string(cls, options: Any) -> str:
-        """`""`, `"ZLIB"` or `"GZIP"`, of options or of what may be given as compression_type. ValueError for others."""
+        """Return `""`, `"ZLIB"` or `"GZIP"` for options or a compression_type. ValueError for others."""
         if isinstance(options, TFRecordOptions):
             return options.compression_type
         if options not in _NAMES:
-            raise ValueError(f"the compression of records is 'ZLIB', 'GZIP' or '', not {shown(options)}")
+            raise ValueError(f"the compression of records is 'ZLIB', 'GZIP' or '', not {safe_repr(options)}")
         return _NAMES[options]
 
     @classmethod
     def of(cls, options: "TFRecordOptions | str | int | None") -> "TFRecordOptions":
-        """Options, of what may be given for them."""
+        """Return TFRecordOptions for options, a compression type or None."""
         return options if isinstance(options, TFRecordOptions) else cls(options)
 
     def compressor(self) -> Any:
-        """What a writer compresses with; None if it does not."""
+        """Return a writer's compressor; None for no compression."""
         if not self.compression_type:
             return None
         level, bits, memory, strategy = self._deflate
         return zlib.compressobj(level, zlib.DEFLATED, bits + (self.compression_type == "GZIP") * 16, memory, strategy)
 
 
-def _within(what: str, value: int, low: int, high: int) -> int:
+def _check_range(what: str, value: int, low: int, high: int) -> int:
     if not low <= value <= high:
         raise ValueError(f"{what} is {low} to {high}, not {value}")
     return value
 
 
-# Bytes, decompressed or not
+# Sources of bytes
 
 
 class _Source(Protocol):
-    """Where the bytes of records come from."""
+    """A source of the bytes of records."""
 
     def read(self, count: int) -> bytes:
-        """At most so many, and none only at the end."""
+        """Return at most `count` bytes; b"" only at the end."""
 
     def left(self) -> int | None:
-        """More than this cannot come; None if that is not known."""
+        """Return an upper bound of the bytes still to come; None if there is no bound."""
 
 
-class _Plain:
-    """The bytes of a file as they are."""
+class _PlainSource:
+    """The bytes of an uncompressed file."""
 
     def __init__(self, file: BinaryIO, size: int | None) -> None:
         self._file = file
@@ -155,8 +155,8 @@ class _Plain:
         return self._left
 
 
-class _Inflated:
-    """What the bytes of a file decompress to; one compressed stream may follow the other."""
+class _InflatedSource:
+    """The decompressed bytes of a file, which may contain several compressed streams."""
 
     def __init__(self, file: BinaryIO, size: int | None, name: str, options: TFRecordOptions) -> None:
         self._file, self._size, self._name, self._options = file, size, name, options
@@ -206,7 +206,7 @@ class _Inflated:
         return data
 
     def left(self) -> int | None:
-        """As much as deflate could make of what is left, at its best."""
+        """Return the bytes to which deflate could expand the rest at most."""
         if self._size is None:
             return None
         return (max(0, self._size - self._read) + len(self._waiting)) * _STEEPEST + (1 << 16)
@@ -216,22 +216,24 @@ class _Inflated:
 
 
 class Records:
-    """The records of an open file, one after the other: an iterator of (offset, payload). Used by one thread at a time.
+    """An iterator of the (offset, payload) of the records of an open file, for one thread at a time.
 
     Attributes:
-        skipped: how many times something was left out.
+        skipped: the number of skipped parts.
     """
 
     def __init__(self, file: BinaryIO, size: int | None, name: str, options: TFRecordOptions | None = None) -> None:
         self._options: Final = options or TFRecordOptions()
         self._name = name
         compressed = bool(self._options.compression_type)
-        self._source: _Source = _Inflated(file, size, name, self._options) if compressed else _Plain(file, size)
+        self._source: _Source = (
+            _InflatedSource(file, size, name, self._options) if compressed else _PlainSource(file, size)
+        )
         self._buffer = b""
-        self._offset = 0  # of the buffer in what the source gives
+        self._offset = 0  # of the buffer in the source
         self._position = 0  # in the buffer
         self._at_end = False
-        self._likely: list[int] = []  # offsets at which a record may begin, before `_scanned`
+        self._candidates: list[int] = []  # offsets before `_scanned` at which a record may begin
         self._scanned = 0
         self._first = ""
         self.skipped: int = 0
@@ -240,17 +242,17 @@ class Records:
         try:
             while True:
                 frames, error = self._frames()
-                yield from self._checked(frames)
-                if error is not None and not self._behind(error):
+                yield from self._check_payloads(frames)
+                if error is not None and not self._skip_past(error):
                     return
                 if error is None and not frames:
                     return
         finally:
             if self.skipped:
-                _log.warning("%d parts of %r are left out; the first: %s", self.skipped, self._name, self._first)
+                _log.warning("%d parts of %r are skipped; the first: %s", self.skipped, self._name, self._first)
 
     def _frames(self) -> "tuple[list[_Frame], errors.OpError | _Refused | None]":
-        """The next records, as many as are in the buffer, and what is wrong behind them. None at the end."""
+        """Return the next records in the buffer, and the error that follows them; None for no error."""
         frames: list[_Frame] = []
         while True:
             try:
@@ -262,19 +264,19 @@ class Records:
             frames.append(frame)
 
     def _frame(self, wait: bool) -> "_Frame | None":
-        """The next record. None if there is none, or if it is not in the buffer and must not be waited for."""
-        if not self._has(_HEADER.size, wait):
+        """Return the next record. None at the end, or if it is not complete in the buffer and `wait` is false."""
+        if not self._buffer_has(_HEADER.size, wait):
             if wait and self._position < len(self._buffer):
-                raise self._mistrusted(f"{len(self._buffer) - self._position} bytes are no record")
+                raise self._corrupt_error(f"{len(self._buffer) - self._position} bytes are no record")
             return None
         length, crc = _HEADER.unpack_from(self._buffer, self._position)
         begin = self._position + _HEADER.size
-        if masked(crc32c(self._buffer[self._position : self._position + 8])) != crc:
-            raise self._mistrusted("the length of a record disagrees with its checksum")
+        if mask(crc32c(self._buffer[self._position : self._position + 8])) != crc:
+            raise self._corrupt_error("the length of a record disagrees with its checksum")
         self._check_length(length)
-        if not self._has(_FRAME + length, wait):
+        if not self._buffer_has(_FRAME + length, wait):
             if wait:
-                raise self._mistrusted(f"a record of {length} bytes is truncated")
+                raise self._corrupt_error(f"a record of {length} bytes is truncated")
             return None
         begin = self._position + _HEADER.size
         self._position = begin + length + _CRC.size
@@ -284,7 +286,7 @@ class Records:
         left = self._source.left()
         held = len(self._buffer) - self._position - _HEADER.size
         if left is not None and length + _CRC.size > held + left:
-            raise self._mistrusted(f"a record of {length} bytes is truncated, or its length is forged")
+            raise self._corrupt_error(f"a record of {length} bytes is truncated, or its length is forged")
         if length > self._options.max_record_bytes:
             longest = self._options.max_record_bytes
             error = errors.ResourceExhaustedError(
@@ -293,8 +295,8 @@ class Records:
             )
             raise _Refused(error, _FRAME + length)
 
-    def _has(self, count: int, wait: bool) -> bool:
-        """Whether so many bytes are in the buffer from here on; reads them if it may."""
+    def _buffer_has(self, count: int, wait: bool) -> bool:
+        """Whether the buffer has `count` more bytes; with `wait` it reads them."""
         held = len(self._buffer) - self._position
         if held >= count or not wait or self._at_end:
             return held >= count
@@ -309,13 +311,13 @@ class Records:
             self._buffer = b"".join(pieces)
         return held >= count
 
-    def _checked(self, frames: "list[_Frame]") -> Iterator[tuple[int, bytes]]:
-        """Those whose payload agrees with its checksum."""
+    def _check_payloads(self, frames: "list[_Frame]") -> Iterator[tuple[int, bytes]]:
+        """Yield the records whose payloads match their checksums."""
         if not frames:
             return
         buffer, offset = self._buffer, self._offset
         table = np.array(frames, np.int64)
-        good = masked_each(crc32c_each(buffer, table[:, 0], table[:, 1])) == table[:, 2].astype(np.uint32)
+        good = mask_each(crc32c_each(buffer, table[:, 0], table[:, 1])) == table[:, 2].astype(np.uint32)
         for (begin, length, _), right in zip(frames, good.tolist(), strict=True):
             if right:
                 yield offset + begin - _HEADER.size, buffer[begin : begin + length]
@@ -323,59 +325,62 @@ class Records:
                 where = f"in {self._name!r} at offset {offset + begin - _HEADER.size}"
                 self._leave_out(errors.DataLossError(f"a record of {length} bytes {where} disagrees with its checksum"))
 
-    # What is corrupt
+    # Corrupt data
 
     def _leave_out(self, error: errors.OpError) -> None:
-        """Count it, or raise the error if nothing is to be left out."""
+        """Count a skipped part, or raise the error without `skip_corrupt`."""
         if not self._options.skip_corrupt:
             raise error
         self._first = self._first or error.message
         self.skipped += 1
 
-    def _behind(self, error: "errors.OpError | _Refused") -> bool:
-        """Leave out what the error is about and go on behind it. False if nothing follows."""
+    def _skip_past(self, error: "errors.OpError | _Refused") -> bool:
+        """Skip the corrupt part and continue behind it. Returns False if nothing follows."""
         if isinstance(error, errors.OpError):
             self._leave_out(error)
             return False
         self._leave_out(error.error)
         try:
-            self._find_next() if error.length is None else self._pass(error.length)
+            self._find_next() if error.length is None else self._skip_bytes(error.length)
         except errors.OpError as worse:
-            return self._behind(worse)
+            return self._skip_past(worse)
         return True
 
     def _where(self) -> str:
         return f"in {self._name!r} at offset {self._offset + self._position}"
 
-    def _mistrusted(self, what: str) -> "_Refused":
+    def _corrupt_error(self, what: str) -> "_Refused":
         return _Refused(errors.DataLossError(f"{what}, {self._where()}"))
 
     def _find_next(self) -> None:
-        """Go on where bytes agree with their checksum as a length does, behind the one that does not."""
+        """Continue at the next bytes that look like a length followed by its checksum."""
         self._position += 1
-        while self._has(_HEADER.size, wait=True):
-            here = bisect.bisect_left(self._likely, self._offset + self._position)
-            if here < len(self._likely):
-                self._position = self._likely[here] - self._offset
+        while self._buffer_has(_HEADER.size, wait=True):
+            here = bisect.bisect_left(self._candidates, self._offset + self._position)
+            if here < len(self._candidates):
+                self._position = self._candidates[here] - self._offset
                 return
             self._position = max(self._position, self._scanned - self._offset)
             self._scan()
         self._position = len(self._buffer)
 
     def _scan(self) -> None:
-        """Note where in the buffer bytes agree with their checksum as a length does. No byte is looked at twice."""
+        """Find the positions in the buffer of bytes that look like a length followed by its checksum.
+
+        No byte is read twice.
+        """
         window = self._buffer[self._position :]
         if len(window) < _HEADER.size:
             return
         stored = np.frombuffer(window, np.uint8).astype(np.uint32)
-        crcs = masked_each(crc32c_windows(window, 8))[: len(window) - 11]
+        crcs = mask_each(crc32c_windows(window, 8))[: len(window) - 11]
         found = stored[8:-3] | stored[9:-2] << 8 | stored[10:-1] << 16 | stored[11:] << 24
         begin = self._offset + self._position
-        self._likely = (np.flatnonzero(crcs == found) + begin).tolist()
+        self._candidates = (np.flatnonzero(crcs == found) + begin).tolist()
         self._scanned = begin + len(crcs)
 
-    def _pass(self, length: int) -> None:
-        """Go on so many bytes further, and keep nothing of them."""
+    def _skip_bytes(self, length: int) -> None:
+        """Skip `length` bytes."""
         held = len(self._buffer) - self._position
         if length <= held:
             self._position += length
@@ -389,11 +394,11 @@ class Records:
 
 
 _Frame = tuple[int, int, int]
-"""Where the payload of a record begins in the buffer, how long it is, and what its checksum should be."""
+"""The start of a payload in the buffer, its length, and its checksum."""
 
 
 class _Refused(Exception):
-    """What comes next is no record; or none that is wanted: then `length` tells how many bytes it takes in all."""
+    """The next bytes are no record; or a record that is refused, which then takes `length` bytes."""
 
     def __init__(self, error: errors.OpError, length: int | None = None) -> None:
         super().__init__(error)
@@ -404,14 +409,14 @@ class _Refused(Exception):
 def tf_record_iterator(
     path: Path, options: TFRecordOptions | str | None = None, files: Files = FILES
 ) -> Iterator[bytes]:
-    """The records of a file, one after the other. It blocks: in a graph, a `TFRecordReader` does not.
+    """Yield the records of a file. It blocks; in a graph, use a `TFRecordReader`, which does not.
 
     Raises:
-        af.errors.DataLossError: the file is corrupt or truncated; says where.
-        af.errors.ResourceExhaustedError: a record, or all of it decompressed, is longer than the options say.
+        af.errors.DataLossError: the file is corrupt or truncated; the text says where.
+        af.errors.ResourceExhaustedError: a record, or the decompressed file, is longer than the options allow.
     """
     name = as_name(path)
-    with files.open(name) as file, named_in_errors(name):
+    with files.open(name) as file, translate_errors(name):
         for _, record in Records(file, files.size(name), name, TFRecordOptions.of(options)):
             yield record
 
@@ -432,33 +437,33 @@ class TFRecordWriter:
         self._file: BinaryIO | None = files.open(self._name, "wb")
 
     def write(self, record: bytes | str) -> None:
-        """One more record."""
+        """Append a record."""
         payload = record.encode() if isinstance(record, str) else bytes(record)
         length = len(payload).to_bytes(8, "little")
-        checks = [_CRC.pack(masked(crc32c(part))) for part in (length, payload)]
+        checks = [_CRC.pack(mask(crc32c(part))) for part in (length, payload)]
         self._put(b"".join((length, checks[0], payload, checks[1])))
 
     def _put(self, data: bytes) -> None:
         if self._file is None:
             raise errors.FailedPreconditionError(f"the writer of {self._name!r} is closed")
-        with named_in_errors(self._name):
+        with translate_errors(self._name):
             self._file.write(data if self._compressor is None else self._compressor.compress(data))
 
     def flush(self) -> None:
-        """What was written is in the file."""
+        """Write all buffered records to the file."""
         if self._file is None:
             raise errors.FailedPreconditionError(f"the writer of {self._name!r} is closed")
-        with named_in_errors(self._name):
+        with translate_errors(self._name):
             if self._compressor is not None:
                 self._file.write(self._compressor.flush(zlib.Z_SYNC_FLUSH))
             self._file.flush()
 
     def close(self) -> None:
-        """The file is complete. Doing it twice does no harm."""
+        """Complete the file. Further calls do nothing."""
         file, self._file = self._file, None
         if file is None:
             return
-        with named_in_errors(self._name), file:
+        with translate_errors(self._name), file:
             if self._compressor is not None:
                 file.write(self._compressor.flush())
 

@@ -1,4 +1,4 @@
-"""Where the user's calls build: the default graph, and constructions that leave it as it was if they fail."""
+"""The default graph, and functions that build operations all together or not at all."""
 
 import functools
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from aioflow.graph import scopes
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, Tensor, user_line
-from aioflow.tensors.recursion import too_deep
+from aioflow.tensors.recursion import too_deep_error
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -18,7 +18,7 @@ _process_graph: list[Graph] = []
 
 
 def get_default_graph() -> Graph:
-    """The innermost `with graph.as_default()` of this task, else the process's graph."""
+    """Return the graph of the innermost `with graph.as_default()` of this task, else the process's graph."""
     graph: Graph | None = scopes.innermost_graph.get()
     if graph is not None:
         return graph
@@ -28,16 +28,16 @@ def get_default_graph() -> Graph:
 
 
 def reset_default_graph() -> None:
-    """The process's graph is a new, empty one from here on. RuntimeError inside a `with graph.as_default()`."""
+    """Replace the process's graph by an empty one. RuntimeError inside a `with graph.as_default()`."""
     if scopes.innermost_graph.get() is not None:
         raise RuntimeError("reset_default_graph() inside `with graph.as_default()`: leave the block first")
     _process_graph.clear()
 
 
 def transactional(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that builds nodes in the default graph.
+    """Wrap a function that builds operations in the default graph.
 
-    If it raises, the graph is as it was, and the error names the function and the user's line.
+    If it raises, the graph is unchanged, and the error names the function and the user's line.
     """
 
     @functools.wraps(function)
@@ -52,26 +52,26 @@ def transactional(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def add_user_line(error: TypeError | ValueError | RecursionError, what: str, *given: Any) -> TypeError | ValueError:
-    """The error, saying what could not be built and at which of the user's lines, unless it says so already."""
+    """Return the error with the failed function and the user's line in its text, if the text has no line yet."""
     line = user_line()
-    error = too_deep(*given) if isinstance(error, RecursionError) else error
+    error = too_deep_error(*given) if isinstance(error, RecursionError) else error
     if _BUILT_AT in str(error) or line is None:
         return error
     return with_text(error, f"{with_subject(error, what)}{_BUILT_AT}{line[0]}:{line[1]} in {line[2]}")
 
 
 def with_subject(error: TypeError | ValueError, what: str) -> str:
-    """What the error says, with what could not be built first."""
+    """Return the error's text, preceded by the name of the failed function."""
     return text if (text := str(error)).startswith((f"{what}:", f"{what} ", f"{what}(")) else f"{what}: {text}"
 
 
 def with_text(error: TypeError | ValueError, text: str) -> TypeError | ValueError:
-    """A TypeError or ValueError, as `error` is one, with another text."""
+    """Return a TypeError or ValueError like `error` with another text."""
     return TypeError(text) if isinstance(error, TypeError) else ValueError(text)
 
 
 def same_graph(*values: object) -> Graph:
-    """The graph to build in: that of the first tensor or operation among the values, else the default one."""
+    """Return the graph of the first tensor or operation among the values, else the default graph."""
     for value in values:
         if isinstance(value, (Tensor, Operation)):
             return graph_to_build_in(value.graph, value)
@@ -79,9 +79,9 @@ def same_graph(*values: object) -> Graph:
 
 
 def graph_to_build_in(graph: Graph, used: Tensor | Operation | None = None) -> Graph:
-    """Where what uses tensors of `graph` is built: there, or in the branch or loop that is being described.
+    """Return the graph in which consumers of tensors of `graph` are built: `graph`, or the body being built inside it.
 
-    ValueError, naming `used`, if `graph` itself is a branch or loop, and not being described.
+    ValueError, naming `used`, if `graph` is a finished branch or loop.
     """
     inner: Graph | None = scopes.innermost_graph.get()
     if inner is not None and inner.sees(graph):

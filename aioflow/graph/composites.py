@@ -1,4 +1,4 @@
-"""Values that users hold as one object and that the graph holds as several tensors: how they are fetched and fed."""
+"""How sessions fetch and feed objects that stand for several tensors, such as SparseTensor."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -10,12 +10,12 @@ from aioflow.tensors.dtypes import Array
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Composite:
-    """What a session needs of a class whose objects stand for several tensors.
+    """How a session fetches and feeds the objects of one class.
 
     Attributes:
-        tensors: the tensors that the object stands for.
-        join: the value of the object, given theirs in that order: what fetching it gives.
-        split: what each of the tensors is fed, given the value fed for the object.
+        tensors: returns the tensors of an object.
+        join: returns the fetched value of the object, given the values of its tensors in that order.
+        split: returns the value to feed to each tensor, given the value fed for the object.
     """
 
     tensors: Callable[[Any], Sequence[Tensor]]
@@ -24,9 +24,9 @@ class Composite:
 
 
 COMPOSITES: Final[dict[type, Composite]] = {}
-"""By class; subclasses too."""
+"""{class: its Composite}; holds for subclasses too."""
 
 
 def composite_of(value: object) -> Composite | None:
-    """How `value` is fetched and fed, None if it stands for no more than one tensor."""
+    """Return the Composite of the class of `value`; None if there is none."""
     return next((COMPOSITES[kind] for kind in type(value).__mro__ if kind in COMPOSITES), None)

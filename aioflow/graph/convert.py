@@ -1,4 +1,4 @@
-"""What users pass for a tensor, made one."""
+"""Converts the values that users pass for a tensor."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, NewType, Protocol, TypeAlias, TypeVar
@@ -25,7 +25,7 @@ class SupportsArray(Protocol):
 
 
 class Nested(Protocol[T_co]):
-    """A list, a tuple or a range of items; text is none, for it contains nothing but text."""
+    """A list, a tuple or a range of items, but not text, which contains only text."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> T_co: ...
@@ -43,29 +43,29 @@ else:
     NumberLike = NewType("NumberLike", object)
     TextLike = NewType("TextLike", object)
     TensorLike = NewType("TensorLike", object)
-"""What `convert_to_tensor` takes: a tensor, a variable, an array, numbers, text, or nested lists of these."""
+"""An argument of `convert_to_tensor`: a tensor, a variable, an array, numbers, text, or nested lists of these."""
 
 Converter: TypeAlias = Callable[[Any, DType | None], Tensor]
-"""Makes a tensor of a value, of that dtype if one is given."""
+"""(value, dtype or None) -> tensor of that dtype."""
 
 CONVERTERS: Final[dict[type, Converter]] = {}
-"""How a class is made a tensor; subclasses too. `list` is for nested lists that hold such values, or tensors."""
+"""{class: converter}; holds for subclasses too. `list` stands for nested lists that hold tensors or such values."""
 
 
 def convert_to_tensor(
     value: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, preferred_dtype: DTypeLike | None = None
 ) -> Tensor:
-    """A tensor with that value: itself if it is one, a read of a variable, else a constant in the default graph.
+    """Return a tensor with that value: a tensor itself, a read of a variable, else a constant in the default graph.
 
     Args:
         value: a tensor, a variable, an array, a number, text, or nested lists of these.
-        dtype: the dtype it must have.
+        dtype: the dtype that the tensor must have.
         name: the name of a constant.
-        preferred_dtype: the dtype a Python literal takes if it can, when `dtype` is None.
+        preferred_dtype: the dtype of a Python literal that fits it, if `dtype` is None.
 
     Raises:
-        TypeError: it has another dtype, or cannot be held by the dtype.
-        ValueError: it cannot be made into one array.
+        TypeError: the value has another dtype, or does not fit the dtype.
+        ValueError: the value cannot be converted to one array.
     """
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(value, Tensor):
@@ -83,7 +83,7 @@ def convert_to_tensor(
 
 
 def is_constant(value: TensorLike) -> bool:
-    """Whether `convert_to_tensor` makes a constant of it: it neither is nor holds a tensor or a variable."""
+    """Whether `convert_to_tensor` makes a constant of `value`, which neither is nor holds a tensor or a variable."""
     return not isinstance(value, Tensor) and _converter(value) is None
 
 
@@ -94,7 +94,7 @@ def _checked(tensor: Tensor, dtype: DType | None) -> Tensor:
 
 
 def _converter(value: Any) -> Converter | None:
-    """What makes a tensor of `value`; None if that is a constant."""
+    """Return the converter of `value`; None if it becomes a constant."""
     if isinstance(value, (list, tuple)) and _of_class(type(value)) is None:
         check_depth(value)
         return CONVERTERS[list] if _holds_tensor(value) else None
@@ -115,7 +115,7 @@ def _holds_tensor(items: Iterable[Any]) -> bool:
 
 
 def constant_value(tensor: Tensor) -> Any:
-    """The value of a tensor as an array, if the graph holds it or implies it; else None."""
+    """Return the value of a tensor as an array if it is known when the graph is built, else None."""
     if tensor.op.type == "constant":
         return tensor.op.attrs["value"]
     known = tensor.spec.known

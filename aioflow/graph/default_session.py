@@ -5,17 +5,17 @@ from typing import Any, Protocol
 
 
 class Runner(Protocol):
-    """What `Tensor.eval` and `Operation.run` need of a session."""
+    """The part of a session that `Tensor.eval` and `Operation.run` use."""
 
     async def run(self, fetches: Any, feeds: Any = None) -> Any:
-        """Compute the fetches."""
+        """Return the values of the fetches."""
 
 
 default_session: ContextVar[Runner | None] = ContextVar("aioflow_default_session", default=None)
 
 
 def current_session() -> Runner:
-    """The innermost session that this task has entered or made its default. ValueError if there is none."""
+    """Return the innermost session that this task has entered or made its default. ValueError if there is none."""
     session = default_session.get()
     if session is None:
         raise ValueError(
@@ -26,7 +26,7 @@ def current_session() -> Runner:
 
 
 def enter_session(session: Runner, outer: Runner | None) -> Runner | None:
-    """Make it the default session of this task. Returns the former one; `outer` if it is the default already."""
+    """Make `session` the default of this task. Returns the former default, or `outer` if `session` was it already."""
     before = default_session.get()
     default_session.set(session)
     return outer if before is session else before

@@ -1,4 +1,4 @@
-"""Device names: `/job:worker/replica:0/task:1/device:GPU:0`, whole or in part, and how nested scopes merge."""
+"""Device names like `/job:worker/replica:0/task:1/device:GPU:0`, complete or partial, and how nested scopes merge."""
 
 import dataclasses
 import functools
@@ -15,7 +15,7 @@ _PART: Final = re.compile(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceSpec:
-    """A device name in parts; None where the name leaves it open."""
+    """The parts of a device name; None for a part that the name does not state."""
 
     job: str | None = None
     replica: int | None = None
@@ -25,19 +25,19 @@ class DeviceSpec:
 
     @classmethod
     def from_string(cls, name: str) -> "DeviceSpec":
-        """Parse a name, or some parts of one, in any order; `CPU:1` is short for `/device:CPU:1`.
+        """Parse a complete or partial name; its parts may come in any order. `CPU:1` is short for `/device:CPU:1`.
 
         ValueError naming the part that is malformed.
         """
         return _parse(name)
 
     def merge(self, inner: "DeviceSpec") -> "DeviceSpec":
-        """This spec with every part that `inner` states replaced by it: what nested `device()` scopes mean."""
+        """Return this spec with the parts that `inner` states replaced, as nested `device()` scopes do."""
         stated = {field.name: getattr(inner, field.name) for field in dataclasses.fields(inner)}
         return dataclasses.replace(self, **{key: value for key, value in stated.items() if value is not None})
 
     def to_string(self) -> str:
-        """The canonical name, in the order job, replica, task, device."""
+        """Return the canonical name, in the order job, replica, task, device."""
         parts = [("job", self.job), ("replica", self.replica), ("task", self.task)]
         text = "".join(f"/{key}:{value}" for key, value in parts if value is not None)
         if self.device_type is None and self.device_index is None:

@@ -1,7 +1,7 @@
 """Classifies operations by whether their effects outlive the step and cannot be undone when the step is repeated.
 
-The engine undoes updates of variables, lets random operations draw the same numbers again, and puts elements back where
-they were taken. A resource held only during the step, like a lock, is no lasting effect either.
+Before a step is repeated, the engine undoes updates of variables, resets random generators, and returns elements to
+their queues. A resource held only during the step, such as a lock, has no lasting effect.
 """
 
 from collections.abc import Iterable
@@ -15,23 +15,23 @@ _OUTSIDE: Final = frozenset({"py_func", "write_file"})
 _LOOKS: Final = ("_size", "_is_closed", "_peek", "_num_accumulated", "_serialize_state")
 """Suffixes of the names of operations that only read a resource."""
 _OF_ITS_STEP: Final = ("stack_", "lossy_", "reader_num_", "cut_", "mark_")
-"""Prefixes of the names of operations whose effects end with the step, or are undone if it fails."""
+"""Prefixes of the names of operations whose effects end with the step, or are undone if the step fails."""
 _HANDED_OVER: Final = frozenset({
     "accumulator_take_gradient", "barrier_insert_many", "barrier_take_many", "map_stage", "map_unstage",
     "map_unstage_no_key", "queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "queue_enqueue",
     "queue_enqueue_many", "queue_give_back", "reader_read", "reader_read_up_to", "sparse_accumulator_take_gradient",
     "stage", "unstage",
 })  # fmt: skip
-"""Operations that register what they take and put with the `Handover` of their step."""
+"""Operations that register the elements they take and put with the `Handover` of their step."""
 _ONLY_PUT: Final = frozenset(
     {"barrier_insert_many", "map_stage", "queue_enqueue", "queue_enqueue_many", "queue_give_back", "stage"}
 )
-"""The operations among them that take nothing."""
+"""The operations among them that take no elements."""
 _LOCKS: Final = frozenset({"acquire_variable_lock", "keep_variable_lock", "release_variable_lock"})
 
 
-def lasts(definition: Op[Any], inputs: Iterable[Spec]) -> bool:
-    """Whether an operation with these inputs has an effect that outlives its step and cannot be taken back."""
+def has_lasting_effect(definition: Op[Any], inputs: Iterable[Spec]) -> bool:
+    """Whether an operation with these inputs has an effect that outlives its step and cannot be undone."""
     name = definition.name
     if name in _OUTSIDE:
         return True
@@ -44,16 +44,16 @@ def lasts(definition: Op[Any], inputs: Iterable[Spec]) -> bool:
     return any(isinstance(spec, ResourceSpec) and type(spec) not in (ResourceSpec, ListSpec) for spec in inputs)
 
 
-def hands_over(definition: Op[Any]) -> bool:
+def takes_or_puts(definition: Op[Any]) -> bool:
     """Whether an operation takes or puts elements that its step can give back."""
     return definition.name in _HANDED_OVER
 
 
-def takes(definition: Op[Any]) -> bool:
+def takes_elements(definition: Op[Any]) -> bool:
     """Whether an operation takes elements that its step can give back."""
     return definition.name in _HANDED_OVER - _ONLY_PUT
 
 
-def changes(definition: Op[Any]) -> bool:
-    """Whether an operation changes the variables among its inputs, if there are any."""
+def changes_variables(definition: Op[Any]) -> bool:
+    """Whether an operation changes the variables among its inputs."""
     return definition.stateful and not definition.observes and not definition.name.startswith(_OF_ITS_STEP)

@@ -1,6 +1,6 @@
-"""What a graph is: operations in the order they were built, and the scopes they are built in. Never runs one.
+"""The graph: operations in the order they were built, and the scopes in which they are built.
 
-A graph only grows. Adding is thread-safe, and transactional: a construction that raises leaves the graph as it was.
+A graph only grows. Adding is thread-safe and transactional: if a construction raises, the graph is unchanged.
 """
 
 import contextlib
@@ -14,10 +14,10 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 from aioflow.graph import scopes
 from aioflow.graph.device_spec import DeviceSpec, check_device
 from aioflow.graph.operation import Attrs, Operation, Tensor, items_of, user_line
-from aioflow.graph.scopes import Controls, DeviceFunction, Scope, scope_of
+from aioflow.graph.scopes import ControlBlock, DeviceFunction, Scope, scope_of
 from aioflow.lazy import Registry
 from aioflow.tensors.dtypes import Spec
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,22 +26,22 @@ _BUILT_AT: Final = "\n  built at: "
 
 
 class Definition(Protocol):
-    """What a graph needs to know of an op: see `op.Op`."""
+    """The part of an op that a graph uses; see `op.Op`."""
 
     name: str
 
 
 METHODS: Final[Registry[Callable[..., Any]]] = Registry("aioflow.graph")
-"""What methods of Graph call in modules above this one, which fill it at import: {"as_graph_def": ...}."""
+"""{method name: function} for methods of Graph that later modules implement; these fill it at import."""
 
 _graph_ids = itertools.count()
 
 
 class Graph:
-    """A computation under description: operations in the order they were built.
+    """A computation, described by operations in the order they were built.
 
-    Any number of tasks and threads may add to it and run it at the same time. `planning_work` estimates the work of
-    planning it; `marks` counts the calls of `prevent_feeding` and `prevent_fetching`.
+    Any number of tasks and threads may add to it and run it at the same time. `planning_work` is an estimate of the
+    time to plan it; `marks` counts the calls of `prevent_feeding` and `prevent_fetching`.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Graph:
 
     @property
     def version(self) -> int:
-        """Grows with every operation added."""
+        """The number of operations, which grows with every addition."""
         return len(self._operations)
 
     @property
@@ -72,17 +72,17 @@ class Graph:
         return self._finalized
 
     def get_operations(self) -> list[Operation]:
-        """All operations, in the order they were built."""
+        """Return all operations in the order they were built."""
         return list(self._operations)
 
     def get_operation_by_name(self, name: str) -> Operation:
-        """The operation of that name. KeyError if there is none."""
+        """Return the operation of that name. KeyError if there is none."""
         element = self.as_graph_element(name, allow_tensor=False)
         assert isinstance(element, Operation)
         return element
 
     def get_tensor_by_name(self, name: str) -> Tensor:
-        """The tensor `op:index`. KeyError if there is none, ValueError if the name is no tensor's."""
+        """Return the tensor `op:index`. KeyError if there is none, ValueError if the name has another form."""
         element = self.as_graph_element(name, allow_operation=False)
         assert isinstance(element, Tensor)
         return element
@@ -90,12 +90,12 @@ class Graph:
     def as_graph_element(
         self, value: object, allow_tensor: bool = True, allow_operation: bool = True
     ) -> Tensor | Operation:
-        """The tensor or operation that `value` (itself, its name, or an object with `_as_graph_element`) stands for.
+        """Return the tensor or operation for `value`: an element, a name, or an object with `_as_graph_element`.
 
         Raises:
-            KeyError: there is no such name here.
-            ValueError: it belongs to another graph, or a name is malformed.
-            TypeError: it stands for neither, or for the kind that is not allowed.
+            KeyError: the graph has no such name.
+            ValueError: the element belongs to another graph, or a name is malformed.
+            TypeError: the value stands for neither, or for the kind that is not allowed.
         """
         stands_for = getattr(value, "_as_graph_element", None)
         element = stands_for() if stands_for is not None else value
@@ -103,7 +103,7 @@ class Graph:
             name = element if isinstance(element, str) else element.decode()
             return self._by_text(name, allow_tensor, allow_operation)
         if not isinstance(element, (Tensor, Operation)):
-            raise TypeError(f"{shown(value)} of type {type(value).__name__} is neither a tensor nor an operation")
+            raise TypeError(f"{safe_repr(value)} of type {type(value).__name__} is neither a tensor nor an operation")
         if element.graph is not self or (element.op if isinstance(element, Tensor) else element).id < 0:
             inside = element.graph is not self and element.graph.root is self
             mend = ": it is inside a branch or loop, which must return it" if inside else ""
@@ -135,7 +135,7 @@ class Graph:
     def add(
         self, definition: Definition, inputs: tuple[Tensor, ...], attrs: Attrs, specs: Sequence[Spec], name: str | None
     ) -> Operation:
-        """Append an operation in the present scope; `name` ending in "/" is taken as it is, without the slash."""
+        """Append an operation in the current scope. A `name` that ends in "/" is used unchanged, without the slash."""
         scope = scope_of(self)
         with self.transaction() if scope.devices else self._lock:
             self._check_open(name or definition.name)
@@ -189,19 +189,19 @@ class Graph:
 
     @property
     def root(self) -> "Graph":
-        """The graph that this one is a branch or a loop in; itself if it is none."""
+        """The outermost graph around a branch or loop; any other graph itself."""
         return self
 
     def next_seed(self) -> int:
-        """A seed for the next operation built here, if it has none of its own."""
+        """Return a default seed for the next random operation built here."""
         return self.version
 
     def sees(self, graph: "Graph") -> bool:
-        """Whether tensors of `graph` can be used here, through arguments of the branch or loop that this graph is."""
+        """Whether operations here may use tensors of `graph`: it is this graph, or one around this branch or loop."""
         return graph is self
 
     def adopt(self, tensor: Tensor) -> Tensor:
-        """`tensor`, for use as an input here. ValueError if it belongs to another graph."""
+        """Return `tensor` as an input for operations here. ValueError if it belongs to another graph."""
         if tensor.graph is not self:
             inside = tensor.graph.root is not tensor.graph
             mend = ": it is inside a branch or loop, which must return it" if inside else ""
@@ -209,7 +209,7 @@ class Graph:
         return tensor
 
     def extend(self, operation: Operation, attrs: Attrs, specs: Sequence[Spec]) -> tuple[Tensor, ...]:
-        """Give an operation more outputs, and the attributes that say what they are. Nothing it had is changed."""
+        """Add outputs to an operation, with the attributes that describe them. Its other outputs stay unchanged."""
         had, made_before = operation.attrs, operation.outputs
         start = len(made_before)
         made = tuple([Tensor(operation, start + index, spec) for index, spec in enumerate(specs)])
@@ -223,7 +223,7 @@ class Graph:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Inside the block no other thread adds; if it raises, the graph is as it was before."""
+        """Inside the block no other thread can add operations; if the block raises, its additions are undone."""
         with self._lock:
             journal: list[Callable[[], object]] = []
             self._journals.append(journal)
@@ -239,13 +239,13 @@ class Graph:
                 self._journals[-1].extend(journal)
 
     def on_failure(self, undo: Callable[[], object]) -> None:
-        """`undo` is called if the transaction around fails; nothing happens where there is none."""
+        """Call `undo` if the current transaction fails; without a transaction, do nothing."""
         with self._lock:
             if self._journals:
                 self._journals[-1].append(undo)
 
     def finalize(self) -> None:
-        """Nothing can be added from here on: adding raises RuntimeError."""
+        """Forbid additions: from now on they raise RuntimeError."""
         self._finalized = True
 
     def _check_open(self, adding: str = "") -> None:
@@ -256,7 +256,7 @@ class Graph:
             raise RuntimeError(f"{what}the graph is finalized; build everything before finalize(){place}")
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        """`name`, in the present scope, with `_1`, `_2` … if it is taken (whatever the case of its letters)."""
+        """Return `name` in the current scope, with `_1`, `_2` and so on if it is taken. Case is ignored."""
         scope = scope_of(self).name
         return self._unique(f"{scope}/{name}" if scope else name, mark_as_used)
 
@@ -283,66 +283,66 @@ class Graph:
     # Scopes
 
     def as_default(self) -> contextlib.AbstractContextManager["Graph"]:
-        """Inside the block it is the default graph of this task."""
+        """Make the graph the default of this task inside the block."""
         return scopes.default_graph(self)
 
     def get_name_scope(self) -> str:
-        """The present name scope, without a slash at its end."""
+        """Return the current name scope, without a slash at its end."""
         return scope_of(self).name
 
     @contextlib.contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
-        """Names of operations built inside begin with the scope's, which is what the block is given, with a slash.
+        """Prefix the names of operations built inside with a scope name, which the block receives with a slash.
 
-        A name that ends in "/" re-enters that very scope; None or "" leaves all scopes.
+        A name that ends in "/" re-enters that scope; None or "" leaves all scopes.
         """
         if not name:
             full = ""
         else:
-            again = scopes.enters_again(name)
+            again = scopes.reenters_scope(name)
             scopes.check_scope_name(name, "" if again else scope_of(self).name)
             full = name[:-1] if again else self.unique_name(name)
-        with scopes.changed(self, name=full):
+        with scopes.change_scope(self, name=full):
             yield full + "/" if full else ""
 
     @contextlib.contextmanager
     def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
-        """Operations built inside run after these; None clears all such blocks around."""
+        """Run operations built inside after these; None clears the control inputs of outer blocks."""
         if control_inputs is None:
-            with scopes.changed(self, controls=()):
+            with scopes.change_scope(self, controls=()):
                 yield
             return
         elements = [self.as_graph_element(value) for value in items_of("control_inputs", control_inputs)]
         operations = tuple(dict.fromkeys(e.op if isinstance(e, Tensor) else e for e in elements))
-        block = Controls(operations, set())
-        with scopes.changed(self, controls=(*scope_of(self).controls, block)):
+        block = ControlBlock(operations, set())
+        with scopes.change_scope(self, controls=(*scope_of(self).controls, block)):
             yield
 
     @contextlib.contextmanager
     def device(self, device: "str | DeviceSpec | DeviceFunction | None") -> Iterator[None]:
-        """Operations built inside ask for this device; an inner block refines an outer one, None clears all."""
+        """Request a device for operations built inside. An inner block refines an outer one; None clears all."""
         entry = str(device) if isinstance(device, DeviceSpec) else device
         check_device(entry)
-        with scopes.changed(self, devices=() if entry is None else (*scope_of(self).devices, entry)):
+        with scopes.change_scope(self, devices=() if entry is None else (*scope_of(self).devices, entry)):
             yield
 
     @contextlib.contextmanager
     def container(self, container: str) -> Iterator[str]:
-        """State of operations built inside lives in that container; the session's own for an empty name."""
+        """Keep the state of operations built inside in that container; "" means the session's own."""
         if container and scopes.VALID_NAME.fullmatch(container) is None:
             raise ValueError(f"{container!r} is not a valid container name: letters, digits and _ . - / only")
-        with scopes.changed(self, container=container):
+        with scopes.change_scope(self, container=container):
             yield container
 
     @contextlib.contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """Operations built inside share the device of `op`; device scopes around are left.
+        """Place operations built inside on the device of `op`, and ignore outer device scopes.
 
-        With `ignore_existing` they need not share that of blocks around, and `op` may be None: they share nobody's.
+        With `ignore_existing`, colocation requests of outer blocks are dropped; `op` may then be None for no request.
         """
         outer = () if ignore_existing else scope_of(self).colocation
         names = outer if op is None and ignore_existing else (*outer, *self._colocation_of(op))
-        with scopes.changed(self, colocation=tuple(dict.fromkeys(names)), devices=()):
+        with scopes.change_scope(self, colocation=tuple(dict.fromkeys(names)), devices=()):
             yield
 
     def _colocation_of(self, op: Any) -> tuple[str, ...]:
@@ -352,34 +352,37 @@ class Graph:
 
     @contextlib.contextmanager
     def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
-        """Operations of these types built inside use the gradient registered under the given name."""
+        """Use registered gradients for operations built inside: {op type: name of the gradient}."""
         merged = {**scope_of(self).gradient_overrides, **op_type_map}
-        with scopes.changed(self, gradient_overrides=merged):
+        with scopes.change_scope(self, gradient_overrides=merged):
             yield
 
     # Collections and marks
 
     def add_to_collection(self, name: str, value: object) -> None:
-        """Append to a named list of the graph."""
+        """Append `value` to a named list of the graph."""
         with self._lock:
             self._check_open()
             self._collections.setdefault(name, []).append(value)
             self.on_failure(self._collections[name].pop)
 
     def add_to_collections(self, names: Iterable[str], value: object) -> None:
-        """Append to each of several named lists, once."""
+        """Append `value` once to each of several named lists."""
         for name in dict.fromkeys([names] if isinstance(names, str) else names):
             self.add_to_collection(name, value)
 
     def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
-        """A copy of a named list; with `scope`, a regular expression, only of what has a name that begins so."""
+        """Return a copy of a named list.
+
+        `scope`, a regular expression, selects items whose name it matches at the start.
+        """
         values = list(self._collections.get(name, ()))
         if scope is None:
             return values
         return [value for value in values if hasattr(value, "name") and re.match(scope, value.name)]
 
     def get_collection_ref(self, name: str) -> list[Any]:
-        """The named list itself."""
+        """Return the named list itself."""
         return self._collections.setdefault(name, [])
 
     def clear_collection(self, name: str) -> None:
@@ -389,31 +392,31 @@ class Graph:
             self.on_failure(functools.partial(self._collections.__setitem__, name, self._collections.pop(name, [])))
 
     def get_all_collection_keys(self) -> list[str]:
-        """The names of all lists that hold something."""
+        """Return the names of all lists that are not empty."""
         return [name for name, values in self._collections.items() if values]
 
     def prevent_feeding(self, tensor: Tensor) -> None:
-        """Feeding it is an error from here on."""
+        """Make feeding the tensor an error."""
         self._unfeedable.add(tensor)
         self.marks += 1
         self.on_failure(functools.partial(self._unfeedable.discard, tensor))
 
     def is_feedable(self, tensor: Tensor) -> bool:
-        """Whether it may be fed."""
+        """Whether the tensor may be fed."""
         return tensor not in self._unfeedable
 
     def prevent_fetching(self, operation: Operation) -> None:
-        """Fetching it is an error from here on."""
+        """Make fetching the operation an error."""
         self._unfetchable.add(operation)
         self.marks += 1
         self.on_failure(functools.partial(self._unfetchable.discard, operation))
 
     def is_fetchable(self, element: Tensor | Operation) -> bool:
-        """Whether it may be fetched."""
+        """Whether the element may be fetched."""
         return (element.op if isinstance(element, Tensor) else element) not in self._unfetchable
 
     def as_graph_def(self, from_version: int = 0) -> Any:
-        """The graph as plain data, a `GraphDef`, to store or send; with a version, what was added since it had that."""
+        """Return the graph as a `GraphDef`, to store or send: its operations from number `from_version` on."""
         return METHODS["as_graph_def"](self, from_version)
 
     def __repr__(self) -> str:
@@ -421,7 +424,7 @@ class Graph:
 
 
 def _device(stack: "Sequence[str | DeviceFunction]", operation: Operation) -> str:
-    """Outer to inner: each string refines what is there, each function sees the operation and refines it too."""
+    """Merge the device scopes from outer to inner. A function is called with the operation and refines it too."""
     spec = DeviceSpec()
     for entry in stack:
         if not isinstance(entry, str):

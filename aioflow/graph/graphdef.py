@@ -4,16 +4,16 @@
         {"name": "layer/product", "op": "matmul", "input": ["x", "split:1", "^init"], "attr": {"transpose_a": false}},
         ...]}
 
-An input is `op:index`, where `:0` may be left out, or `^op` to run after it; these come last. Attributes are written as
-in `plain`; the bodies of branches and loops are attributes, too:
+An input is `op:index`, where `:0` may be left out, or `^op` for a control input; these come last. `plain_data` has the
+form of attributes. The bodies of branches and loops are attributes, too:
 
     {"body": {"nodes": [...], "arguments": ["body/argument"], "takes": [0], "outputs": ["body/add"]}}
 
-What else a node may have: see `NodeDef`. JSON writes bytes as {"$bytes": "base64"}. Collections and seeds do not
-travel.
+`NodeDef` lists the other fields of a node. JSON writes bytes as {"$bytes": "base64"}. Collections and seeds are not
+stored.
 
-Nodes may come in any order. Nothing is believed: what does not fit raises ValueError that names the node, before
-anything is added to a graph; ops are found in the registry alone.
+Nodes may come in any order. Everything is checked: malformed data raises ValueError, which names the node, before the
+graph changes. Ops are found only in the registry.
 """
 
 import base64
@@ -33,7 +33,7 @@ from aioflow.tensors import plain_data
 from aioflow.tensors.dtypes import Spec, TensorShape
 
 Source: TypeAlias = tuple[str, int]
-"""An output of a node, as name and index; index -1 stands for the node itself, to run after it."""
+"""An output of a node as (name, index); index -1 stands for a control input."""
 
 FORMAT: Final = "aioflow.graph"
 VERSION: Final = 1
@@ -44,20 +44,20 @@ _LOCAL_GRADIENT: Final = "a custom gradient, which stayed with the graph it was 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class NodeDef:
-    """One operation. ValueError if a field cannot be that of any operation.
+    """One operation as plain data. ValueError for an impossible field.
 
     Attributes:
-        name: its name.
-        op: the name of its op.
-        input: what it reads, as `op:index`, then what it runs after, as `^op`.
-        attr: its attributes; one that has its default may be left out.
-        device: the device that was asked for.
-        container: where its state lives.
-        colocation: names of the operations it shares a device with.
-        gradient: name of the registered gradient it uses instead of the op's.
-        shapes: what is known of its outputs' shapes beyond what follows from the inputs; empty for nothing.
+        name: the operation's name.
+        op: the name of the op.
+        input: its data inputs as `op:index`, then its control inputs as `^op`.
+        attr: its attributes, possibly without those that have their default.
+        device: the requested device.
+        container: the container of its state.
+        colocation: the names of the operations that must share its device.
+        gradient: the name of the registered gradient that overrides the op's.
+        shapes: the shapes of its outputs if more is known than the shape rule finds, else empty.
         line: the user's line that built it: file, number, function.
-        origin: the name of the operation whose gradient it is part of.
+        origin: the name of the operation to whose gradient it belongs.
     """
 
     name: str
@@ -76,17 +76,17 @@ class NodeDef:
         try:
             for field, check in _CHECKS.items():
                 if not check(getattr(self, field)):
-                    raise ValueError(f"{plain_data.brief(getattr(self, field))} cannot be its {field}")
+                    raise ValueError(f"{plain_data.summarise(getattr(self, field))} cannot be its {field}")
             for name, value in self.attr.items():
                 _check_attribute(name, value)
             DeviceSpec.from_string(self.device)
         except ValueError as error:
-            raise ValueError(f"node {plain_data.brief(self.name)}: {error}") from None
+            raise ValueError(f"node {plain_data.summarise(self.name)}: {error}") from None
 
     @property
     def sources(self) -> list[Source]:
-        """What it reads, then what it runs after."""
-        return [source_of(text) for text in self.input]
+        """The data inputs, then the control inputs."""
+        return [parse_source(text) for text in self.input]
 
     def __eq__(self, other: object) -> bool:
         return _node_to_plain(self) == _node_to_plain(other) if isinstance(other, NodeDef) else NotImplemented
@@ -95,11 +95,11 @@ class NodeDef:
         return hash(self.name)
 
 
-def source_of(text: str) -> Source:
-    """The source that `op`, `op:index` or `^op` names. ValueError if it is none of these."""
+def parse_source(text: str) -> Source:
+    """Return the source that `op`, `op:index` or `^op` names. ValueError for another form."""
     match = _INPUT.fullmatch(text)
     if match is None or (match[1] and match[3]):
-        raise ValueError(f"{plain_data.brief(text)} is no input: write op, op:index or ^op")
+        raise ValueError(f"{plain_data.summarise(text)} is no input: write op, op:index or ^op")
     return match[2], -1 if match[1] else int(match[3] or 0)
 
 
@@ -110,7 +110,7 @@ def _is_name(value: Any) -> bool:
 def _are_inputs(value: Any) -> bool:
     if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
         return False
-    afters = [source_of(item)[1] < 0 for item in value]
+    afters = [parse_source(item)[1] < 0 for item in value]
     if afters != sorted(afters):
         raise ValueError("an input comes after one that starts with '^'; write these last")
     return True
@@ -122,13 +122,13 @@ def _is_line(value: Any) -> bool:
 
 def _check_attribute(name: Any, value: Any) -> None:
     if not isinstance(name, str):
-        raise ValueError(f"{plain_data.brief(name)} is no name of an attribute")
+        raise ValueError(f"{plain_data.summarise(name)} is no name of an attribute")
     if isinstance(value, BodyDef):
         return
     try:
         plain_data.check_plain(value)
     except ValueError as error:
-        mend = f"; it exists in this process alone, so the graph cannot leave it{_BY_NAME}" if callable(value) else ""
+        mend = f"; it exists only in this process, so the graph cannot leave it{_BY_NAME}" if callable(value) else ""
         raise ValueError(f"attribute {name!r}: {error}{mend}") from None
 
 
@@ -149,13 +149,13 @@ _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BodyDef:
-    """The body of a branch or loop. ValueError if its names do not fit.
+    """The body of a branch or loop as plain data. ValueError if its names do not fit together.
 
     Attributes:
         node: its operations.
-        arguments: the names of those among them that are its arguments.
-        takes: for each argument, which input of the operation that holds the body it is.
-        outputs: what it gives, as `op:index`.
+        arguments: the names of the operations that are arguments.
+        takes: for each argument, the index of the input of the body's operation that feeds it.
+        outputs: its outputs, as `op:index`.
     """
 
     node: tuple[NodeDef, ...]
@@ -168,12 +168,12 @@ class BodyDef:
         if len(self.arguments) != len(self.takes) or any(kinds.get(name) != "argument" for name in self.arguments):
             raise ValueError("a body has arguments, each with the number of an input")
         if not all(type(place) is int and place >= 0 for place in self.takes):
-            raise ValueError(f"{plain_data.brief(self.takes)} are no numbers of inputs")
-        if any(source_of(text)[1] < 0 or source_of(text)[0] not in kinds for text in self.outputs):
+            raise ValueError(f"{plain_data.summarise(self.takes)} are no numbers of inputs")
+        if any(parse_source(text)[1] < 0 or parse_source(text)[0] not in kinds for text in self.outputs):
             raise ValueError("a body gives what one of its operations makes")
 
     def to_plain(self) -> dict[str, Any]:
-        """Dicts, lists, numbers, text and bytes alone."""
+        """Return dicts, lists, numbers, text and bytes."""
         nodes = [_node_to_plain(node) for node in self.node]
         lists = {"arguments": list(self.arguments), "takes": list(self.takes), "outputs": list(self.outputs)}
         return {"body": {"nodes": nodes, **lists}}
@@ -189,7 +189,9 @@ def _attribute_from_plain(data: Any, depth: int) -> Any:
     content = data["body"]
     names = {"nodes", "arguments", "takes", "outputs"}
     if not isinstance(content, dict) or content.keys() != names or not all(type(v) is list for v in content.values()):
-        raise ValueError(f"{plain_data.brief(content)} is no body: it has lists of nodes, arguments, takes and outputs")
+        raise ValueError(
+            f"{plain_data.summarise(content)} is no body: it has lists of nodes, arguments, takes and outputs"
+        )
     if depth >= plain_data.DEEPEST:
         raise ValueError(f"bodies are nested more than {plain_data.DEEPEST} deep")
     nodes = tuple([_node_from_plain(index, item, depth + 1) for index, item in enumerate(content["nodes"])])
@@ -206,20 +208,22 @@ class GraphDef:
     node: tuple[NodeDef, ...] = ()
 
     def to_plain(self) -> dict[str, Any]:
-        """Dicts, lists, numbers, text and bytes alone."""
+        """Return dicts, lists, numbers, text and bytes."""
         return {"format": FORMAT, "version": VERSION, "nodes": [_node_to_plain(node) for node in self.node]}
 
     @classmethod
     def from_plain(cls, data: Any) -> "GraphDef":
         """What `to_plain` wrote. ValueError for anything else, or another version of the format."""
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise ValueError(f"{plain_data.brief(data)} is no graph: it has no 'format': {FORMAT!r}")
+            raise ValueError(f"{plain_data.summarise(data)} is no graph: it has no 'format': {FORMAT!r}")
         if type(data.get("version")) is not int or data["version"] != VERSION:
             raise ValueError(
-                f"version {plain_data.brief(data.get('version'))} of the graph format is not known, {VERSION} is"
+                f"version {plain_data.summarise(data.get('version'))} of the graph format is not known, {VERSION} is"
             )
         if data.keys() != {"format", "version", "nodes"} or not isinstance(data["nodes"], list):
-            raise ValueError(f"a graph has format, version and a list of nodes, not {plain_data.brief(tuple(data))}")
+            raise ValueError(
+                f"a graph has format, version and a list of nodes, not {plain_data.summarise(tuple(data))}"
+            )
         return cls(tuple([_node_from_plain(index, item) for index, item in enumerate(data["nodes"])]))
 
     def to_json(self) -> str:
@@ -314,13 +318,13 @@ def _node_to_plain(node: NodeDef) -> dict[str, Any]:
 
 def _node_from_plain(index: int, data: Any, depth: int = 0) -> NodeDef:
     if not isinstance(data, dict) or not {"name", "op"} <= data.keys() <= set(_FIELDS):
-        found = plain_data.brief(tuple(data) if isinstance(data, dict) else data)
+        found = plain_data.summarise(tuple(data) if isinstance(data, dict) else data)
         raise ValueError(f"node {index} has {found}: it needs a name and an op, and may have {', '.join(_FIELDS[2:])}")
-    label = f"node {plain_data.brief(data['name'])}"
+    label = f"node {plain_data.summarise(data['name'])}"
     fields: dict[str, Any] = {}
     for name, value in data.items():
         if name in (*_FROM_PLAIN, "attr") and not isinstance(value, dict if name == "attr" else list):
-            raise ValueError(f"{label}: {plain_data.brief(value)} cannot be its {name}")
+            raise ValueError(f"{label}: {plain_data.summarise(value)} cannot be its {name}")
         try:
             fields[name] = _attributes_from_plain(value, depth) if name == "attr" else _read_field(name, value)
         except ValueError as error:
@@ -345,7 +349,7 @@ def _bytes_to_json(value: Any) -> dict[str, str]:
 def _from_json(pairs: list[tuple[str, Any]]) -> Any:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"a name is there twice among {plain_data.brief(tuple(name for name, _ in pairs))}")
+        raise ValueError(f"a name is there twice among {plain_data.summarise(tuple(name for name, _ in pairs))}")
     if found.keys() == {"$bytes"}:
         if not isinstance(found["$bytes"], str):
             raise ValueError("$bytes is text in base64")
@@ -385,7 +389,7 @@ def node_def(operation: Operation) -> NodeDef:
         operation.container,
         operation.colocation,
         override if override is None or isinstance(override, str) else _LOCAL_GRADIENT,
-        _told_shapes(operation),
+        _refined_shapes(operation),
         operation.line,
         None if operation.origin is None else operation.origin.name,
     )
@@ -399,16 +403,16 @@ def _attribute(value: Any) -> Any:
     return BodyDef(nodes, names, value.takes, tuple([output.name for output in value.outputs]))
 
 
-def _told_shapes(operation: Operation) -> tuple[TensorShape, ...]:
+def _refined_shapes(operation: Operation) -> tuple[TensorShape, ...]:
     """The outputs' shapes, if `set_shape` has told more of one than the shape rule finds; else nothing."""
     shapes = tuple([output.shape for output in operation.outputs])
     try:
         found = operation.definition.infer([tensor.spec for tensor in operation.inputs], operation.attrs)
-        more = any(map(_tells_more, shapes, found))
+        more = any(map(_is_more_specific, shapes, found))
     except ValueError:
         more = True
     return shapes if more else ()
 
 
-def _tells_more(shape: TensorShape, found: Spec) -> bool:
+def _is_more_specific(shape: TensorShape, found: Spec) -> bool:
     return found.shape.merge_with(shape).sizes != found.shape.sizes

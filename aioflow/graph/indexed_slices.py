@@ -1,4 +1,4 @@
-"""A tensor of which only some rows are held: what the gradient of a look-up in a large table is."""
+"""A tensor stored as some of its rows, such as the gradient of a look-up in a large table."""
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class IndexedSlices(Symbolic):
-    """The tensor whose row `indices[i]` is `values[i]`; rows not named are zero, rows named twice are summed.
+    """The tensor whose row `indices[i]` is `values[i]`; other rows are zero, and rows with the same index are added.
 
-    `values` has shape [n, ...] and `indices` [n]; `dense_shape`, a vector, is the shape of the whole, if it is known.
-    It is made dense wherever a tensor is needed. Fetching it gives an `IndexedSlicesValue`.
+    `values` has shape [n, ...] and `indices` [n]; `dense_shape`, a vector, is the shape of the whole tensor, if known.
+    An op that needs a tensor gets the dense form. A fetch gives an `IndexedSlicesValue`.
 
     Raises:
-        TypeError: the indices are no integers.
+        TypeError: the indices are not integers.
         ValueError: the shapes of values and indices do not fit together.
     """
 
@@ -66,17 +66,17 @@ class IndexedSlices(Symbolic):
 
     @property
     def op(self) -> Operation:
-        """The operation that makes the values."""
+        """The operation that computes the values."""
         return self.values.op
 
     @property
     def graph(self) -> "Graph":
-        """The graph it belongs to."""
+        """The graph of the tensors."""
         return self.values.graph
 
     @property
     def device(self) -> str:
-        """The device that was asked for, possibly in part, or an empty string."""
+        """The requested device, possibly partial, or an empty string."""
         return self.values.device
 
     def _as_graph_element(self) -> Tensor:
@@ -87,7 +87,7 @@ class IndexedSlices(Symbolic):
 
 
 class IndexedSlicesValue(NamedTuple):
-    """What fetching an `IndexedSlices` gives, and what may be fed for one."""
+    """The fetched value of an `IndexedSlices`, which may also be fed for one."""
 
     values: Array
     indices: Array
@@ -95,10 +95,10 @@ class IndexedSlicesValue(NamedTuple):
 
 
 def dense(value: Tensor | IndexedSlices, like: Tensor | None = None) -> Tensor:
-    """`value` as one tensor; `like`, if given, has the shape it is to have.
+    """Return `value` as one dense tensor, of the shape of `like` if that is given.
 
     Raises:
-        ValueError: neither it nor `like` tells how many rows there are.
+        ValueError: neither `value` nor `like` gives the number of rows.
     """
     if isinstance(value, Tensor):
         return value

@@ -1,8 +1,8 @@
 """Handles NumPy's functions on tensors: operators build operations, other functions raise TypeError.
 
 A tensor has a value only in a run, so NumPy cannot compute with it; the TypeError names the function to use. NumPy
-calls `__array_ufunc__` or `__array_function__` of its operands. So `array + tensor` arrives here as `np.add`, which
-calls the tensor's own operator.
+calls `__array_ufunc__` or `__array_function__` of its operands. For `array + tensor` it passes `np.add`, and this
+module calls the tensor's own operator.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _OPERATORS: Final[Mapping[str, tuple[str, str]]] = {
     "equal": ("__eq__", "__eq__"),
     "not_equal": ("__ne__", "__ne__"),
 }
-"""The methods that a binary operator calls: of the left operand, and of the right one."""
+"""{ufunc: (method of the left operand, method of the right one)} of binary operators."""
 _SAME: Final = frozenset({
     "abs", "acos", "acosh", "add", "angle", "argmax", "argmin", "argsort", "asin", "asinh", "atan", "atan2",
     "atanh", "bincount", "broadcast_to", "ceil", "clip_by_value", "concat", "conj", "cos", "cosh", "count_nonzero",
@@ -61,20 +61,23 @@ _OTHERS: Final[Mapping[str, str]] = {
 
 
 class Symbolic:
-    """A base class for symbols of values that a run computes; NumPy's functions refuse them."""
+    """Base class of symbols for values that a run computes; NumPy's functions refuse them."""
 
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """The result of an operator between an array and this. TypeError, naming the function to use, for others."""
+        """Return the result of an operator between an array and a symbol.
+
+        TypeError, naming the function to use, for others.
+        """
         operator = _OPERATORS.get(ufunc.__name__)
         if operator is None or method != "__call__" or kwargs or len(inputs) != 2:
-            raise _refusal(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}", self)
+            raise _no_value_error(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}", self)
         left, right = inputs
         mine, other, name = (left, right, operator[0]) if isinstance(left, Symbolic) else (right, left, operator[1])
         found = getattr(type(mine), name, None)
         if found is None:
-            raise _refusal(ufunc.__name__, self)
+            raise _no_value_error(ufunc.__name__, self)
         result = found(mine, other)
         if result is NotImplemented and ufunc.__name__ in ("equal", "not_equal"):
             return (left is right) == (ufunc.__name__ == "equal")
@@ -83,15 +86,15 @@ class Symbolic:
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Raise TypeError, naming the function to use."""
         module = function.__module__.removeprefix("numpy").removeprefix(".")
-        raise _refusal(f"{module}.{function.__name__}".removeprefix("."), self)
+        raise _no_value_error(f"{module}.{function.__name__}".removeprefix("."), self)
 
 
-def equivalent(name: str) -> str | None:
-    """The name in aioflow of a function of NumPy, `linalg.norm` for `np.linalg.norm`; None if it has none."""
+def equivalent_name(name: str) -> str | None:
+    """Return aioflow's name of a function of NumPy, such as `linalg.norm`; None if there is no such function."""
     return _OTHERS.get(name, name if name in _SAME else None)
 
 
-def _refusal(name: str, value: object) -> TypeError:
-    found = equivalent(name)
+def _no_value_error(name: str, value: object) -> TypeError:
+    found = equivalent_name(name)
     hint = "use" if found is None else f"use af.{found} in the graph, or"
     return TypeError(f"np.{name} takes arrays, and {value!r} has no value yet: {hint} the value from a run")

@@ -1,13 +1,13 @@
-"""One op, whole, in one place: shape rule, docstring, gradient or the reason why not, kernels, cost.
+"""Declares ops, each in one place: shape rule, docstring, gradient or the reason for none, kernels, cost.
 
 An op is declared from its shape rule, an ordinary function on Specs whose parameters are the op's own:
 
     @op
     def matmul(a: T, b: T, transpose_a: bool = False) -> Spec: ...
 
-A parameter annotated with a Spec (or a sequence of them) is data, every other an attribute. The declared object is also
-what users call: `matmul(x, w)` adds a node to the default graph. `@matmul.gradient`, `@matmul.kernel(CPU, GPU)` and
-`@matmul.cost` follow it in the same file.
+A parameter annotated as a Spec (or a sequence of Specs) is data, every other an attribute. Users call the declared
+object: `matmul(x, w)` adds a node to the default graph. `@matmul.gradient`, `@matmul.kernel(CPU, GPU)` and
+`@matmul.cost` follow in the same file.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from aioflow.graph.params import Ints as Ints
 from aioflow.graph.params import T as T
 from aioflow.lazy import Registry
 from aioflow.tensors.dtypes import GPU_DTYPES, Array, DeviceKind, DType, Namespace, Spec, resource, string
-from aioflow.tensors.object_arrays import by_positions
+from aioflow.tensors.object_arrays import move_positions
 from aioflow.tensors.recursion import DEEPEST
 
 _ON_GPU: Final = GPU_DTYPES | {resource}
@@ -36,7 +36,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class NodeView(Protocol):
-    """What a kernel may know of its node before a run: see `Kernel.bind`."""
+    """The part of a node that a kernel may read before a run; see `Kernel.bind`."""
 
     @property
     def name(self) -> str:
@@ -55,20 +55,20 @@ class NodeView(Protocol):
         """The Specs of its outputs."""
 
     def constant(self, index: int) -> Array | None:
-        """The value of an input, if the plan knows it."""
+        """Return the value of an input if the plan knows it, else None."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kernel:
-    """How an op is computed on one kind of device.
+    """The function that computes an op on one kind of device.
 
     Attributes:
-        out: it can write its result into `out=`, an array of the result's shape and dtype that may be an input.
-        fresh: its results never share memory with its inputs, and it keeps no reference to them.
-        binds: the function takes (xp, node) and returns the function of the inputs.
-        context: its first parameter is the Context of the call instead of the array namespace.
-        asynchronous: it is an `async def`.
-        when: asked whenever a kernel is chosen: whether this one can be used in this process. None: always.
+        out: the kernel can write into `out=`, an array of the result's shape and dtype, which may be an input.
+        fresh: the results never share memory with the inputs, and the kernel keeps no reference to them.
+        binds: the function takes (xp, node) and returns a function of the inputs.
+        context: the first parameter is the Context of the call instead of the array namespace.
+        asynchronous: the kernel is an `async def`.
+        when: called when a kernel is chosen; returns whether this process can use the kernel. None: always.
     """
 
     function: Callable[..., Any]
@@ -82,7 +82,7 @@ class Kernel:
 
     @property
     def context(self) -> bool:
-        """Whether its first parameter is the Context of the call."""
+        """Whether the first parameter is the Context of the call."""
         return self.function.__code__.co_varnames[:1] == ("ctx",)
 
     @property
@@ -91,9 +91,9 @@ class Kernel:
         return inspect.iscoroutinefunction(self.function)
 
     def bind(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
-        """The function of the inputs alone (after the Context, if it takes one), for this node."""
+        """Return the kernel as a function of the inputs (after the Context, if it takes one) of this node."""
         call = self._bound(op, node, xp)
-        return by_positions(call, [spec.dtype is string for spec in node.input_specs]) if op.moves else call
+        return move_positions(call, [spec.dtype is string for spec in node.input_specs]) if op.moves else call
 
     def _bound(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
         if self.binds:
@@ -109,7 +109,7 @@ class Kernel:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flags:
-    """What is true of every node of an op; see `op`."""
+    """Properties of every node of an op; see `op`."""
 
     stateful: bool = False
     observes: bool = False
@@ -121,7 +121,7 @@ class Flags:
 
 
 class Op(Generic[R]):
-    """One op. Calling it adds a node to the graph and returns its output, a tuple of outputs, or the operation."""
+    """One op. A call adds a node to the graph and returns its output, a tuple of outputs, or the operation."""
 
     def __init__(self, rule: Callable[..., Any], name: str, flags: Flags) -> None:
         self.rule = rule
@@ -141,12 +141,12 @@ class Op(Generic[R]):
         self.gradient_rule: Callable[..., Any] | None = None
         self.gradient_reason: str | None = None
         self.gradient_takes_none = False
-        """Whether the gradient is told of outputs without a gradient by None, instead of zeros."""
+        """Whether the gradient receives None, instead of zeros, for outputs without a gradient."""
         self.cost_rule: Callable[..., float] | None = None
         self.check_rule: Callable[..., None] | None = None
         self.bytes_rule: Callable[..., int] | None = None
         self.moves = False
-        """Whether kernels only move elements, so that positions can replace strings."""
+        """Whether kernels only move elements, so that they can move positions instead of strings."""
         self._host_params = {p.name for p in self.params if isinstance(p.marker, Prefer) and p.marker.sizes}
         self._host_outputs: bool | frozenset[int] = frozenset()
         self._names = names_of(rule)
@@ -164,13 +164,14 @@ class Op(Generic[R]):
         return rule
 
     def no_gradient(self, reason: str) -> None:
-        """Declare that there is none, and why; gradients stop here."""
+        """Declare that the op has no gradient, and why; gradients stop here."""
         self.gradient_reason = reason
 
     def check(self, rule: Callable[..., None]) -> Callable[..., None]:
-        """Declare what constants cannot be: asked when a node is built, after the shape rule.
+        """Declare a check of constant inputs, called when a node is built, after the shape rule.
 
-        The rule takes the op's parameters, data as arrays where they are constants, else as Specs; ValueError refuses.
+        The rule takes the op's parameters, constant data as arrays, other data as Specs. It raises ValueError to
+        refuse.
         """
         self.check_rule = rule
         return rule
@@ -181,28 +182,28 @@ class Op(Generic[R]):
         return rule
 
     def makes(self, rule: Callable[..., int]) -> Callable[..., int]:
-        """Declare a rule for the bytes of results where the shape rule gives none: (inputs, attributes) -> bytes."""
+        """Declare the bytes of results whose shape the shape rule leaves open: (inputs, attributes) -> bytes."""
         self.bytes_rule = lambda inputs, attrs, specs: rule(inputs, attrs)
         return rule
 
     def on_host(self, *params: str, outputs: bool | Iterable[int] = ()) -> None:
-        """Declare what kernels of a GPU take from host memory besides `Ints`, and which outputs they make there.
+        """Declare the inputs, besides `Ints`, and the outputs that GPU kernels keep in host memory.
 
         Args:
-            params: names of parameters.
-            outputs: the places of outputs; True for all.
+            params: the names of these parameters.
+            outputs: the indices of these outputs; True for all.
         """
         self._host_params.update(params)
         self._host_outputs = outputs if isinstance(outputs, bool) else frozenset(outputs)
 
     def host_inputs(self, count: int) -> tuple[bool, ...]:
-        """For each of so many flat inputs, whether a GPU's kernel takes it from host memory."""
+        """Return, for each of `count` flat inputs, whether GPU kernels read it from host memory."""
         length = (count - self._singles) // self._lists if self._lists else 0
         lengths = {"tensor": 1, "list": length, "attr": 0}
         return tuple([p.name in self._host_params for p in self.params for _ in range(lengths[p.role])])
 
     def host_outputs(self, count: int) -> tuple[bool, ...]:
-        """For each of so many outputs, whether a GPU's kernel makes it in host memory."""
+        """Return, for each of `count` outputs, whether GPU kernels make it in host memory."""
         made = self._host_outputs
         return tuple([made if isinstance(made, bool) else place in made for place in range(count)])
 
@@ -216,7 +217,7 @@ class Op(Generic[R]):
         priority: int = 0,
         when: Callable[[], bool] | None = None,
     ) -> Callable[[F], F]:
-        """Declare a kernel for these kinds of device; see `Kernel` for what the flags promise."""
+        """Declare a kernel for these kinds of device; `Kernel` describes the flags."""
 
         def declare(function: F) -> F:
             types = None if only is None else frozenset(only)
@@ -229,7 +230,7 @@ class Op(Generic[R]):
         return declare
 
     def kernel_for(self, kind: DeviceKind, specs: Sequence[Spec], outputs: Sequence[Spec] = ()) -> Kernel | None:
-        """The kernel of highest priority for that kind of device and these dtypes that can be used now."""
+        """Return the usable kernel of highest priority for that kind of device and these dtypes, or None."""
         if kind is DeviceKind.GPU and not all(spec.dtype in _ON_GPU for spec in (*specs, *outputs)):
             return None
         for kernel in self.kernels.get(kind, ()):
@@ -241,9 +242,9 @@ class Op(Generic[R]):
     # Building
 
     def __call__(self, *args: Any, name: str | None = None, **kwargs: Any) -> R:
-        """Add a node to the graph of the inputs, or the default one. TypeError or ValueError if it cannot be.
+        """Add a node to the graph of the inputs, or to the default graph. TypeError or ValueError for bad arguments.
 
-        The name may be given by position too, after all parameters or where TensorFlow 1.15 has it.
+        The name may be passed by position too, after all parameters or at the position of TensorFlow 1.15.
         """
         try:
             values, given_name = self._arguments(args, kwargs)
@@ -303,7 +304,9 @@ class Op(Generic[R]):
             for param, value in zip(self.params, values, strict=True):
                 converted.append(self._convert(param, value, hints))
                 if isinstance(param.marker, Like) and (found := _dtype_of(converted[-1])) is not None:
-                    hints.setdefault(param.marker.group, found)  # of literals alone the first says what all are
+                    hints.setdefault(
+                        param.marker.group, found
+                    )  # if all are literals, the first one determines the dtype
         return converted
 
     def _convert(self, param: Param, value: Any, hints: Mapping[str, DType]) -> Any:
@@ -367,14 +370,14 @@ class Op(Generic[R]):
         return f"{self.name}{label}: {error}" + (f"\n  inputs: {given}" if given else "") + _built_at()
 
     def infer(self, inputs: Sequence[Spec], attrs: Attrs) -> Sequence[Spec]:
-        """The output Specs for flat input Specs."""
+        """Return the output Specs for flat input Specs."""
         grouped = iter(self.regroup(list(inputs)))
         arguments = [attrs[p.name] if p.role == "attr" else next(grouped) for p in self.params]
         result = self._apply_rule(arguments)
         return (result,) if isinstance(result, Spec) else () if result is None else result
 
     def regroup(self, flat: Sequence[Any]) -> list[Any]:
-        """Flat inputs as the op's own parameters: singles, and sequences of equal length."""
+        """Group flat inputs by the op's parameters: single inputs, and sequences of equal length."""
         if not self._lists:
             return list(flat)
         length = (len(flat) - self._singles) // self._lists
@@ -390,7 +393,7 @@ class Op(Generic[R]):
         return grouped
 
     def grouped(self, function: Callable[..., Any], skip: int = 0) -> Callable[..., Any]:
-        """`function` of the op's parameters, as a function of flat inputs."""
+        """Convert `function` of the op's parameters to a function of flat inputs."""
         if not self._lists:
             return function
         if self._lists == 1 and not self._singles and not skip:
@@ -402,16 +405,16 @@ class Op(Generic[R]):
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """How the op is called. Made when asked for: most ops of a process are not."""
+        """The call signature, made at the first use, since most ops of a process are never asked for it."""
         return signature_of(self.name, self.rule)
 
     def __get__(self, instance: object, owner: type | None = None) -> Self:
-        """Itself. `inspect` takes what has this for a function, so that `help` shows it as one."""
+        """Return the op itself. `inspect` takes an object with this method for a function, so `help` shows one."""
         return self
 
 
 REGISTRY: Final[Registry[Op[Any]]] = Registry("aioflow.kernels")
-"""Every op by name. Closed: a graph that comes from a file or a peer may only name these."""
+"""{name: op} of all ops. A graph from a file or a peer can name only these."""
 
 
 @overload
@@ -436,12 +439,12 @@ def op(rule: Callable[..., Any] | None = None, *, name: str | None = None, **fla
     """Declare an op from its shape rule.
 
     Args:
-        rule: the shape rule; its name is the op's, its docstring the op's.
-        name: the op's name, where it cannot be the rule's.
-        **flags: `stateful`: running it twice is not running it once; never merged or folded. `observes`: stateful, but
-            it changes nothing: two in a row may change places. `counted`: stateful, it asks how often it ran.
-            `waits`: it may suspend. `commutative`: its two inputs may be swapped. `elementwise`: an element of the
-            result depends on the elements at its place alone, so that kernels may work on flat parts of the arrays.
+        rule: the shape rule; the op takes its name and docstring.
+        name: the op's name, if it cannot be the rule's.
+        **flags: `stateful`: two runs differ from one; such ops are never merged or folded. `observes`: stateful, but it
+            changes no state, so two such ops may change places. `counted`: stateful, and it counts its runs.
+            `waits`: it may suspend. `commutative`: its two inputs may be swapped. `elementwise`: each element of the
+            result depends only on the elements at its position, so kernels may work on flat parts of the arrays.
             `handle`: without inputs, it gives the same live object in every step of a session, which a plan keeps.
     """
 
@@ -491,7 +494,7 @@ def _graph_of(values: list[Any]) -> Graph:
 
 
 def _dtype_of(value: Any, depth: int = 0) -> DType | None:
-    """The dtype of the first tensor in nested lists; None if they hold no tensor, or are nested too deep."""
+    """Return the dtype of the first tensor in nested lists; None if they hold no tensor, or are nested too deep."""
     if isinstance(value, (list, tuple)):
         items = value if depth < DEEPEST else ()
         return next((found for item in items if (found := _dtype_of(item, depth + 1)) is not None), None)

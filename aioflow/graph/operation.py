@@ -1,4 +1,4 @@
-"""The elements of a graph: an operation, and the tensors that are its outputs."""
+"""The elements of a graph: operations, and the tensors that are their outputs."""
 
 import os
 import sys
@@ -23,20 +23,20 @@ SourceLine = tuple[str, int, str]
 _PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
 
 METHODS: Final[Registry[Callable[..., None]]] = Registry("aioflow.kernels")
-"""What methods of Operation call in modules above this one, which fill it at import: {"update_input": ...}."""
+"""{method name: function} for methods of Operation that later modules implement; these fill it at import."""
 
 
 _lines: Final[dict[tuple[int, int], tuple[SourceLine, CodeType]]] = {}
-"""Lines found before, by code object and place in it; the code object is held, so that its id stays its own."""
+"""Cached lines by code object and position; holding the code object keeps its id unique."""
 _MOST_LINES: Final = 4096
 BODY_WORK: Final = 12
-"""The work of planning a body, beside its operations: 0.5 ms."""
+"""The planning work of a body besides its operations: 0.5 ms."""
 _EDGES: Final = 8
-"""Edges that take as much planning as an operation."""
+"""The number of edges that take as much planning as one operation."""
 
 
 def user_line() -> SourceLine | None:
-    """The innermost line of the calling stack that is not aioflow's own."""
+    """Return the innermost line of the call stack outside of aioflow."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back  # type: ignore[assignment]
@@ -52,7 +52,7 @@ def user_line() -> SourceLine | None:
 
 
 class Tensor(Operand):
-    """One output of an operation: a value that a run will compute, of known dtype and more or less known shape."""
+    """One output of an operation: a value that a run computes. Its dtype is known, its shape as far as possible."""
 
     __slots__ = ("__weakref__", "_consumers", "index", "op", "spec")
 
@@ -69,17 +69,17 @@ class Tensor(Operand):
 
     @property
     def value_index(self) -> int:
-        """Which of its operation's outputs it is, from 0."""
+        """The index of the tensor among its operation's outputs."""
         return self.index
 
     @property
     def graph(self) -> "Graph":
-        """The graph it belongs to."""
+        """The graph of the tensor."""
         return self.op.graph
 
     @property
     def dtype(self) -> DType:
-        """The type of its elements."""
+        """The dtype of the elements."""
         return self.spec.dtype
 
     @property
@@ -89,7 +89,7 @@ class Tensor(Operand):
 
     @property
     def device(self) -> str:
-        """The device that was asked for, possibly in part, or an empty string."""
+        """The requested device, possibly partial, or an empty string."""
         return self.op.device
 
     def get_shape(self) -> TensorShape:
@@ -97,18 +97,18 @@ class Tensor(Operand):
         return self.spec.shape
 
     def set_shape(self, shape: ShapeLike) -> None:
-        """Merge in what the caller knows of the shape. ValueError if it contradicts what is known."""
+        """Merge `shape` into the known shape. ValueError if they contradict each other."""
         before, shape = self.spec, self.spec.shape.merge_with(shape)
         if shape is not before.shape:
             self.spec = Spec(before.dtype, TensorShape(shape), before.known)
             self.graph.on_failure(lambda: setattr(self, "spec", before))
 
     def consumers(self) -> "list[Operation]":
-        """The operations that have it as an input, each once, in the order they were built."""
+        """Return the operations that have the tensor as an input, each once, in the order they were built."""
         return list(dict.fromkeys(self._consumers))
 
     async def eval(self, feeds: Mapping[Any, Any] | None = None, **wrong: Never) -> Any:
-        """Its value, computed by the default session. ValueError if there is none."""
+        """Return its value, computed by the default session. ValueError if there is no default session."""
         if wrong:
             refuse("eval", wrong)
         return await current_session().run(self, feeds)
@@ -139,7 +139,7 @@ class Tensor(Operand):
 
 
 class Operation:
-    """A node: an op with inputs, control inputs and attributes. Made by calling an op, never directly."""
+    """A node: an op with inputs, control inputs and attributes. Only a call of an op makes one."""
 
     __slots__ = (
         "__weakref__", "attrs", "colocation", "container", "control_inputs", "definition", "device",
@@ -177,14 +177,14 @@ class Operation:
 
     @property
     def planning_work(self) -> int:
-        """An estimate of the work of planning it, with its bodies if it is a branch or loop; 1 is about 40 μs."""
+        """An estimate of the time to plan it, including its bodies; 1 is about 40 μs."""
         bodies = [value.graph for value in self.attrs.values() if hasattr(value, "graph")]
         inside: int = sum(BODY_WORK + body.planning_work for body in bodies)
         return 1 + inside + (len(self.inputs) + len(self.control_inputs)) // _EDGES
 
     @property
     def type(self) -> str:
-        """The op's type, as `matmul`."""
+        """The name of the op, as `matmul`."""
         name: str = self.definition.name
         return name
 
@@ -205,21 +205,21 @@ class Operation:
 
     @property
     def traceback(self) -> list[SourceLine]:
-        """Where it was built: the user's line alone, as (file, line number, function); empty if that is not known."""
+        """The user's line that built it, as [(file, line number, function)]; empty if the line is not known."""
         return [] if self.line is None else [self.line]
 
     def get_attr(self, name: str) -> Any:
-        """An attribute's value. ValueError if the op has none of that name."""
+        """Return an attribute's value. ValueError if the op has no attribute of that name."""
         if name not in self.attrs:
             raise ValueError(f"{self.name!r} has no attribute {name!r}; it has {', '.join(self.attrs) or 'none'}")
         return self.attrs[name]
 
     def colocation_groups(self) -> list[str]:
-        """The names of the operations it must share a device with, as `loc:@name`."""
+        """Return the names of the operations that must share its device, as `loc:@name`."""
         return [f"loc:@{name}" for name in self.colocation or (self.name,)]
 
     async def run(self, feeds: Mapping[Any, Any] | None = None, **wrong: Never) -> None:
-        """Run it with the default session. ValueError if there is none."""
+        """Run it in the default session. ValueError if there is no default session."""
         if wrong:
             refuse("run", wrong)
         await current_session().run(self, feeds)
@@ -236,7 +236,7 @@ def items_of(name: str, value: Any) -> Iterable[Any]:
 
 
 def describe_line(operation: Operation) -> str:
-    """The user's line that built it, as `model.py:12 in build`; for a gradient also the forward op's."""
+    """Return the user's line that built it, as `model.py:12 in build`; for a gradient also the forward op's line."""
     line = operation.line
     text = "an unknown line" if line is None else f"{line[0]}:{line[1]} in {line[2]}"
     if operation.origin is None:

@@ -1,4 +1,4 @@
-"""The parameters of an op, as its shape rule declares them: data, lists of data, attributes."""
+"""The parameters of an op, read from its shape rule: data, lists of data, attributes."""
 
 import dataclasses
 import functools
@@ -25,18 +25,18 @@ class Like:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prefer:
-    """Marks data whose Python literals have this dtype; `sizes` if they are few and read on the host."""
+    """Marks data whose Python literals have this dtype; `sizes`: the data is small and read on the host."""
 
     dtype: DType
     sizes: bool = False
 
 
 T = Annotated[Spec, Like("T")]
-"""Data of the dtype that all `T` of the op share."""
+"""Data of the dtype that all `T` parameters of the op share."""
 Ints = Annotated[Spec, Prefer(dtypes.int32, sizes=True)]
-"""Data of few integers, as sizes and axes. A GPU's kernel takes it from host memory."""
+"""A few integers, such as sizes and axes. GPU kernels read them from host memory."""
 Indices = Annotated[Spec, Prefer(dtypes.int32)]
-"""Data of integers, as many as there may be: indices, labels. It lives where the rest of the data does."""
+"""Any number of integers, such as indices and labels, in the memory of the kernel's device."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ class Param:
 
 
 def params_of(rule: Callable[..., Any]) -> tuple[Param, ...]:
-    """The data and attributes; a parameter called `name` is there only for its position."""
-    hints = rule.__annotations__  # evaluated already: modules that declare ops do not postpone their annotations
+    """Return the data and attributes. A parameter called `name` only marks the position of the operation's name."""
+    hints = rule.__annotations__  # evaluated, since modules that declare ops do not postpone annotations
     return tuple(_param(name, hints[name]) for name in names_of(rule) if name != "name")
 
 
 def names_of(rule: Callable[..., Any]) -> list[str]:
-    """The parameters of a rule, all of which may be given by position."""
+    """Return the parameters of a rule, all of which may be passed by position."""
     code = inspect.unwrap(rule).__code__
     return list(code.co_varnames[: code.co_argcount])
 
@@ -68,7 +68,7 @@ OLD_NAMES: Final = {
     "squeeze_dims": "axis",
     "dim": "axis",
 }
-"""Parameters that TensorFlow 1.15 still takes by a name it had given up."""
+"""Deprecated parameter names that TensorFlow 1.15 still accepts."""
 
 
 _SHOWN_OLD_NAMES: Final = {
@@ -127,7 +127,7 @@ def _each(convert: Callable[[Any], Any], values: Sequence[Any]) -> tuple[Any, ..
 
 
 def attribute_of(param: Param, value: Any) -> Any:
-    """`value` as the attribute of a node: plain data. TypeError for a tensor whose value is not known now."""
+    """Return `value` as an attribute: plain data. TypeError for a tensor whose value is not yet known."""
     if isinstance(value, Tensor):
         known = constant_value(value)
         if known is None:
@@ -137,7 +137,7 @@ def attribute_of(param: Param, value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Lists as tuples and NumPy numbers as Python's, so that attributes can be hashed, compared and sent."""
+    """Convert lists to tuples and NumPy numbers to Python's, so that attributes can be hashed, compared and sent."""
     if isinstance(value, (list, tuple)):
         return tuple([_plain(item) for item in value])
     return value.item() if isinstance(value, np.generic) else value

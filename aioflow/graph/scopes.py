@@ -1,7 +1,7 @@
-"""What surrounds the building of an operation: default graph, names, devices, control inputs.
+"""The scopes in which operations are built: default graph, names, devices, control inputs.
 
-Everything here lives in context variables, so that two tasks or two threads that build graphs at the same time never
-see each other's scopes. A task inherits the scopes it was created in; a thread starts with none.
+Scopes are context variables, so two tasks or threads that build graphs at the same time never see each other's scopes.
+A task inherits the scopes in which it was created; a thread starts with none.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 G = TypeVar("G")
 
@@ -23,8 +23,8 @@ DeviceFunction = Callable[[Operation], str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Controls:
-    """One `control_dependencies` block: what it waits for, and the ids of operations built inside, which imply it."""
+class ControlBlock:
+    """One `control_dependencies` block: its control inputs, and the ids of the operations built inside."""
 
     operations: tuple[Operation, ...]
     inside: set[int]
@@ -32,10 +32,10 @@ class Controls:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scope:
-    """The surroundings of the next operation of one graph."""
+    """The scope settings for the next operation of one graph."""
 
     name: str = ""
-    controls: tuple[Controls, ...] = ()
+    controls: tuple[ControlBlock, ...] = ()
     devices: tuple[str | DeviceFunction, ...] = ()
     container: str = ""
     colocation: tuple[str, ...] = ()
@@ -50,13 +50,13 @@ innermost_graph: ContextVar[Any] = ContextVar("aioflow_default_graph", default=N
 
 
 def scope_of(graph: Hashable) -> Scope:
-    """The surroundings of the next operation of `graph` in this task."""
+    """Return the scope settings for the next operation of `graph` in this task."""
     return _scopes.get().get(graph, OUTSIDE)
 
 
 @contextlib.contextmanager
-def changed(graph: Hashable, **changes: Any) -> Iterator[Scope]:
-    """Inside the block, `graph`'s scope has these fields."""
+def change_scope(graph: Hashable, **changes: Any) -> Iterator[Scope]:
+    """Change these fields of the scope of `graph` inside the block."""
     scope = dataclasses.replace(scope_of(graph), **changes)
     token = _scopes.set({**_scopes.get(), graph: scope})
     try:
@@ -67,7 +67,7 @@ def changed(graph: Hashable, **changes: Any) -> Iterator[Scope]:
 
 @contextlib.contextmanager
 def default_graph(graph: G) -> Iterator[G]:
-    """Inside the block, `graph` is the default graph of this task."""
+    """Make `graph` the default graph of this task inside the block."""
     token = innermost_graph.set(graph)
     try:
         yield graph
@@ -75,22 +75,22 @@ def default_graph(graph: G) -> Iterator[G]:
         innermost_graph.reset(token)
 
 
-def enters_again(name: str) -> bool:
-    """Whether the name re-enters an existing scope: it ends with a slash. TypeError if it is no text."""
+def reenters_scope(name: str) -> bool:
+    """Whether the name ends with a slash and so re-enters an existing scope. TypeError if it is not text."""
     if not isinstance(name, str):
-        raise TypeError(f"the name of a name scope must be text, not {shown(name)}")
+        raise TypeError(f"the name of a name scope must be text, not {safe_repr(name)}")
     return name.endswith("/")
 
 
 def check_scope_name(name: str, outer: str) -> None:
-    """ValueError if `name` cannot be a name scope inside `outer`."""
+    """Raise ValueError if `name` cannot be a name scope inside `outer`."""
     valid = _VALID_SCOPE if outer else VALID_NAME
     if valid.fullmatch(name) is None:
         raise ValueError(f"{name!r} is not a valid scope name: letters, digits and _ . \\ - / only")
 
 
-def control_inputs(blocks: tuple[Controls, ...], inputs: tuple[Tensor, ...]) -> tuple[Operation, ...]:
-    """What the blocks ask for, less what an input built in the same block has waited for already."""
+def control_inputs(blocks: tuple[ControlBlock, ...], inputs: tuple[Tensor, ...]) -> tuple[Operation, ...]:
+    """Return the control inputs of the blocks, except of blocks in which one of the inputs was built."""
     made_by = {tensor.op.id for tensor in inputs}
     wanted = (op for block in blocks if made_by.isdisjoint(block.inside) for op in block.operations)
     return tuple([op for op in dict.fromkeys(wanted) if op.id not in made_by])

@@ -1,4 +1,4 @@
-"""A tensor of which only the elements that are not zero are held, each with its position."""
+"""A tensor stored as its elements that are not zero, each with its position."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 class SparseTensor(Symbolic):
     """The tensor of shape `dense_shape` whose element at position `indices[i]` is `values[i]`; all others are zero.
 
-    `indices` is an int64 matrix [n, rank], `values` a vector [n] and `dense_shape` an int64 vector [rank]. The order is
-    by convention the rows of the indices rising, as in a dictionary, and no position is there twice; `sparse_reorder`
-    puts them in that order. Fetching it gives a `SparseTensorValue`, which is also what is fed for one.
+    `indices` is an int64 matrix [n, rank], `values` a vector [n] and `dense_shape` an int64 vector [rank]. By
+    convention the rows of `indices` rise lexicographically and differ; `sparse_reorder` sorts them. A fetch gives a
+    `SparseTensorValue`, which may also be fed.
 
     Raises:
-        TypeError: indices or shape are no integers.
+        TypeError: indices or shape are not integers.
         ValueError: the shapes of the three do not fit together.
     """
 
@@ -48,7 +48,7 @@ class SparseTensor(Symbolic):
 
     @classmethod
     def from_value(cls, sparse_tensor_value: "SparseTensor | SparseTensorValue") -> "SparseTensor":
-        """Itself, or the constant SparseTensor with that value. TypeError for anything else."""
+        """Return a SparseTensor itself, or a constant SparseTensor with that value. TypeError for other types."""
         if isinstance(sparse_tensor_value, SparseTensor):
             return sparse_tensor_value
         if not isinstance(sparse_tensor_value, SparseTensorValue):
@@ -81,20 +81,20 @@ class SparseTensor(Symbolic):
 
     @property
     def op(self) -> Operation:
-        """The operation that makes the values."""
+        """The operation that computes the values."""
         return self.values.op
 
     @property
     def graph(self) -> "Graph":
-        """The graph it belongs to."""
+        """The graph of the tensors."""
         return self.values.graph
 
     def consumers(self) -> list[Operation]:
-        """The operations that have its values as an input."""
+        """Return the operations that have its values as an input."""
         return self.values.consumers()
 
     async def eval(self, feeds: Mapping[Any, Any] | None = None, **wrong: Never) -> Any:
-        """Its value, computed by the default session. ValueError if there is none."""
+        """Return its value, computed by the default session. ValueError if there is no default session."""
         if wrong:
             refuse("eval", wrong)
         return await current_session().run(self, feeds)
@@ -113,7 +113,7 @@ class SparseTensor(Symbolic):
 
 
 class SparseTensorValue(NamedTuple):
-    """What fetching a `SparseTensor` gives, and what may be fed for one."""
+    """The fetched value of a `SparseTensor`, which may also be fed for one."""
 
     indices: Array
     values: Array
@@ -121,7 +121,7 @@ class SparseTensorValue(NamedTuple):
 
 
 def _integers(value: TensorLike, what: str) -> Tensor:
-    """`value` as an int64 tensor. TypeError if it holds no integers."""
+    """Return `value` as an int64 tensor. TypeError if it does not hold integers."""
     tensor = convert_to_tensor(value, preferred_dtype=dtypes.int64)
     if not tensor.dtype.is_integer:
         raise TypeError(f"{what} must be integers, not {tensor.dtype.name}")
@@ -129,7 +129,7 @@ def _integers(value: TensorLike, what: str) -> Tensor:
 
 
 def _convert(value: SparseTensor, dtype: DType | None) -> Tensor:
-    raise TypeError(f"{value!r} is not made dense by itself: use af.sparse_tensor_to_dense")
+    raise TypeError(f"{value!r} is not converted to a dense tensor automatically: use af.sparse_tensor_to_dense")
 
 
 CONVERTERS[SparseTensor] = _convert

@@ -1,7 +1,7 @@
-"""Bodies: the sub-graphs that structured control flow holds, a branch of `cond`, the condition or step of a loop.
+"""Bodies: the sub-graphs of control flow, such as a branch of `cond` or the condition and step of a loop.
 
-A body is a graph with arguments. Whoever describes one uses tensors of the graphs around as they please: each becomes
-one more argument, a capture. So a body touches nothing outside but what its operation has as inputs, resources too.
+A body is a graph with arguments. A user's function that builds a body may use tensors of the graphs around it. Each of
+them becomes one more argument, a capture. So a body reads only the inputs of its operation, resources too.
 """
 
 import contextlib
@@ -19,17 +19,17 @@ from aioflow.tensors.dtypes import DeviceKind, DType, ResourceSpec, Spec, Tensor
 
 @op(stateful=True)
 def argument(dtype: DType, shape: TensorShape) -> Spec:
-    """A value that a body is given each time it runs."""
+    """A value that a body receives in each run."""
     return Spec(dtype, TensorShape(shape))
 
 
-argument.no_gradient("what a body is given has its history outside")
+argument.no_gradient("the history of a body's argument lies outside")
 
 
 @argument.kernel(DeviceKind.CPU, DeviceKind.GPU, binds=True)
 def _(xp: Any, node: Any) -> Any:
     def missing() -> Any:
-        raise RuntimeError(f"{node.name!r} is given by the operation that holds its body")
+        raise RuntimeError(f"{node.name!r} must be set by the operation that holds its body")
 
     return missing
 
@@ -38,12 +38,12 @@ class BodyGraph(Graph):
     """The graph of one body. It shares its lock, transactions and collections with the graph around it.
 
     Attributes:
-        outer: the graph around.
-        captures: for each tensor used from outside, the argument that stands for it here.
-        starts: for each loop variable, the tensor that is its first value.
-        exposed: for each tensor of this graph that a gradient uses, the output by which its operation hands it out.
-        waits_for: operations outside that operations here were told to run after; the whole body does.
-        forward: for the body of a gradient, the body that is differentiated; the gradient may use its tensors.
+        outer: the graph around it.
+        captures: {tensor from outside: its argument here}.
+        starts: {loop variable: the tensor of its first value}.
+        exposed: {tensor here that a gradient uses: the output of the body's operation with its value}.
+        waits_for: operations outside that are control inputs of operations here; the whole body waits for them.
+        forward: in the body of a gradient, the body that it differentiates and whose tensors it may use.
     """
 
     forward: "BodyGraph | None" = None
@@ -62,15 +62,15 @@ class BodyGraph(Graph):
 
     @property
     def root(self) -> Graph:
-        """The graph that all bodies around are in."""
+        """The outermost graph."""
         return self._root
 
     def next_seed(self) -> int:
-        """A seed for the next operation, another one in every body."""
+        """Return a default seed for the next random operation; bodies have different seeds."""
         return self._seeds + self.version
 
     def sees(self, graph: Graph) -> bool:
-        """Whether tensors of `graph` can be used here."""
+        """Whether operations here may use tensors of `graph`."""
         around: Graph = self
         while isinstance(around, BodyGraph):
             if graph is around or graph is around.forward:
@@ -79,7 +79,10 @@ class BodyGraph(Graph):
         return graph is around
 
     def adopt(self, tensor: Tensor) -> Tensor:
-        """What stands for `tensor` here. ValueError if it is of a graph that is not around this one."""
+        """Return the tensor for use here, as a capture if it is from outside.
+
+        ValueError if its graph is not around this one.
+        """
         if tensor.graph is self:
             return tensor
         found = self.captures.get(tensor)
@@ -92,24 +95,24 @@ class BodyGraph(Graph):
         return made
 
     def argument(self, spec: Spec, name: str = "argument") -> Tensor:
-        """One more argument."""
+        """Add an argument."""
         attrs = {"dtype": spec.dtype, "shape": spec.shape}
-        with self._apart():
+        with self._outside_scopes():
             return self.add(argument, (), attrs, [spec], name).outputs[0]
 
-    def _copied(self, operation: Operation) -> Operation:
+    def _copy_operation(self, operation: Operation) -> Operation:
         specs = [output.spec for output in operation.outputs]
-        with self._apart():
+        with self._outside_scopes():
             return self.add(operation.definition, (), operation.attrs, specs, operation.name.rpartition("/")[2])
 
-    def _apart(self) -> contextlib.AbstractContextManager[Any]:
-        """Inside, operations are built that belong to the body as a whole."""
-        return scopes.changed(self, controls=(), devices=(), colocation=())
+    def _outside_scopes(self) -> contextlib.AbstractContextManager[Any]:
+        """Build operations inside the block without the current control inputs, devices and colocation."""
+        return scopes.change_scope(self, controls=(), devices=(), colocation=())
 
     def as_graph_element(
         self, value: object, allow_tensor: bool = True, allow_operation: bool = True
     ) -> Tensor | Operation:
-        """As in every graph; what is found outside is captured, an operation is returned as it is."""
+        """Return the element as `Graph` does. A tensor from outside is captured; an operation is returned unchanged."""
         stands_for = getattr(value, "_as_graph_element", None)
         element = stands_for() if stands_for is not None else value
         if isinstance(element, Tensor) and element.graph is not self and self.sees(element.graph):
@@ -125,7 +128,7 @@ class BodyGraph(Graph):
 
     @contextlib.contextmanager
     def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
-        """Operations built inside run after these; None clears all such blocks around."""
+        """Run operations built inside after these; None clears the control inputs of outer blocks."""
         if control_inputs is None:
             with super().control_dependencies(None):
                 yield
@@ -138,27 +141,27 @@ class BodyGraph(Graph):
             yield
 
     @contextlib.contextmanager
-    def described(self, name: str) -> Iterator[None]:
-        """Inside, it is the default graph, with the surroundings of the graph around, under the name scope `name`."""
+    def building(self, name: str) -> Iterator[None]:
+        """Make it the default graph inside the block, with the scopes of the outer graph and the name scope `name`."""
         around = scopes.scope_of(self.outer)
-        with self.as_default(), scopes.changed(self, **_inherited(around), name=name):
+        with self.as_default(), scopes.change_scope(self, **_inherited_scope(around), name=name):
             yield
 
 
-def _inherited(around: scopes.Scope) -> dict[str, Any]:
+def _inherited_scope(around: scopes.Scope) -> dict[str, Any]:
     names = ("devices", "container", "colocation", "gradient_overrides", "origin")
     return {name: getattr(around, name) for name in names}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Body:
-    """A body as its operation holds it.
+    """A body as an attribute of its operation.
 
     Attributes:
-        graph: what it computes.
-        arguments: what it is given.
-        takes: for each argument, which input of the operation it is.
-        outputs: what it gives.
+        graph: the operations of the body.
+        arguments: the outputs of its argument operations.
+        takes: for each argument, the index of the operation's input that feeds it.
+        outputs: the tensors that it returns.
     """
 
     graph: BodyGraph
@@ -168,15 +171,15 @@ class Body:
 
     @property
     def output_specs(self) -> list[Spec]:
-        """The Specs of what it gives."""
+        """The Specs of the outputs."""
         return [output.spec for output in self.outputs]
 
     def with_outputs(self, *more: Tensor) -> "Body":
-        """The same with more outputs."""
+        """Return the body with more outputs."""
         return dataclasses.replace(self, outputs=(*self.outputs, *more))
 
     def input_of(self, tensor: Tensor) -> int | None:
-        """Which input of the operation a tensor of the body is; None if it is none."""
+        """Return the index of the operation's input that feeds the argument `tensor`; None for other tensors."""
         return next((i for i, given in zip(self.takes, self.arguments, strict=True) if given is tensor), None)
 
     def __repr__(self) -> str:
@@ -184,12 +187,12 @@ class Body:
 
 
 def bodies_of(operation: Operation) -> list[Body]:
-    """The bodies that an operation holds."""
+    """Return the bodies of an operation."""
     return [value for value in operation.attrs.values() if isinstance(value, Body)]
 
 
-def outermost(tensor: Tensor) -> Tensor:
-    """The tensor outside all bodies that a captured tensor stands for; any other tensor unchanged."""
+def outermost_source(tensor: Tensor) -> Tensor:
+    """Return the tensor outside all bodies that a captured tensor stands for; any other tensor unchanged."""
     while isinstance(tensor.graph, BodyGraph):
         outside = next((source for source, made in tensor.graph.captures.items() if made is tensor), None)
         if outside is None:
@@ -198,15 +201,15 @@ def outermost(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def outline(outer: Graph, name: str, function: Callable[[BodyGraph], Any]) -> tuple[BodyGraph, Any]:
-    """A new body of `outer`, described by `function`, which is called with it; and what that returns."""
+def trace_body(outer: Graph, name: str, function: Callable[[BodyGraph], Any]) -> tuple[BodyGraph, Any]:
+    """Build a new body inside `outer` by calling `function` with it. Returns the body and the function's result."""
     graph = BodyGraph(outer)
-    with graph.described(name):
+    with graph.building(name):
         return graph, function(graph)
 
 
-def captured(*graphs: BodyGraph) -> list[Tensor]:
-    """What these bodies, all of the same operation, capture as arguments: each tensor once."""
+def captured_tensors(*graphs: BodyGraph) -> list[Tensor]:
+    """Return the tensors that these bodies of one operation capture, each once."""
     return list(
         dict.fromkeys(
             tensor for graph in graphs for tensor, made in graph.captures.items() if made.op.type == "argument"
@@ -214,15 +217,18 @@ def captured(*graphs: BodyGraph) -> list[Tensor]:
     )
 
 
-def close(graph: BodyGraph, given: Sequence[tuple[int, Tensor]], captures: dict[Tensor, int], outputs: Any) -> Body:
-    """The body with these own arguments, each with the number of its input, and captures, by the number of theirs."""
+def make_body(graph: BodyGraph, given: Sequence[tuple[int, Tensor]], captures: dict[Tensor, int], outputs: Any) -> Body:
+    """Return the finished body.
+
+    `given` has its arguments and `captures` its captured tensors, with their input indices.
+    """
     taken = [(captures[t], made) for t, made in graph.captures.items() if made.op.type == "argument"]
     pairs = [*given, *taken]
     return Body(graph, tuple([a for _, a in pairs]), tuple([i for i, _ in pairs]), tuple(outputs))
 
 
-def fresh(spec: Spec) -> Spec:
-    """A Spec of the same dtype and sizes whose shape, if open, is no other tensor's: another run may find others."""
+def with_new_shape(spec: Spec) -> Spec:
+    """Return the Spec with a new shape object, which planning does not take for the shape of another tensor."""
     if isinstance(spec, ResourceSpec):
         return spec
     return Spec(spec.dtype, spec.shape if spec.shape.is_fully_defined() else TensorShape(spec.sizes))

@@ -21,7 +21,7 @@ from aioflow.tensors.dtypes import (
     spec_of,
     string,
 )
-from aioflow.tensors.object_arrays import applied
+from aioflow.tensors.object_arrays import apply_ufunc
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 Unary = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -52,7 +52,7 @@ def in_slices(function: Callable[..., Any], dtype: DType) -> Callable[..., Any]:
     """A ufunc applied to arrays of strings one slice at a time, so that it releases the GIL between slices."""
 
     def call(*inputs: Array, out: Array | None = None) -> Array:
-        made = applied(function, dtype.np, *inputs)
+        made = apply_ufunc(function, dtype.np, *inputs)
         if out is None:
             return made
         out[...] = made

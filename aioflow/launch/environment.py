@@ -6,7 +6,7 @@ from typing import Final
 from aioflow import errors
 from aioflow.net.cluster import ClusterSpec, Member
 from aioflow.net.transport.addresses import is_host, join_address
-from aioflow.tensors.plain_data import brief
+from aioflow.tensors.plain_data import summarise
 
 PORT: Final = 2222
 HOSTS: Final = "AIOFLOW_HOSTS"
@@ -43,7 +43,7 @@ class Environment:
         fits = text.isascii() and text.isdecimal() and len(text) <= DIGITS
         if not fits or (below is not None and int(text) >= below):
             wanted = "a whole number" if below is None else f"one of the numbers below {below}"
-            raise self.error(next(filter(self.has, names)), f"it is {wanted}, not {brief(text)}")
+            raise self.error(next(filter(self.has, names)), f"it is {wanted}, not {summarise(text)}")
         return int(text)
 
     def number_or(self, default: int, name: str, below: int | None = None) -> int:
@@ -68,7 +68,7 @@ class Environment:
             raise self.error(HOSTS, f"it lists {len(names)} hosts, and there are {count}")
         for name in names:
             if not is_host(name):
-                raise self.error(HOSTS, f"{brief(name)} is no host: it is a list as host1,host2")
+                raise self.error(HOSTS, f"{summarise(name)} is no host: it is a list as host1,host2")
         return names
 
     def ports(self, count: int = 1, default: int = PORT) -> int:

@@ -6,7 +6,7 @@ from typing import Final
 from aioflow.launch.environment import DIGITS, Environment
 from aioflow.launch.explicit import cluster_of, parsed
 from aioflow.net.cluster import Member
-from aioflow.tensors.plain_data import brief
+from aioflow.tensors.plain_data import summarise
 
 VARIABLE: Final = "TF_CONFIG"
 
@@ -29,7 +29,7 @@ def tf_config(variables: Mapping[str, str]) -> Member:
         index = int(index)
     if not isinstance(job, str) or job not in cluster.jobs:
         has = ", ".join(cluster.jobs)
-        raise environment.error(VARIABLE, f"its task is of type {brief(job)}; the cluster has {has}")
+        raise environment.error(VARIABLE, f"its task is of type {summarise(job)}; the cluster has {has}")
     if type(index) is not int or index not in cluster.task_indices(job):
-        raise environment.error(VARIABLE, f"its task has index {brief(index)}; job {job!r} has no such task")
+        raise environment.error(VARIABLE, f"its task has index {summarise(index)}; job {job!r} has no such task")
     return Member(cluster, job, index)

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from aioflow.autodiff.backward import expected_of
+from aioflow.autodiff.backward import gradient_spec
 from aioflow.graph import scopes
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, Tensor
@@ -68,7 +68,7 @@ class BackwardGraph(BodyGraph):
     def _constant(self, tensor: Tensor) -> Tensor:
         found = self.captures.get(tensor)
         if found is None:
-            found = self.captures[tensor] = self._copied(tensor.op).outputs[0]
+            found = self.captures[tensor] = self._copy_operation(tensor.op).outputs[0]
             self.on_failure(functools.partial(self.captures.pop, tensor, None))
         return found
 
@@ -83,7 +83,7 @@ class BackwardGraph(BodyGraph):
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
         """Inside, more is described."""
-        with self.described(scopes.scope_of(self.outer).name):
+        with self.building(scopes.scope_of(self.outer).name):
             yield
 
 
@@ -98,7 +98,7 @@ def backward_outline(
 ) -> tuple[BackwardGraph, R]:
     """The body of a gradient of `op`, described by `describe`, which is called with it; and what that returns."""
     graph = BackwardGraph(outer, op, body, expose, replay)
-    with graph.described(outer.unique_name(name)):
+    with graph.building(outer.unique_name(name)):
         return graph, describe(graph)
 
 
@@ -106,7 +106,7 @@ def zeros_for(tensor: Tensor) -> Tensor:
     """A gradient of zeros for `tensor`: for a handle, zeros of the value it holds; for a list, an empty list."""
     if isinstance(tensor.spec, ListSpec):
         return zero_list_like(tensor)
-    expected = expected_of(tensor)
+    expected = gradient_spec(tensor)
     if expected is None or expected is tensor.spec:
         return zeros_like(tensor)
     sizes = expected.shape
@@ -115,7 +115,7 @@ def zeros_for(tensor: Tensor) -> Tensor:
 
 def sizes_of(tensor: Tensor) -> Any:
     """The shape of `tensor`, or of the value a handle holds: a list if it is known, else a vector."""
-    expected = expected_of(tensor)
+    expected = gradient_spec(tensor)
     if expected is not None and expected.shape.is_fully_defined():
         return expected.shape.as_list()
     return shape(tensor if expected is None or expected is tensor.spec else read_variable(tensor))

@@ -13,7 +13,7 @@ from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.indexed_slices import dense
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.graph.subgraph import Body, BodyGraph, captured, close, outline
+from aioflow.graph.subgraph import Body, BodyGraph, captured_tensors, make_body, trace_body
 from aioflow.kernels.control.structured import absent, branch, predicate
 from aioflow.kernels.control.tensor_lists import zero_list_like
 from aioflow.library.backward_body import BackwardGraph, backward_outline, zeros_for
@@ -59,8 +59,10 @@ def cond(
     predicate(test.spec, "pred")
     graph = get_default_graph()
     with graph.name_scope(name or "cond") as scope:
-        first, (mine, made) = outline(graph, f"{scope}true", lambda inner: _result(inner, then, strict))
-        second, (theirs, also_made) = outline(graph, f"{scope}false", lambda inner: _result(inner, otherwise, strict))
+        first, (mine, made) = trace_body(graph, f"{scope}true", lambda inner: _result(inner, then, strict))
+        second, (theirs, also_made) = trace_body(
+            graph, f"{scope}false", lambda inner: _result(inner, otherwise, strict)
+        )
         mine.check_same(theirs, "what true_fn returns", "what false_fn returns")
         outputs = _built(graph, test, (first, made), (second, also_made), scope)
         return mine.rebuilt(outputs)
@@ -89,9 +91,9 @@ def _result(inner: BodyGraph, function: Branch, strict: bool) -> tuple[Leaves, l
 def _built(graph: Graph, pred: Tensor, *sides: Any) -> Sequence[Tensor]:
     """The outputs of a new `cond` of two bodies, each with its outputs; the last argument is the name."""
     (first, made), (second, also_made), name = sides
-    inputs = captured(first, second)
+    inputs = captured_tensors(first, second)
     places = {tensor: 1 + index for index, tensor in enumerate(inputs)}
-    bodies = close(first, (), places, made), close(second, (), places, also_made)
+    bodies = make_body(first, (), places, made), make_body(second, (), places, also_made)
     waits_for = dict.fromkeys([*first.waits_for, *second.waits_for])
     with graph.control_dependencies(waits_for):
         result: Sequence[Tensor] | Operation = branch(pred, inputs, *bodies, name=name)
@@ -157,7 +159,7 @@ class _Expose:
         attrs = self._op.attrs
         other: Body = attrs[self._other]
         spec = tensor.spec
-        with other.graph.described(""):
+        with other.graph.building(""):
             filler = zero_list_like(tensor) if isinstance(spec, ListSpec) else absent(spec.dtype, spec.shape)
         changed = {
             **attrs,

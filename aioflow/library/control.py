@@ -17,7 +17,7 @@ from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array.constants import identity, no_op
 from aioflow.library.variables import Variable
 from aioflow.tensors.dtypes import DType
-from aioflow.tensors.recursion import check_depth, shown, without_recursion_error
+from aioflow.tensors.recursion import check_depth, safe_repr, without_recursion_error
 
 # Scopes
 
@@ -112,7 +112,7 @@ def _operations(values: Iterable[Any]) -> Iterator[Operation]:
         elif isinstance(value, dict):
             yield from _operations(value.values())
         else:
-            raise TypeError(f"{shown(value)} of type {type(value).__name__} is neither an operation nor a tensor")
+            raise TypeError(f"{safe_repr(value)} of type {type(value).__name__} is neither an operation nor a tensor")
 
 
 @transactional
@@ -178,7 +178,7 @@ def register_tensor_conversion_function(
     """
     kinds = base_type if isinstance(base_type, builtins.tuple) else (base_type,)
     if not kinds or not all(isinstance(kind, type) for kind in kinds):
-        raise TypeError(f"base_type is a class or a tuple of classes, not {shown(base_type)}")
+        raise TypeError(f"base_type is a class or a tuple of classes, not {safe_repr(base_type)}")
     if not callable(conversion_func):
         raise TypeError(f"conversion_func must be callable, not {conversion_func!r}")
     for kind in kinds:

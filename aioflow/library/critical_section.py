@@ -11,7 +11,7 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
-from aioflow.graph.subgraph import bodies_of, outermost
+from aioflow.graph.subgraph import bodies_of, outermost_source
 from aioflow.kernels.state import mutex
 from aioflow.kernels.state.variables import variable
 from aioflow.library.control import with_dependencies
@@ -130,7 +130,7 @@ def _check_resources(handle: Tensor, body: Sequence[Operation], exclusive: bool)
     """ValueError for a section inside itself, and for variables that two sections use, if one wants them alone."""
     inner = next((held for held in _locked(body) if _lock_of(held) == _lock_of(handle)), None)
     if inner is not None:
-        other = "" if inner.op is outermost(handle).op else f", by {inner.op.name!r}, which shares its lock"
+        other = "" if inner.op is outermost_source(handle).op else f", by {inner.op.name!r}, which shares its lock"
         raise ValueError(f"critical section {handle.op.name!r} is executed inside itself{other}: it would never end")
     used = frozenset([tensor.op for op in body for tensor in op.inputs if tensor.op.type == "variable"])
     mine = handle.op.attrs["shared_name"] or handle.op.name
@@ -148,16 +148,16 @@ def _locked(operations: Sequence[Operation]) -> Iterator[Tensor]:
     """The handles of the locks that these operations acquire, also inside branches and loops."""
     for op in operations:
         if op.type == "acquire_variable_lock":
-            yield outermost(op.inputs[0])
+            yield outermost_source(op.inputs[0])
         for body in bodies_of(op):
             given = {made: op.inputs[place] for made, place in zip(body.arguments, body.takes, strict=True)}
             for handle in _locked(body.graph.get_operations()):
-                yield outermost(given.get(handle, handle))
+                yield outermost_source(given.get(handle, handle))
 
 
 def _lock_of(handle: Tensor) -> tuple[str, str]:
     """The container and the name that identify a lock in a session."""
-    made = outermost(handle).op
+    made = outermost_source(handle).op
     return made.attrs["container"], made.attrs["shared_name"] or made.name
 
 

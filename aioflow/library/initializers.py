@@ -19,7 +19,7 @@ from aioflow.kernels.math.elementwise import sign
 from aioflow.lazy import Face
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, DTypeLike, TensorShape, as_dtype
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 Draw = Callable[..., Tensor]
 """(shape, a, b, dtype, seed=) -> random numbers."""
@@ -197,10 +197,10 @@ class VarianceScaling(Initializer):
         if scale <= 0:
             raise ValueError(f"scale must be positive, not {scale}")
         if mode not in _FANS:
-            raise ValueError(f"mode is one of {', '.join(_FANS)}, not {shown(mode)}")
+            raise ValueError(f"mode is one of {', '.join(_FANS)}, not {safe_repr(mode)}")
         if distribution not in ("normal", "truncated_normal", "untruncated_normal", "uniform"):
             raise ValueError(
-                f"distribution is truncated_normal, untruncated_normal or uniform, not {shown(distribution)}"
+                f"distribution is truncated_normal, untruncated_normal or uniform, not {safe_repr(distribution)}"
             )
         self.dtype = as_dtype(dtype)
         if not self.dtype.is_floating:

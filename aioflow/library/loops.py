@@ -11,12 +11,12 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aioflow.autodiff.backward import differentiate, reached_from
+from aioflow.autodiff.backward import differentiate, tensors_reaching
 from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.indexed_slices import IndexedSlices, dense
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.graph.subgraph import Body, BodyGraph, captured, close, fresh, outline
+from aioflow.graph.subgraph import Body, BodyGraph, captured_tensors, make_body, trace_body, with_new_shape
 from aioflow.kernels.control.structured import completed, either_resource, loop, predicate
 from aioflow.kernels.control.tensor_array import tensor_array_concat
 from aioflow.kernels.control.tensor_lists import add_lists
@@ -110,10 +110,10 @@ def _built(
     step, made_of, made = _outlined(f"{scope}body", first, specs, lambda variables: _stepped(first, body(*variables)))
     _check_shapes(first, specs, made)
     inputs = [graph.adopt(tensor) for tensor in [*limit, *first.tensors]]
-    captures = captured(test, step)
+    captures = captured_tensors(test, step)
     places = {tensor: len(inputs) + index for index, tensor in enumerate(captures)}
-    condition = close(test, list(enumerate(asked_of, len(limit))), places, [asked])
-    stepping = close(step, list(enumerate(made_of, len(limit))), places, made)
+    condition = make_body(test, list(enumerate(asked_of, len(limit))), places, [asked])
+    stepping = make_body(step, list(enumerate(made_of, len(limit))), places, made)
     with graph.control_dependencies(dict.fromkeys([*test.waits_for, *step.waits_for])):
         outputs: Sequence[Tensor] = loop(
             [*inputs, *captures], condition, stepping, bool(limit), len(first.tensors), 0, parallel, swap, back,
@@ -132,7 +132,7 @@ def _outlined(
         graph.starts.update(zip(arguments, first.tensors, strict=True))
         return arguments, describe(first.rebuilt(arguments))
 
-    graph, (arguments, result) = outline(get_default_graph(), name, inside)
+    graph, (arguments, result) = trace_body(get_default_graph(), name, inside)
     return graph, arguments, result
 
 
@@ -156,7 +156,7 @@ def _stepped(first: Leaves, value: Any) -> list[Tensor]:
 def _invariants(first: Leaves, shapes: Any) -> list[Spec]:
     """What holds of each loop variable in every iteration."""
     if shapes is None:
-        return [fresh(_unknowing(tensor.spec)) for tensor in first.tensors]
+        return [with_new_shape(_unknowing(tensor.spec)) for tensor in first.tensors]
     try:
         given = nest.flatten_up_to(first.structure, shapes)
     except ValueError as error:
@@ -265,7 +265,7 @@ class _Backward:
         while found:
             found = False
             for index in list(rest):
-                reached = reached_from([self._argument[self._first + index]], ends, ())
+                reached = tensors_reaching([self._argument[self._first + index]], ends, ())
                 if any(end in reached for end in ends):
                     rest.remove(index)
                     active.append(index)
@@ -314,7 +314,9 @@ class _Backward:
         mine, made = self._argument[self._first + index].spec, self._body.outputs[index].spec
         if isinstance(made, ListSpec):
             return made
-        return Spec(made.dtype, made.shape) if made.shape is mine.shape else fresh(Spec(made.dtype, mine.shape))
+        return (
+            Spec(made.dtype, made.shape) if made.shape is mine.shape else with_new_shape(Spec(made.dtype, mine.shape))
+        )
 
     def _build(self, inner: BackwardGraph, outputs: list[Tensor]) -> Sequence[Tensor]:
         op, graph = self._op, get_default_graph()
@@ -323,10 +325,10 @@ class _Backward:
         starts += [zeros_for(op.inputs[index]) for index in self._summed]
         lists = list(inner.replays)
         inputs = [graph.adopt(tensor) for tensor in [op.outputs[self._count], *starts, *lists]]
-        captures = captured(inner)
+        captures = captured_tensors(inner)
         places = {tensor: len(inputs) + index for index, tensor in enumerate(captures)}
         own = [*self._given, *inner.replays.values()]
-        body = close(inner, list(enumerate(own, 1)), places, outputs)
+        body = make_body(inner, list(enumerate(own, 1)), places, outputs)
         parallel, swap = op.attrs["parallel_iterations"], op.attrs["swap_memory"]
         made: Sequence[Tensor] = loop(
             [*inputs, *captures], None, body, True, len(starts), len(lists), parallel, swap, name=f"{op.name}_backward"
@@ -360,4 +362,4 @@ def _added(total: Tensor, part: Tensor) -> Tensor:
 def _record(op: Operation, tensor: Tensor) -> Tensor:
     """An output of the loop that lists the values of `tensor` in all iterations."""
     attrs = {**op.attrs, "body": op.attrs["body"].with_outputs(tensor)}
-    return op.graph.extend(op, attrs, [ListSpec.record(fresh(tensor.spec))])[0]
+    return op.graph.extend(op, attrs, [ListSpec.record(with_new_shape(tensor.spec))])[0]

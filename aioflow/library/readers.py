@@ -11,7 +11,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.state import readers as ops
 from aioflow.library.queues import QueueBase
 from aioflow.library.resource_handle import Handle, R
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 
 class ReaderBase(Handle):
@@ -175,7 +175,7 @@ class FixedLengthRecordReader(ReaderBase):
         skip_corrupt: bool = False,
     ) -> None:
         if encoding not in (None, "", "NONE"):
-            raise ValueError(f"records of a fixed length are read of files as they are, not by {shown(encoding)}")
+            raise ValueError(f"records of a fixed length are read of files as they are, not by {safe_repr(encoding)}")
         lengths = {"header_bytes": header_bytes or 0, "footer_bytes": footer_bytes or 0, "hop_bytes": hop_bytes or 0}
         attributes = {"record_bytes": record_bytes, "skip_corrupt": skip_corrupt, **lengths}
         super().__init__(_reader(ops.fixed_length_record_reader, name, shared_name, **attributes))

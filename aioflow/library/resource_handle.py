@@ -53,7 +53,7 @@ def outside() -> Iterator[str]:
     """Builds around all branches and loops, for a live object outlives them. Gives the container to live in."""
     inner = get_default_graph()
     graph, scope = inner.root, scopes.scope_of(inner)
-    names = scopes.changed(graph, name=scope.name)
+    names = scopes.change_scope(graph, name=scope.name)
     with graph.transaction(), graph.as_default(), names, graph.control_dependencies(None):
         yield scope.container
 

@@ -37,7 +37,7 @@ class Ring:
     def at(self, number: int) -> Iterator[None]:
         """Operations built inside are where the tensor of that number is, whatever scopes are around."""
         colocation, devices = self._places[number % len(self)]
-        with scopes.changed(self._graph, colocation=colocation, devices=devices):
+        with scopes.change_scope(self._graph, colocation=colocation, devices=devices):
             yield
 
     def collect(self, pieces: Sequence[Sequence[Tensor]], reduction: Reduction) -> list[Tensor]:

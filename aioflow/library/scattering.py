@@ -11,7 +11,7 @@ from aioflow.kernels.array.shapes import expand_dims
 from aioflow.library.arrays import in_batches
 from aioflow.library.variables import Variable
 from aioflow.tensors.dtypes import int32
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 
 def _scatter(op: Op[Tensor], ref: Any, indices: NumberLike, updates: TensorLike, name: str | None) -> Tensor:
@@ -20,7 +20,7 @@ def _scatter(op: Op[Tensor], ref: Any, indices: NumberLike, updates: TensorLike,
 
 def _checked(ref: Any) -> Variable:
     if not isinstance(ref, Variable):
-        raise TypeError(f"only a variable can be changed, not {shown(ref)}")
+        raise TypeError(f"only a variable can be changed, not {safe_repr(ref)}")
     return ref
 
 

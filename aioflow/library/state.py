@@ -17,7 +17,7 @@ from aioflow.library.control import group
 from aioflow.library.variable_scope import VariableScope, variable_scope
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 # Lists
 
@@ -155,7 +155,7 @@ def scatter_sub(
 
 def _checked(ref: Any) -> Variable:
     if not isinstance(ref, Variable):
-        raise TypeError(f"only a variable can be assigned, not {shown(ref)}")
+        raise TypeError(f"only a variable can be assigned, not {safe_repr(ref)}")
     return ref
 
 

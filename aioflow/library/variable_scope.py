@@ -15,7 +15,7 @@ from aioflow.library import initializers
 from aioflow.library.variables import Constraint, Variable, VariableAggregation, VariableSynchronization
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, DTypeLike, ShapeLike, as_dtype, as_shape
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 AUTO_REUSE: Final = "AUTO_REUSE"
 """`reuse=af.AUTO_REUSE`: a variable that exists is found, one that does not is made."""
@@ -315,7 +315,7 @@ def _first_value(name: str, initializer: Any, shape: ShapeLike, dtype: DType) ->
         return lambda: convert_to_tensor(initializer, dtype)
     sizes = as_shape(shape)
     if not sizes.is_fully_defined():
-        raise ValueError(f"the shape of a new variable must be known: {shown(name)} has {sizes}")
+        raise ValueError(f"the shape of a new variable must be known: {safe_repr(name)} has {sizes}")
     make = initializers.default_for(dtype) if initializer is None else initializer
     make = make() if isinstance(make, type) else make
     return lambda: make(sizes.as_list(), dtype=dtype)

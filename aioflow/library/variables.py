@@ -22,7 +22,7 @@ from aioflow.graph.operators import Operand
 from aioflow.instead import refuse
 from aioflow.kernels.state import variables as kernels
 from aioflow.tensors.dtypes import DType, DTypeLike
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 from aioflow.tensors.shape import UNKNOWN, ShapeLike, TensorShape, as_shape
 
 Constraint = Callable[[Any], TensorLike]
@@ -96,7 +96,7 @@ class Variable(Operand):
         aggregation: VariableAggregation = VariableAggregation.NONE,
     ) -> None:
         if constraint is not None and not callable(constraint):
-            raise ValueError(f"a constraint is a function of the variable, not {shown(constraint)}")
+            raise ValueError(f"a constraint is a function of the variable, not {safe_repr(constraint)}")
         self.constraint: Final = constraint
         if variable_def is not None:
             if initial_value is not None:
@@ -109,7 +109,7 @@ class Variable(Operand):
         inner = same_graph(initial_value)
         graph = inner.root  # a variable outlives the branch or loop that makes it
         keys = _collections(collections, self.trainable)
-        names = scopes.changed(graph, name=scopes.scope_of(inner).name)
+        names = scopes.change_scope(graph, name=scopes.scope_of(inner).name)
         with graph.transaction(), graph.as_default(), names, graph.control_dependencies(None):
             with graph.name_scope(name or "Variable") as scope:
                 self._build(graph, scope, initial_value, dtype, as_shape(expected_shape), validate_shape)
@@ -118,7 +118,7 @@ class Variable(Operand):
     def _build(
         self, graph: Graph, scope: str, initial_value: Any, dtype: Any, expected: TensorShape, validate: bool
     ) -> None:
-        with scopes.changed(graph, colocation=(scope[:-1],), devices=()):
+        with scopes.change_scope(graph, colocation=(scope[:-1],), devices=()):
             given = initial_value() if callable(initial_value) else initial_value
             value = convert_to_tensor(given, dtype, name="initial_value")
         if not value.shape.is_compatible_with(expected):

@@ -11,8 +11,8 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.graph.device_spec import DeviceSpec
 from aioflow.net.transport.addresses import split_address
-from aioflow.tensors.plain_data import brief
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.plain_data import summarise
+from aioflow.tensors.recursion import safe_repr
 
 _JOB: Final = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)
 _MOST: Final = 1 << 20
@@ -38,7 +38,7 @@ class ClusterSpec:
     def __init__(self, cluster: "Mapping[str, Tasks] | ClusterSpec") -> None:
         jobs = cluster._jobs if isinstance(cluster, ClusterSpec) else cluster
         if not isinstance(jobs, Mapping):
-            raise TypeError(f"a cluster is a dict of jobs, as {{'worker': ['host:port']}}, not {shown(cluster)}")
+            raise TypeError(f"a cluster is a dict of jobs, as {{'worker': ['host:port']}}, not {safe_repr(cluster)}")
         self._jobs: Final[dict[str, dict[int, str]]] = {job: _tasks(job, tasks) for job, tasks in sorted(jobs.items())}
         known: dict[str, str] = {}
         for name, address in self:
@@ -187,7 +187,9 @@ def filtered(tasks: Iterable[str], filters: Sequence[str]) -> list[str]:
     InvalidArgumentError if a filter is malformed, or none names any.
     """
     if not isinstance(filters, (list, tuple)) or not all(isinstance(text, str) for text in filters):
-        raise errors.InvalidArgumentError(f"device_filters are names of tasks, as ['/job:ps'], not {brief(filters)}")
+        raise errors.InvalidArgumentError(
+            f"device_filters are names of tasks, as ['/job:ps'], not {summarise(filters)}"
+        )
     try:
         specs = [DeviceSpec.from_string(text) for text in filters]
     except ValueError as error:
@@ -209,13 +211,15 @@ def _tasks(job: Any, tasks: Any) -> dict[int, str]:
         raise ValueError(f"{job!r} is no name of a job: a letter, then letters, digits, '_', '.', '-'")
     items = tasks.items() if isinstance(tasks, Mapping) else enumerate(tasks) if _is_list(tasks) else None
     if items is None:
-        raise TypeError(f"job {job!r} has a list of addresses, or a dict of them by number, not {brief(tasks)}")
+        raise TypeError(f"job {job!r} has a list of addresses, or a dict of them by number, not {summarise(tasks)}")
     found = dict(items)
     for index, address in found.items():
         if type(index) is not int or not 0 <= index < _MOST:
             raise ValueError(f"job {job!r}: {index!r} is no number of a task")
         if not isinstance(address, str) or not address:
-            raise TypeError(f"job {job!r}: the address of task {index} is text, as 'host:port', not {brief(address)}")
+            raise TypeError(
+                f"job {job!r}: the address of task {index} is text, as 'host:port', not {summarise(address)}"
+            )
     return dict(sorted(found.items()))
 
 

@@ -17,7 +17,7 @@ from aioflow.plan import op_cost
 from aioflow.plan.op_cost import Rates, Site
 from aioflow.plan.passes.flow import Node
 from aioflow.tensors.dtypes import DeviceKind, Spec
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 from aioflow.tracing import NodeStats, Transfer
 
 K = TypeVar("K")
@@ -192,11 +192,11 @@ class CostModel:
         ]
         if not rows:
             return ["", "nothing is measured: all is estimated"]
-        shown = [
+        lines = [
             f"{duration(median):>10} {count:>5} {kind:<6} {key}"
             for median, count, kind, key in sorted(rows, key=lambda row: (-row[0], row[2:]))
         ]
-        return ["", f"{'measured':>10} {'times':>5} {'device':<6} op", *shown]
+        return ["", f"{'measured':>10} {'times':>5} {'device':<6} op", *lines]
 
     def __repr__(self) -> str:
         return f"<CostModel: {sum(map(len, self._measured.values()))} measured>"
@@ -205,7 +205,7 @@ class CostModel:
 def _given(name: str, given: Mapping[K, V] | None, known: Mapping[K, V]) -> Mapping[K, V]:
     """Figures in the place of those known. TypeError or ValueError that names what cannot be."""
     if not isinstance(given, Mapping | None):
-        raise TypeError(f"{name} are by {', '.join(map(str, known))}, not {shown(given)}")
+        raise TypeError(f"{name} are by {', '.join(map(str, known))}, not {safe_repr(given)}")
     for key, value in (given or {}).items():
         if key not in known:
             raise ValueError(f"{name} are by {', '.join(map(str, known))}, not {key!r}")

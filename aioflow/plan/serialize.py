@@ -161,9 +161,9 @@ class _Reader:
 
     def _origin(self, name: Any, kind: Any, line: Any, number: Any, origin: Any) -> Origin:
         if not isinstance(name, str) or not isinstance(kind, str) or type(number) is not int:
-            raise ValueError(f"{plain_data.brief(name)} is no operation")
+            raise ValueError(f"{plain_data.summarise(name)} is no operation")
         if line is not None and (list(map(type, line)) != [str, int, str]):
-            raise ValueError(f"{plain_data.brief(line)} is no line")
+            raise ValueError(f"{plain_data.summarise(line)} is no line")
         before = None if origin is None else self._origins[_place(origin, self._origins)]
         return Origin(name, kind, None if line is None else tuple(line), number, before)
 
@@ -185,16 +185,16 @@ class _Reader:
         op, name = fields["op"], fields["name"]
         if not isinstance(op, str) or op not in REGISTRY:
             raise ValueError(
-                f"this version of aioflow has no op {plain_data.brief(op)}, which {plain_data.brief(name)} is"
+                f"this version of aioflow has no op {plain_data.summarise(op)}, which {plain_data.summarise(name)} is"
             )
         if not isinstance(name, str):
-            raise ValueError(f"{plain_data.brief(name)} is no name")
+            raise ValueError(f"{plain_data.summarise(name)} is no name")
         definition = REGISTRY[op]
         attrs = {key: self._attr(value) for key, value in fields.get("attr", {}).items()}
         wanted = {param.name for param in definition.params if param.role == "attr"}
         if strange := attrs.keys() - wanted:
-            unknown = ", ".join(map(plain_data.brief, strange))
-            raise ValueError(f"{plain_data.brief(name)}: this version of aioflow's {op} has no attribute {unknown}")
+            unknown = ", ".join(map(plain_data.summarise, strange))
+            raise ValueError(f"{plain_data.summarise(name)}: this version of aioflow's {op} has no attribute {unknown}")
         blocks = [Block(self.flow(block, depth + 1), tuple(block["takes"])) for block in fields.get("blocks", ())]
         specs = [self._spec(spec) for spec in fields["out"]]
         origin: Any = self._origins[_place(fields["by"], self._origins)]
@@ -214,7 +214,7 @@ class _Reader:
         if kind == "list":
             size, dynamic, clear, infer = rest
             if not (size is None or (type(size) is int and size >= 0)) or {dynamic, clear, infer} - {True, False}:
-                raise ValueError(f"{plain_data.brief(rest)} is no size of a list, followed by three truths")
+                raise ValueError(f"{plain_data.summarise(rest)} is no size of a list, followed by three truths")
             (element,) = [self._spec(item, depth + 1) for item in content]
             return ListSpec(element, size, dynamic_size=dynamic, clear_after_read=clear, infer_shape=infer)
         if kind == "resource" and isinstance(content, list):
@@ -230,7 +230,7 @@ class _Reader:
 
 def _place(place: Any, among: Sequence[Any]) -> int:
     if type(place) is not int or not 0 <= place < len(among):
-        raise ValueError(f"{plain_data.brief(place)} is no number among {len(among)}")
+        raise ValueError(f"{plain_data.summarise(place)} is no number among {len(among)}")
     return place
 
 
@@ -238,7 +238,7 @@ def _known(data: Any = None) -> Any:
     """What is known of a small integer value."""
     values = data if isinstance(data, list) else [data]
     if not all(value is None or type(value) is int for value in values):
-        raise ValueError(f"{plain_data.brief(data)} is no known value: an integer, or a list of them and of None")
+        raise ValueError(f"{plain_data.summarise(data)} is no known value: an integer, or a list of them and of None")
     return tuple(data) if isinstance(data, list) else data
 
 
@@ -265,7 +265,7 @@ def _check(flow: Flow) -> None:
             else:
                 _check_rule(node)
         except Exception as error:  # a rule meets what no graph would have passed it
-            raise ValueError(f"{plain_data.brief(node.name)} ({node.definition.name}): {error}") from None
+            raise ValueError(f"{plain_data.summarise(node.name)} ({node.definition.name}): {error}") from None
 
 
 def _check_rule(node: Node) -> None:

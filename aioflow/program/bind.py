@@ -7,7 +7,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.devices.gpu import Gpu, on_stream
-from aioflow.devices.memory import wrap
+from aioflow.devices.memory import account_results
 from aioflow.graph.operation import describe_line
 from aioflow.kernels.context import Context
 from aioflow.plan.allocation import guarded
@@ -80,7 +80,7 @@ class Binder:
             call = _streamed(context.device, call)
         call = guarded(call, node, kernel, self._ledger)
         if self._ledger is not None and not shares_memory(node):
-            call = wrap(call, self._ledger, node, asynchronous=kernel.asynchronous)
+            call = account_results(call, self._ledger, node, asynchronous=kernel.asynchronous)
         return Bound(node, kernel, call)
 
 

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from aioflow.devices.gpu_chains import Link, chained, fusible
+from aioflow.devices.gpu_chains import ChainLink, fusible, make_chain_kernel
 from aioflow.kernels.context import Context
 from aioflow.plan.passes.flow import Value
 from aioflow.program.fuse import Bound, fuse, over_shape
@@ -32,8 +32,8 @@ def _compiled(
     xp: Namespace, run: Sequence[Bound], inputs: Sequence[Value], results: Sequence[Value]
 ) -> Callable[..., Any]:
     numbers = {value: number for number, value in enumerate([*inputs, *[Value(b.node, 0) for b in run]])}
-    links = [Link(b.node.definition.name, [numbers[value] for value in b.inputs]) for b in run]
-    kernel = chained(xp, links, len(inputs), [numbers[value] for value in results])
+    links = [ChainLink(b.node.definition.name, [numbers[value] for value in b.inputs]) for b in run]
+    kernel = make_chain_kernel(xp, links, len(inputs), [numbers[value] for value in results])
 
     def call(ctx: Context, *arrays: Array) -> Any:
         return kernel(*arrays)

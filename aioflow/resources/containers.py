@@ -194,7 +194,7 @@ class VariableState:
         """Replace the value by a copy of `value`. InvalidArgumentError for a shape the variable cannot have."""
         self._check_shape(value)
         single = isinstance(value, np.generic) or not hasattr(value, "shape")
-        copied = np.array(value) if single else object_arrays.copied(value)
+        copied = np.array(value) if single else object_arrays.copy_array(value)
         with self._lock:
             if self._author is not journal:
                 self.note(journal)
@@ -253,7 +253,7 @@ class VariableState:
                 np.copyto(room, self._value)
                 self.settle(room)
             else:
-                self._value = object_arrays.copied(self._value)
+                self._value = object_arrays.copy_array(self._value)
         return self._value
 
     def draft(self, xp: Namespace) -> tuple[Array, Array | None]:

@@ -21,7 +21,7 @@ from aioflow.runtime.plan_cache import DEFAULT, Planned
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import Step, light_step, run_light, run_step
 from aioflow.tensors import object_arrays
-from aioflow.tensors.as_array import leaves_of
+from aioflow.tensors.as_array import count_leaves
 from aioflow.tensors.dtypes import Array, DeviceKind, string
 from aioflow.tensors.object_arrays import SLICE_ELEMENTS
 from aioflow.tracing import RunMetadata
@@ -147,7 +147,7 @@ def must_convert(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
         if type(value) is np.ndarray:
             if value.dtype is not dtype and (value.nbytes > _LARGE or (dtype is None and value.size > SLICE_ELEMENTS)):
                 return True
-        elif (type(value) is list or type(value) is tuple) and leaves_of(value) > SLICE_ELEMENTS:
+        elif (type(value) is list or type(value) is tuple) and count_leaves(value) > SLICE_ELEMENTS:
             return True
     return False
 
@@ -227,4 +227,4 @@ def copied(value: Array) -> Any:
     """A copy of an array, a scalar as it is. ResourceExhaustedError if it is a view larger than the memory there is."""
     if isinstance(value, np.ndarray) and value.nbytes > HARMLESS:
         check(value.nbytes, "a copy of a fetched value", None)
-    return (object_arrays.copied(value) if value.ndim else value[()]) if isinstance(value, np.ndarray) else value
+    return (object_arrays.copy_array(value) if value.ndim else value[()]) if isinstance(value, np.ndarray) else value

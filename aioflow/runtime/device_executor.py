@@ -54,7 +54,7 @@ class DeviceExecutor:
         """Drive a coroutine that never waits here, letting the loop turn when its slice of time is used up."""
         spent = 0.0
         if isinstance(self.trace, GpuTrace) and not unit.nodes[0].at_home:
-            self.trace.launching()
+            self.trace.mark_launch()
         while True:
             self.context.due = self._state.slice.begin()
             start = _clock()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from aioflow import errors
-from aioflow.graph.effects import hands_over
+from aioflow.graph.effects import takes_or_puts
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.plan.frame_levels import ROOT
@@ -254,7 +254,7 @@ def _again(failure: errors.OpError) -> errors.OpError:
 def _needs(flow: Flow) -> list[int]:
     """For each fetch, a bit for every feed that it depends on, and one if it depends on an op that takes or puts."""
     feeds = {node: 1 << place for place, node in enumerate(flow.feeds)}
-    own = {node: 1 << len(feeds) for node in flow.nodes if any(hands_over(n.definition) for n in node.everything())}
+    own = {node: 1 << len(feeds) for node in flow.nodes if any(takes_or_puts(n.definition) for n in node.everything())}
     bits = dict(feeds)
     changed = True
     while changed:  # a loop leads back

@@ -86,7 +86,7 @@ class SessionState:
         self.slice: Slice = Slice()
         self.quiet: Final = _quiet_context()
         self._drained: asyncio.Future[None] | None = None
-        self._blas = None if config.blas_threads is None else blas.limit(config.blas_threads)
+        self._blas = None if config.blas_threads is None else blas.limit_threads(config.blas_threads)
         self.plans: Final = Plans(config, self.devices, self.resources, self.compute)
         _session_states.add(self)
 

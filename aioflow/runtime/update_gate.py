@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-from aioflow.graph.effects import changes, hands_over, lasts
+from aioflow.graph.effects import changes_variables, has_lasting_effect, takes_or_puts
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.subgraph import bodies_of
 from aioflow.plan.pipeline import Signature
@@ -43,9 +43,11 @@ def effects_of(signature: Signature) -> set[str]:
             seen.add(operation)
             waiting += [tensor.op for tensor in operation.inputs if tensor not in fed]
             waiting += [*operation.control_inputs, *_inside(operation)]
-    lasting = {each.name for each in seen if hands_over(each.definition)}
-    lasting |= {each.name for each in seen if lasts(each.definition, [tensor.spec for tensor in each.inputs])}
-    taken = [tensor.op for each in seen if changes(each.definition) for tensor in each.inputs]
+    lasting = {each.name for each in seen if takes_or_puts(each.definition)}
+    lasting |= {
+        each.name for each in seen if has_lasting_effect(each.definition, [tensor.spec for tensor in each.inputs])
+    }
+    taken = [tensor.op for each in seen if changes_variables(each.definition) for tensor in each.inputs]
     return lasting | {handle.name for handle in taken if handle.type == "variable"}
 
 

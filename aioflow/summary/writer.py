@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 import numpy as np
 
 from aioflow import errors
-from aioflow.files.filesystem import named_in_errors
+from aioflow.files.filesystem import translate_errors
 from aioflow.graph.graph import Graph
 from aioflow.summary import events
 from aioflow.tracing import RunMetadata
@@ -260,7 +260,7 @@ class _Line:
         if self._broken is not None:
             return False
         try:
-            with named_in_errors(self._logdir):
+            with translate_errors(self._logdir):
                 work()
         except Exception as error:  # whatever it is, steps go on
             self._broken = errors.from_exception(error)

@@ -1,16 +1,16 @@
-"""Lossy forms of floating arrays, for edges where fewer bytes are worth more than all of the digits.
+"""Lossy codecs for arrays of floats. An edge with a codec sends fewer bytes, and loses precision.
 
-    bfloat16             the upper half of a float32, rounded to the nearest: half the bytes, 8 bits of precision
-    bfloat16_truncated   the same, cut off: it is filled in with zeros on the other side
-    float16              half the bytes, 11 bits of precision; what is beyond 65504 becomes infinite
-    int8                 whole multiples of a 126th of the largest magnitude: a quarter of the bytes
-    int8_rows            the same, with a largest magnitude for each row (along the last axis)
-    top_k:0.01           the hundredth of the elements that is largest in magnitude. What is left out is kept, and added
-                         to what is sent next, so that in the long run nothing is lost: for gradients
+    bfloat16             the upper half of a float32, rounded to nearest: half the bytes, 8 bits of precision
+    bfloat16_truncated   the same without rounding; the receiver fills the lower half with zeros
+    float16              half the bytes, 11 bits of precision; magnitudes above 65504 become infinite
+    int8                 multiples of the largest magnitude divided by 126: a quarter of the bytes
+    int8_rows            the same, with the largest magnitude of each row (along the last axis)
+    top_k:0.01           the 1 % of the elements with the largest magnitudes. The sender keeps the others and adds them
+                         to the next value, so nothing is lost in the long run: for gradients
 
-NaN and infinities arrive as themselves in every form. Dtype and shape are what they were. Each form is one array: the
-first three have the shape of what is sent; the others are bytes: rank and sizes as int64, then scales or values in the
-dtype of what is sent, then codes or places.
+Every codec keeps NaN, infinities, dtype and shape. An encoded value is one array. For the first three codecs it has the
+shape of the value; for the others it is bytes: rank and sizes as int64, then scales or values in the dtype of the
+value, then codes or positions.
 """
 
 import dataclasses
@@ -22,58 +22,61 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from aioflow.tensors.dtypes import Array, Namespace, TensorShape
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 NAMES: Final = ("bfloat16", "bfloat16_truncated", "float16", "int8", "int8_rows", "top_k")
 LINKS: Final = ("devices", "workers")
 _LARGEST_CODE: Final = 126
-"""Of finite numbers; 127 and -127 are the infinities, -128 is NaN."""
+"""The largest code of a finite number; 127 and -127 are the infinities, -128 is NaN."""
 _NAN_CODE: Final = -128
 _NAN_HALF: Final = 0x7FC0
 _LONG: Final = np.dtype(np.int64).itemsize
 
 
 class Codec(NamedTuple):
-    """A lossy form by its name; `keep` is the fraction of the elements that `top_k` sends."""
+    """A lossy codec; `keep` is the fraction of the elements that `top_k` sends."""
 
     name: str
     keep: float = 0.0
 
     @classmethod
     def parse(cls, text: str) -> "Codec":
-        """The codec of that text, as `int8` or `top_k:0.01`. ValueError if there is none."""
+        """Return the codec named by `text`, such as `int8` or `top_k:0.01`. ValueError for an unknown name."""
         name, _, number = text.partition(":") if isinstance(text, str) else ("", "", "")
         if name == "top_k":
-            return cls(name, _fraction(number, text))
+            return cls(name, _parse_fraction(number, text))
         if name in NAMES and not number and ":" not in text:
             return cls(name)
-        raise ValueError(f"{text!r} is no lossy form; there are {', '.join(NAMES[:-1])} and top_k:0.01 (any fraction)")
+        raise ValueError(f"{text!r} is not a lossy codec; use {', '.join(NAMES[:-1])} or top_k:0.01 (any fraction)")
 
     def __str__(self) -> str:
         return f"{self.name}:{self.keep}" if self.name == "top_k" else self.name
 
 
-def _fraction(number: str, text: str) -> float:
+def _parse_fraction(number: str, text: str) -> float:
     try:
         keep = float(number)
     except ValueError:
         keep = math.nan
     if not 0 < keep <= 0.5:
-        raise ValueError(f"{text!r}: top_k is given a fraction above 0 and up to 0.5, as in 'top_k:0.01'")
+        raise ValueError(f"{text!r}: top_k needs a fraction above 0 and up to 0.5, as in 'top_k:0.01'")
     return keep
 
 
 def edge_codecs(setting: object) -> dict[str, Codec]:
-    """The codecs of `Config(compression=)`, for edges between `devices` of one task and for those between `workers`.
+    """Return the codecs of `Config(compression=)` for edges between `devices` of one task and between `workers`.
 
-    TypeError or ValueError for anything else, and for `top_k`: an activation would get what was left out of the last.
+    Raises TypeError or ValueError for any other setting, and for `top_k`, which would add the rest of one activation to
+    the next one.
     """
     chosen = dict.fromkeys(LINKS, setting) if isinstance(setting, str) else {} if setting is None else setting
     if not isinstance(chosen, Mapping):
-        raise TypeError(f"compression is the name of a lossy form, or one by link, not {shown(setting)}")
+        raise TypeError(
+            f"compression must be the name of a lossy codec, or a dict of names by link, not {safe_repr(setting)}"
+        )
     unknown = sorted(map(str, chosen.keys() - set(LINKS)))
     if unknown:
-        raise ValueError(f"compression is chosen for 'devices' and 'workers', not for {', '.join(unknown)}")
+        raise ValueError(f"compression has the keys 'devices' and 'workers', not {', '.join(unknown)}")
     try:
         codecs = {link: Codec.parse(text) for link, text in chosen.items()}
     except ValueError as error:
@@ -81,58 +84,58 @@ def edge_codecs(setting: object) -> dict[str, Codec]:
     for codec in codecs.values():
         if codec.name == "top_k":
             raise ValueError(
-                f"compression of all edges cannot be {str(codec)!r}, which adds to each value what was left out of the "
-                f"one before: it is for gradients. Mark those, by af.lossy(gradient, {str(codec)!r})"
+                f"compression of all edges cannot be {str(codec)!r}: it adds the elements left out of one value "
+                f"to the next one, and is for gradients only. Mark each gradient by af.lossy(gradient, {str(codec)!r})"
             )
     return codecs
 
 
-# Half of the bytes
+# bfloat16
 
 
 def to_bfloat16(xp: Namespace, x: Array, truncated: bool) -> Array:
-    """The upper halves of the elements as float32, in an array of uint16."""
+    """Return the upper halves of the elements as float32, in an array of uint16."""
     flat = xp.asarray(x).astype(np.float32, copy=False).reshape(-1)
     bits = flat.view(np.uint32)
     halves = bits >> 16
-    if not truncated:  # ties to even, as in any rounding
+    if not truncated:  # round half to even
         halves &= 1
         halves += 0x7FFF
         halves += bits
         halves >>= 16
     halves = halves.astype(np.uint16)
-    xp.copyto(halves, _NAN_HALF, where=xp.isnan(flat))  # a GPU would be waited for if a mask were the index
+    xp.copyto(halves, _NAN_HALF, where=xp.isnan(flat))  # indexing by a mask would wait for the GPU
     return halves.reshape(x.shape)
 
 
 def from_bfloat16(xp: Namespace, halves: Array, dtype: np.dtype[Any]) -> Array:
-    """The elements whose upper halves these are; the lower ones are 0."""
+    """Return the elements with these upper halves and zeros as lower halves."""
     bits = xp.asarray(halves).astype(np.uint32)
     return xp.left_shift(bits, 16, out=bits).view(np.float32).astype(dtype, copy=False)
 
 
-# Scaled codes
+# int8
 
 
 def int8_bytes(sizes: tuple[int, ...], itemsize: int, rows: bool) -> int:
-    """How many bytes `to_int8` makes."""
+    """Return the number of bytes that `to_int8` makes."""
     count = math.prod(sizes)
-    scales = math.prod(_scales_of(sizes, rows)) if count else 0
+    scales = math.prod(_scales_shape(sizes, rows)) if count else 0
     return _LONG * (1 + len(sizes)) + scales * itemsize + count
 
 
-def _scales_of(sizes: tuple[int, ...], rows: bool) -> tuple[int, ...]:
+def _scales_shape(sizes: tuple[int, ...], rows: bool) -> tuple[int, ...]:
     return (*sizes[:-1], 1) if rows and sizes else (1,) * len(sizes)
 
 
 def to_int8(xp: Namespace, x: Array, rows: bool) -> Array:
-    """Each element divided by a scale and rounded, in bytes behind the scales."""
+    """Encode as bytes: the scales, then each element divided by its scale and rounded."""
     x = xp.asarray(x)
     if not x.size:
-        return _packed(xp, x.shape)
+        return _pack(xp, x.shape)
     axis = -1 if rows and x.ndim else None
     peak = xp.maximum(x.max(axis=axis, keepdims=True), -x.min(axis=axis, keepdims=True))
-    finite = xp is np and bool(np.isfinite(peak).all())  # elsewhere one would have to wait for the answer
+    finite = xp is np and bool(np.isfinite(peak).all())  # on a GPU the test would wait for the device
     if not finite:
         peak = xp.abs(xp.where(xp.isfinite(x), x, 0)).max(axis=axis, keepdims=True)
     scale = xp.maximum(peak / _LARGEST_CODE, np.finfo(x.dtype).tiny)
@@ -140,16 +143,16 @@ def to_int8(xp: Namespace, x: Array, rows: bool) -> Array:
     if not finite:
         codes = xp.clip(codes, -_LARGEST_CODE - 1, _LARGEST_CODE + 1)
         codes = xp.where(xp.isnan(codes), _NAN_CODE, codes)
-    return _packed(xp, x.shape, scale, codes.astype(np.int8))
+    return _pack(xp, x.shape, scale, codes.astype(np.int8))
 
 
 def from_int8(xp: Namespace, wire: Array, dtype: np.dtype[Any], shape: TensorShape, rows: bool) -> Array:
-    """The codes times their scales."""
-    sizes, body = _unpacked(wire, shape)
+    """Decode the bytes of `to_int8`: the codes times their scales."""
+    sizes, body = _unpack(wire, shape)
     count = math.prod(sizes)
     if not count:
         return xp.zeros(sizes, dtype)
-    scale = body[: body.size - count].view(dtype).reshape(_scales_of(sizes, rows))
+    scale = body[: body.size - count].view(dtype).reshape(_scales_shape(sizes, rows))
     codes = body[body.size - count :].view(np.int8).reshape(sizes)
     values = xp.asarray(xp.multiply(codes, scale, dtype=dtype))
     if xp is not np or codes.min() < -_LARGEST_CODE or codes.max() > _LARGEST_CODE:
@@ -159,13 +162,13 @@ def from_int8(xp: Namespace, wire: Array, dtype: np.dtype[Any], shape: TensorSha
     return values
 
 
-# The largest elements
+# top_k
 
 
 def to_top_k(xp: Namespace, x: Array, keep: float, carried: Array | None) -> tuple[Array, Array]:
-    """The largest elements of x + carried with their places, in bytes; and the rest, with zeros where they were.
+    """Return the largest elements of x + carried with their positions, as bytes, and the rest.
 
-    What is not finite is sent in any case, so that the rest always is.
+    The rest has zeros in their place. NaN and infinities are always sent, so the rest is always finite.
     """
     x = xp.asarray(x)
     rest = x.flatten() if carried is None else (x + carried).reshape(-1)
@@ -175,17 +178,17 @@ def to_top_k(xp: Namespace, x: Array, keep: float, carried: Array | None) -> tup
     places = xp.sort(places.astype(_place_type(rest.size)))
     values = rest[places]
     rest[places] = 0
-    return _packed(xp, x.shape, values, places), rest.reshape(x.shape)
+    return _pack(xp, x.shape, values, places), rest.reshape(x.shape)
 
 
 def from_top_k(xp: Namespace, wire: Array, dtype: np.dtype[Any], shape: TensorShape, keep: float) -> Array:
-    """A tensor of zeros and the elements that were sent. ValueError, before it allocates, if these are too few."""
-    sizes, body = _unpacked(wire, shape)
+    """Return a tensor of zeros with the sent elements. Raises ValueError, before it allocates, if too few were sent."""
+    sizes, body = _unpack(wire, shape)
     size = math.prod(sizes)
     place_type = np.dtype(_place_type(size))
     count = body.size // (dtype.itemsize + place_type.itemsize)
     if count < math.floor(keep * size):
-        raise ValueError(f"{count} of {size} elements were sent; the share to send is {keep:g}")
+        raise ValueError(f"{count} of {size} elements were sent, which is less than the fraction {keep:g}")
     values = xp.zeros(size, dtype)
     split = count * dtype.itemsize
     values[body[split:].view(place_type)] = body[:split].view(dtype)
@@ -199,43 +202,44 @@ def _place_type(size: int) -> type[np.signedinteger[Any]]:
 # Bytes
 
 
-def _packed(xp: Namespace, sizes: tuple[int, ...], *parts: Array) -> Array:
-    """Rank, sizes, and the parts, the coarser aligned first: bytes."""
+def _pack(xp: Namespace, sizes: tuple[int, ...], *parts: Array) -> Array:
+    """Return rank, sizes and the parts as bytes. The parts come in order of falling alignment."""
     head = xp.asarray(np.array([len(sizes), *sizes], np.int64))
     return xp.concatenate([part.reshape(-1).view(np.uint8) for part in (head, *parts)])
 
 
-def _unpacked(wire: Array, shape: TensorShape) -> tuple[tuple[int, ...], Array]:
-    """The sizes, read only where they are not known before, and the bytes of the parts."""
+def _unpack(wire: Array, shape: TensorShape) -> tuple[tuple[int, ...], Array]:
+    """Return the sizes and the bytes of the parts. Sizes are read only if `shape` leaves them open."""
     sizes: Any = shape.sizes
     if not shape.is_fully_defined():
         rank = int(wire[:_LONG].view(np.int64)[0])
         sizes = tuple(map(int, wire[_LONG : _LONG * (1 + rank)].view(np.int64))) if 0 <= rank <= 64 else (-1,)
         if min(sizes, default=0) < 0:
-            raise ValueError("a tensor in a lossy form has a header with an impossible shape")
+            raise ValueError("the header of a compressed tensor has an impossible shape")
     return sizes, wire[_LONG * (1 + len(sizes)) :]
 
 
-# What is kept from step to step
+# State kept between steps
 
 
 class Residual:
-    """What `top_k` has left out so far of one edge. Safe to use from any thread.
+    """The sum of the elements of one edge that `top_k` has not sent yet. Safe to use from any thread.
 
-    A step takes all of it and gives back what it leaves out itself. Steps at the same time take it once, and what they
-    leave out adds up: whatever was left out is sent once. It is dropped when a value of another shape is sent. What a
-    step sent in vain is left out again, without the value that was the step's own.
+    A step takes the whole sum, adds it to its value, and gives back the elements that it does not send. Of concurrent
+    steps only one takes the sum; the rests that they give back are added up. A value of another shape drops the sum.
+    After a failed step, `undo` restores what that step had taken.
     """
 
     def __init__(self, name: str) -> None:
         self.name: Final = name
         self._rest: Array | None = None
         self._vain: list[tuple[Array, Array | None]] = []
-        """What steps gave and had taken that were in vain, while others went on with what they gave."""
+        """(given, carried) of failed steps whose rests other steps had taken already; the next `take` corrects its sum.
+        """
         self._lock: Final = threading.Lock()
 
     def take(self, shape: tuple[int, ...]) -> Array | None:
-        """What was left out, for whoever adds it to a value of that shape; nothing is kept until it is given back."""
+        """Remove and return the sum, to be added to a value of that shape; None if it is empty or has another shape."""
         with self._lock:
             rest, self._rest = self._rest, None
             vain, self._vain = self._vain, []
@@ -248,7 +252,7 @@ class Residual:
         return rest
 
     def give(self, rest: Array | None) -> None:
-        """Keep that, too."""
+        """Add the elements that a step did not send."""
         if rest is None:
             return
         with self._lock:
@@ -256,7 +260,7 @@ class Residual:
             self._rest = self._rest + rest if same else rest
 
     def undo(self, given: Array, carried: Array | None) -> None:
-        """A step that took `carried` and gave what it left out itself was in vain: it is as if it had not been."""
+        """Revoke a failed step, which took `carried` and gave `given`."""
         with self._lock:
             if self._rest is given:
                 self._rest = carried
@@ -264,7 +268,7 @@ class Residual:
                 self._vain.append((given, carried))
 
     def release(self) -> None:
-        """Forget it."""
+        """Drop the sum."""
         with self._lock:
             self._rest, self._vain = None, []
 
@@ -274,12 +278,12 @@ class Residual:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Saving:
-    """What one edge has carried in a lossy form.
+    """The traffic of one compressed edge.
 
     Attributes:
-        times: how many values.
-        sent: their bytes as they were sent.
-        saved: how many more they would have been.
+        times: the number of values sent.
+        sent: their bytes after compression.
+        saved: the bytes that compression removed.
     """
 
     times: int = 0
@@ -287,26 +291,26 @@ class Saving:
     saved: int = 0
 
 
-class Savings:
-    """The bytes that lossy forms have saved, by edge. Safe to use from any thread."""
+class SavingsByEdge:
+    """The bytes that lossy codecs have saved, by edge. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._edges: dict[str, Saving] = {}
         self._lock: Final = threading.Lock()
 
     def add(self, edge: str, sent: int, whole: int) -> None:
-        """One more value of that edge, `sent` bytes long instead of `whole`."""
+        """Count a value of that edge that took `sent` bytes instead of `whole`."""
         with self._lock:
             before = self._edges.get(edge, Saving())
             self._edges[edge] = Saving(before.times + 1, before.sent + sent, before.saved + whole - sent)
 
     @property
     def edges(self) -> dict[str, Saving]:
-        """What each edge has carried so far."""
+        """The traffic of each edge so far."""
         with self._lock:
             return dict(self._edges)
 
     def release(self) -> None:
-        """Begin anew."""
+        """Drop all counts."""
         with self._lock:
             self._edges.clear()

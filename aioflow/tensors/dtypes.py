@@ -1,7 +1,7 @@
-"""Abstract values: what is known of a tensor before it is computed.
+"""Dtypes and Specs: the description of a tensor before a run computes it.
 
-`DType`, with `Dimension` and `TensorShape` beside it, is the public vocabulary; `Spec` (a dtype, a shape, and what is
-known of a small integer value) is what an op's shape rule takes and returns.
+`DType`, with `Dimension` and `TensorShape` of `shape`, is public. A `Spec` holds a dtype, a shape, and the value of a
+small integer tensor as far as it is known; an op's shape rule takes and returns Specs.
 """
 
 import enum
@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 from aioflow.tensors.shape import SCALAR as SCALAR
 from aioflow.tensors.shape import UNKNOWN as UNKNOWN
 from aioflow.tensors.shape import Dimension as Dimension
@@ -33,7 +33,7 @@ Namespace: TypeAlias = types.ModuleType
 
 
 class DeviceKind(enum.StrEnum):
-    """The kinds of device a kernel can be written for."""
+    """The kinds of device that kernels are declared for."""
 
     CPU = "CPU"
     GPU = "GPU"
@@ -56,7 +56,7 @@ class DType:
 
     @property
     def size(self) -> int:
-        """Bytes per element (of a pointer, for strings and resources)."""
+        """Bytes per element; for strings and resources the size of a pointer."""
         return self.np.itemsize
 
     @property
@@ -106,28 +106,28 @@ class DType:
 
     @property
     def real(self) -> "DType":
-        """The dtype of the real part; itself if it is not complex."""
+        """The dtype of the real part of a complex dtype; any other dtype itself."""
         return {"complex64": float32, "complex128": float64}.get(self.name, self)
 
     def is_compatible_with(self, other: object) -> bool:
-        """Whether it is the same dtype: there are no others that convert by themselves."""
+        """Whether `other` is the same dtype. No dtype converts implicitly."""
         return self is as_dtype(other)
 
     @property
     def min(self) -> Any:
-        """The lowest finite value. TypeError where there is none."""
+        """The lowest finite value. TypeError for a dtype without one."""
         return self._limit("min")
 
     @property
     def max(self) -> Any:
-        """The highest finite value. TypeError where there is none."""
+        """The highest finite value. TypeError for a dtype without one."""
         return self._limit("max")
 
     @property
     def limits(self) -> tuple[Any, Any]:
-        """The range of a picture's brightness: from 0 (false) to 1 for floats, to `max` for integers, to true.
+        """The range of an image's brightness: [0, 1] for floats, [0, max] for integers, [False, True] for bool.
 
-        TypeError for a dtype that no picture has.
+        TypeError for a dtype that images cannot have.
         """
         if self.is_bool:
             return False, True
@@ -201,11 +201,11 @@ STRING: Final = frozenset({string})
 NUMERIC: Final = FLOAT | COMPLEX | INTEGER
 ANY: Final = frozenset(ALL) - {resource}
 GPU_DTYPES: Final = frozenset(d for d in ALL if d.np.isbuiltin == 1 and not d.np.hasobject)
-"""What a GPU's arrays can be of: all but texts and the types that only ml_dtypes has."""
+"""The dtypes of arrays on a GPU: all except strings and the types that only ml_dtypes defines."""
 
 
 def as_dtype(value: object) -> DType:
-    """The DType for a DType, a name, a NumPy dtype or scalar type, or a Python type. TypeError if there is none."""
+    """Return the DType for a DType, a name, a NumPy dtype or scalar type, or a Python type. TypeError if none fits."""
     if isinstance(value, DType):
         return value
     if isinstance(value, str) and value in _BY_NAME:
@@ -217,12 +217,12 @@ def as_dtype(value: object) -> DType:
         return string
     found = None if numpy_type is None else _BY_NUMPY.get(numpy_type.newbyteorder("="))
     if found is None:
-        raise TypeError(f"{shown(value)} is no dtype of aioflow; it has {', '.join(d.name for d in ALL)}")
+        raise TypeError(f"{safe_repr(value)} is not a dtype of aioflow; it has {', '.join(d.name for d in ALL)}")
     return found
 
 
 def _as_numpy(value: Any) -> np.dtype[Any] | None:
-    """NumPy's dtype; not for what NumPy would guess at: None, a class of the user's, any text."""
+    """Return NumPy's dtype. None for values whose dtype NumPy would guess: None, a user's class, any text."""
     guessed = value is None or (isinstance(value, type) and not issubclass(value, np.generic))
     if guessed or (isinstance(value, str) and _TYPE_TEXT.fullmatch(value) is None):
         return None
@@ -234,17 +234,18 @@ def _as_numpy(value: Any) -> np.dtype[Any] | None:
 
 
 Known: TypeAlias = "int | tuple[int | None, ...] | None"
-"""What is known of a small integer value when the graph is built: a scalar, a vector with gaps, or nothing."""
+"""A small integer value as far as it is known when the graph is built: a scalar, a vector with gaps, or None."""
 
 
 class Spec:
-    """An abstract value: dtype, shape, and what is known of a small integer value."""
+    """An abstract value: a dtype, a shape, and a small integer value as far as it is known."""
 
     __slots__ = ("dtype", "known", "shape")
 
     def __init__(self, dtype: DType, shape: TensorShape = UNKNOWN, known: Known = None) -> None:
         self.dtype: Final = dtype
-        self.shape: Final = shape if shape.sizes is not None else TensorShape(None)  # one object: one shape in a run
+        # a new object for an unknown shape, since planning takes the same object for equal shapes
+        self.shape: Final = shape if shape.sizes is not None else TensorShape(None)
         self.known: Final = known
 
     @property
@@ -264,22 +265,22 @@ class Spec:
         return None if count is None else count * self.dtype.size
 
     def only(self, *families: frozenset[DType]) -> "Spec":
-        """Itself (without the known value) if its dtype is in one of the families, else TypeError."""
+        """Return the Spec without its known value. TypeError if its dtype is in none of the families."""
         if not any(self.dtype in family for family in families):
             allowed = sorted(dtype.name for family in families for dtype in family)
             raise TypeError(f"dtype {self.dtype.name} is not supported; use one of {', '.join(allowed)}")
         return self if self.known is None else Spec(self.dtype, self.shape)
 
     def with_shape(self, shape: ShapeLike) -> "Spec":
-        """The same dtype with another shape."""
+        """Return a Spec of the same dtype and another shape."""
         return Spec(self.dtype, as_shape(shape))
 
     def with_dtype(self, dtype: DType) -> "Spec":
-        """The same shape with another dtype."""
+        """Return a Spec of the same shape and another dtype."""
         return Spec(dtype, self.shape)
 
     def with_rank(self, rank: int, what: str = "") -> "Spec":
-        """Itself with that rank. ValueError naming the shape, and `what` it is of, if it has another."""
+        """Return the Spec with that rank. ValueError, naming `what` and the shape, if the rank is another."""
         try:
             return Spec(self.dtype, self.shape.with_rank(rank), self.known)
         except ValueError:
@@ -287,18 +288,18 @@ class Spec:
             raise ValueError(f"{label}rank {rank} is needed, the shape is {self.shape}") from None
 
     def same_dtype(self, *others: "Spec") -> "Spec":
-        """Itself, if all others have its dtype, else TypeError."""
+        """Return this Spec. TypeError if one of the others has another dtype."""
         for other in others:
             if other.dtype is not self.dtype:
                 raise TypeError(f"dtypes {self.dtype.name} and {other.dtype.name} differ; cast one of them")
         return self
 
     def broadcast(self, other: "Spec") -> TensorShape:
-        """The shape both broadcast to, by NumPy's rule. ValueError if they cannot."""
+        """Return the shape that both broadcast to by NumPy's rule. ValueError if they cannot."""
         return broadcast_shapes(self.shape, other.shape)
 
     def axis(self, axis: int) -> int:
-        """`axis` counted from the front where the rank is known. ValueError if there is no such axis."""
+        """Return `axis` counted from the front if the rank is known. ValueError if it is out of range."""
         return normalise_axis(axis, self.rank)
 
     def __str__(self) -> str:
@@ -309,7 +310,7 @@ class Spec:
 
 
 class ResourceSpec(Spec):
-    """A handle to live state: `items` are the dtypes and shapes of what it holds."""
+    """A handle to live state; `items` are the Specs of the values that the state holds."""
 
     __slots__ = ("items",)
 
@@ -319,7 +320,7 @@ class ResourceSpec(Spec):
 
     @classmethod
     def check(cls, spec: Spec, count: int | None = None) -> "ResourceSpec":
-        """`spec` as a handle (holding `count` things). TypeError if it is none."""
+        """Return `spec`, a handle that holds `count` values. TypeError if it is no handle, or holds another number."""
         if type(spec) is not cls or count not in (None, len(spec.items)):
             raise TypeError(f"a handle to a resource is needed, not {spec}")
         return spec
@@ -329,12 +330,12 @@ class ResourceSpec(Spec):
 
 
 class ListSpec(ResourceSpec):
-    """A list of tensors of one dtype, or of such lists, as `TensorArray` has one: a value, though no array.
+    """The value of a `TensorArray`: a list of tensors of one dtype, or of such lists.
 
     Attributes:
-        items: the Spec of an element, alone.
-        size: how many slots it has, if that is known and does not change.
-        dynamic_size: whether writing past its end makes it longer.
+        items: a tuple with one Spec, that of an element.
+        size: the number of slots, if it is known and fixed.
+        dynamic_size: whether a write past the end makes the list longer.
         clear_after_read: whether a slot can be read only once.
         infer_shape: whether all elements have one shape.
     """
@@ -358,23 +359,23 @@ class ListSpec(ResourceSpec):
 
     @classmethod
     def check(cls, spec: Spec, count: int | None = None) -> "ListSpec":
-        """`spec` as a list. TypeError if it is none."""
+        """Return `spec`, a list. TypeError if it is none."""
         if not isinstance(spec, cls):
             raise TypeError(f"the flow of a TensorArray is needed, not {spec}")
         return spec
 
     @classmethod
     def record(cls, element: Spec) -> "ListSpec":
-        """A list of any length whose elements may have different sizes where those are open."""
+        """Return a list of any length whose elements may differ in the sizes that `element` leaves open."""
         return cls(element, dynamic_size=True, infer_shape=False)
 
     @property
     def element(self) -> Spec:
-        """The Spec of an element. Where sizes are open, each element may have others."""
+        """The Spec of an element. Elements may differ in the sizes that it leaves open."""
         return self.items[0]
 
     def with_item(self, element: Spec) -> "ListSpec":
-        """The same list of other elements."""
+        """Return a list with the same properties and other elements."""
         return self._with(element, self.size)
 
     def _with(self, element: Spec, size: int | None) -> "ListSpec":
@@ -382,7 +383,7 @@ class ListSpec(ResourceSpec):
         return ListSpec(element, size, dynamic_size=dynamic, clear_after_read=clear, infer_shape=self.infer_shape)
 
     def common_with(self, other: "ListSpec") -> "ListSpec":
-        """What is known of a list that is one or the other. TypeError if their elements are of different dtypes."""
+        """Return the properties that both lists share. TypeError if their elements differ in dtype."""
         mine, theirs = self.element, other.element
         size = self.size if self.size == other.size else None
         if isinstance(mine, ListSpec) and isinstance(theirs, ListSpec):
@@ -395,7 +396,7 @@ class ListSpec(ResourceSpec):
 
 
 def spec_of(value: Array) -> Spec:
-    """The Spec of a concrete value; a resource for what is no array."""
+    """Return the Spec of a concrete value; a value that is no array counts as a resource."""
     if isinstance(value, (np.ndarray, np.generic)):
         return Spec(as_dtype(value.dtype), TensorShape(value.shape))
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)

@@ -1,7 +1,6 @@
-"""Nested lists, tuples, records and dicts, taken apart and put together: TensorFlow's `tf.nest`.
+"""Flattens and rebuilds nested lists, tuples, named tuples and dicts: TensorFlow's `tf.nest`.
 
-What is no list, tuple or mapping is a leaf. Leaves come in the order of the structure, those of a mapping in the order
-of its sorted keys.
+Every value that is no list, tuple or mapping is a leaf. The leaves of a mapping come in the order of its sorted keys.
 """
 
 import copy
@@ -13,12 +12,12 @@ from aioflow.tensors.recursion import check_depth
 
 
 def is_nested(structure: Any) -> bool:
-    """Whether it is a list, a tuple or a mapping, and so no leaf."""
+    """Whether `structure` is a list, a tuple or a mapping, and not a leaf."""
     return isinstance(structure, (list, tuple, Mapping))
 
 
 def flatten(structure: Any) -> list[Any]:
-    """The leaves of a structure in order; for a leaf, only itself. ValueError if it is too deep, or contains itself."""
+    """Return the leaves of a structure in order. ValueError if it is too deep, or contains itself."""
     check_depth(structure)
     return list(_leaves(structure))
 
@@ -32,7 +31,7 @@ def _leaves(structure: Any) -> Iterator[Any]:
 
 
 def flatten_up_to(shallow_tree: Any, input_tree: Any) -> list[Any]:
-    """What `input_tree` has where `shallow_tree` has leaves, in order. ValueError if it has no such places."""
+    """Return the parts of `input_tree` at the leaves of `shallow_tree`, in order. ValueError if these differ."""
     check_depth(shallow_tree)
     return _flat_up_to(shallow_tree, input_tree)
 
@@ -41,25 +40,25 @@ def _flat_up_to(shallow_tree: Any, input_tree: Any) -> list[Any]:
     if not is_nested(shallow_tree):
         return [input_tree]
     if not is_nested(input_tree):
-        raise ValueError(f"{input_tree!r} stands against {_outline(shallow_tree)}")
+        raise ValueError(f"{input_tree!r} does not fit the structure {_describe(shallow_tree)}")
     mine, theirs = dict(_items(shallow_tree)), dict(_items(input_tree))
     if mine.keys() != theirs.keys():
-        raise ValueError(f"{_outline(input_tree)} stand against {_outline(shallow_tree)}")
+        raise ValueError(f"{_describe(input_tree)} does not fit the structure {_describe(shallow_tree)}")
     return [leaf for key, item in mine.items() for leaf in _flat_up_to(item, theirs[key])]
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any]) -> Any:
-    """A structure like `structure`, with these leaves. ValueError if their number is another."""
+    """Return a structure like `structure` with these leaves. ValueError if their number differs."""
     count = len(flatten(structure))
     if count != len(flat_sequence):
         raise ValueError(f"the structure has {count} leaves, and {len(flat_sequence)} were given: {structure!r}")
-    return _packed(structure, iter(flat_sequence))
+    return _pack(structure, iter(flat_sequence))
 
 
 def map_structure(func: Callable[..., Any], *structure: Any, check_types: bool = True) -> Any:
-    """A structure like the first, each leaf `func` of the leaves at its place in all.
+    """Return a structure like the first one; each leaf is `func` of the corresponding leaves of all structures.
 
-    Raises what `assert_same_structure` does.
+    Raises the errors of `assert_same_structure`.
     """
     if not structure:
         raise ValueError("map_structure needs at least one structure")
@@ -70,11 +69,11 @@ def map_structure(func: Callable[..., Any], *structure: Any, check_types: bool =
 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
-    """Return if both have the same structure.
+    """Raise an error unless both have the same structure.
 
     Raises:
-        ValueError: they differ in number, nesting or keys; the place where is named.
-        TypeError: with `check_types`, a sequence of one stands against one of another class.
+        ValueError: they differ in length, nesting or keys; the text names the position.
+        TypeError: with `check_types`, two corresponding sequences differ in class.
     """
     check_depth(nest1)
     check_depth(nest2)
@@ -87,17 +86,17 @@ def _items(structure: Any) -> Iterator[tuple[Any, Any]]:
     return iter(enumerate(structure))
 
 
-def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
+def _pack(structure: Any, leaves: Iterator[Any]) -> Any:
     if not is_nested(structure):
         return next(leaves)
     if isinstance(structure, Mapping):
-        return _like(structure, {key: _packed(structure[key], leaves) for key in sorted(structure)})
-    items = [_packed(item, leaves) for item in structure]
+        return _rebuild_mapping(structure, {key: _pack(structure[key], leaves) for key in sorted(structure)})
+    items = [_pack(item, leaves) for item in structure]
     return type(structure)._make(items) if hasattr(structure, "_make") else type(structure)(items)
 
 
-def _like(mapping: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
-    """A mapping of the same class and order of keys; a plain dict for what is no dict."""
+def _rebuild_mapping(mapping: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
+    """Return a mapping of the same class and order of keys; a plain dict if `mapping` is no dict."""
     made = copy.copy(mapping) if isinstance(mapping, dict) else dict.fromkeys(mapping)
     made.update(items)
     return made
@@ -113,12 +112,12 @@ def _compare(one: Any, other: Any, check_types: bool, place: str) -> None:
         raise TypeError(f"the structures differ{where}: {type(one).__name__} against {type(other).__name__}")
     mine, theirs = dict(_items(one)), dict(_items(other))
     if mine.keys() != theirs.keys():
-        raise ValueError(f"the structures differ{where}: {_outline(one)} against {_outline(other)}")
+        raise ValueError(f"the structures differ{where}: {_describe(one)} against {_describe(other)}")
     for key, item in mine.items():
         _compare(item, theirs[key], check_types, f"{place}[{key!r}]")
 
 
-def _outline(structure: Any) -> str:
+def _describe(structure: Any) -> str:
     if isinstance(structure, Mapping):
         return f"keys {sorted(structure)}"
     return f"{len(structure)} items"

@@ -33,29 +33,29 @@ SLICE_ELEMENTS: Final = 4096
 _TURN: Final = 2e-3
 """Seconds after which a loop over slices lets other threads run."""
 _REST: Final = 1e-4
-"""Seconds that it waits then.
+"""Seconds of that pause.
 
-A thread that waits for the GIL demands it only after 5 ms in which nobody releases it. NumPy releases it in each slice,
-and has it again before the other thread is awake: without this rest the event loop stands still for the whole loop.
+A thread that waits for the GIL requests it after 5 ms without a release. NumPy releases the GIL in each slice and takes
+it again before the other thread is awake. Without this pause the event loop would stand still for the whole loop.
 """
 _SHARDS: Final = 256
-"""The parts of a table: to enlarge or free one table of millions would take tens of milliseconds."""
+"""The number of parts of a table. Growing or freeing one table of millions would take tens of milliseconds."""
 _DIRECT: Final = 8 * SLICE_ELEMENTS
-"""The most elements for one call that only moves them, a few nanoseconds for each."""
+"""The most elements for one call that only moves them, which takes a few nanoseconds for each."""
 
 
 class _Owner(np.ndarray[Any, Any]):
-    """The memory of an array of objects. It frees the objects in slices."""
+    """The memory of an array of objects, which frees the objects in slices."""
 
     def __del__(self) -> None:
-        if self.base is None:  # else it is a view of another owner
+        if self.base is None:  # a view has the owner as its base
             flat = self.view(np.ndarray).reshape(-1)
             for part in slices(flat.size):
                 flat[part] = None
 
 
 def slices(count: int, size: int | None = None) -> Iterator[slice]:
-    """Slices that make up range(count), by default of SLICE_ELEMENTS.
+    """Yield slices that cover range(count), by default of SLICE_ELEMENTS.
 
     In a long loop over them, other threads get the GIL every few milliseconds.
     """
@@ -68,18 +68,18 @@ def slices(count: int, size: int | None = None) -> Iterator[slice]:
 
 
 def empty(shape: int | Sequence[int], dtype: Any = object) -> AnyArray:
-    """An array without values, to be filled in slices. Objects in it are freed in slices, too."""
+    """Return an array without values, to be filled in slices. Its objects are freed in slices too."""
     count = shape if isinstance(shape, int) else math.prod(shape)
     if dtype is not object or count <= _DIRECT:
         return np.empty(shape, dtype)
     owner = _Owner(0, object)
-    for part in slices(count, _DIRECT):  # the system takes up to 20 ms to provide 8 MB, and NumPy holds the GIL
+    for part in slices(count, _DIRECT):  # the system takes up to 20 ms to provide 8 MB, while NumPy holds the GIL
         owner.resize(part.stop, refcheck=False)
     return owner.view(np.ndarray).reshape(shape)
 
 
-def filled(shape: int | Sequence[int], value: Any) -> AnyArray:
-    """An array of objects that are all `value`."""
+def full_array(shape: int | Sequence[int], value: Any) -> AnyArray:
+    """Return an array of objects that are all `value`."""
     made = empty(shape)
     flat = made.reshape(-1)
     for part in slices(flat.size):
@@ -87,40 +87,40 @@ def filled(shape: int | Sequence[int], value: Any) -> AnyArray:
     return made
 
 
-def listed(array: AnyArray) -> list[Any]:
-    """The elements in a list in row-major order: `array.ravel().tolist()`."""
-    flat = raveled(array)
+def to_list(array: AnyArray) -> list[Any]:
+    """Return the elements as a list in row-major order: `array.ravel().tolist()`."""
+    flat = ravel_array(array)
     items: list[Any] = []
     for part in slices(flat.size):
         items += flat[part].tolist()
     return items
 
 
-def length_of(value: Any) -> int:
-    """The bytes of all strings of an array, or of one string."""
+def total_length(value: Any) -> int:
+    """Return the number of bytes in all strings of an array, or in one string."""
     if isinstance(value, bytes):
         return len(value)
-    flat = raveled(value)
+    flat = ravel_array(value)
     return sum([sum(map(len, flat[part].tolist())) for part in slices(flat.size)])
 
 
-def array_of(items: Sequence[Any], shape: Sequence[int] | None = None, dtype: Any = object) -> AnyArray:
-    """An array of these strings or numbers, of rank 1 if no shape is given."""
+def make_array(items: Sequence[Any], shape: Sequence[int] | None = None, dtype: Any = object) -> AnyArray:
+    """Return an array of these strings or numbers, of rank 1 if no shape is given."""
     made = empty(len(items), dtype)
     for part in slices(len(items)):
         made[part] = items[part]
     return made if shape is None else made.reshape(shape)
 
 
-def raveled(array: AnyArray) -> AnyArray:
-    """The elements in one axis: a view if there can be one."""
+def ravel_array(array: AnyArray) -> AnyArray:
+    """Return the elements in one axis, as a view if possible."""
     if array.dtype != object or array.size <= SLICE_ELEMENTS or array.flags.c_contiguous:
         return array.reshape(-1)
-    return taken(array, _rising(0, array.size))
+    return take_elements(array, _count_from(0, array.size))
 
 
-def taken(array: AnyArray, places: AnyArray) -> AnyArray:
-    """The elements at these places, counted as if the array had one axis."""
+def take_elements(array: AnyArray, places: AnyArray) -> AnyArray:
+    """Return the elements at these positions of the flattened array."""
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     wanted = places.reshape(-1)
     made = empty(wanted.size, object if array.dtype == object else array.dtype)
@@ -129,8 +129,8 @@ def taken(array: AnyArray, places: AnyArray) -> AnyArray:
     return made.reshape(places.shape)
 
 
-def put(array: AnyArray, places: AnyArray, values: Any) -> None:
-    """Set the elements at these places of a vector to the values, or all to the one value."""
+def put_elements(array: AnyArray, places: AnyArray, values: Any) -> None:
+    """Set the elements at these positions of a vector to the values, or all to the one value."""
     if array.dtype != object:
         array[places] = values
         return
@@ -138,22 +138,22 @@ def put(array: AnyArray, places: AnyArray, values: Any) -> None:
         array[places[part]] = values[part] if np.ndim(values) else values
 
 
-def concatenated(arrays: Sequence[AnyArray]) -> AnyArray:
-    """The elements of all arrays, one after the other, in one axis."""
+def concatenate_arrays(arrays: Sequence[AnyArray]) -> AnyArray:
+    """Return the elements of all arrays in one axis."""
     made = empty(sum([array.size for array in arrays]))
     begin = 0
-    for flat in map(raveled, arrays):
+    for flat in map(ravel_array, arrays):
         for part in slices(flat.size):
             made[begin + part.start : begin + part.stop] = flat[part]
         begin += flat.size
     return made
 
 
-def by_positions(move: Callable[..., Any], texts: Sequence[bool], gap: bytes = b"") -> Callable[..., Any]:
-    """Wrap `move`, a function that only moves elements, so that it moves positions in place of large arrays of strings.
+def move_positions(move: Callable[..., Any], texts: Sequence[bool], gap: bytes = b"") -> Callable[..., Any]:
+    """Wrap `move`, a function that only moves elements: it then moves positions in place of large arrays of strings.
 
-    NumPy moves positions without the GIL. `texts` says for each input whether it is strings; if one is, all outputs are
-    strings. Positions count from 1, and a 0 in a result stands for `gap`.
+    NumPy moves positions without the GIL. `texts` says which inputs are strings; if one is, all outputs are strings.
+    Positions count from 1, and a 0 in a result stands for `gap`.
     """
     if not any(texts):
         return move
@@ -165,28 +165,28 @@ def by_positions(move: Callable[..., Any], texts: Sequence[bool], gap: bytes = b
             return move(*inputs, **out)
         ends = np.cumsum([array.size for array in given]).tolist()
         numbers = iter([
-            _rising(end - array.size + 1, array.size).reshape(array.shape)
+            _count_from(end - array.size + 1, array.size).reshape(array.shape)
             for end, array in zip(ends, given, strict=True)
         ])  # fmt: skip
         found = move(*[next(numbers) if text else x for x, text in zip(inputs, texts, strict=True)])
-        flat = raveled(given[0]) if len(given) == 1 else concatenated(given)
+        flat = ravel_array(given[0]) if len(given) == 1 else concatenate_arrays(given)
         if isinstance(found, (list, tuple)):
-            return tuple([_numbered(flat, numbers, gap) for numbers in found])
-        return _numbered(flat, found, gap)
+            return tuple([_take_numbered(flat, numbers, gap) for numbers in found])
+        return _take_numbered(flat, found, gap)
 
     return moved
 
 
-def _rising(first: int, count: int) -> AnyArray:
-    """The integers from `first` on."""
+def _count_from(first: int, count: int) -> AnyArray:
+    """Return `count` integers from `first` on."""
     made = np.empty(count, np.intp)
     for part in slices(count):
         made[part] = np.arange(first + part.start, first + part.stop)
     return made
 
 
-def _numbered(flat: AnyArray, numbers: AnyArray, gap: bytes) -> AnyArray:
-    """The elements with these numbers, which count from 1; `gap` for each 0."""
+def _take_numbered(flat: AnyArray, numbers: AnyArray, gap: bytes) -> AnyArray:
+    """Return the elements with these numbers, which count from 1, and `gap` for each 0."""
     wanted = numbers.reshape(-1)
     made = empty(wanted.size)
     for part in slices(wanted.size):
@@ -196,12 +196,12 @@ def _numbered(flat: AnyArray, numbers: AnyArray, gap: bytes) -> AnyArray:
     return made.reshape(numbers.shape)
 
 
-def copied(array: AnyArray) -> AnyArray:
+def copy_array(array: AnyArray) -> AnyArray:
     """A copy."""
     if array.dtype != object or array.size <= SLICE_ELEMENTS:
         return array.copy()
     if not array.flags.c_contiguous:
-        return raveled(array).reshape(array.shape)
+        return ravel_array(array).reshape(array.shape)
     made, flat = empty(array.shape), array.reshape(-1)
     into = made.reshape(-1)
     for part in slices(array.size):
@@ -209,25 +209,22 @@ def copied(array: AnyArray) -> AnyArray:
     return made
 
 
-def applied(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> AnyArray:
-    """The ufunc `function` applied to the arrays, which are broadcast together."""
+def apply_ufunc(function: Callable[..., AnyArray], dtype: Any, *arrays: Any) -> AnyArray:
+    """Apply the ufunc `function` to the arrays, which are broadcast together."""
     given = [array if isinstance(array, np.ndarray) else np.asarray(array, object) for array in arrays]
     if math.prod([array.size for array in given]) <= SLICE_ELEMENTS:
         made = function(*given)
         return (made if isinstance(made, np.ndarray) else np.asarray(made, object)).astype(dtype, copy=False)
     shape = np.broadcast_shapes(*[array.shape for array in given])
     result = empty(math.prod(shape), dtype)
-    flat = [array.reshape(()) if array.size == 1 else raveled(np.broadcast_to(array, shape)) for array in given]
+    flat = [array.reshape(()) if array.size == 1 else ravel_array(np.broadcast_to(array, shape)) for array in given]
     for part in slices(result.size):
         result[part] = function(*[array[part] if array.ndim else array for array in flat])
     return result.reshape(shape)
 
 
-def mapped(function: Callable[..., Any], dtype: Any, *arrays: Any) -> AnyArray:
-    """`function` applied elementwise by `map`, twice as fast as `np.frompyfunc`.
-
-    The arrays are broadcast together.
-    """
+def map_elements(function: Callable[..., Any], dtype: Any, *arrays: Any) -> AnyArray:
+    """Apply `function` elementwise to the arrays, which are broadcast together. Twice as fast as `np.frompyfunc`."""
 
     def each(*parts: AnyArray) -> AnyArray:
         shape = parts[0].shape if len(parts) == 1 else np.broadcast_shapes(*[part.shape for part in parts])
@@ -236,28 +233,28 @@ def mapped(function: Callable[..., Any], dtype: Any, *arrays: Any) -> AnyArray:
         made[:] = list(map(function, *items))
         return made.reshape(shape)
 
-    return applied(each, dtype, *arrays)
+    return apply_ufunc(each, dtype, *arrays)
 
 
-def kinds_of(array: AnyArray) -> set[type]:
-    """The types of the elements."""
-    flat = raveled(array)
+def element_types(array: AnyArray) -> set[type]:
+    """Return the Python types of the elements."""
+    flat = ravel_array(array)
     found: set[type] = set()
     for part in slices(flat.size):
         found.update(map(type, flat[part].tolist()))
     return found
 
 
-def distinct(array: AnyArray) -> set[Any]:
-    """The elements as a set."""
+def distinct_elements(array: AnyArray) -> set[Any]:
+    """Return the elements as a set."""
     found: set[Any] = set()
     for part in slices(array.size):
         found.update(array[part].tolist())
     return found
 
 
-def joined(separator: bytes, items: Iterable[bytes]) -> bytes:
-    """The strings joined by the separator: `separator.join(items)`."""
+def join_strings(separator: bytes, items: Iterable[bytes]) -> bytes:
+    """Return `separator.join(items)`."""
     each = iter(items)
     parts = []
     while part := list(itertools.islice(each, SLICE_ELEMENTS)):
@@ -265,8 +262,8 @@ def joined(separator: bytes, items: Iterable[bytes]) -> bytes:
     return separator.join(parts)
 
 
-def rising(items: Iterable[Any]) -> list[Any]:
-    """The elements in rising order: `sorted(items)`."""
+def sort_items(items: Iterable[Any]) -> list[Any]:
+    """Return `sorted(items)`."""
     each = iter(items)
     runs = []
     while part := list(itertools.islice(each, SLICE_ELEMENTS)):
@@ -274,8 +271,8 @@ def rising(items: Iterable[Any]) -> list[Any]:
     return list(heapq.merge(*runs)) if len(runs) > 1 else [item for run in runs for item in run]
 
 
-def firsts(array: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """The first place of each distinct element of a vector, rising; for each element, the number of its value."""
+def first_places(array: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Return the rising first positions of a vector's distinct elements, and each element's number among them."""
     seen: list[dict[Any, int]] = [{} for _ in range(_SHARDS)]
     places, count = [np.empty(0, np.int64)], 0
     which = np.empty(array.size, np.int64)

@@ -1,4 +1,4 @@
-"""Attributes as plain data: what JSON and msgpack can hold, and no more.
+"""Attributes as plain data, which JSON and msgpack can hold.
 
     None, True, 7, "text"            themselves
     0.5, nan, inf                    {"float": 0.5}, {"float": "nan"}, {"float": "inf"}
@@ -9,7 +9,7 @@
     an array                         {"array": {"dtype": "int32", "shape": [2], "data": b"..."}}, little-endian
     an array of text                 {"array": {"dtype": "string", "shape": [2], "data": [b"a", b"b"]}}
 
-The set is closed: reading makes nothing else, whatever the data says, and checks every length before it allocates.
+Reading makes no other types, whatever the data says, and checks every length before it allocates.
 """
 
 import math
@@ -22,10 +22,10 @@ import numpy as np
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import DType, TensorShape
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import short_repr
 
 DEEPEST: Final = 32
-"""How deep tuples may be nested."""
+"""The most levels of nested tuples."""
 _INTEGERS: Final = range(-(1 << 63), 1 << 64)
 _LARGEST_SIZE: Final = (1 << 63) - 1
 _MOST_AXES: Final = 64
@@ -33,7 +33,7 @@ _DTYPES: Final = {dtype.name: dtype for dtype in dtypes.ALL}
 
 
 def to_plain(value: Any) -> Any:
-    """`value` as plain data. ValueError if it has no plain form."""
+    """Return `value` as plain data. ValueError if it has no plain form."""
     match value:
         case None | bool() | str():
             return value
@@ -51,11 +51,11 @@ def to_plain(value: Any) -> Any:
             return {"tuple": [to_plain(item) for item in value]}
         case np.ndarray():
             return {"array": _array_to_plain(value)}
-    raise ValueError(f"{brief(value)} of type {type(value).__name__} has no plain form")
+    raise ValueError(f"{summarise(value)} of type {type(value).__name__} has no plain form")
 
 
 def check_plain(value: Any, depth: int = 0) -> None:
-    """ValueError if `value` has no plain form. Copies no array."""
+    """Raise ValueError if `value` has no plain form. Copies no array."""
     if isinstance(value, tuple):
         _check_depth(depth)
         for item in value:
@@ -67,7 +67,7 @@ def check_plain(value: Any, depth: int = 0) -> None:
 
 
 def from_plain(data: Any, depth: int = 0) -> Any:
-    """The value that `to_plain` wrote. ValueError for anything else."""
+    """Return the value that `to_plain` wrote. ValueError for other data."""
     if data is None or isinstance(data, (bool, str)) or (type(data) is int and data in _INTEGERS):
         return data
     tag, content = next(iter(data.items())) if isinstance(data, dict) and len(data) == 1 else (None, None)
@@ -76,14 +76,15 @@ def from_plain(data: Any, depth: int = 0) -> Any:
         return tuple([from_plain(item, depth + 1) for item in content])
     if tag not in _READERS:
         tags = ", ".join([*_READERS, "tuple"])
-        raise ValueError(f"{brief(data)} is no attribute: use None, a bool, str, int of 64 bits, or one of {tags}")
+        raise ValueError(
+            f"{summarise(data)} is not an attribute: use None, a bool, str, int of 64 bits, or one of {tags}"
+        )
     return _READERS[tag](content)
 
 
-def brief(value: Any) -> str:
-    """`value` in at most 60 characters, to show in an error."""
-    text = f"{len(value)} of {type(value).__name__}" if isinstance(value, (bytes, list, dict)) else shown(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+def summarise(value: Any) -> str:
+    """`short_repr` of a value; for bytes, a list or a dict only its length and type."""
+    return f"{len(value)} of {type(value).__name__}" if isinstance(value, (bytes, list, dict)) else short_repr(value)
 
 
 def _check_depth(depth: int) -> None:
@@ -94,24 +95,26 @@ def _check_depth(depth: int) -> None:
 def _float(content: Any) -> float:
     if type(content) is float or content in ("nan", "inf", "-inf") or (type(content) is int and content in _INTEGERS):
         return float(content)
-    raise ValueError(f"{brief(content)} is no number")
+    raise ValueError(f"{summarise(content)} is not a number")
 
 
 def _bytes(content: Any) -> bytes:
     if not isinstance(content, bytes):
-        raise ValueError(f"{brief(content)} is not bytes")
+        raise ValueError(f"{summarise(content)} is not bytes")
     return content
 
 
 def _dtype(content: Any) -> DType:
     if not isinstance(content, str) or content not in _DTYPES:
-        raise ValueError(f"{brief(content)} is no dtype: use one of {', '.join(_DTYPES)}")
+        raise ValueError(f"{summarise(content)} is not a dtype: use one of {', '.join(_DTYPES)}")
     return _DTYPES[content]
 
 
 def _shape(content: Any) -> TensorShape:
     if content is not None and (not isinstance(content, list) or not all(type(size) is int for size in content)):
-        raise ValueError(f"{brief(content)} is no shape: a list of integers, -1 for an unknown one, or None")
+        raise ValueError(
+            f"{summarise(content)} is not a shape: use a list of integers, -1 for an unknown size, or None"
+        )
     return TensorShape.from_plain(content)
 
 
@@ -124,7 +127,7 @@ def _dtype_of(array: AnyArray) -> DType:
     except TypeError:
         dtype = dtypes.resource
     if dtype is dtypes.resource or (dtype is dtypes.string and not all(type(item) is bytes for item in array.flat)):
-        raise ValueError(f"an array of {array.dtype} whose elements no dtype has cannot be sent or stored")
+        raise ValueError(f"an array of {array.dtype} cannot be sent or stored: no dtype of aioflow has such elements")
     return dtype
 
 
@@ -139,11 +142,13 @@ def _array_to_plain(array: AnyArray) -> dict[str, Any]:
 
 def _array(content: Any) -> AnyArray:
     if not isinstance(content, dict) or content.keys() != {"dtype", "shape", "data"}:
-        raise ValueError(f"{brief(content)} is no array: it has dtype, shape and data")
+        raise ValueError(f"{summarise(content)} is not an array: it needs dtype, shape and data")
     dtype, sizes, data = _dtype(content["dtype"]), content["shape"], content["data"]
     if not isinstance(sizes, list) or len(sizes) > _MOST_AXES or not all(map(_is_size, sizes)):
-        raise ValueError(f"{brief(sizes)} is no shape of an array: a list of at most {_MOST_AXES} integers")
-    if math.prod(size or 1 for size in sizes) * dtype.size > _LARGEST_SIZE:  # NumPy wants it of empty arrays too
+        raise ValueError(
+            f"{summarise(sizes)} is not the shape of an array: use a list of at most {_MOST_AXES} integers"
+        )
+    if math.prod(size or 1 for size in sizes) * dtype.size > _LARGEST_SIZE:  # NumPy checks empty arrays too
         raise ValueError(f"an array of {dtype.name}{sizes} is larger than any memory")
     count = math.prod(sizes)
     return _text(data, count, sizes) if dtype is dtypes.string else _numbers(data, count, sizes, dtype)
@@ -155,7 +160,7 @@ def _is_size(size: Any) -> bool:
 
 def _numbers(data: Any, count: int, sizes: list[int], dtype: DType) -> AnyArray:
     if dtype is dtypes.resource or not isinstance(data, bytes) or len(data) != count * dtype.size:
-        raise ValueError(f"an array of {dtype.name}{sizes} has {count * dtype.size} bytes, not {brief(data)}")
+        raise ValueError(f"an array of {dtype.name}{sizes} has {count * dtype.size} bytes, not {summarise(data)}")
     if dtype is dtypes.bool_ and data.translate(None, b"\0\1"):
         raise ValueError("an array of bool has bytes other than 0 and 1")
     array: AnyArray = np.ndarray(sizes, dtype.np, data)
@@ -164,7 +169,7 @@ def _numbers(data: Any, count: int, sizes: list[int], dtype: DType) -> AnyArray:
 
 def _text(data: Any, count: int, sizes: list[int]) -> AnyArray:
     if not isinstance(data, list) or len(data) != count or not all(type(item) is bytes for item in data):
-        raise ValueError(f"an array of string{sizes} is a list of {count} bytes, not {brief(data)}")
+        raise ValueError(f"an array of string{sizes} is a list of {count} bytes, not {summarise(data)}")
     array: AnyArray = np.empty(count, object)
     array[:] = data
     return _read_only(array.reshape(sizes))

@@ -30,8 +30,11 @@ def _is_nested(structure: Any) -> bool:
     return isinstance(structure, (list, tuple, Mapping))
 
 
-def too_deep(*given: Any) -> ValueError:
-    """The ValueError in place of a RecursionError; it names the cause if that is one of the given structures."""
+def too_deep_error(*given: Any) -> ValueError:
+    """Return the ValueError to raise instead of a RecursionError.
+
+    It names the given structure that is the cause, if any.
+    """
     for structure in given:
         try:
             check_depth(structure)
@@ -44,21 +47,27 @@ def too_deep(*given: Any) -> ValueError:
 
 
 def without_recursion_error(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a function so that it raises the ValueError of `too_deep` instead of RecursionError."""
+    """Wrap a function so that it raises the ValueError of `too_deep_error` instead of RecursionError."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
         except RecursionError as error:
-            raise too_deep(*args, *kwargs.values()) from error
+            raise too_deep_error(*args, *kwargs.values()) from error
 
     return call
 
 
-def shown(value: Any) -> str:
+def safe_repr(value: Any) -> str:
     """`repr` of a value, or its type if the value is nested too deep for that."""
     try:
         return repr(value)
     except RecursionError:
         return f"a {type(value).__name__} that is nested too deep to show"
+
+
+def short_repr(value: Any) -> str:
+    """`safe_repr` of a value, cut after 60 characters."""
+    text = safe_repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def _applied(function: Callable[[int, int], Any], a: int | None, b: "Size") -> Any:
-    """`function` of two sizes; None if one is unknown, NotImplemented if `b` is no size."""
+    """Return `function` of two sizes; None if one is unknown, NotImplemented if `b` is not a size."""
     if b is not None and not isinstance(b, (int, np.integer, Dimension)):
         return NotImplemented
     size = b.value if isinstance(b, Dimension) else b
@@ -24,7 +24,7 @@ def _dimension(function: Callable[[int, int], int], a: int | None, b: "Size") ->
 class Dimension:
     """The size of one axis: a number, or None while unknown.
 
-    Arithmetic with an unknown gives an unknown, and so does comparing by size: None. Unknowns are equal to each other.
+    Arithmetic with an unknown size gives an unknown size; an order comparison gives None. Unknown sizes are equal.
     """
 
     __slots__ = ("value",)
@@ -38,7 +38,7 @@ class Dimension:
         return self.value is None or theirs is None or self.value == theirs
 
     def merge_with(self, other: "int | Dimension | None") -> "Dimension":
-        """The one of both that is known. ValueError if they differ."""
+        """Return the known one of both sizes. ValueError if both are known and differ."""
         return Dimension(merge_sizes(self.value, _size(other)))
 
     def __add__(self, other: "Size") -> "Dimension":
@@ -115,14 +115,14 @@ def _size(value: "SupportsIndex | None") -> int | None:
 
 
 def merge_sizes(a: int | None, b: int | None) -> int | None:
-    """The known one of two sizes. ValueError if both are known and differ."""
+    """Return the known one of two sizes. ValueError if both are known and differ."""
     if a is not None and b is not None and a != b:
         raise ValueError(f"dimensions {a} and {b} are not compatible")
     return b if a is None else a
 
 
 def dimension_value(dimension: "int | Dimension | None") -> int | None:
-    """The size as a plain number, or None while unknown, of a Dimension or of what is one already."""
+    """Return the size of a Dimension as an int, or None while unknown. An int or None is returned unchanged."""
     return dimension.value if isinstance(dimension, Dimension) else dimension
 
 
@@ -132,9 +132,9 @@ Sizes: TypeAlias = tuple[int | None, ...]
 
 
 class TensorShape:
-    """The shape of a tensor as far as it is known: not even the rank, some sizes, or all.
+    """The shape of a tensor as far as it is known: unknown rank, or known rank with known and unknown sizes.
 
-    `sizes` is the plain form used inside: a tuple of numbers and None, or None for unknown rank.
+    `sizes` is the plain form for internal use: a tuple of numbers and None, or None for unknown rank.
     """
 
     __slots__ = ("sizes",)
@@ -144,17 +144,17 @@ class TensorShape:
 
     @classmethod
     def scalar(cls) -> "TensorShape":
-        """The shape of rank 0."""
+        """Return the shape of rank 0."""
         return cls(())
 
     @classmethod
     def vector(cls, length: int | None) -> "TensorShape":
-        """A shape of rank 1."""
+        """Return a shape of rank 1."""
         return cls((length,))
 
     @classmethod
     def matrix(cls, rows: int | None, columns: int | None) -> "TensorShape":
-        """A shape of rank 2."""
+        """Return a shape of rank 2."""
         return cls((rows, columns))
 
     @property
@@ -170,7 +170,7 @@ class TensorShape:
         return None if self.sizes is None else [Dimension(size) for size in self.sizes]
 
     def num_elements(self) -> int | None:
-        """How many elements, None unless every size is known."""
+        """The number of elements, None unless every size is known."""
         return None if self.sizes is None or None in self.sizes else math.prod(self.sizes)  # type: ignore[arg-type]
 
     def is_fully_defined(self) -> bool:
@@ -178,23 +178,23 @@ class TensorShape:
         return self.sizes is not None and None not in self.sizes
 
     def assert_is_fully_defined(self) -> None:
-        """ValueError unless every size is known."""
+        """Raise ValueError unless every size is known."""
         if not self.is_fully_defined():
             raise ValueError(f"shape {self} is not fully defined")
 
     def as_list(self) -> list[int | None]:
-        """The sizes as a list. ValueError for unknown rank."""
+        """Return the sizes as a list. ValueError for unknown rank."""
         if self.sizes is None:
             raise ValueError("as_list() of a shape of unknown rank")
         return list(self.sizes)
 
     def as_plain(self) -> list[int] | None:
-        """The form for the wire and for files: -1 for an unknown size, None for unknown rank."""
+        """Return the form for the wire and for files: -1 for an unknown size, None for unknown rank."""
         return None if self.sizes is None else [-1 if size is None else size for size in self.sizes]
 
     @classmethod
     def from_plain(cls, plain: list[int] | None) -> "TensorShape":
-        """The shape that `as_plain` wrote."""
+        """Return the shape that `as_plain` wrote."""
         return cls(None if plain is None else [None if size == -1 else size for size in plain])
 
     def is_compatible_with(self, other: "ShapeLike") -> bool:
@@ -207,7 +207,7 @@ class TensorShape:
         )
 
     def merge_with(self, other: "ShapeLike") -> "TensorShape":
-        """What is known of a tensor that has both shapes. ValueError if none can."""
+        """Return the shape with every size that one of both knows. ValueError if no array can have both shapes."""
         theirs = as_shape(other)
         if not self.is_compatible_with(theirs):
             raise ValueError(f"shapes {self} and {theirs} are not compatible")
@@ -217,45 +217,45 @@ class TensorShape:
         return self if merged.sizes == self.sizes else merged
 
     def concatenate(self, other: "ShapeLike") -> "TensorShape":
-        """This shape's axes followed by the other's; unknown rank if either is."""
+        """Return this shape's axes followed by the other's; unknown rank if either rank is unknown."""
         theirs = _sizes(other)
         return UNKNOWN if self.sizes is None or theirs is None else TensorShape(self.sizes + theirs)
 
     def with_rank(self, rank: int) -> "TensorShape":
-        """This shape, known to have that rank. ValueError if it has another."""
+        """Return this shape with that rank. ValueError if its rank is another."""
         return self.merge_with((None,) * rank)
 
     def with_rank_at_least(self, rank: int) -> "TensorShape":
-        """This shape. ValueError if its rank is known to be below that."""
+        """Return this shape. ValueError if its rank is known to be lower."""
         if self.sizes is not None and len(self.sizes) < rank:
             raise ValueError(f"rank {rank} or more is needed, the shape is {self}")
         return self
 
     def with_rank_at_most(self, rank: int) -> "TensorShape":
-        """This shape. ValueError if its rank is known to be above that."""
+        """Return this shape. ValueError if its rank is known to be higher."""
         if self.sizes is not None and len(self.sizes) > rank:
             raise ValueError(f"rank {rank} or less is needed, the shape is {self}")
         return self
 
     def assert_has_rank(self, rank: int | None) -> None:
-        """ValueError if it is known to have another rank."""
+        """Raise ValueError if the rank is known to be another."""
         if rank is not None and self.sizes is not None and len(self.sizes) != rank:
             raise ValueError(f"rank {rank} is needed, the shape is {self}")
 
     def assert_same_rank(self, other: "ShapeLike") -> None:
-        """ValueError if both ranks are known and differ."""
+        """Raise ValueError if both ranks are known and differ."""
         theirs = as_shape(other)
         if self.sizes is not None and theirs.sizes is not None and len(self.sizes) != len(theirs.sizes):
             raise ValueError(f"shapes {self} and {theirs} differ in rank")
 
     def assert_is_compatible_with(self, other: "ShapeLike") -> None:
-        """ValueError unless some array could have both shapes."""
+        """Raise ValueError unless some array could have both shapes."""
         theirs = as_shape(other)
         if not self.is_compatible_with(theirs):
             raise ValueError(f"shapes {self} and {theirs} are not compatible")
 
     def most_specific_compatible_shape(self, other: "ShapeLike") -> "TensorShape":
-        """What both shapes have in common: the sizes that are the same, unknown rank if the ranks are not."""
+        """Return the shape with the sizes that both share; unknown rank if the ranks differ."""
         theirs = as_shape(other)
         if self.sizes is None or theirs.sizes is None or len(self.sizes) != len(theirs.sizes):
             return UNKNOWN
@@ -306,7 +306,7 @@ def _sizes(dims: Any) -> Sizes | None:
 
 
 def as_shape(value: ShapeLike) -> TensorShape:
-    """`value` as a TensorShape."""
+    """Return `value` as a TensorShape."""
     return value if isinstance(value, TensorShape) else TensorShape(value)
 
 
@@ -315,10 +315,10 @@ SCALAR: Final = TensorShape(())
 
 
 def broadcast_shapes(a: TensorShape, b: TensorShape) -> TensorShape:
-    """The shape that `a` and `b` broadcast to, by NumPy's rule. ValueError if they cannot.
+    """Return the shape that `a` and `b` broadcast to by NumPy's rule. ValueError if they cannot.
 
-    Where the result surely is one operand's shape it is that very object: by this, planning knows that two shapes
-    are equal in every run although a size is open.
+    If the result is certainly the shape of one operand, that operand's object is returned. Planning uses object
+    identity to know that two shapes are equal in every run although a size is unknown.
     """
     if a.sizes is None or b.sizes is None:
         return UNKNOWN
@@ -336,7 +336,7 @@ def broadcast_shapes(a: TensorShape, b: TensorShape) -> TensorShape:
 
 
 def _dominates(whole: Sizes, part: Sizes) -> bool:
-    """Whether broadcasting `part` to `whole` surely leaves `whole` as it is."""
+    """Whether broadcasting `part` to `whole` certainly gives `whole`."""
     return len(part) <= len(whole) and all(
         y == 1 or (x is not None and x == y) for x, y in zip(whole[len(whole) - len(part) :], part, strict=True)
     )
@@ -351,7 +351,7 @@ def _broadcast_sizes(x: int | None, y: int | None) -> int | None:
 
 
 def normalise_axis(axis: int, rank: int | None) -> int:
-    """`axis` counted from the front where `rank` is known. ValueError if out of range."""
+    """Return `axis` counted from the front if `rank` is known. ValueError if it is out of range."""
     if rank is None:
         return axis
     if not -rank <= axis < rank:

@@ -1,9 +1,10 @@
-"""Lists of tensors as values: changing one gives another list, and the old one stays what it was.
+"""Immutable lists of tensors: a change returns a new list, and the old list keeps its content.
 
 Copying a list of n tensors for each of n writes would take n² steps. So all versions of a list share one store, which
-holds what the newest of them holds (Baker's trick). A change is made in the store, at once, and the version that was
-the newest until then keeps the difference: which slots held what before, and who comes next. An old version is read by
-following the differences; if they are many, or if it is changed itself, it takes a copy as a store of its own.
+holds the content of the newest version (Baker's trick). A change updates the store in constant time. The version
+that was the newest before keeps the difference: the former content of the changed slots, and the next version. An old
+version is read by following the differences. If they are many, or if the old version is changed, it copies its content
+to a new store.
 """
 
 import itertools
@@ -12,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 _FAR: Final = 16
-"""So many differences are followed before an old version takes a copy."""
+"""The most differences that a read follows; beyond, the old version copies its content."""
 
 
 class _Gap:
-    """What a slot holds that holds no tensor."""
+    """The content of a slot without a tensor."""
 
     __slots__ = ("_name",)
 
@@ -28,18 +29,18 @@ class _Gap:
 
 
 UNWRITTEN: Final = _Gap("UNWRITTEN")
-"""In a slot that was never written."""
+"""The content of a slot that was never written."""
 CLEARED: Final = _Gap("CLEARED")
-"""In a slot whose tensor was let go of after it was read."""
+"""The content of a slot whose tensor was released after it was read."""
 
 
 def is_gap(item: Any) -> bool:
-    """Whether what a slot holds is no tensor."""
+    """Whether the content of a slot is no tensor."""
     return isinstance(item, _Gap)
 
 
 class _Store:
-    """What the newest version holds: the first slots in a list, others in a dict, so that gaps cost nothing."""
+    """The content of the newest version: the first slots in a list, others in a dict, so that gaps take no memory."""
 
     __slots__ = ("first", "lock", "rest")
 
@@ -66,17 +67,17 @@ class _Store:
 
 
 _EMPTY: Final = _Store([], {})
-"""The store of all lists that hold nothing yet."""
+"""The store of all empty lists."""
 _Difference: TypeAlias = "tuple[TensorList, Mapping[int, Any]]"
-"""What a version has that was changed: the version that came of it, and what the changed slots held before."""
+"""Kept by a version that was changed: the next version, and the former content of the changed slots."""
 
 
 class TensorList:
-    """A list of tensors, or of other lists, that never changes: what changes it returns a new one.
+    """An immutable list of tensors or of other lists; a change returns a new list.
 
-    A slot is unwritten, written, or cleared after it was read. Changing the newest version, and reading it, takes the
-    same time for a list of any length; others are as right and slower. Gaps take no memory. Safe to use from any
-    thread. The sum of two lists has in each slot the sum of what is written there.
+    A slot is unwritten, written, or cleared after it was read. Reading or changing the newest version takes constant
+    time; older versions are slower. Gaps take no memory. Safe to use from any thread. The sum of two lists has in each
+    slot the sum of the tensors written there.
     """
 
     __slots__ = ("__weakref__", "_at", "_length")
@@ -87,7 +88,7 @@ class TensorList:
 
     @classmethod
     def of(cls, items: list[Any]) -> "TensorList":
-        """A list of these items, which it takes over: nobody else may change `items` from then on."""
+        """Return a list of these items. The list owns `items`, which the caller may no longer change."""
         made = cls(len(items))
         made._at = _Store(items, {})
         return made
@@ -101,7 +102,7 @@ class TensorList:
     # Reading
 
     def item(self, index: int) -> Any:
-        """What a slot holds: a tensor, UNWRITTEN or CLEARED. IndexError if there is no such slot."""
+        """Return the content of a slot: a tensor, UNWRITTEN or CLEARED. IndexError if there is no such slot."""
         if not 0 <= index < self._length:
             raise IndexError(f"index {index} is out of range for size {self._length}")
         version = self
@@ -119,7 +120,7 @@ class TensorList:
         return self.item(index)
 
     def elements(self) -> list[Any]:
-        """A new list of what all slots hold."""
+        """Return the contents of all slots as a new Python list."""
         first, rest = self._snapshot()
         first += [UNWRITTEN] * (self._length - len(first))
         for index, item in rest.items():
@@ -127,14 +128,14 @@ class TensorList:
         return first
 
     def written(self) -> dict[int, Any]:
-        """The tensors by slot, of those slots that hold one. Takes as long as there are such, or were before."""
+        """Return the tensors of all written slots, by slot. The time grows with the slots that are or were written."""
         first, rest = self._snapshot()
         found = {index: item for index, item in enumerate(first) if not isinstance(item, _Gap)}
         found.update((index, item) for index, item in rest.items() if item is not CLEARED)
         return found
 
     def example(self) -> Any:
-        """One of the tensors that it holds, without looking far; None if there is none so near."""
+        """Return one of the nearest tensors; None if the search, which is short, finds none."""
         while isinstance(at := self._at, tuple):
             self._take_copy()
         with at.lock:
@@ -148,56 +149,59 @@ class TensorList:
     # Changing
 
     def write(self, index: int, item: Any) -> "TensorList":
-        """The list with `item` in an unwritten slot; a slot past the end makes it longer. ValueError if it is written.
+        """Return the list with `item` in an unwritten slot; a slot past the end makes the list longer.
 
-        IndexError for a negative index.
+        ValueError if the slot is written, IndexError for a negative index.
         """
-        return self._changed(self._reach((index,)), {index: item}, once=True)
+        return self._change(self._needed_length((index,)), {index: item}, once=True)
 
     def write_all(self, items: Mapping[int, Any]) -> "TensorList":
-        """The list with these items in unwritten slots, as `write` would put them there."""
-        return self._changed(self._reach(items), items, once=True)
+        """Return the list with these items in unwritten slots; see `write`."""
+        return self._change(self._needed_length(items), items, once=True)
 
     def clear(self, indices: Iterable[int]) -> "TensorList":
-        """The list without the tensors of these slots, which stay taken. IndexError if there is no such slot."""
-        return self._changed(self._length, {index: CLEARED for index in indices if self.item(index) is not UNWRITTEN})
+        """Return the list without the tensors of these slots, which become CLEARED.
+
+        IndexError if there is no such slot.
+        """
+        return self._change(self._length, {index: CLEARED for index in indices if self.item(index) is not UNWRITTEN})
 
     def append(self, item: Any) -> "TensorList":
-        """The list with one more slot, which holds `item`."""
-        return self._changed(self._length + 1, {self._length: item})
+        """Return the list with `item` in one more slot."""
+        return self._change(self._length + 1, {self._length: item})
 
     def pop(self) -> tuple[Any, "TensorList"]:
-        """What the last slot holds, and the list without that slot. IndexError if it has none."""
+        """Return the content of the last slot, and the list without that slot. IndexError for an empty list."""
         last = self._length - 1
-        return self.item(last), self._changed(last, {last: UNWRITTEN})
+        return self.item(last), self._change(last, {last: UNWRITTEN})
 
     def grow(self, length: int) -> "TensorList":
-        """The list with at least so many slots."""
-        return self if length <= self._length else self._changed(length, {})
+        """Return the list with at least `length` slots."""
+        return self if length <= self._length else self._change(length, {})
 
     def add_at(self, index: int, item: Any) -> "TensorList":
-        """The list with `item` added to what the slot holds; a slot past the end makes it longer."""
+        """Return the list with `item` added to the content of a slot; a slot past the end makes the list longer."""
         return self.add_all({index: item})
 
     def add_all(self, items: Mapping[int, Any]) -> "TensorList":
-        """The list with these items added to what their slots hold."""
-        length = self._reach(items)
+        """Return the list with these items added to the contents of their slots."""
+        length = self._needed_length(items)
         sums = {}
         for index, item in items.items():
             held = self.item(index) if index < self._length else UNWRITTEN
             sums[index] = item if isinstance(held, _Gap) else held + item
-        return self._changed(length, sums)
+        return self._change(length, sums)
 
     def __add__(self, other: object) -> "TensorList":
         if not isinstance(other, TensorList):
             return NotImplemented
-        few, many = (self, other) if self._entries() < other._entries() else (other, self)
+        few, many = (self, other) if self._count_entries() < other._count_entries() else (other, self)
         return many.add_all(few.written()).grow(len(few))
 
     # Versions
 
-    def _reach(self, indices: Iterable[int]) -> int:
-        """How long it has to be for slots of these indices. IndexError for a negative one."""
+    def _needed_length(self, indices: Iterable[int]) -> int:
+        """Return the length of a list that has slots of these indices. IndexError for a negative index."""
         length = self._length
         for index in indices:
             if index < 0:
@@ -206,8 +210,11 @@ class TensorList:
                 length = index + 1
         return length
 
-    def _changed(self, length: int, items: Mapping[int, Any], once: bool = False) -> "TensorList":
-        """The version with these items in their slots, which with `once` must be unwritten; it is the newest then."""
+    def _change(self, length: int, items: Mapping[int, Any], once: bool = False) -> "TensorList":
+        """Return a new version, now the newest, with these items in their slots.
+
+        `once` requires the slots to be unwritten.
+        """
         made = TensorList.__new__(TensorList)
         made._length = length
         while True:
@@ -223,7 +230,7 @@ class TensorList:
                     if once:
                         _check_unwritten(before)
                     self._at = made, before
-                else:  # an empty list has no store to change, and stays as it is: many may begin with it
+                else:  # an empty list stays unchanged, since many lists may start from it
                     at = _Store([], {})
                 for index, item in items.items():
                     at.set(index, item)
@@ -231,12 +238,12 @@ class TensorList:
                 return made
 
     def _take_copy(self) -> None:
-        """It has a store of its own from here on, and keeps no later version alive."""
+        """Copy the content to a new store, so that this version keeps no later version alive."""
         first, rest = self._snapshot()
         self._at = _Store(first, rest)
 
     def _snapshot(self) -> tuple[list[Any], dict[int, Any]]:
-        """A copy of what it holds, as a store holds it."""
+        """Return a copy of the content in the form of a store."""
         while True:
             changes: list[Mapping[int, Any]] = []
             version = self
@@ -252,8 +259,8 @@ class TensorList:
                     copy.set(index, item)
             return copy.first, copy.rest
 
-    def _entries(self) -> int:
-        """About how many slots are not empty."""
+    def _count_entries(self) -> int:
+        """Return the approximate number of slots that are not empty."""
         version = self
         while isinstance(at := version._at, tuple):
             version = at[0]

@@ -1,4 +1,4 @@
-"""Whether values that came over a network are what they are taken for: kernels believe it, some of them in C code."""
+"""Checks values received over a network, because kernels, some of them C code, rely on their dtype and shape."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -7,12 +7,15 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.tensors.dtypes import Array, DType, Spec, TensorShape, resource
-from aioflow.tensors.plain_data import brief
+from aioflow.tensors.plain_data import summarise
 from aioflow.tensors.tensor_list import TensorList
 
 
 def check_fits(name: str, dtype: DType, shape: TensorShape, value: Any) -> None:
-    """InvalidArgumentError, naming it, if a value has another dtype or shape. Of handles only lists are values."""
+    """Raise InvalidArgumentError, with the name, if a value has another dtype or shape.
+
+    The only valid handles are lists.
+    """
     if dtype is resource:
         fits = isinstance(value, TensorList)
     elif isinstance(value, (np.ndarray, np.generic)):
@@ -20,31 +23,33 @@ def check_fits(name: str, dtype: DType, shape: TensorShape, value: Any) -> None:
     else:
         fits = isinstance(value, bytes) and dtype.np.hasobject and shape.is_compatible_with(())
     if not fits:
-        raise errors.InvalidArgumentError(f"{name} is {dtype.name} of shape {shape}, not {_told(value)}")
+        raise errors.InvalidArgumentError(f"{name} is {dtype.name} of shape {shape}, not {_describe_value(value)}")
 
 
 def check_all_fit(specs: Sequence[tuple[str, Spec]], values: Sequence[Array]) -> None:
-    """The same for several. InvalidArgumentError if they are not as many."""
+    """Check each value against its Spec. InvalidArgumentError if their numbers differ."""
     if len(specs) != len(values):
         raise errors.InvalidArgumentError(f"{len(values)} values were given for {len(specs)} feeds")
     for (name, spec), value in zip(specs, values, strict=True):
         check_fits(f"feed {name!r}", spec.dtype, spec.shape, value)
 
 
-def in_number(values: Mapping[str, Array], count: int) -> list[Array]:
-    """The values named by their numbers, in that order. InvalidArgumentError if one is missing, or too many."""
+def values_in_order(values: Mapping[str, Array], count: int) -> list[Array]:
+    """Return the values, which are named "0", "1" ..., in that order. InvalidArgumentError if the names are others."""
     if values.keys() != {str(index) for index in range(count)}:
-        raise errors.InvalidArgumentError(f"feeds {brief(', '.join(values))} are not the numbers of {count}")
+        raise errors.InvalidArgumentError(
+            f"feeds {summarise(', '.join(values))} are not the numbers from 0 to {count - 1}"
+        )
     return [values[str(index)] for index in range(count)]
 
 
 def check_options(options: Iterable[str], known: frozenset[str]) -> None:
-    """InvalidArgumentError if there are others than those known."""
+    """Raise InvalidArgumentError if an option is not in `known`."""
     if strange := sorted(set(options) - known):
-        raise errors.InvalidArgumentError(f"a run has no option {', '.join(map(brief, strange))}")
+        raise errors.InvalidArgumentError(f"a run has no option {', '.join(map(summarise, strange))}")
 
 
-def _told(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     if isinstance(value, (np.ndarray, np.generic)):
         return f"a value of {value.dtype} and shape {list(value.shape)}"
-    return f"{brief(value)} of type {type(value).__name__}"
+    return f"{summarise(value)} of type {type(value).__name__}"

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.devices.completion import Watcher
+from aioflow.devices.completion import EventWatcher
 from aioflow.devices.driver import Completion, Host
 from aioflow.tensors.dtypes import Namespace
 from aioflow.testing.fake_arrays import Block, FakeArray
@@ -69,7 +69,7 @@ class FakeGpu:
 
     # What the device asks of it
 
-    def selected(self) -> contextlib.AbstractContextManager[Any]:
+    def select(self) -> contextlib.AbstractContextManager[Any]:
         """Nothing to do: its streams know their GPU."""
         return contextlib.nullcontext()
 
@@ -93,7 +93,7 @@ class FakeGpu:
         _PINNED[id(root)] = root
         return found
 
-    def landing(
+    def landing_array(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: FakeStream, on_free: Callable[[], object]
     ) -> FakeArray:
         """A new array in memory of that stream."""
@@ -133,7 +133,7 @@ class FakeGpu:
         self._use([(source, False)], stream, stream.enqueue(copy))
         self._count_copy("D2H", len(now))
 
-    def across(self, source: FakeArray, target: FakeArray, stream: FakeStream) -> None:
+    def device_to_device(self, source: FakeArray, target: FakeArray, stream: FakeStream) -> None:
         """Enqueue a copy to this GPU."""
         if stream.device is not self or target.device is not self or not source.flags.c_contiguous:
             raise ValueError("a contiguous array is copied by a stream of the GPU it goes to")
@@ -149,7 +149,7 @@ class FakeGpu:
         """What its live arrays take up."""
         return self.used
 
-    def room(self) -> float:
+    def capacity(self) -> float:
         """The bytes that the arrays may take up."""
         return math.inf if self.limit is None else self.limit
 
@@ -161,7 +161,7 @@ class FakeGpu:
 
     def completion(self) -> Completion:
         """A thread, or the loop's clock."""
-        return Watcher(f"fake-gpu-{self.index}") if self._threads else _Clock(self.machine, self._period)
+        return EventWatcher(f"fake-gpu-{self.index}") if self._threads else _Clock(self.machine, self._period)
 
     # What its arrays ask of it
 
@@ -281,7 +281,7 @@ class _Clock:
         self._kept: dict[asyncio.Future[None], tuple[FakeEvent, tuple[Any, ...]]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    async def until(self, event: Any, *keep: Any) -> None:
+    async def wait_until_done(self, event: Any, *keep: Any) -> None:
         """Wait for the event."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from aioflow import errors
 from aioflow.files.filesystem import Path, as_name
 from aioflow.session import Session
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.hooked_run import finished
 from aioflow.train.recovery import LOSSES, step_of_checkpoint
@@ -84,7 +84,7 @@ class CheckpointSaverHook(SessionRunHook):
         while_saving: WhileSaving = "wait",
     ) -> None:
         if while_saving not in ("wait", "skip"):
-            raise ValueError(f"while_saving is 'wait' or 'skip', not {shown(while_saving)}")
+            raise ValueError(f"while_saving is 'wait' or 'skip', not {safe_repr(while_saving)}")
         if (saver is None) is (scaffold is None):
             raise ValueError("give either a saver, or a scaffold, which has one")
         self._timer: Final = SecondOrStepTimer(save_secs, save_steps)

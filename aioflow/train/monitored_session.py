@@ -24,7 +24,7 @@ from aioflow.runtime.attempts import Attempt, Attempts
 from aioflow.runtime.fetches import Element, Feeds, K, Metadata, Options, Record, Row
 from aioflow.session import Session
 from aioflow.tensors.dtypes import Array
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 from aioflow.tracing import RunMetadata
 from aioflow.train.hooked_run import Merged, finished
 from aioflow.train.recovery import LOSSES, Patience, Recovery, patiently, step_of_checkpoint
@@ -100,7 +100,7 @@ class _MonitoredSession:
         """The last hook records the step. A run in which an earlier hook failed is repeated, and does not count."""
         for hook in self._hooks:
             if not isinstance(hook, SessionRunHook):
-                raise TypeError(f"a hook is a SessionRunHook, not {shown(hook)}")
+                raise TypeError(f"a hook is a SessionRunHook, not {safe_repr(hook)}")
             hook.begin()
         session_creator.finalize()
         self._grace: Final = stop_grace_period_secs

@@ -238,7 +238,7 @@ class Optimizer:
         """The number `_numbers[name]` as a tensor of the dtype of `var`."""
         found = self._tensors.get((name, var.dtype))
         if found is None:
-            with scopes.changed(graph_to_build_in(var.graph), name=self._scope[:-1], colocation=()):
+            with scopes.change_scope(graph_to_build_in(var.graph), name=self._scope[:-1], colocation=()):
                 value = self._call_if_callable(self._numbers[name])
                 found = self._tensors[name, var.dtype] = as_number(value, var.dtype, name)
         return found

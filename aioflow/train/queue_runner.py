@@ -13,7 +13,7 @@ from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation
 from aioflow.library.queues import QueueBase
 from aioflow.session import Session
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 from aioflow.train.coordinator import Coordinator
 from aioflow.waiting.time_slice import slice_of
 
@@ -46,7 +46,7 @@ class QueueRunner:
         queue_closed_exception_types: tuple[type[errors.OpError], ...] | None = None,
     ) -> None:
         if not isinstance(queue, QueueBase):
-            raise TypeError(f"a queue runner fills a queue of the graph, not {shown(queue)}")
+            raise TypeError(f"a queue runner fills a queue of the graph, not {safe_repr(queue)}")
         if not enqueue_ops:
             raise ValueError(f"a runner of queue {queue.name!r} needs operations to run")
         self.queue: Final = queue
@@ -230,6 +230,6 @@ def start_queue_runners(
     """
     session: Any = current_session() if sess is None else sess
     if not isinstance(session, Session):
-        raise TypeError(f"queue runners run in a session, not in {shown(session)}")
+        raise TypeError(f"queue runners run in a session, not in {safe_repr(session)}")
     runners: list[QueueRunner] = session.graph.get_collection(collection)
     return [task for runner in runners for task in runner.create_tasks(session, coord, daemon, start)]

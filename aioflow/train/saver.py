@@ -25,7 +25,7 @@ from aioflow.library.state import global_variables
 from aioflow.library.variables import Variable
 from aioflow.session import Session
 from aioflow.tensors import dtypes
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 from aioflow.train.savable import Savable, SavedCounts, SavedVariable, run_state_of
 from aioflow.train.saving import Feeds, Giving, build, file_device
 from aioflow.train.step_boundary import StepBoundary
@@ -109,7 +109,7 @@ class Saver:
         on_failure: OnFailure | None = None,
     ) -> None:
         if mode not in ("consistent", "uncoordinated"):
-            raise ValueError(f"mode is 'consistent' or 'uncoordinated', not {shown(mode)}")
+            raise ValueError(f"mode is 'consistent' or 'uncoordinated', not {safe_repr(mode)}")
         self.mode: Final[Mode] = mode
         self.state: Final = state
         self._pad = pad_step_number
@@ -449,13 +449,13 @@ def _check(session: Any, options: Any) -> None:
 
 def _checked(variable: Any) -> Variable:
     if not isinstance(variable, Variable):
-        raise TypeError(f"variables are saved, not {shown(variable)}")
+        raise TypeError(f"variables are saved, not {safe_repr(variable)}")
     return variable
 
 
 def _named(name: Any, value: Any) -> list[SavedVariable]:
     if not isinstance(name, str) or not name:
-        raise TypeError(f"var_list is by names in the checkpoint, not {shown(name)}")
+        raise TypeError(f"var_list is by names in the checkpoint, not {safe_repr(name)}")
     if isinstance(value, (list, tuple)):
         return _rows(name, [_checked(part) for part in value])
     return [SavedVariable(name, _checked(value))]

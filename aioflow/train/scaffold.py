@@ -13,7 +13,7 @@ from aioflow.library.state import (
     report_uninitialized_variables,
 )
 from aioflow.session import Session
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 InitFn = Callable[["Scaffold", Session], Awaitable[None] | None]
 
@@ -50,9 +50,9 @@ class Scaffold:
         local_init_feed_dict: Mapping[Any, Any] | None = None,
     ) -> None:
         if copy_from_scaffold is not None and not isinstance(copy_from_scaffold, Scaffold):
-            raise TypeError(f"copy_from_scaffold is a scaffold, not {shown(copy_from_scaffold)}")
+            raise TypeError(f"copy_from_scaffold is a scaffold, not {safe_repr(copy_from_scaffold)}")
         if init_fn is not None and not callable(init_fn):
-            raise TypeError(f"init_fn is a function of a scaffold and a session, not {shown(init_fn)}")
+            raise TypeError(f"init_fn is a function of a scaffold and a session, not {safe_repr(init_fn)}")
         self.init_op = init_op
         self.init_feed_dict = init_feed_dict
         self.init_fn = init_fn

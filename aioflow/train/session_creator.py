@@ -14,7 +14,7 @@ from aioflow.files.filesystem import Path
 from aioflow.graph.building import get_default_graph
 from aioflow.runtime.attempts import Attempt
 from aioflow.session import Session
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 from aioflow.train.hooked_run import finished
 from aioflow.train.recovery import LOSSES, patiently
 from aioflow.train.scaffold import Scaffold
@@ -195,7 +195,7 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
         restore: Scope = "all",
     ) -> None:
         if restore not in ("all", "lost"):
-            raise ValueError(f"restore is 'all' or 'lost', not {shown(restore)}")
+            raise ValueError(f"restore is 'all' or 'lost', not {safe_repr(restore)}")
         if checkpoint_dir is not None and checkpoint_filename_with_path is not None:
             raise ValueError("checkpoint_dir and checkpoint_filename_with_path exclude each other")
         super().__init__(scaffold, master, config, max_wait_secs)

@@ -19,7 +19,7 @@ def create_slot(
     home = (primary.op.name,) if colocate_with_primary else ()
     place = {"colocation": home, "devices": ()} if colocate_with_primary else {}
     container = primary.op.attrs["container"]
-    with graph.as_default(), scopes.changed(graph, name="", controls=(), container=container, **place):
+    with graph.as_default(), scopes.change_scope(graph, name="", controls=(), container=container, **place):
         return Variable(
             val, trainable=False, validate_shape=primary.shape.is_fully_defined(), name=f"{primary.op.name}/{name}"
         )

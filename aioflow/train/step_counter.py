@@ -11,7 +11,7 @@ from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Tensor
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 
 def get_global_step(graph: Graph | None = None) -> Variable | Tensor | None:
@@ -54,7 +54,7 @@ def get_or_create_global_step(graph: Graph | None = None) -> Variable | Tensor:
 def assert_global_step(global_step_tensor: Any) -> None:
     """TypeError unless it is a variable or tensor of integers, ValueError unless it is a scalar."""
     if not isinstance(global_step_tensor, (Variable, Tensor)):
-        raise TypeError(f"a global step is a variable or a tensor, not {shown(global_step_tensor)}")
+        raise TypeError(f"a global step is a variable or a tensor, not {safe_repr(global_step_tensor)}")
     if not global_step_tensor.dtype.is_integer:
         raise TypeError(f"a global step is an integer, not {global_step_tensor.dtype.name}: {global_step_tensor!r}")
     if not global_step_tensor.shape.is_compatible_with(dtypes.SCALAR):

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final
 
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 _log: Final = logging.getLogger("aioflow.train")
 
@@ -64,7 +64,7 @@ class Writings:
 
     def __init__(self, most: int, on_failure: OnFailure | None) -> None:
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise ValueError(f"max_in_flight is a number of checkpoints, at least 1, not {shown(most)}")
+            raise ValueError(f"max_in_flight is a number of checkpoints, at least 1, not {safe_repr(most)}")
         self._room: Final = asyncio.Semaphore(most)
         self._on_failure: Final = on_failure
         self._under_way: dict[Writing, None] = {}

@@ -38,7 +38,9 @@ class Contents:
 
 def copied(item: Item) -> Item:
     """A copy of the element with memory of its own."""
-    return tuple([object_arrays.copied(component) if hasattr(component, "shape") else component for component in item])
+    return tuple(
+        [object_arrays.copy_array(component) if hasattr(component, "shape") else component for component in item]
+    )
 
 
 def items_of(taken: Iterable[Taken]) -> list[Item]:

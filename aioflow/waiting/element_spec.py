@@ -12,7 +12,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.tensors.as_array import AnyArray, as_array
 from aioflow.tensors.dtypes import Array, Sizes, Spec
-from aioflow.tensors.object_arrays import array_of, concatenated, copied, listed
+from aioflow.tensors.object_arrays import concatenate_arrays, copy_array, make_array, to_list
 
 Item = tuple[Any, ...]
 """One element: its components."""
@@ -71,7 +71,7 @@ class Elements:
             return value
         array = self._converted(place, value)
         self._check_sizes(place, array.shape, "component" if len(self.specs) == 1 else f"component {place}")
-        return array[()] if isinstance(array, np.generic) or not array.ndim else copied(array)
+        return array[()] if isinstance(array, np.generic) or not array.ndim else copy_array(array)
 
     def _converted(self, place: int, value: Any) -> Any:
         """An array or NumPy scalar of the component's dtype; the value itself if it is one."""
@@ -104,7 +104,7 @@ class Elements:
             shapes = {value.shape for value in column}
             if len(shapes) > 1:
                 return self._pad(place, column, shapes)
-        joined = concatenated(column) if dtype.kind == "O" else np.concatenate(column)
+        joined = concatenate_arrays(column) if dtype.kind == "O" else np.concatenate(column)
         return joined.reshape(len(column), *column[0].shape)
 
     def _pad(self, place: int, column: Sequence[AnyArray], shapes: Iterable[tuple[int, ...]]) -> Array:
@@ -137,7 +137,7 @@ async def each_item(source: Takes) -> AsyncIterator[Any]:
 
 def _vector(column: Sequence[Any], dtype: np.dtype[Any]) -> AnyArray:
     if dtype.kind == "O":
-        return array_of(column)
+        return make_array(column)
     made = np.empty(len(column), dtype)
     made[:] = column
     return made
@@ -146,8 +146,8 @@ def _vector(column: Sequence[Any], dtype: np.dtype[Any]) -> AnyArray:
 def _split(array: AnyArray) -> Iterable[Any]:
     """The rows, each with memory of its own: one that stays does not keep the others alive."""
     if array.ndim > 1:
-        return [copied(row) for row in array]
-    return listed(array) if array.dtype == object else list(array)
+        return [copy_array(row) for row in array]
+    return to_list(array) if array.dtype == object else list(array)
 
 
 def _fits(shape: tuple[int, ...], sizes: Sizes | None) -> bool:

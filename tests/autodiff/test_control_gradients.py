@@ -529,9 +529,9 @@ async def test_a_gradient_inside_a_body_goes_on_through_what_is_outside(compute)
 @pytest.mark.parametrize("start", [lambda x: x, lambda x: x * x], ids=["x", "made of x"])
 async def test_a_gradient_inside_a_loop_does_not_go_back_through_the_iterations(start, compute):
     x = af.constant(2.0)
-    with pytest.raises(ValueError, match="by a loop variable"):
+    with pytest.raises(ValueError, match="through a loop variable"):
         times(2, lambda i, v: v + af.gradients(v * x, x)[0], start(x))
-    with pytest.raises(ValueError, match="by a loop variable"):
+    with pytest.raises(ValueError, match="through a loop variable"):
         times(2, lambda i, v: times(2, lambda j, u: u + af.gradients(v * x, x)[0], 1.0), start(x))
     partly = times(1, lambda i, v: v + af.gradients(v * x, x, stop_gradients=[v])[0], start(x))
     assert await compute([partly], {}) == await compute([2.0 * start(x)], {})

@@ -43,7 +43,7 @@ def everyone(threads):
 
 @needs_blas
 def test_it_holds_until_it_is_released(host):
-    limit = blas.limit(1)
+    limit = blas.limit_threads(1)
     assert now() == everyone(1)
     limit.release()
     assert now() == host
@@ -51,9 +51,9 @@ def test_it_holds_until_it_is_released(host):
 
 @needs_blas
 def test_releasing_again_changes_nothing(host):
-    first = blas.limit(1)
+    first = blas.limit_threads(1)
     first.release()
-    second = blas.limit(3)
+    second = blas.limit_threads(3)
     first.release()
     assert now() == everyone(3)
     second.release()
@@ -64,7 +64,7 @@ def test_releasing_again_changes_nothing(host):
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)])
 def test_of_several_the_smallest_holds_whatever_the_order(host, order):
     wanted = [3, 1, 2]
-    limits = [blas.limit(threads) for threads in wanted]
+    limits = [blas.limit_threads(threads) for threads in wanted]
     left = dict(enumerate(wanted))
     for number in order:
         assert now() == everyone(min(left.values()))
@@ -76,8 +76,8 @@ def test_of_several_the_smallest_holds_whatever_the_order(host, order):
 @needs_blas
 def test_it_may_be_asked_for_and_released_on_different_threads(host):
     limits = []
-    on_a_thread(lambda: limits.append(blas.limit(1)))
-    on_a_thread(lambda: limits.append(blas.limit(4)))
+    on_a_thread(lambda: limits.append(blas.limit_threads(1)))
+    on_a_thread(lambda: limits.append(blas.limit_threads(4)))
     on_a_thread(lambda: limits.pop(0).release())
     assert now() == everyone(4)
     limits.pop().release()
@@ -88,7 +88,7 @@ def test_it_may_be_asked_for_and_released_on_different_threads(host):
 def test_products_are_the_same(host):
     a = np.random.default_rng(0).standard_normal((200, 200))
     plain = a @ a
-    limit = blas.limit(1)
+    limit = blas.limit_threads(1)
     np.testing.assert_allclose(a @ a, plain)
     limit.release()
 
@@ -103,7 +103,7 @@ def test_without_threadpoolctl_the_error_says_what_to_install(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow-engine\[blas\]"):
-        blas.limit(1)
+        blas.limit_threads(1)
 
 
 class Fake:
@@ -133,9 +133,9 @@ class Fake:
     [
         (
             "thread",
-            r"openblas at /lib/x\.so stays at 2 threads and cannot be told to use 1: it keeps a number for each",
+            r"openblas at /lib/x\.so stays at 2 threads and cannot be limited to 1: it has a number for each",
         ),
-        (None, r"someone else in the process governs it; set OMP_NUM_THREADS before the process begins"),
+        (None, r"or other code sets it; set OMP_NUM_THREADS before the process starts"),
         ("none", r"no BLAS that threadpoolctl knows"),
     ],
 )
@@ -143,11 +143,11 @@ def test_a_blas_that_does_not_obey_is_an_error_and_leaves_nothing_asked_for(monk
     fake = Fake(obeys)
     monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: fake)
     with pytest.raises(errors.UnimplementedError, match=text):
-        blas.limit(1)
+        blas.limit_threads(1)
     assert not fake.numbers
     obedient = Fake("process")
     monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: obedient)
-    limit = blas.limit(5)
+    limit = blas.limit_threads(5)
     assert obedient.numbers == {"all": 5}
     limit.release()
     assert obedient.numbers == {}

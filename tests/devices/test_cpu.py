@@ -7,12 +7,12 @@ from concurrent.futures import wait
 
 import pytest
 
-from aioflow.devices.cpu import Cores, Pool
+from aioflow.devices.cpu import Cores, ThreadPool
 
 
 @pytest.fixture
 def pool():
-    made = Pool("pool", 2)
+    made = ThreadPool("pool", 2)
     yield made
     made.shutdown()
 
@@ -59,7 +59,7 @@ def test_what_comes_when_all_are_busy_waits_and_can_be_cancelled(pool):
 
 def test_shut_down_it_makes_the_calls_that_wait_or_drops_them():
     for drop in (False, True):
-        pool, end = Pool("pool", 1), threading.Event()
+        pool, end = ThreadPool("pool", 1), threading.Event()
         busy = held(pool, end)
         waiting = pool.submit(int, "1")
         pool.shutdown(wait=False, cancel_futures=drop)

@@ -8,7 +8,7 @@ import pytest
 from aioflow import errors
 from aioflow.devices.cuda import CudaDriver, device_count
 from aioflow.devices.gpu import Gpu
-from aioflow.devices.moving import move
+from aioflow.devices.transfer import move
 from aioflow.testing.fake_namespace import ABSENT
 from tests.support.device_contract import CPU, DeviceTests
 

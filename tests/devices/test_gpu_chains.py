@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from aioflow.devices.gpu import Gpu
-from aioflow.devices.gpu_chains import EXPRESSIONS, Link, chained, fusible
+from aioflow.devices.gpu_chains import EXPRESSIONS, ChainLink, fusible, make_chain_kernel
 from aioflow.graph.op import REGISTRY
 from aioflow.tensors.dtypes import DeviceKind, bool_, float32, float64, int32, spec_of
 from aioflow.testing.fake_gpu import FakeGpu
@@ -20,9 +20,9 @@ def gpu():
 
 
 def computed(gpu, links, arrays, results):
-    there = [gpu.bring(array) for array in arrays]
+    there = [gpu.copy_in(array) for array in arrays]
     with gpu:
-        made = chained(gpu.xp, links, len(arrays), results)(*there)
+        made = make_chain_kernel(gpu.xp, links, len(arrays), results)(*there)
     return [part._data for part in (made if isinstance(made, tuple) else (made,))]
 
 
@@ -32,7 +32,7 @@ def test_each_op_in_a_chain_is_what_its_kernel_gives(gpu, name, dtype):
     count = EXPRESSIONS[name].count("{1}") > 0
     pairs = np.array([(a, b) for a in VALUES for b in VALUES], dtype).T
     arrays = [np.ascontiguousarray(row) for row in pairs[: 1 + count]]
-    (made,) = computed(gpu, [Link(name, range(len(arrays)))], arrays, [len(arrays)])
+    (made,) = computed(gpu, [ChainLink(name, range(len(arrays)))], arrays, [len(arrays)])
     definition = REGISTRY[name]
     kernel = definition.kernel_for(DeviceKind.GPU, [])
     with gpu, np.errstate(all="ignore"):
@@ -57,7 +57,12 @@ class View:
 
 def test_a_chain_is_one_launch_and_keeps_what_is_asked_for(gpu):
     x, y = np.arange(6.0).reshape(2, 3), np.array(2.0)
-    links = [Link("multiply", (0, 1)), Link("add", (2, 0)), Link("tanh", (3,)), Link("subtract", (4, 2))]
+    links = [
+        ChainLink("multiply", (0, 1)),
+        ChainLink("add", (2, 0)),
+        ChainLink("tanh", (3,)),
+        ChainLink("subtract", (4, 2)),
+    ]
     third, last = computed(gpu, links, [x, y], [3, 5])
     np.testing.assert_allclose(third, x * 2 + x)
     np.testing.assert_allclose(last, np.tanh(x * 2 + x) - x * 2)

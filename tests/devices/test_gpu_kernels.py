@@ -46,7 +46,7 @@ def placed(gpu, value, host=False):
         return TensorList.of([item if is_gap(item) else placed(gpu, item) for item in value.elements()])
     if host or value is DEAD or not hasattr(value, "dtype"):
         return value
-    return gpu.bring(np.asarray(value))
+    return gpu.copy_in(np.asarray(value))
 
 
 def fetched(value):

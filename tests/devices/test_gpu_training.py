@@ -66,7 +66,7 @@ class OnGpu:
         return [made] if len(operation.outputs) == 1 else list(made or ())
 
     def there(self, value):
-        return self.gpu.bring(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
+        return self.gpu.copy_in(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
 
     def host(self, value):
         return value._data.copy() if self.gpu.holds(value) else value

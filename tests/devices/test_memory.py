@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import aioflow as af
 from aioflow import errors
-from aioflow.devices.memory import Holder, Ledger, wrap
+from aioflow.devices.memory import Holder, Ledger, account_results
 from aioflow.tensors.tensor_list import TensorList
 
 KIB = 1024
@@ -230,7 +230,7 @@ def node(name, count=1):
 
 
 def test_the_results_of_a_kernel_are_charged_to_its_node_with_the_users_line(ledger):
-    made = wrap(np.add, ledger, node("sum"))(kib(), kib())
+    made = account_results(np.add, ledger, node("sum"))(kib(), kib())
     (holder,) = ledger.by_op()
     assert (holder.op, holder.bytes) == ("sum", KIB)
     assert "test_memory.py" in holder.line
@@ -240,12 +240,12 @@ def test_the_results_of_a_kernel_are_charged_to_its_node_with_the_users_line(led
 
 def test_a_kernel_that_writes_into_an_array_makes_nothing(ledger):
     a = ledger.hold(kib(), "a")
-    assert wrap(np.add, ledger, node("sum"))(a, a, out=a) is a
+    assert account_results(np.add, ledger, node("sum"))(a, a, out=a) is a
     assert holders(ledger) == [("a", KIB)]
 
 
 def test_each_of_several_results_is_charged(ledger):
-    parts = wrap(lambda x: (x.copy(), x.copy()), ledger, node("split", 2))(kib())
+    parts = account_results(lambda x: (x.copy(), x.copy()), ledger, node("split", 2))(kib())
     assert holders(ledger) == [("split", 2 * KIB)]
     del parts
     assert ledger.live == 0
@@ -253,7 +253,7 @@ def test_each_of_several_results_is_charged(ledger):
 
 @pytest.mark.parametrize("result", [None, ()])
 def test_a_kernel_without_results_is_charged_nothing(ledger, result):
-    assert wrap(lambda: result, ledger, node("print", 0))() is result
+    assert account_results(lambda: result, ledger, node("print", 0))() is result
     assert ledger.live == 0
 
 
@@ -262,7 +262,7 @@ async def test_what_a_kernel_waited_for_is_charged(ledger):
         await asyncio.sleep(1)
         return x.copy()
 
-    value = await wrap(kernel, ledger, node("wait"), asynchronous=True)(kib())
+    value = await account_results(kernel, ledger, node("wait"), asynchronous=True)(kib())
     assert holders(ledger) == [("wait", KIB)]
     del value
 
@@ -270,5 +270,5 @@ async def test_what_a_kernel_waited_for_is_charged(ledger):
 def test_a_kernel_past_the_limit_fails_and_leaves_nothing():
     ledger = Ledger("cpu", limit=KIB)
     with pytest.raises(errors.ResourceExhaustedError, match="'copy' needs 2,048 bytes"):
-        wrap(np.copy, ledger, node("copy"))(kib(2))
+        account_results(np.copy, ledger, node("copy"))(kib(2))
     assert (ledger.live, ledger.peak) == (0, 0)

@@ -13,7 +13,7 @@ import pytest
 
 from aioflow import errors
 from aioflow.devices import onednn
-from aioflow.devices.onednn_cache import Routines
+from aioflow.devices.onednn_cache import RoutineCache
 from aioflow.devices.onednn_primitive import Builder, Layout
 
 needs_library = pytest.mark.skipif(not onednn.available(), reason="oneDNN is not installed, or is switched off")
@@ -48,7 +48,7 @@ def relu(size):
 def built(size):
     with Builder(onednn.library()) as builder:
         relu(size)(builder)
-        return builder.done()
+        return builder.finish()
 
 
 # Where it is looked for
@@ -216,7 +216,7 @@ def test_threads_may_run_one_routine_at_the_same_time():
 
 @needs_library
 def test_the_cache_is_bounded_and_drops_what_was_used_longest_ago():
-    cache, library = Routines(capacity=2), onednn.library()
+    cache, library = RoutineCache(capacity=2), onednn.library()
     one = cache.find(library, 1, relu(1))
     assert cache.find(library, 2, relu(2)) is not None
     assert cache.find(library, 1, relu(1)) is one
@@ -232,7 +232,7 @@ def test_the_cache_is_bounded_and_drops_what_was_used_longest_ago():
 
 @needs_library
 def test_what_cannot_be_built_is_remembered_too():
-    cache, calls = Routines(), []
+    cache, calls = RoutineCache(), []
 
     def build(builder):
         calls.append(builder)
@@ -259,14 +259,14 @@ def test_routines_that_are_dropped_leave_nothing_behind():
                 destroyed.append(function)
             library.call(function, *arguments)
 
-        def made(self, function, *arguments):
+        def create(self, function, *arguments):
             made.append(function)
-            return library.made(function, *arguments)
+            return library.create(function, *arguments)
 
     made = []
     with Builder(Counting()) as builder:
         relu(8)(builder)
-        routine = builder.done()
+        routine = builder.finish()
     routine(np.ones(8, np.float32), np.ones(8, np.float32))
     del routine
     gc.collect()

@@ -62,7 +62,7 @@ def test_patterns_give_names_in_order_hidden_ones_too(tmp_path):
     [
         ("nowhere/a", errors.NotFoundError, "there is no file"),
         (".", errors.FailedPreconditionError, "is a folder"),
-        ("file/a", errors.FailedPreconditionError, "what is above it is a file"),
+        ("file/a", errors.FailedPreconditionError, "its parent is a file"),
         ("a\0b", errors.InvalidArgumentError, "null"),
     ],
 )

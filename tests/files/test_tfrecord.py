@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import aioflow.files.tfrecord
 from aioflow import errors
-from aioflow.files.crc32c import crc32c, crc32c_each, crc32c_windows, masked
+from aioflow.files.crc32c import crc32c, crc32c_each, crc32c_windows, mask
 from aioflow.files.tfrecord import (
     Records,
     TFRecordCompressionType,
@@ -46,7 +46,7 @@ def read(data, kind="", **options):
 
 def framed(*payloads):
     def check(data):
-        return struct.pack("<I", masked(crc32c(data)))
+        return struct.pack("<I", mask(crc32c(data)))
 
     lengths = [struct.pack("<Q", len(payload)) for payload in payloads]
     return b"".join(
@@ -205,7 +205,7 @@ def test_no_bytes_are_read_as_anything_but_records(data, kind, skip):
 
 def forged(length):
     head = struct.pack("<Q", length)
-    return head + struct.pack("<I", masked(crc32c(head))) + b"few bytes"
+    return head + struct.pack("<I", mask(crc32c(head))) + b"few bytes"
 
 
 @pytest.mark.parametrize("length", [100, 1 << 29, 1 << 40, (1 << 64) - 1])
@@ -254,7 +254,7 @@ def test_many_claims_of_long_records_cost_no_more_than_reading_on(monkeypatch):
 def bomb(kind):
     compressor = zlib.compressobj(9, zlib.DEFLATED, {"ZLIB": 15, "GZIP": 31}[kind])
     head = struct.pack("<Q", 100 << 20)
-    pieces = [compressor.compress(framed(b"before") + head + struct.pack("<I", masked(crc32c(head))))]
+    pieces = [compressor.compress(framed(b"before") + head + struct.pack("<I", mask(crc32c(head))))]
     pieces += [compressor.compress(bytes(1 << 20)) for _ in range(128)]
     return b"".join([*pieces, compressor.flush()])
 
@@ -264,7 +264,7 @@ def test_of_a_bomb_what_came_before_is_kept_and_the_rest_left_out(kind, caplog):
     assert read(bomb(kind), kind, skip_corrupt=True) == [b"before"]
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("aioflow.input", "WARNING")
-    assert "1 parts of 'file' are left out; the first: 'file' expands" in record.getMessage()
+    assert "1 parts of 'file' are skipped; the first: 'file' expands" in record.getMessage()
 
 
 @pytest.mark.parametrize("kind", ["ZLIB", "GZIP"])

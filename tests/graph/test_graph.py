@@ -109,7 +109,7 @@ def test_an_operation_remembers_the_users_line(graph):
     x, number = af.constant(1.0), inspect.currentframe().f_lineno
     assert x.op.line == (__file__, number, "test_an_operation_remembers_the_users_line")
     assert describe_line(x.op) == f"{__file__}:{number} in test_an_operation_remembers_the_users_line"
-    with scopes.changed(graph, origin=x.op):
+    with scopes.change_scope(graph, origin=x.op):
         y = af.constant(2.0)
     assert describe_line(y.op).endswith(f"(gradient of 'constant', built at {describe_line(x.op)})")
 

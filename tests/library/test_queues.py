@@ -74,7 +74,7 @@ def test_a_queue_tells_what_it_is(graph):
         (lambda q: af.FIFOQueue(3, [af.int32], names=["a", "a"]), ValueError, "1 different names of components"),
         (lambda q: af.FIFOQueue(3, []), ValueError, "at least one component"),
         (lambda q: af.FIFOQueue("3", af.int32), TypeError, "capacity is a number of elements"),
-        (lambda q: af.FIFOQueue(3, "no"), TypeError, "'no' is no dtype"),
+        (lambda q: af.FIFOQueue(3, "no"), TypeError, "'no' is not a dtype"),
         (lambda q: af.FIFOQueue(3, af.int32, name="bad name"), ValueError, "'bad name' is not a valid operation name"),
         (lambda q: af.PaddingFIFOQueue(3, af.int32, None), ValueError, r"a list with one shape .* not None"),
         (lambda q: af.PaddingFIFOQueue(3, af.int32, []), ValueError, r"a list with one shape .* not \[\]"),

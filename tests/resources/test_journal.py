@@ -8,7 +8,7 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.graph.effects import changes, lasts
+from aioflow.graph.effects import changes_variables, has_lasting_effect
 from aioflow.graph.op import REGISTRY
 from aioflow.resources.containers import VariableState
 from aioflow.resources.journal import Journal, Journals, Ticket
@@ -154,7 +154,7 @@ def test_every_stateful_operation_can_be_undone_or_is_listed_as_lasting():
     for name, definition in REGISTRY.items():
         is_update = name.startswith(("assign_", "scatter_", "apply_", "sparse_apply_")) or name in variables
         if is_update and definition.stateful:
-            assert changes(definition), name
-            assert not lasts(definition, [ResourceSpec((Spec(af.float32, af.TensorShape([])),))]), name
-    outside = {name for name, definition in REGISTRY.items() if lasts(definition, ())}
+            assert changes_variables(definition), name
+            assert not has_lasting_effect(definition, [ResourceSpec((Spec(af.float32, af.TensorShape([])),))]), name
+    outside = {name for name, definition in REGISTRY.items() if has_lasting_effect(definition, ())}
     assert outside == {"py_func", "write_file"}

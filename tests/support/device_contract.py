@@ -11,7 +11,7 @@ import pytest
 
 from aioflow import errors
 from aioflow.devices.gpu import LARGE, on_stream
-from aioflow.devices.moving import hand_over, move, receive
+from aioflow.devices.transfer import move, receive, start_transfer
 from aioflow.tensors.tensor_list import CLEARED, UNWRITTEN, TensorList
 
 CPU = SimpleNamespace(name="/job:localhost/replica:0/task:0/device:CPU:0")
@@ -124,7 +124,7 @@ class DeviceTests:
         x = await move(np.zeros(3), CPU, gpu)
         with gpu:
             y = x + 1
-        transfer = hand_over(y, gpu)
+        transfer = start_transfer(y, gpu)
         with gpu:
             z = y * 10
         np.testing.assert_array_equal(await receive(transfer, CPU), np.ones(3))

@@ -135,7 +135,7 @@ def test_values_take_a_dtype_that_can_hold_them(value, dtype, expected):
         ("x", "float32", "'x' is not a value of dtype float32"),
         (np.array(["x"]), "float32", "an array of <U1 is not a value of dtype float32"),
         (np.array([1.0]), "resource", "an array of float64 is not a value of dtype resource"),
-        (np.datetime64("2020-01-01"), None, "is no dtype of aioflow"),
+        (np.datetime64("2020-01-01"), None, "is not a dtype of aioflow"),
         ([datetime.date(2020, 1, 1)], None, "of type date at [0] has no dtype"),
     ],
 )

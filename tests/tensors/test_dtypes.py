@@ -66,7 +66,7 @@ def test_as_dtype_takes_names_and_the_types_of_numpy_and_python(given, expected)
 
 @pytest.mark.parametrize("given", [None, dict, np.ndarray, 3, "float31", "a,b", "(2,", [("a", int)], np.void, "M8[s]"])
 def test_as_dtype_refuses_what_is_no_dtype(given):
-    with pytest.raises(TypeError, match="is no dtype of aioflow"):
+    with pytest.raises(TypeError, match="is not a dtype of aioflow"):
         as_dtype(given)
 
 

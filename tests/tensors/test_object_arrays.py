@@ -115,25 +115,25 @@ def test_ops_on_many_strings_work_in_slices_with_the_same_results(name, monkeypa
 def test_helpers_give_the_results_of_numpy_and_python(small, count):
     draw = np.random.default_rng(count)
     items = [b"%d" % number for number in draw.integers(0, max(1, count // 2), count)]
-    array = object_arrays.array_of(items)
-    assert array.tolist() == object_arrays.listed(array) == object_arrays.copied(array).tolist() == items
-    assert object_arrays.rising(items) == sorted(items)
-    assert object_arrays.distinct(array) == set(items)
-    assert object_arrays.joined(b", ", items) == b", ".join(items)
-    assert object_arrays.mapped(len, np.int32, array).tolist() == [len(item) for item in items]
-    places, which = object_arrays.firsts(array)
+    array = object_arrays.make_array(items)
+    assert array.tolist() == object_arrays.to_list(array) == object_arrays.copy_array(array).tolist() == items
+    assert object_arrays.sort_items(items) == sorted(items)
+    assert object_arrays.distinct_elements(array) == set(items)
+    assert object_arrays.join_strings(b", ", items) == b", ".join(items)
+    assert object_arrays.map_elements(len, np.int32, array).tolist() == [len(item) for item in items]
+    places, which = object_arrays.first_places(array)
     assert array[places].tolist() == list(dict.fromkeys(items))
     assert array[places][which].tolist() == items
-    assert object_arrays.concatenated([array, array]).tolist() == items * 2
+    assert object_arrays.concatenate_arrays([array, array]).tolist() == items * 2
     order = draw.permutation(count)
-    assert object_arrays.taken(array, order).tolist() == array[order].tolist()
+    assert object_arrays.take_elements(array, order).tolist() == array[order].tolist()
 
 
 def test_strided_and_broadcast_arrays_are_sliced_by_their_elements(small):
-    matrix = object_arrays.array_of([b"%d" % number for number in range(600)], (20, 30))
-    assert object_arrays.raveled(matrix.T).tolist() == matrix.T.ravel().tolist()
-    assert object_arrays.copied(matrix[::2, ::3]).tolist() == matrix[::2, ::3].tolist()
-    joined = object_arrays.mapped(lambda a, b: a + b, object, matrix, matrix[0])
+    matrix = object_arrays.make_array([b"%d" % number for number in range(600)], (20, 30))
+    assert object_arrays.ravel_array(matrix.T).tolist() == matrix.T.ravel().tolist()
+    assert object_arrays.copy_array(matrix[::2, ::3]).tolist() == matrix[::2, ::3].tolist()
+    joined = object_arrays.map_elements(lambda a, b: a + b, object, matrix, matrix[0])
     assert joined.tolist() == (matrix + matrix[0]).tolist()
 
 
@@ -182,7 +182,7 @@ def test_the_memory_of_strings_is_freed_in_slices(small, monkeypatch):
     parts = []
     taking = object_arrays.slices
     monkeypatch.setattr(object_arrays, "slices", lambda *given: (parts.append(part) or part for part in taking(*given)))
-    array = object_arrays.filled(COUNT, b"one")
+    array = object_arrays.full_array(COUNT, b"one")
     parts.clear()
     view = array[5:].reshape(5, -1)
     del array
@@ -206,7 +206,7 @@ def test_an_array_of_strings_is_made_in_slices(monkeypatch):
 
 
 def test_gaps_between_moved_strings_are_filled(small):
-    strings = object_arrays.array_of([b"%d" % number for number in range(COUNT)])
+    strings = object_arrays.make_array([b"%d" % number for number in range(COUNT)])
     with af.Graph().as_default():
         places = 2 * np.arange(COUNT)
         stitched = evaluate(af.dynamic_stitch([places], [strings])).tolist()
@@ -220,7 +220,7 @@ def test_gaps_between_moved_strings_are_filled(small):
 async def test_the_loop_turns_while_a_thread_maps_strings():
     """NumPy releases the GIL in each slice so briefly that a waiting thread misses it, and never demands it."""
     texts = np.full(1_000_000, b"12", object)
-    work = asyncio.create_task(asyncio.to_thread(object_arrays.mapped, float, np.float32, texts))
+    work = asyncio.create_task(asyncio.to_thread(object_arrays.map_elements, float, np.float32, texts))
     turns = 0
     while not work.done():
         await asyncio.sleep(0)

@@ -6,7 +6,7 @@ import pytest
 
 from aioflow import errors
 from aioflow.devices.gpu import Gpu
-from aioflow.devices.moving import hand_over, move, receive
+from aioflow.devices.transfer import move, receive, start_transfer
 from aioflow.testing.fake_arrays import FakeArray
 from aioflow.testing.fake_gpu import FakeGpu
 from aioflow.testing.fake_streams import GpuFailure, Machine, OutOfMemory, Race, Synchronised
@@ -132,10 +132,10 @@ async def test_arrays_of_two_gpus_do_not_meet_in_a_kernel(gpus):
 
 async def test_a_value_is_on_the_host_only_after_the_copy_has_run(machine, gpu):
     there = await move(np.ones(3), CPU, gpu)
-    host, event = gpu.send_home(there, gpu.mark())
+    host, event = gpu.copy_out(there, gpu.mark())
     assert not event.done
     assert host.tobytes() == b"\xa5" * 24
-    await gpu.until(event)
+    await gpu.wait_until_done(event)
     np.testing.assert_array_equal(host, np.ones(3))
 
 
@@ -158,7 +158,7 @@ async def test_copies_are_counted(machine, gpus):
 
 async def test_a_copy_runs_beside_the_kernels_after_what_it_copies(machine, gpu):
     there = await move(np.ones(3), CPU, gpu)
-    transfer = hand_over(there, gpu)
+    transfer = start_transfer(there, gpu)
     with gpu:
         later = [there + number for number in range(50)]
     await receive(transfer, CPU)

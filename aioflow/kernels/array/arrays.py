@@ -16,7 +16,7 @@ from aioflow.kernels.array.shapes import broadcast_to, free, reshape, shape, siz
 from aioflow.kernels.families import CPU, GPU, from_sizes
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, Namespace, Spec, TensorShape
-from aioflow.tensors.object_arrays import copied
+from aioflow.tensors.object_arrays import copy_array
 
 Function = Callable[..., Any]
 
@@ -120,7 +120,7 @@ def _tiled(xp: Namespace, x: Array, times: tuple[int, ...]) -> Array:
     if x.dtype == object:
         pairs = [part for pair in zip(times, x.shape, strict=True) for part in pair]
         whole = np.broadcast_to(x.reshape([part for size in x.shape for part in (1, size)]), pairs)
-        return copied(whole).reshape([time * size for time, size in zip(times, x.shape, strict=True)])
+        return copy_array(whole).reshape([time * size for time, size in zip(times, x.shape, strict=True)])
     if times and set(times[1:]) <= {1}:  # copying whole blocks is fastest
         result = xp.empty((times[0], *x.shape), x.dtype)
         result[...] = x

@@ -16,7 +16,7 @@ from aioflow.kernels.array.shapes import broadcast_to, reshape
 from aioflow.kernels.families import CPU, GPU
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, DType, DTypeLike, Namespace, Spec, TensorShape, as_dtype, float32, int32
-from aioflow.tensors.object_arrays import filled
+from aioflow.tensors.object_arrays import full_array
 
 Function = Callable[..., Any]
 
@@ -45,7 +45,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     sizes, dtype = known.constant(node, 0), node.output_specs[0].dtype.np
 
     if dtype.hasobject:
-        return lambda dims, value: filled(dims.tolist() if sizes is None else sizes, value)
+        return lambda dims, value: full_array(dims.tolist() if sizes is None else sizes, value)
 
     def full(dims: Array, value: Array) -> Array:
         result = xp.empty(dims.tolist() if sizes is None else sizes, dtype)
@@ -72,7 +72,7 @@ def _alike(name: str, number: int) -> Op[Tensor]:
     def _(xp: Namespace, node: NodeView) -> Function:
         dtype = node.output_specs[0].dtype.np
         if dtype.hasobject:
-            return lambda x: filled(x.shape, b"")
+            return lambda x: full_array(x.shape, b"")
         make = xp.ones if number else xp.zeros
         return lambda x: make(x.shape, dtype)
 

@@ -13,7 +13,7 @@ from aioflow.kernels.array.shapes import reshape, shape_of
 from aioflow.kernels.families import CPU, GPU
 from aioflow.tensors.as_array import as_array
 from aioflow.tensors.dtypes import Array, Namespace, Spec, TensorShape, int32, string
-from aioflow.tensors.object_arrays import by_positions, filled
+from aioflow.tensors.object_arrays import full_array, move_positions
 
 Pairs = list[tuple[int, int]]
 _MIRRORS: Final = {"REFLECT": "reflect", "SYMMETRIC": "symmetric"}
@@ -84,7 +84,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
             return _mirrored(xp, x, pairs, mode)
         return _padded(xp, x, pairs, 0 if text and x.dtype != object else value)
 
-    return by_positions(padded, [text, False], value) if text else padded
+    return move_positions(padded, [text, False], value) if text else padded
 
 
 def _pairs(x: Array, flat: Sequence[int]) -> Pairs:
@@ -96,7 +96,7 @@ def _pairs(x: Array, flat: Sequence[int]) -> Pairs:
 def _padded(xp: Namespace, x: Array, pairs: Pairs, value: Any) -> Array:
     sizes = [size + before + after for size, (before, after) in zip(x.shape, pairs, strict=True)]
     if x.dtype == object:
-        result = filled(sizes, value)
+        result = full_array(sizes, value)
     else:
         result = xp.zeros(sizes, x.dtype) if value == 0 else xp.full(sizes, value, x.dtype)
     result[tuple([slice(before, -after or None) for before, after in pairs])] = x

@@ -20,7 +20,7 @@ from aioflow.kernels.families import CPU, GPU, costs
 from aioflow.kernels.math.segments import check_constants, check_range, unsorted_segment_sum
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, Namespace, Spec, TensorShape, as_shape, int32
-from aioflow.tensors.object_arrays import filled
+from aioflow.tensors.object_arrays import full_array
 
 Function = Callable[..., Any]
 
@@ -141,7 +141,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     def stitched(indices: Sequence[Array], data: Sequence[Array]) -> Array:
         row = data[0].shape[np.ndim(indices[0]) :]
         sizes = (_count(indices), *row)
-        result = filled(sizes, b"") if data[0].dtype.hasobject else xp.zeros(sizes, data[0].dtype)
+        result = full_array(sizes, b"") if data[0].dtype.hasobject else xp.zeros(sizes, data[0].dtype)
         for numbers, rows in zip(indices, data, strict=True):
             if rows.shape != np.shape(numbers) + row:
                 raise ValueError(

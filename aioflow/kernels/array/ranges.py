@@ -18,7 +18,7 @@ from aioflow.kernels.families import CPU, GPU
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import as_array
 from aioflow.tensors.dtypes import Array, DType, DTypeLike, Namespace, Spec, TensorShape, as_dtype, float32
-from aioflow.tensors.object_arrays import array_of, taken
+from aioflow.tensors.object_arrays import make_array, take_elements
 
 Function = Callable[..., Any]
 
@@ -209,7 +209,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     if (on, off) == (1, 0):
         return lambda *inputs: hot(*inputs).astype(dtype)
     if dtype.hasobject:
-        return lambda *inputs: taken(array_of([inputs[3], inputs[2]]), hot(*inputs).astype(np.intp))
+        return lambda *inputs: take_elements(make_array([inputs[3], inputs[2]]), hot(*inputs).astype(np.intp))
     return lambda *inputs: xp.where(hot(*inputs), *inputs[2:])
 
 

@@ -33,7 +33,7 @@ from aioflow.tensors.dtypes import (
     int32,
     int64,
 )
-from aioflow.tensors.object_arrays import array_of, distinct, listed, taken
+from aioflow.tensors.object_arrays import distinct_elements, make_array, take_elements, to_list
 
 Function = Callable[..., Any]
 
@@ -260,10 +260,10 @@ _setdiff1d.no_gradient("which elements are kept jumps with their values")
 @_setdiff1d.kernel(CPU, fresh=True)
 def _(xp: Namespace, x: Array, y: Array, *, index_dtype: DType) -> tuple[Array, Array]:
     if x.dtype.hasobject:
-        others = distinct(y)
-        kept = [place for place, item in enumerate(listed(x)) if item not in others]
-        places = array_of(kept, dtype=index_dtype.np)
-        return taken(x, places), places
+        others = distinct_elements(y)
+        kept = [place for place, item in enumerate(to_list(x)) if item not in others]
+        places = make_array(kept, dtype=index_dtype.np)
+        return take_elements(x, places), places
     places = xp.nonzero(~xp.isin(x, y))[0].astype(index_dtype.np)
     return x[places], places
 

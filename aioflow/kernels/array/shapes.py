@@ -13,7 +13,7 @@ from aioflow.kernels import known
 from aioflow.kernels.families import CPU, GPU, sum_to_operand
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, DType, DTypeLike, Known, Namespace, Sizes, Spec, TensorShape, int32, int64
-from aioflow.tensors.object_arrays import raveled
+from aioflow.tensors.object_arrays import ravel_array
 
 Function = Callable[..., Any]
 
@@ -171,7 +171,7 @@ def shape_of(tensor: Tensor) -> Any:
 def _(xp: Namespace, node: NodeView) -> Function:
     sizes = known.constant(node, 1)
     if node.input_specs[0].dtype is dtypes.string:
-        return lambda x, shape: raveled(x).reshape(_checked(np.asarray(shape).tolist()))
+        return lambda x, shape: ravel_array(x).reshape(_checked(np.asarray(shape).tolist()))
     if sizes is not None:
         return lambda x, _: x.reshape(sizes)
     return lambda x, shape: x.reshape(_checked(shape.tolist()))

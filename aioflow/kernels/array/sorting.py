@@ -11,7 +11,7 @@ from aioflow.kernels.array.gather import gather_grad
 from aioflow.kernels.families import CPU, GPU, costs
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import FLOAT, INTEGER, Array, DType, Namespace, Spec, TensorShape, int32
-from aioflow.tensors.object_arrays import firsts, taken
+from aioflow.tensors.object_arrays import first_places, take_elements
 
 _PARTITION_FROM: Final = 64
 """The number of elements from which picking the greatest before sorting them is faster than sorting all."""
@@ -120,8 +120,8 @@ costs(unique, 30.0)
 @unique.kernel(CPU, fresh=True)  # how many there are depends on values
 def _(xp: Namespace, x: Array, *, out_idx: DType) -> tuple[Array, Array]:
     if x.dtype == object:
-        places, which = firsts(x)
-        return taken(x, places), which.astype(out_idx.np)
+        places, which = first_places(x)
+        return take_elements(x, places), which.astype(out_idx.np)
     order = x.argsort(kind="stable")
     ordered = x[order]
     begins = xp.ones(x.shape, bool)

@@ -16,7 +16,7 @@ from aioflow.kernels.array.shapes import reshape
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.nn.activation import Function
 from aioflow.tensors.dtypes import Array, Namespace, Sizes, Spec, TensorShape, int32
-from aioflow.tensors.object_arrays import filled
+from aioflow.tensors.object_arrays import full_array
 
 # Into channels
 
@@ -205,7 +205,7 @@ def _(xp: Namespace, x: Array, block_shape: Array, paddings: Array) -> Array:
     image = [size + sum(pair) for size, pair in zip(x.shape[1:], pairs, strict=False)]
     image = [_divided("the padded size", size, over) for size, over in zip(image, block, strict=True)]
     sizes = (len(x), *[size * over for size, over in zip(image, block, strict=True)], *rest)
-    padded = filled(sizes, b"") if x.dtype == object else xp.zeros(sizes, x.dtype)
+    padded = full_array(sizes, b"") if x.dtype == object else xp.zeros(sizes, x.dtype)
     padded[(slice(None), *[slice(before, -after or None) for before, after in pairs])] = x
     split = padded.reshape(len(x), *[part for pair in zip(image, block, strict=True) for part in pair], *rest)
     order = [*range(2, 2 * axes + 1, 2), 0, *range(1, 2 * axes, 2), *range(2 * axes + 1, split.ndim)]

@@ -10,8 +10,8 @@ early. On a CPU nothing is copied.
 
 from typing import Any, Final
 
-from aioflow.devices.gpu import Away
-from aioflow.devices.moving import Transfer, hand_over, receive
+from aioflow.devices.gpu import SwappedValue
+from aioflow.devices.transfer import Transfer, receive, start_transfer
 from aioflow.graph.op import op
 from aioflow.kernels.context import Context
 from aioflow.tensors.dtypes import Array, DeviceKind, Spec
@@ -60,7 +60,7 @@ swap_free.kernel(CPU)(lambda xp, away, value: away)
 @to_host.kernel(GPU, fresh=True)
 async def _(ctx: Context, value: Array) -> Array:
     gpu: Any = ctx.device
-    return await receive(hand_over(value, gpu), gpu, host=True)
+    return await receive(start_transfer(value, gpu), gpu, host=True)
 
 
 @to_device.kernel(GPU, fresh=True)
@@ -72,13 +72,13 @@ async def _(ctx: Context, value: Array) -> Array:
 @swap_out.kernel(GPU, fresh=True)
 def _(ctx: Context, value: Array) -> Any:
     gpu: Any = ctx.device
-    return gpu.put_away(value) if gpu.holds(value) else value
+    return gpu.swap_out(value) if gpu.holds(value) else value
 
 
 @swap_free.kernel(GPU, fresh=True)
 def _(ctx: Context, away: Any, value: Array) -> Any:
     gpu: Any = ctx.device
-    if isinstance(away, Away):
+    if isinstance(away, SwappedValue):
         gpu.release(away)
     return away
 
@@ -86,7 +86,7 @@ def _(ctx: Context, away: Any, value: Array) -> Any:
 @swap_in.kernel(GPU, fresh=True)
 def _(ctx: Context, value: Any) -> Array:
     gpu: Any = ctx.device
-    found: Array = gpu.take_back(value) if isinstance(value, Away) else value
+    found: Array = gpu.swap_in(value) if isinstance(value, SwappedValue) else value
     return found
 
 
@@ -98,14 +98,14 @@ def put_away(device: Any, value: Any) -> Any:
     is_on_gpu = device.kind is GPU and device.holds(value)
     if not is_on_gpu or value.nbytes <= _SMALLEST or not device.is_nearly_full:
         return value
-    away = device.put_away(value)
+    away = device.swap_out(value)
     device.release(away)
     return away
 
 
 def taken_back(device: Any, value: Any) -> Array:
     """The value given to `put_away`, on the device."""
-    found: Array = device.take_back(value) if isinstance(value, Away) else value
+    found: Array = device.swap_in(value) if isinstance(value, SwappedValue) else value
     return found
 
 

@@ -17,7 +17,7 @@ from aioflow.kernels.context import Context, Undo
 from aioflow.kernels.families import CPU, GPU, costs
 from aioflow.resources.containers import Resources
 from aioflow.tensors import codecs, dtypes
-from aioflow.tensors.codecs import Codec, Residual, Savings
+from aioflow.tensors.codecs import Codec, Residual, SavingsByEdge
 from aioflow.tensors.dtypes import Array, DType, Namespace, ResourceSpec, Spec, TensorShape
 
 LOSSY: Final = frozenset({dtypes.float32, dtypes.float64})
@@ -173,9 +173,9 @@ def _decoded(xp: Namespace, wire: Array, codec: Codec, dtype: np.dtype[Any], sha
     return codecs.from_bfloat16(xp, wire, dtype)
 
 
-def savings_of(resources: Resources) -> Savings:
+def savings_of(resources: Resources) -> SavingsByEdge:
     """The session's count of what lossy forms have saved."""
-    return resources.container("").lookup_or_create(Savings, "lossy", Savings)
+    return resources.container("").lookup_or_create(SavingsByEdge, "lossy", SavingsByEdge)
 
 
 @lossy_decode.cost

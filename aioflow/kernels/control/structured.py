@@ -9,7 +9,7 @@ from typing import Any
 
 from aioflow.graph.op import NodeView, op
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.graph.subgraph import Body, fresh
+from aioflow.graph.subgraph import Body, with_new_shape
 from aioflow.kernels.context import Context
 from aioflow.kernels.control.host_memory import put_away, taken_back
 from aioflow.tensors import dtypes
@@ -116,7 +116,7 @@ def loop(
     first = inputs[limited : limited + variables]
     made = body.output_specs
     results = [_last(body, limited + i, spec, made[i]) for i, spec in enumerate(first)]
-    return (*results, Spec(dtypes.int32, SCALAR), *[ListSpec.record(fresh(spec)) for spec in made[variables:]])
+    return (*results, Spec(dtypes.int32, SCALAR), *[ListSpec.record(with_new_shape(spec)) for spec in made[variables:]])
 
 
 def _last(body: Body, index: int, first: Spec, made: Spec) -> Spec:
@@ -128,7 +128,7 @@ def _last(body: Body, index: int, first: Spec, made: Spec) -> Spec:
         return first
     if made.shape is argument.shape and argument.shape.sizes == first.shape.sizes:
         return Spec(first.dtype, first.shape)
-    return fresh(Spec(argument.dtype, argument.shape))
+    return with_new_shape(Spec(argument.dtype, argument.shape))
 
 
 # Records of loops

@@ -28,7 +28,7 @@ from aioflow.kernels.control.tensor_lists import (
 from aioflow.kernels.families import CPU, GPU, shape_vector
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, DType, ListSpec, Namespace, Spec, TensorShape
-from aioflow.tensors.object_arrays import concatenated, filled
+from aioflow.tensors.object_arrays import concatenate_arrays, full_array
 from aioflow.tensors.tensor_list import CLEARED, TensorList, is_gap
 
 Function = Callable[..., Any]
@@ -321,7 +321,7 @@ def _filler(xp: Namespace, spec: Spec) -> Callable[[TensorList, int], Array]:
                 f"as {element}; write it before it is read, or pass element_shape"
             )
         shape: Any = sizes if other is None else np.shape(other)
-        return filled(shape, b"") if dtype.hasobject else xp.zeros(shape, dtype)
+        return full_array(shape, b"") if dtype.hasobject else xp.zeros(shape, dtype)
 
     return zeros
 
@@ -403,7 +403,7 @@ def _stacked(xp: Namespace, items: list[Array], element: Spec) -> Array:
     if items and not dtype.hasobject:
         return xp.stack(items)
     if items and np.ndim(items[0]):
-        return concatenated(items).reshape(len(items), *items[0].shape)
+        return concatenate_arrays(items).reshape(len(items), *items[0].shape)
     result = xp.empty((len(items), *(np.shape(items[0]) if items else element.shape.as_list())), dtype)
     for place, item in enumerate(items):
         result[place] = item
@@ -452,7 +452,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
             raise ValueError(f"elements of shapes {shapes} cannot be concatenated along their first axis")
         sizes = [len(item) for item in items]
         if element.dtype is dtypes.string:
-            whole = concatenated(items).reshape(sum(sizes), *items[0].shape[1:])
+            whole = concatenate_arrays(items).reshape(sum(sizes), *items[0].shape[1:])
         else:
             whole = xp.concatenate(items)
         return whole, np.array(sizes, np.int64)

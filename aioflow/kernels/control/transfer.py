@@ -5,7 +5,7 @@ Only plans contain them: partition makes a pair for each value and each device t
 
 import numpy as np
 
-from aioflow.devices.moving import Transfer, hand_over, receive
+from aioflow.devices.transfer import Transfer, receive, start_transfer
 from aioflow.graph.op import op
 from aioflow.kernels.context import Context
 from aioflow.kernels.control.control_flow import DEAD
@@ -33,7 +33,7 @@ def _(ctx: Context, value: Array, *, edge: str, source: str, incarnation: int, t
     key = Key(edge, source, incarnation, target, ctx.iteration)
     if ctx.step.trace is not None:
         ctx.step.trace.sent(key)
-    ctx.step.rendezvous.send(key, hand_over(value, ctx.device))
+    ctx.step.rendezvous.send(key, start_transfer(value, ctx.device))
 
 
 @op(waits=True)

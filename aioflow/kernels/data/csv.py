@@ -11,7 +11,7 @@ from aioflow.graph.op import NodeView, op
 from aioflow.kernels.families import CPU, TEXT
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import STRING, Array, DType, Namespace, Spec, float32, float64, int32, int64
-from aioflow.tensors.object_arrays import listed
+from aioflow.tensors.object_arrays import to_list
 
 _TYPES: Final = (float32, float64, int32, int64, dtypes.string)
 _QUOTE: Final = ord('"')
@@ -98,7 +98,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
         return fields if chosen is None else [fields[column] for column in chosen if column < len(fields)]
 
     def decode(records: Array, defaults: Sequence[Array]) -> Any:
-        rows = _rows(listed(np.asarray(records, object)), split, len(kinds))
+        rows = _rows(to_list(np.asarray(records, object)), split, len(kinds))
         results = [
             _column(number, [row[number] for row in rows], kind, np.asarray(default).ravel().tolist(), missing)
             for number, (kind, default) in enumerate(zip(kinds, defaults, strict=True))

@@ -13,7 +13,7 @@ from aioflow.graph.op import NodeView, op
 from aioflow.kernels.data.example_wire import make_example
 from aioflow.kernels.families import CPU, costs
 from aioflow.tensors.dtypes import STRING, Array, Namespace, Spec
-from aioflow.tensors.object_arrays import array_of, listed
+from aioflow.tensors.object_arrays import make_array, to_list
 
 _INTS: Final = range(-(1 << 63), 1 << 63)
 _WORDS: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
@@ -39,7 +39,7 @@ costs(decode_json_example, 1e6)
 def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
     def decode(texts: Array) -> Array:
         given = np.asarray(texts, object)
-        return array_of([_example(number, text) for number, text in enumerate(listed(given))], given.shape)
+        return make_array([_example(number, text) for number, text in enumerate(to_list(given))], given.shape)
 
     return decode
 
@@ -75,7 +75,7 @@ def _values(name: str, feature: Any) -> Any:
             values = _member(_member(feature, kind, other), "value") or []
             if not isinstance(values, list):
                 raise ValueError(f"the values of {name!r} are to be an array in brackets")
-            return array_of([convert(value) for value in values], dtype=dtype)
+            return make_array([convert(value) for value in values], dtype=dtype)
     raise ValueError(f"feature {name!r} has one of {', '.join(_KINDS)}")
 
 

@@ -12,7 +12,7 @@ from aioflow import errors
 from aioflow.graph.op import NodeView, op
 from aioflow.kernels.families import CPU, costs
 from aioflow.tensors.dtypes import ANY, STRING, Array, DType, Namespace, Spec, TensorShape, as_dtype
-from aioflow.tensors.object_arrays import array_of, listed
+from aioflow.tensors.object_arrays import make_array, to_list
 
 _WINDOWS: Final = {"ZLIB": 15, "GZIP": 31}
 _HARMLESS: Final = 1 << 26
@@ -105,7 +105,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
     def decode(texts: Array) -> Array:
         given = np.asarray(texts, object)
-        return array_of([text if not kind else _inflated(text, kind, most) for text in listed(given)], given.shape)
+        return make_array([text if not kind else _inflated(text, kind, most) for text in to_list(given)], given.shape)
 
     return decode
 

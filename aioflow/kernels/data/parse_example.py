@@ -14,7 +14,7 @@ from aioflow.kernels.families import CPU
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import STRING, Array, DType, Namespace, Spec, TensorShape, float32, int64
-from aioflow.tensors.object_arrays import array_of, concatenated, filled, listed, slices
+from aioflow.tensors.object_arrays import concatenate_arrays, full_array, make_array, slices, to_list
 
 _KIND: Final = {dtypes.string.name: 1, float32.name: 2, int64.name: 3}
 Shapes = Sequence[TensorShape]
@@ -177,7 +177,7 @@ def _rows(serialized: list[bytes], names: list[bytes], first: int = 0) -> list[R
 
 
 def _array(values: Any, dtype: DType, shape: Sequence[int]) -> AnyArray:
-    return array_of(values, shape, dtype.np)
+    return make_array(values, shape, dtype.np)
 
 
 def _found(rows: Sequence[Row], key: str, dtype: DType) -> list[Any]:
@@ -200,7 +200,7 @@ def _sparse_values(found: Sequence[Any], dtype: DType, single: bool) -> tuple[An
 
 def _counted(lengths: Sequence[int]) -> AnyArray:
     """For each row, the numbers from 0 to its length less 1."""
-    counts = array_of(lengths, dtype=np.int64)
+    counts = make_array(lengths, dtype=np.int64)
     numbers: AnyArray = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return numbers
 
@@ -252,7 +252,7 @@ def _filler(default: AnyArray, dtype: DType) -> Any:
 
 
 def _full(sizes: Sequence[int], value: Any, dtype: DType) -> AnyArray:
-    return filled(sizes, value) if dtype is dtypes.string else np.full(sizes, value, dtype.np)
+    return full_array(sizes, value) if dtype is dtypes.string else np.full(sizes, value, dtype.np)
 
 
 def _filled(values: Any, count: int, default: AnyArray, dtype: DType) -> Any:
@@ -263,7 +263,7 @@ def _filled(values: Any, count: int, default: AnyArray, dtype: DType) -> Any:
 
 
 def _texts(value: Array) -> list[bytes]:
-    return [bytes(text) for text in listed(np.asarray(value, object))]
+    return [bytes(text) for text in to_list(np.asarray(value, object))]
 
 
 def _context(
@@ -314,7 +314,7 @@ def _combined(
 def _one(parts: Sequence[AnyArray]) -> AnyArray:
     if parts[0].dtype != object:
         return np.concatenate(parts)
-    return concatenated(parts).reshape(-1, *parts[0].shape[1:])
+    return concatenate_arrays(parts).reshape(-1, *parts[0].shape[1:])
 
 
 def _widened(parts: Sequence[AnyArray], default: AnyArray, dtype: DType) -> list[AnyArray]:

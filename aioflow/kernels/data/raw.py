@@ -7,7 +7,7 @@ from aioflow.graph.op import op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.families import CPU, costs
 from aioflow.tensors.dtypes import STRING, Array, DType, DTypeLike, Namespace, Spec, TensorShape, as_dtype
-from aioflow.tensors.object_arrays import joined, listed
+from aioflow.tensors.object_arrays import join_strings, to_list
 
 
 @op(name="decode_raw")
@@ -27,7 +27,7 @@ costs(_decode_raw, 10.0)
 
 @_decode_raw.kernel(CPU, fresh=True)
 def _(xp: Namespace, texts: Array, *, out_type: DType, little_endian: bool) -> Array:
-    flat = listed(np.asarray(texts, object))
+    flat = to_list(np.asarray(texts, object))
     lengths = {len(text) for text in flat}
     if len(lengths) > 1:
         raise ValueError(f"strings of {min(lengths)} and of {max(lengths)} bytes cannot be decoded together")
@@ -35,7 +35,7 @@ def _(xp: Namespace, texts: Array, *, out_type: DType, little_endian: bool) -> A
     if length % out_type.size:
         raise ValueError(f"{length} bytes are no numbers of {out_type.size} bytes each")
     part = out_type.real.size  # a complex number is two
-    words = np.frombuffer(joined(b"", flat), f"{'<' if little_endian else '>'}u{part}").astype(f"u{part}")
+    words = np.frombuffer(join_strings(b"", flat), f"{'<' if little_endian else '>'}u{part}").astype(f"u{part}")
     return words.view(out_type.np).reshape((*np.shape(texts), length // out_type.size))
 
 

@@ -32,7 +32,7 @@ from aioflow.tensors.dtypes import (
     float64,
     string,
 )
-from aioflow.tensors.object_arrays import applied
+from aioflow.tensors.object_arrays import apply_ufunc
 
 _add = binary("add", lambda z, x, y, dz: (dz, dz), "x + y.", NUMERIC, commutative=True, known=operator.add)
 subtract: Final = binary("subtract", lambda z, x, y, dz: (dz, -dz), "x - y.", NUMERIC, known=operator.sub)
@@ -53,7 +53,7 @@ string_add.no_gradient("texts have no derivative")
 
 @string_add.kernel(CPU)
 def _(xp: Namespace, x: Array, y: Array) -> Array:
-    return applied(np.add, object, x, y)
+    return apply_ufunc(np.add, object, x, y)
 
 
 def add(*args: Any, **kwargs: Any) -> Tensor:

@@ -46,7 +46,7 @@ from aioflow.tensors.dtypes import (
     float64,
     int64,
 )
-from aioflow.tensors.object_arrays import by_positions
+from aioflow.tensors.object_arrays import move_positions
 
 Words = npt.NDArray[np.uint64]
 
@@ -330,7 +330,7 @@ def _below(stream: Words, span: int) -> Words:
 @_shuffle.kernel(CPU, fresh=True)
 def _(ctx: Context, value: Array, *, seed: int | None, seed2: int | None, node: NodeView) -> Array:
     order = words(ctx, node, seed, seed2, len(value)).argsort(kind="stable")
-    return by_positions(lambda rows: rows[order], [value.dtype == object])(value)
+    return move_positions(lambda rows: rows[order], [value.dtype == object])(value)
 
 
 @_multinomial.kernel(CPU, fresh=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from aioflow.devices.onednn import Library, available, library
 from aioflow.devices.onednn_cache import ROUTINES
-from aioflow.devices.onednn_primitive import Builder, Handle, Layout, Place, Routine, dims
+from aioflow.devices.onednn_primitive import Builder, Handle, Layout, MemoryRef, Routine, dims
 from aioflow.graph.op import NodeView, Op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.families import CPU
@@ -71,7 +71,7 @@ def _filters(shape: Sequence[int], by_channel: bool) -> Layout:
     return Layout((outputs, inputs, *sizes), (1, step, *steps))
 
 
-Argument = tuple[int, int, Place]
+Argument = tuple[int, int, MemoryRef]
 """oneDNN's numbers for an argument and for the question how it should lie, and where it is."""
 
 
@@ -103,22 +103,27 @@ class _Building:
         images = self.wish(self.x), filters, bias, self.wish(self.y)
         return self.described("forward", purpose, _DIRECT, *images, *self.geometry)
 
-    def place(self, layout: Layout) -> Place:
+    def place(self, layout: Layout) -> MemoryRef:
         """The next array of the call."""
         return self.build.array(self.build.layout(layout))
 
     def finish(
-        self, primitive: Handle, inputs: Sequence[Argument], output: Argument, others: Mapping[int, Place] | None = None
+        self,
+        primitive: Handle,
+        inputs: Sequence[Argument],
+        output: Argument,
+        others: Mapping[int, MemoryRef] | None = None,
     ) -> None:
         """Let it run, with inputs and output in the layouts it wants."""
         build = self.build
         arguments = {
-            argument: build.reordered(place, build.wanted(primitive, query)) for argument, query, place in inputs
+            argument: build.in_layout(place, build.preferred_layout(primitive, query))
+            for argument, query, place in inputs
         }
         argument, query, place = output
-        target = build.result(build.wanted(primitive, query), place)
+        target = build.result_place(build.preferred_layout(primitive, query), place)
         build.run(primitive, {**arguments, **(others or {}), argument: target})
-        build.deliver(target, place)
+        build.copy_result(target, place)
 
 
 def _forward(problem: Problem, build: Builder) -> None:

@@ -100,7 +100,7 @@ def _highest_and_sums(problem: Problem, build: Builder) -> None:
     sums = build.array(build.layout(Layout.dense((rows, 1))))
     zero = c_float(0)
     add = build.primitive("dnnl_reduction_primitive_desc_create", _SUM, whole, sums.descriptor, zero, zero)
-    build.run(add, {_SRC: build.seen(x, whole), _DST: sums})
+    build.run(add, {_SRC: build.view(x, whole), _DST: sums})
     build.run(of.forward(_INFERENCE), {_SRC: x, _DST: y})
 
 
@@ -114,8 +114,8 @@ def _highest_grad(problem: Problem, build: Builder) -> None:
     of = _Building(build, problem)
     x, dy, dx = build.array(of.x), build.array(of.y), build.array(of.x)
     forward = of.forward(_TRAINING)
-    where = build.between(build.wanted(forward, _OF_WORKSPACE))
-    build.run(forward, {_SRC: x, _DST: build.between(of.y), _WORKSPACE: where})
+    where = build.scratch(build.preferred_layout(forward, _OF_WORKSPACE))
+    build.run(forward, {_SRC: x, _DST: build.scratch(of.y), _WORKSPACE: where})
     build.run(of.backward(forward), {_DIFF_DST: dy, _DIFF_SRC: dx, _WORKSPACE: where})
 
 

@@ -15,7 +15,7 @@ from aioflow.kernels.nn.activation import Function, same_shape
 from aioflow.kernels.nn.pooling import Pool, hits
 from aioflow.kernels.nn.windows import per_axis
 from aioflow.tensors.dtypes import FLOAT, INTEGER, Array, DType, DTypeLike, Namespace, Spec, as_dtype, int32, int64
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 
 @op(name="max_pool_with_argmax")
@@ -159,7 +159,7 @@ def max_pool_with_argmax(
         include_batch_in_index: whether images are numbered through, or each begins with index 0.
     """
     if data_format != "NHWC":
-        raise ValueError(f"data_format is 'NHWC', not {shown(data_format)}")
+        raise ValueError(f"data_format is 'NHWC', not {safe_repr(data_format)}")
     dtype = as_dtype(Targmax or output_dtype or int64)
     window, steps = per_axis(ksize, "NHWC"), per_axis(strides, "NHWC")
     pooled, argmax = _max_pool_with_argmax(input, window, steps, padding, dtype, include_batch_in_index, name=name)

@@ -21,7 +21,7 @@ from aioflow.kernels.sparse.sparse_rows import rows_of
 from aioflow.kernels.sparse.sparse_tensors import matrix, positions, vector
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import INTEGER, STRING, Array, Namespace, Spec, TensorShape, int32, int64
-from aioflow.tensors.object_arrays import array_of, distinct, rising
+from aioflow.tensors.object_arrays import distinct_elements, make_array, sort_items
 
 Sets = dict[tuple[int, ...], "set[Any]"]
 _OPERATIONS: Final[dict[str, Callable[["set[Any]", "set[Any]"], "set[Any]"]]] = {
@@ -65,21 +65,21 @@ def _(xp: Namespace, *parts: Array, operation: str) -> tuple[Array, Array, Array
     counts: list[int] = []
     values: list[Any] = []
     for row in sorted(first.keys() | second.keys()):
-        items = rising(combine(first.get(row, none), second.get(row, none)))
+        items = sort_items(combine(first.get(row, none), second.get(row, none)))
         if items:
             places.append(row)
             counts.append(len(items))
             values += items
-    lengths = array_of(counts, dtype=np.int64)
+    lengths = make_array(counts, dtype=np.int64)
     numbers = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     rows = np.array(places, np.int64).reshape(len(places), len(a_shape) - 1)
     indices = np.concatenate([np.repeat(rows, lengths, axis=0), numbers[:, None]], 1)
     whole = np.array([*a_shape[:-1].tolist(), lengths.max(initial=0)], np.int64)
-    return indices, array_of(values, dtype=parts[1].dtype), whole
+    return indices, make_array(values, dtype=parts[1].dtype), whole
 
 
 def _sets(indices: Array, values: Array, shape: Array) -> Sets:
-    return {row: distinct(items) for row, items in rows_of(indices, values, shape).items()}
+    return {row: distinct_elements(items) for row, items in rows_of(indices, values, shape).items()}
 
 
 @op(name="set_size")

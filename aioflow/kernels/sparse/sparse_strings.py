@@ -16,7 +16,7 @@ from aioflow.kernels.families import CPU
 from aioflow.kernels.sparse.sparse_tensors import positions
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import STRING, Array, DType, Namespace, Spec, TensorShape, as_dtype, int64
-from aioflow.tensors.object_arrays import array_of, concatenated, joined, listed
+from aioflow.tensors.object_arrays import concatenate_arrays, join_strings, make_array, to_list
 
 _WORD: Final = np.dtype("<i8")
 PARTS: Final = 3
@@ -89,8 +89,8 @@ def _(xp: Namespace, indices: Array, values: Array, dense_shape: Array) -> Array
 def _packed(indices: Array, values: Array, shape: Array) -> tuple[bytes, bytes, bytes]:
     if values.dtype == object:
         head = dtypes.string.name
-        texts = listed(values)
-        body = array_of([len(texts), *map(len, texts)], dtype=_WORD).tobytes() + joined(b"", texts)
+        texts = to_list(values)
+        body = make_array([len(texts), *map(len, texts)], dtype=_WORD).tobytes() + join_strings(b"", texts)
     else:
         head, body = as_dtype(values.dtype).name, values.tobytes()
     return indices.astype(_WORD).tobytes(), f"{head}\n".encode() + body, shape.astype(_WORD).tobytes()
@@ -108,7 +108,7 @@ def _(xp: Namespace, serialized: Array, *, dtype: DType, rank: int | None) -> tu
     wide = ranks.pop() if ranks else 0
     indices = np.concatenate([_of_row(number, places) for number, (places, _, _) in enumerate(rows)] or [_none(wide)])
     found = [part for _, part, _ in rows]
-    values = concatenated(found) if dtype is dtypes.string else np.concatenate(found or [np.empty(0, dtype.np)])
+    values = concatenate_arrays(found) if dtype is dtypes.string else np.concatenate(found or [np.empty(0, dtype.np)])
     sizes = np.max([shape for _, _, shape in rows], axis=0) if rows else np.zeros(wide, np.int64)
     return indices, values, np.concatenate([np.array([len(rows)], np.int64), sizes])
 
@@ -154,7 +154,7 @@ def _texts(number: int, body: bytes) -> Array:
     if not fits or begin + int(lengths.sum()) != len(body):
         _refuse(number, "its strings are damaged")
     ends = [begin, *(begin + np.cumsum(lengths)).tolist()]
-    return array_of([body[first:last] for first, last in itertools.pairwise(ends)])
+    return make_array([body[first:last] for first, last in itertools.pairwise(ends)])
 
 
 def _words(number: int, packed: bytes) -> Array:

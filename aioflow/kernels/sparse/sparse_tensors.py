@@ -26,7 +26,7 @@ from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.kernels.math.segments import add_rows, check_range, unsorted_segment_sum
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import FLOAT, NUMERIC, Array, Namespace, Spec, TensorShape, int64
-from aioflow.tensors.object_arrays import filled, put
+from aioflow.tensors.object_arrays import full_array, put_elements
 
 Function = Callable[..., Any]
 
@@ -119,8 +119,8 @@ def _(xp: Namespace, node: NodeView) -> Function:
         flat = flat_positions(xp, places, sizes)
         if validate and xp is np:
             check_rising(flat, places)
-        result = filled(math.prod(sizes), default) if dtype.hasobject else xp.full(math.prod(sizes), default, dtype)
-        put(result, flat, values)
+        result = full_array(math.prod(sizes), default) if dtype.hasobject else xp.full(math.prod(sizes), default, dtype)
+        put_elements(result, flat, values)
         return result.reshape(sizes)
 
     return placed

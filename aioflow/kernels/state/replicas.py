@@ -16,7 +16,7 @@ from aioflow.replication.quorum import Quorum, Ticket
 from aioflow.replication.waitable import Together, WaitableQuorum
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import SCALAR, Array, DeviceKind, Spec, TensorShape
-from aioflow.tensors.recursion import shown
+from aioflow.tensors.recursion import safe_repr
 
 CPU = DeviceKind.CPU
 _INT64 = frozenset({dtypes.int64})
@@ -42,7 +42,7 @@ class QuorumSpec(TogetherSpec):
 def check_replica(replica: Any) -> None:
     """ValueError unless it can be the number of a replica."""
     if not isinstance(replica, int) or replica < 0:
-        raise ValueError(f"a replica has a number from 0 on, not {shown(replica)}")
+        raise ValueError(f"a replica has a number from 0 on, not {safe_repr(replica)}")
 
 
 def ticket_of(ticket: Array) -> Ticket:

@@ -13,7 +13,7 @@ from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import STRING, Array, Namespace, Spec, TensorShape, int64
-from aioflow.tensors.object_arrays import array_of, listed
+from aioflow.tensors.object_arrays import make_array, to_list
 
 Split = Callable[[bytes], list[bytes]]
 
@@ -42,14 +42,14 @@ def _kernel(made: Op[Any], splitter: Callable[[NodeView], Split]) -> None:
 def _parts(split: Split, source: Array) -> tuple[Array, Array, Array]:
     counts: list[int] = []
     values: list[bytes] = []
-    for text in listed(source):  # no list of lists: Python's collector would scan it repeatedly
+    for text in to_list(source):  # no list of lists: Python's collector would scan it repeatedly
         items = split(text)
         counts.append(len(items))
         values += items
-    lengths = array_of(counts, dtype=np.int64)
+    lengths = make_array(counts, dtype=np.int64)
     row = np.repeat(np.arange(len(counts)), lengths)
     places = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.stack([row, places], 1), array_of(values), np.array([len(counts), lengths.max(initial=0)], np.int64)
+    return np.stack([row, places], 1), make_array(values), np.array([len(counts), lengths.max(initial=0)], np.int64)
 
 
 @op(name="string_split")

@@ -18,7 +18,7 @@ from aioflow.kernels.math.broadcasting import Axis, axes_of, reduced
 from aioflow.kernels.text.regex import compiled, rewriting
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import BOOL, COMPLEX, FLOAT, INTEGER, STRING, Array, DType, Namespace, Spec, float32, int32
-from aioflow.tensors.object_arrays import copied, joined, length_of, listed, mapped
+from aioflow.tensors.object_arrays import copy_array, join_strings, map_elements, to_list, total_length
 
 Function = Callable[..., Any]
 _SMALL_GROWTH: Final = 1 << 20
@@ -29,7 +29,7 @@ _NO_GRADIENT: Final = "text does not vary smoothly"
 
 def each(function: Callable[[Any], Any], dtype: DType = dtypes.string) -> Callable[[Array], Array]:
     """`function` of one element as a function of arrays, of rank 0 too."""
-    return functools.partial(mapped, function, dtype.np)
+    return functools.partial(map_elements, function, dtype.np)
 
 
 def textual(name: str, doc: str, function: Callable[[bytes], bytes]) -> Op[Tensor]:
@@ -169,7 +169,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
         found: Any = whole[begin : begin + max(length, 0)]
         return found.encode("utf-8", "surrogateescape") if letters else found
 
-    return functools.partial(mapped, part, object)
+    return functools.partial(map_elements, part, object)
 
 
 # Changed element by element
@@ -217,13 +217,13 @@ def _(inputs: Sequence[Array], attrs: Any) -> int:
     """The length of the input unless the rewrite can make it several times as long: then the matches are counted."""
     expression, everywhere = compiled(attrs["pattern"]), attrs["replace_global"]
     rewrite = rewriting(expression, attrs["rewrite"])
-    length, count = length_of(inputs[0]), int(np.size(inputs[0]))
+    length, count = total_length(inputs[0]), int(np.size(inputs[0]))
     groups = sum([isinstance(part, int) for part in rewrite])
     literals = sum([len(part.encode()) for part in rewrite if isinstance(part, str)])
     most = length * (1 + groups) + (count + (length if everywhere else 0)) * literals
     if most <= max(_SMALL_GROWTH, 4 * length):
         return length
-    lengths = mapped(lambda text: expression.replaced_length(text, rewrite, everywhere), np.int64, inputs[0])
+    lengths = map_elements(lambda text: expression.replaced_length(text, rewrite, everywhere), np.int64, inputs[0])
     return int(np.sum(lengths))
 
 
@@ -269,7 +269,7 @@ def string_join(inputs: Sequence[Spec], separator: str = "") -> Spec:
 @string_join.makes
 def _(inputs: Sequence[Array], attrs: Any) -> int:
     count = max([int(np.size(each)) for each in inputs])
-    lengths = [length_of(each) * (1 if np.ndim(each) else count) for each in inputs]
+    lengths = [total_length(each) * (1 if np.ndim(each) else count) for each in inputs]
     return sum(lengths) + len(attrs["separator"].encode()) * (len(inputs) - 1) * count
 
 
@@ -281,7 +281,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
         sizes = {np.shape(item) for item in inputs if np.ndim(item)}
         if len(sizes) > 1:
             raise ValueError(f"strings of shapes {', '.join(str(list(size)) for size in sizes)} cannot be joined")
-        return mapped(lambda *parts: separator.join(parts), object, *inputs)
+        return map_elements(lambda *parts: separator.join(parts), object, *inputs)
 
     return together
 
@@ -294,7 +294,7 @@ def _reduce_join(inputs: Spec, axis: Axis, keep_dims: bool = False, separator: s
 
 @_reduce_join.makes
 def _(inputs: Sequence[Array], attrs: Any) -> int:
-    return length_of(inputs[0]) + len(attrs["separator"].encode()) * int(np.size(inputs[0]))
+    return total_length(inputs[0]) + len(attrs["separator"].encode()) * int(np.size(inputs[0]))
 
 
 @_reduce_join.kernel(CPU, fresh=True, binds=True)
@@ -302,7 +302,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     axis, keep, separator = node.attrs["axis"], node.attrs["keep_dims"], node.attrs["separator"].encode()
 
     def along(inputs: Array) -> Array:
-        x = copied(np.asarray(inputs, object))
+        x = copy_array(np.asarray(inputs, object))
         axes = axes_of(axis, x.ndim)[:: -1 if axis is None else 1]
         for place in axes:
             x = np.expand_dims(_joined_along(x, place, separator), place)
@@ -315,7 +315,7 @@ def _joined_along(x: Array, axis: int, separator: bytes) -> Array:
     rows = np.moveaxis(x, axis, -1)
     result = np.empty(rows.shape[:-1], object)
     for place in np.ndindex(result.shape):
-        result[place] = joined(separator, listed(rows[place]))
+        result[place] = join_strings(separator, to_list(rows[place]))
     return result
 
 

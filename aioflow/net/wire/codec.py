@@ -24,7 +24,7 @@ from aioflow.net.wire import master_verbs, worker_verbs  # noqa: F401 - all mess
 from aioflow.net.wire.decode_values import Budget, Incoming, incoming
 from aioflow.net.wire.limits import Limits
 from aioflow.net.wire.schema import VERBS, Integer, Message, Real, Record, Simple, Text
-from aioflow.tensors.plain_data import brief
+from aioflow.tensors.plain_data import summarise
 
 TRACE: Final = r"|00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
 _LENGTH: Final = struct.Struct("<I")
@@ -43,7 +43,7 @@ class _Unread(Simple):
     def check(self, value: Any) -> None:
         """ValueError if it is none."""
         if type(value) is not self._kind:
-            raise ValueError(f"{brief(value)} is no {self._kind.__name__}")
+            raise ValueError(f"{summarise(value)} is no {self._kind.__name__}")
 
 
 @dataclasses.dataclass(slots=True)
@@ -150,7 +150,7 @@ def _announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
     header = _read_header(_unpack(frame, limits))
     record = VERBS.get(header.verb)
     if record is None:
-        raise ValueError(f"there is no message {brief(header.verb)} in this version of the protocol")
+        raise ValueError(f"there is no message {summarise(header.verb)} in this version of the protocol")
     inline = memoryview(frame)[_LENGTH.size + _LENGTH.unpack_from(frame)[0] :]
     budget = Budget(len(frame) - len(inline))
     values = tuple([incoming(descriptor, budget) for descriptor in header.values])

@@ -20,7 +20,7 @@ from aioflow.net.wire.encode_values import ALIGNED, DEEPEST, LENGTH, MOST_ELEMEN
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import DType
-from aioflow.tensors.plain_data import brief
+from aioflow.tensors.plain_data import summarise
 from aioflow.tensors.tensor_list import CLEARED, UNWRITTEN, TensorList
 
 _OF_SLOT: Final = 8
@@ -93,7 +93,7 @@ class _PlainIn(Incoming):
     def __init__(self, value: Any) -> None:
         super().__init__()
         if value is not None and type(value) not in (bool, int, float, str):
-            raise ValueError(f"{brief(value)} is no plain value")
+            raise ValueError(f"{summarise(value)} is no plain value")
         self._value: Final = value
 
     def value(self) -> Any:
@@ -112,12 +112,12 @@ class _ArrayIn(Incoming):
 
     def __init__(self, name: Any, shape: Any, nbytes: Any) -> None:
         if type(name) is not str or name not in _RAW:
-            raise ValueError(f"{brief(name)} is no dtype whose bytes can be sent; those are {', '.join(_RAW)}")
+            raise ValueError(f"{summarise(name)} is no dtype whose bytes can be sent; those are {', '.join(_RAW)}")
         self._dtype: Final[DType] = _RAW[name]
         self._shape: Final = _shape_of(shape)
         count = math.prod(self._shape)
         if type(nbytes) is not int or nbytes != count * self._dtype.size:
-            raise ValueError(f"{name}{brief(shape)} has {count * self._dtype.size} bytes, not {brief(nbytes)}")
+            raise ValueError(f"{name}{summarise(shape)} has {count * self._dtype.size} bytes, not {summarise(nbytes)}")
         super().__init__(nbytes)
 
     def place(self, memory: AnyArray) -> None:
@@ -166,7 +166,7 @@ class _StringsIn(_BytesIn):
         super().__init__(nbytes)
         self._shape: Final = _shape_of(shape)
         if math.prod(self._shape) * LENGTH.itemsize > self.nbytes:
-            raise ValueError(f"{self.nbytes} bytes are too few for the lengths of strings{brief(shape)}")
+            raise ValueError(f"{self.nbytes} bytes are too few for the lengths of strings{summarise(shape)}")
 
     def value(self) -> Any:
         count = math.prod(self._shape)
@@ -245,20 +245,20 @@ def _structure_of(data: AnyArray) -> tuple[int, list[Any]]:
                     case [int(first), int(count), list()] if first >= 0 and count >= 1:
                         pass
                     case _:
-                        raise ValueError(f"{brief(run)} is no run of a list: first slot, count, descriptor")
+                        raise ValueError(f"{summarise(run)} is no run of a list: first slot, count, descriptor")
             return length, runs
-    raise ValueError(f"{brief(found)} is no structure of a list")
+    raise ValueError(f"{summarise(found)} is no structure of a list")
 
 
 def _shape_of(data: Any) -> tuple[int, ...]:
     if type(data) is not list or len(data) > 64 or not all(type(n) is int and 0 <= n < 1 << 63 for n in data):
-        raise ValueError(f"{brief(data)} is no shape")
+        raise ValueError(f"{summarise(data)} is no shape")
     return tuple(data)
 
 
 def _count_of(data: Any) -> int:
     if type(data) is not int or not 0 <= data < 1 << 63:
-        raise ValueError(f"{brief(data)} is no number of bytes")
+        raise ValueError(f"{summarise(data)} is no number of bytes")
     return data
 
 
@@ -275,11 +275,11 @@ def incoming(descriptor: Any, budget: Budget) -> Incoming:
 
 def _incoming(descriptor: Any, budget: Budget, depth: int) -> Incoming:
     if type(descriptor) is not list or not descriptor or type(descriptor[0]) is not str:
-        raise ValueError(f"{brief(descriptor)} describes no value")
+        raise ValueError(f"{summarise(descriptor)} describes no value")
     kind, *rest = descriptor
     size, make = _KINDS.get(kind, (0, None))
     if make is None or len(rest) != size:
-        raise ValueError(f"{brief(descriptor)} describes no value; there are {', '.join(_KINDS)}")
+        raise ValueError(f"{summarise(descriptor)} describes no value; there are {', '.join(_KINDS)}")
     if kind == "list":
         if depth >= DEEPEST:
             raise ValueError(f"lists are nested more than {DEEPEST} deep")

@@ -25,7 +25,7 @@ from aioflow import errors
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray
-from aioflow.tensors.plain_data import brief
+from aioflow.tensors.plain_data import summarise
 from aioflow.tensors.tensor_list import CLEARED, UNWRITTEN, TensorList
 
 Descriptor = list[Any]
@@ -76,7 +76,7 @@ def _describe(value: Any, depth: int) -> Sent:
     if value is None or type(value) in (bool, int, float, str):
         _check_plain(value)
         return Sent(["plain", value])
-    raise errors.InvalidArgumentError(f"{brief(value)} of type {type(value).__name__} cannot leave its process")
+    raise errors.InvalidArgumentError(f"{summarise(value)} of type {type(value).__name__} cannot leave its process")
 
 
 def _array(array: AnyArray) -> Sent:
@@ -105,7 +105,7 @@ def _strings(array: AnyArray) -> Sent:
     items = array.reshape(-1).tolist()
     if not all(type(item) is bytes for item in items):
         stray = next(item for item in items if type(item) is not bytes)
-        raise errors.InvalidArgumentError(f"{brief(stray)} of type {type(stray).__name__} cannot leave its process")
+        raise errors.InvalidArgumentError(f"{summarise(stray)} of type {type(stray).__name__} cannot leave its process")
     lengths = np.fromiter(map(len, items), LENGTH, len(items))
     joined = b"".join(items)
     nbytes = lengths.nbytes + len(joined)
@@ -114,7 +114,7 @@ def _strings(array: AnyArray) -> Sent:
 
 def _check_plain(value: Any) -> None:
     if type(value) is int and not -(1 << 63) <= value < 1 << 64:
-        raise errors.InvalidArgumentError(f"{brief(value)} has more than 64 bits")
+        raise errors.InvalidArgumentError(f"{summarise(value)} has more than 64 bits")
     if type(value) is str and len(value.encode(errors="replace")) > _LONGEST_TEXT:
         raise errors.InvalidArgumentError(f"a text of {len(value)} characters is sent as bytes or as an array")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.graph import Graph
-from aioflow.graph.graphdef import GraphDef, NodeDef, source_of
+from aioflow.graph.graphdef import GraphDef, NodeDef, parse_source
 from aioflow.graph.import_graph_def import import_graph_def
 from aioflow.tensors.dtypes import Array
 
@@ -64,7 +64,7 @@ def extend(graph: Graph, data: bytes, constants: Mapping[str, Array]) -> None:
 def _known(graph: Graph, graph_def: GraphDef) -> dict[str, Any]:
     """What the operations read that is in the graph already."""
     new = {node.name for node in graph_def.node}
-    texts = {text for node in graph_def.node for text in node.input if source_of(text)[0] not in new}
+    texts = {text for node in graph_def.node for text in node.input if parse_source(text)[0] not in new}
     return {
         text: graph.as_graph_element(text.removeprefix("^")) if text.startswith("^")
         else graph.as_graph_element(text if ":" in text else f"{text}:0")

@@ -14,7 +14,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Final, Generic, TypeVar
 
-from aioflow.tensors.plain_data import brief
+from aioflow.tensors.plain_data import summarise
 
 M = TypeVar("M")
 
@@ -67,7 +67,7 @@ class Integer(Simple):
     def check(self, value: Any) -> None:
         """ValueError if it does not fit."""
         if type(value) is not int or not self.low <= value <= self.high:
-            raise ValueError(f"{brief(value)} is no integer from {self.low} to {self.high}")
+            raise ValueError(f"{summarise(value)} is no integer from {self.low} to {self.high}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Real(Simple):
     def check(self, value: Any) -> None:
         """ValueError if it does not fit."""
         if type(value) not in (int, float) or not math.isfinite(value) or not self.low <= value <= self.high:
-            raise ValueError(f"{brief(value)} is no number from {self.low:g} to {self.high:g}")
+            raise ValueError(f"{summarise(value)} is no number from {self.low:g} to {self.high:g}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,9 +93,9 @@ class Text(Simple):
     def check(self, value: Any) -> None:
         """ValueError if it does not fit."""
         if type(value) is not str or len(value) > self.most:
-            raise ValueError(f"{brief(value)} is no text of at most {self.most} characters")
+            raise ValueError(f"{summarise(value)} is no text of at most {self.most} characters")
         if self.pattern is not None and _compiled(self.pattern).fullmatch(value) is None:
-            raise ValueError(f"{brief(value)} does not match {self.pattern}")
+            raise ValueError(f"{summarise(value)} does not match {self.pattern}")
         if not value.isascii():
             value.encode()  # UnicodeEncodeError, a ValueError, for half of a surrogate pair
 
@@ -114,7 +114,7 @@ class Choice(Simple):
     def check(self, value: Any) -> None:
         """ValueError if it does not fit."""
         if type(value) is not str or value not in self.options:
-            raise ValueError(f"{brief(value)} is none of {', '.join(self.options)}")
+            raise ValueError(f"{summarise(value)} is none of {', '.join(self.options)}")
 
 
 class Flag(Simple):
@@ -123,7 +123,7 @@ class Flag(Simple):
     def check(self, value: Any) -> None:
         """ValueError if it does not fit."""
         if type(value) is not bool:
-            raise ValueError(f"{brief(value)} is neither true nor false")
+            raise ValueError(f"{summarise(value)} is neither true nor false")
 
 
 class Plain(Simple):
@@ -145,7 +145,7 @@ class Plain(Simple):
         elif type(value) is str:
             Text(1 << 20).check(value)
         elif value is not None and type(value) not in (bool, float):
-            raise ValueError(f"{brief(value)} of type {type(value).__name__} is no plain data")
+            raise ValueError(f"{summarise(value)} of type {type(value).__name__} is no plain data")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Many(Kind):
 
     def _check(self, value: Any, kind: type[Any]) -> None:
         if type(value) is not kind or len(value) > self.most:
-            raise ValueError(f"{brief(value)} is no list of at most {self.most}")
+            raise ValueError(f"{summarise(value)} is no list of at most {self.most}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -196,14 +196,14 @@ class Table(Kind):
     def write(self, value: Any, values: list[Any]) -> Any:
         """A map."""
         if not isinstance(value, Mapping):
-            raise ValueError(f"{brief(value)} is no mapping")
+            raise ValueError(f"{summarise(value)} is no mapping")
         self._check(value)
         return {key: self.kind.write(item, values) for key, item in value.items()}
 
     def read(self, data: Any, values: Values) -> Any:
         """A dict."""
         if type(data) is not dict:
-            raise ValueError(f"{brief(data)} is no map")
+            raise ValueError(f"{summarise(data)} is no map")
         self._check(data)
         return {key: self.kind.read(item, values) for key, item in data.items()}
 
@@ -225,7 +225,7 @@ class Value(Kind):
     def read(self, data: Any, values: Values) -> Any:
         """The value of that number."""
         if type(data) is not int or data not in values:
-            raise ValueError(f"{brief(data)} is the number of none of the values, or of one that is named twice")
+            raise ValueError(f"{summarise(data)} is the number of none of the values, or of one that is named twice")
         return values.pop(data)
 
 
@@ -235,7 +235,7 @@ class Blob(Value):
     def write(self, value: Any, values: list[Any]) -> Any:
         """Its number among the values of the message."""
         if type(value) is not bytes:
-            raise ValueError(f"{brief(value)} is not bytes")
+            raise ValueError(f"{summarise(value)} is not bytes")
         return super().write(value, values)
 
     def read(self, data: Any, values: Values) -> Any:
@@ -275,10 +275,10 @@ class Record(Kind):
     def read(self, data: Any, values: Values) -> Any:
         """One of that class."""
         if type(data) is not dict:
-            raise ValueError(f"{brief(data)} is no map of the fields of {self.name}")
+            raise ValueError(f"{summarise(data)} is no map of the fields of {self.name}")
         if strange := data.keys() - self._reads.keys():
             listed = ", ".join(self.fields) or "none"
-            raise ValueError(f"{self.name} has no field {brief(min(strange))}; it has {listed}")
+            raise ValueError(f"{self.name} has no field {summarise(min(strange))}; it has {listed}")
         found = {}
         name, reads = "", self._reads
         try:

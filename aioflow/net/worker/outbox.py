@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.devices.device import AnyDevice
-from aioflow.devices.moving import Transfer, receive
+from aioflow.devices.transfer import Transfer, receive
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.net.peer.peer import Peer
 from aioflow.net.wire.worker_verbs import MOST_KEYS, PushTensors

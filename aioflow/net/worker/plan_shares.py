@@ -7,7 +7,7 @@ from typing import Any
 import msgpack
 
 from aioflow import errors
-from aioflow.graph.effects import hands_over, lasts, takes
+from aioflow.graph.effects import has_lasting_effect, takes_elements, takes_or_puts
 from aioflow.graph.graphdef import unpack
 from aioflow.net.wire.graph_updates import MOST
 from aioflow.net.wire.worker_verbs import RegisterGraph
@@ -17,7 +17,7 @@ from aioflow.plan.passes.flow import Node
 from aioflow.plan.serialize import flow_from_plain, flow_to_plain
 from aioflow.rendezvous import PUSHED
 from aioflow.tensors.dtypes import Array
-from aioflow.tensors.plain_data import brief
+from aioflow.tensors.plain_data import summarise
 
 Senders = Mapping[str, Mapping[str, int]]
 """By tasks, devices that send something unasked, with their incarnations."""
@@ -50,7 +50,7 @@ class Share:
     @property
     def takes(self) -> bool:
         """Whether it may take elements that go back if the values of the step are lost."""
-        return any(takes(node.definition) for node in _nodes(self.parts))
+        return any(takes_elements(node.definition) for node in _nodes(self.parts))
 
 
 def _nodes(parts: Iterable[Part]) -> list[Node]:
@@ -60,12 +60,12 @@ def _nodes(parts: Iterable[Part]) -> list[Node]:
 
 def lasting(parts: Iterable[Part]) -> tuple[str, ...]:
     """The names of the operations in these parts whose effects outlive a step and cannot be undone."""
-    return tuple([node.name for node in _nodes(parts) if lasts(node.definition, node.input_specs)])
+    return tuple([node.name for node in _nodes(parts) if has_lasting_effect(node.definition, node.input_specs)])
 
 
 def handed_over(parts: Iterable[Part]) -> tuple[str, ...]:
     """The names of the operations in these parts with takes and puts that a step can give back."""
-    return tuple([node.name for node in _nodes(parts) if hands_over(node.definition)])
+    return tuple([node.name for node in _nodes(parts) if takes_or_puts(node.definition)])
 
 
 def sends_elsewhere(parts: Iterable[Part]) -> bool:
@@ -160,7 +160,7 @@ def shares_of(parts: Iterable[Part]) -> dict[str, Share]:
 def _check_numbers(what: str, numbers: Collection[Any]) -> None:
     """ValueError unless they are all from 0 on, each once."""
     if not all(type(number) is int for number in numbers) or sorted(numbers) != list(range(len(numbers))):
-        raise ValueError(f"malformed graph: its {what} are not numbered from 0 on: {brief(tuple(numbers))}")
+        raise ValueError(f"malformed graph: its {what} are not numbered from 0 on: {summarise(tuple(numbers))}")
 
 
 def _arrays(constants: Mapping[str, Array]) -> Any:
@@ -169,7 +169,7 @@ def _arrays(constants: Mapping[str, Array]) -> Any:
 
 def _part(fields: Any, arrays: Any) -> Part:
     if not isinstance(fields["device"], str):
-        raise ValueError(f"malformed graph: {brief(fields['device'])} is no device")
+        raise ValueError(f"malformed graph: {summarise(fields['device'])} is no device")
     flow = flow_from_plain(fields["flow"], [next(arrays) for _ in range(fields["arrays"])])
     feeds, fetches = tuple(fields["feeds"]), tuple(fields["fetches"])
     if len(feeds) != len(flow.feeds) or len(fetches) != len(flow.fetches):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.devices.moving import Transfer, receive
+from aioflow.devices.transfer import Transfer, receive
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.net.peer.peer import Peer
 from aioflow.net.peer.peer_loss import Loss

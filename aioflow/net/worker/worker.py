@@ -52,7 +52,7 @@ from aioflow.runtime.plan_cache import DEFAULT, Variant
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import Step, StepShare, light_step, run_light
 from aioflow.tensors.dtypes import Array
-from aioflow.tensors.validation import check_all_fit, check_options, in_number
+from aioflow.tensors.validation import check_all_fit, check_options, values_in_order
 from aioflow.tracing import RunMetadata, Trace
 from aioflow.waiting.handover import Handover
 
@@ -207,7 +207,7 @@ class Worker:
         graph = session.graphs.get(message.graph)
         if graph is None:
             raise errors.AbortedError(f"{self.task} does not know graph {message.graph}: it was started anew")
-        feeds = in_number(message.feeds, len(graph.feeds))
+        feeds = values_in_order(message.feeds, len(graph.feeds))
         check_all_fit(graph.feeds, feeds)
         check_options(message.options, _OPTIONS)
         journal = self._journal(message, graph)

@@ -21,7 +21,7 @@ from aioflow.plan.passes.prune import prune
 from aioflow.plan.passes.verify import verify
 from aioflow.resources.containers import Resources
 from aioflow.tensors import codecs, dtypes
-from aioflow.tensors.codecs import NAMES, Codec, Residual, Saving, Savings
+from aioflow.tensors.codecs import NAMES, Codec, Residual, Saving, SavingsByEdge
 from aioflow.tensors.dtypes import DeviceKind, TensorShape
 from tests.support.evaluate import View
 
@@ -185,7 +185,7 @@ def test_fewer_bytes_are_sent_and_counted(codec, size):
 
 
 def test_savings_can_begin_anew():
-    savings = Savings()
+    savings = SavingsByEdge()
     savings.add("edge", 10, 40)
     savings.release()
     assert savings.edges == {}
@@ -208,7 +208,7 @@ def test_what_is_sent_and_what_is_left_out_make_the_whole(x, keep):
 @pytest.mark.parametrize(
     ("head", "says"),
     [
-        ([1, 1 << 40], "0 of 1099511627776 elements were sent; the share to send is 0.01"),
+        ([1, 1 << 40], "0 of 1099511627776 elements were sent, which is less than the fraction 0.01"),
         ([2, 1 << 31, 1 << 31], "0 of 4611686018427387904 elements were sent"),
         ([1, -5], "an impossible shape"),
         ([-1], "an impossible shape"),
@@ -404,7 +404,7 @@ def test_only_wide_floats_can_be_marked(graph, dtype):
 
 
 def test_a_mark_names_a_codec(graph):
-    with pytest.raises(ValueError, match=r"'zip' is no lossy form; there are bfloat16, .* and top_k:0.01"):
+    with pytest.raises(ValueError, match=r"'zip' is not a lossy codec; use bfloat16, .* and top_k:0.01"):
         lossy(af.zeros([2]), "zip")
     with pytest.raises(ValueError, match="lossy_encode_top_k"):
         lossy_encode(af.zeros([2]), "top_k:0.1")

@@ -78,7 +78,7 @@ def test_the_result_has_the_form_of_the_dtypes():
     [
         ((3, [], af.float32), "func must be callable, or the name of a function that a server has, not 3"),
         ((abs, 1.0, af.float32), "a list or tuple of tensors is needed"),
-        ((abs, [1.0], "float31"), "is no dtype"),
+        ((abs, [1.0], "float31"), "is not a dtype"),
     ],
 )
 def test_what_is_no_call_is_refused(arguments, text):
@@ -203,7 +203,7 @@ async def test_python_numbers_take_the_declared_dtype(returned, wanted, dtype, e
         ((1, 2), [af.int32] * 3, "the function returned 2 values, and is to return int32, int32, int32"),
         (None, [af.int32], "the function returned 0 values, and is to return int32"),
         (1, [], "the function returned 1 values, and is to return nothing"),
-        (np.array([1], "M8[s]"), [af.int64], "is no dtype of aioflow"),
+        (np.array([1], "M8[s]"), [af.int64], "is not a dtype of aioflow"),
     ],
 )
 @KINDS

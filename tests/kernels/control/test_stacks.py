@@ -132,8 +132,8 @@ LARGE = np.arange(1024, dtype=np.float32)
 
 @pytest.mark.parametrize(("others", "is_moved"), [(10, False), (11, True), (12, True)])
 async def test_a_large_value_is_moved_while_its_device_is_nearly_full(gpu, others, is_moved):
-    held = [gpu.bring(LARGE) for _ in range(others)]
-    value = gpu.bring(LARGE)
+    held = [gpu.copy_in(LARGE) for _ in range(others)]
+    value = gpu.copy_in(LARGE)
     kept = put_away(gpu, value)
     assert isinstance(kept, Away) == is_moved
     del value
@@ -145,8 +145,8 @@ async def test_a_large_value_is_moved_while_its_device_is_nearly_full(gpu, other
 
 
 async def test_small_values_and_values_in_host_memory_are_not_moved(gpu):
-    held = [gpu.bring(LARGE) for _ in range(15)]
-    small = gpu.bring(LARGE[:512])
+    held = [gpu.copy_in(LARGE) for _ in range(15)]
+    small = gpu.copy_in(LARGE[:512])
     assert put_away(gpu, small) is small
     assert put_away(gpu, LARGE) is LARGE
     assert taken_back(gpu, LARGE) is LARGE

@@ -168,7 +168,7 @@ async def test_on_a_gpu_the_copies_are_enqueued_and_the_value_is_the_same():
     gpu = Gpu(driver, "/job:localhost/replica:0/task:0/device:GPU:0")
     context = Context(gpu.xp, Resources(), None, device=gpu)
     value = np.arange(SIDE * SIDE, dtype=np.float32).reshape(SIDE, SIDE)
-    mine = gpu.bring(value)
+    mine = gpu.copy_in(value)
     out, free, back = (op.kernels[GPU][0].function for op in (swap_out, swap_free, swap_in))
     away = out(context, mine)
     assert driver.used == value.nbytes
