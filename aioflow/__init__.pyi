@@ -1746,8 +1746,8 @@ def regex_replace(
     """Each string with all matches of `pattern`, or only the first, replaced by `rewrite`.
 
     `pattern` is a regular expression of RE2, on UTF-8; `\\0` to `\\9` in `rewrite` stand for the match and its groups.
-    Matching takes time linear in the string. Without the package google-re2 (aioflow[re2]) all but simple expressions
-    raise UnimplementedError: see `regex`.
+    Matching takes time linear in the string. Without the package google-re2 (aioflow-engine[re2]) all but simple
+    expressions raise UnimplementedError: see `regex`.
     """
 
 

@@ -1,4 +1,10 @@
-"""Clusters on engines that exist already: what they have told a process, and tasks started on their workers."""
+"""Clusters on engines that exist already, and on this machine.
+
+Input: the variables that an engine sets for a process, or the workers of Dask or Ray. Output: the task that this
+process is (`resolve`), or a cluster of started tasks for the time of a block (`local`, `dask`, `ray`). Each task is a
+process beside an agent, and ends with it. `launcher` restarts a task that dies. This folder may use `net`. It never
+builds a graph.
+"""
 
 # Made by `make stubs`.
 

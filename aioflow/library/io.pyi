@@ -1,4 +1,4 @@
-"""`af.io`: files, records and what is in them, under the names TensorFlow has for them."""
+"""`af.io`: files, records and parsers under TensorFlow's names."""
 
 # Made by `make stubs`.
 

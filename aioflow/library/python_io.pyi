@@ -1,4 +1,4 @@
-"""`af.python_io`: TFRecords outside of graphs. What is here blocks, so on a loop it belongs on a thread."""
+"""`af.python_io`: TFRecords outside of graphs. These functions block: call them on a thread in an event loop."""
 
 # Made by `make stubs`.
 

@@ -1,4 +1,4 @@
-"""`af.sparse`: sparse tensors, under the short names TensorFlow has for what is done with them."""
+"""`af.sparse`: operations on sparse tensors under TensorFlow's short names."""
 
 # Made by `make stubs`.
 

@@ -1,4 +1,6 @@
-"""Summaries for TensorBoard: operations that make them, and writers of event files. `pip install aioflow[tensorboard]`.
+"""Summaries for TensorBoard: operations that make them, and writers of event files.
+
+The writers need `pip install aioflow-engine[tensorboard]`.
 
     with graph.as_default():
         af.summary.scalar("loss", loss)

@@ -1,6 +1,8 @@
-"""Training: optimizers, learning rates, the global step, moving averages; input by queues, and their coordination.
+"""Training: optimizers, learning rates, the global step, moving averages, savers, monitored sessions, replicas, input.
 
-`Server` is imported when it is first looked for: it needs packages that a local session does not.
+Input: losses and variables of a graph, and a session. Output: operations that train, and objects that await runs:
+coordinators, savers, hooks. Names and arguments are those of `tf.train`. `Server` is imported on first use, because it
+needs packages that a local session does not.
 """
 
 # Made by `make stubs`.
