@@ -8,7 +8,7 @@ import pytest
 
 import aioflow as af
 from aioflow.devices.device import local_devices
-from aioflow.devices.gpu import SwappedValue, Gpu
+from aioflow.devices.gpu import Gpu, SwappedValue
 from aioflow.kernels.control.host_memory import put_away, taken_back
 from aioflow.kernels.control.stacks import Stack
 from aioflow.kernels.state.variables import read_variable
