@@ -18,7 +18,7 @@ from train_digits import BATCH, NOISE, Digits, load_digits, net, steps_of
 import aioflow as af
 
 WAITING = 60.0
-"""Seconds that tasks wait for each other, as when they start, or one is started anew."""
+"""Seconds that tasks wait for each other, as when they start, or one restarts."""
 CHECKPOINT_STEPS = 50
 MAX_STALENESS = 16
 VARIABLES = 4

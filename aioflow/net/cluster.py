@@ -48,11 +48,11 @@ class ClusterSpec:
 
     @classmethod
     def from_json(cls, path: str | Path) -> "ClusterSpec":
-        """The cluster that a file describes, as `{"ps": ["host:port"], "worker": {"1": "host:port"}}`.
+        """Read a cluster from a JSON file, such as `{"ps": ["host:port"], "worker": {"1": "host:port"}}`.
 
         Raises:
-            OSError: it cannot be read.
-            ValueError: it describes none, or a job or task twice.
+            OSError: the file cannot be read.
+            ValueError: the file does not describe a cluster, or describes a job or task twice.
         """
         try:
             data = json.loads(Path(path).read_text("utf-8"), object_pairs_hook=once)
@@ -69,16 +69,17 @@ class ClusterSpec:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> "ClusterSpec":
-        """The cluster that plain data describe, as JSON has them: numbers of tasks are text, and may be sparse.
+        """Make a cluster from plain data, as JSON has them: numbers of tasks are text, and may be sparse.
 
-        TypeError, ValueError: it describes none, or a task is there twice, or an address is no `host:port`.
+        TypeError, ValueError: the data do not describe a cluster, a task occurs twice, or an address is not
+        `host:port`.
         """
         spec = cls({job: _by_number(tasks) for job, tasks in data.items()})
         spec.check_addresses()
         return spec
 
     def check_addresses(self) -> None:
-        """ValueError names the first task whose address is no `host:port`, as all are but simulated ones."""
+        """Raise ValueError for a task whose address is not `host:port`. Simulated tasks have other addresses."""
         for name, address in self:
             try:
                 split_address(address)
@@ -99,7 +100,7 @@ class ClusterSpec:
         return list(self._of(job_name))
 
     def task_address(self, job_name: str, task_index: int) -> str:
-        """The address of a task. ValueError if there is none."""
+        """Return the address of a task. ValueError if the cluster has no such task."""
         tasks = self._of(job_name)
         if type(task_index) is not int or task_index not in tasks:
             raise ValueError(f"job {job_name!r} has no task {task_index!r}; it has {', '.join(map(str, tasks))}")
@@ -111,7 +112,7 @@ class ClusterSpec:
         return [tasks.get(index) for index in range(max(tasks, default=-1) + 1)]
 
     def as_dict(self) -> dict[str, Tasks]:
-        """What would make it again."""
+        """Return the cluster as a dict, from which `ClusterSpec` makes an equal one."""
         dense = {job: list(tasks) == list(range(len(tasks))) for job, tasks in self._jobs.items()}
         return {job: list(tasks.values()) if dense[job] else dict(tasks) for job, tasks in self._jobs.items()}
 
@@ -182,9 +183,9 @@ def task_name(job: str, index: int) -> str:
 
 
 def filtered(tasks: Iterable[str], filters: Sequence[str]) -> list[str]:
-    """Those of the tasks that one of the filters names, as "/job:ps" does; all, if there are none.
+    """Return the tasks that match one of the filters, such as "/job:ps"; all tasks if there are no filters.
 
-    InvalidArgumentError if a filter is malformed, or none names any.
+    InvalidArgumentError if a filter is malformed, or no task matches.
     """
     if not isinstance(filters, (list, tuple)) or not all(isinstance(text, str) for text in filters):
         raise errors.InvalidArgumentError(
@@ -198,7 +199,7 @@ def filtered(tasks: Iterable[str], filters: Sequence[str]) -> list[str]:
         task for task in tasks if not specs or any(_is_named(DeviceSpec.from_string(task), spec) for spec in specs)
     ]
     if not found:
-        raise errors.InvalidArgumentError(f"device_filters {list(filters)} name none of the cluster's tasks")
+        raise errors.InvalidArgumentError(f"device_filters {list(filters)} match no task of the cluster")
     return found
 
 
@@ -208,14 +209,14 @@ def _is_named(task: DeviceSpec, spec: DeviceSpec) -> bool:
 
 def _tasks(job: Any, tasks: Any) -> dict[int, str]:
     if not isinstance(job, str) or not _JOB.fullmatch(job):
-        raise ValueError(f"{job!r} is no name of a job: a letter, then letters, digits, '_', '.', '-'")
+        raise ValueError(f"{job!r} is not the name of a job: a letter, then letters, digits, '_', '.', '-'")
     items = tasks.items() if isinstance(tasks, Mapping) else enumerate(tasks) if _is_list(tasks) else None
     if items is None:
         raise TypeError(f"job {job!r} has a list of addresses, or a dict of them by number, not {summarise(tasks)}")
     found = dict(items)
     for index, address in found.items():
         if type(index) is not int or not 0 <= index < _MOST:
-            raise ValueError(f"job {job!r}: {index!r} is no number of a task")
+            raise ValueError(f"job {job!r}: {index!r} is not the number of a task")
         if not isinstance(address, str) or not address:
             raise TypeError(
                 f"job {job!r}: the address of task {index} is text, as 'host:port', not {summarise(address)}"

@@ -1,4 +1,4 @@
-"""One task of a cluster: a worker that others give work to, and a master for whoever connects to it."""
+"""One task of a cluster: a worker for the masters of all tasks, and a master for its clients."""
 
 import asyncio
 import contextlib
@@ -38,22 +38,22 @@ class Server:
         async with af.train.Server({"worker": ["127.0.0.1:2222"]}, "worker", 0) as server:
             await server.join()
 
-    While it is open, it runs what masters give it, and any client may have it as its master:
+    While it is open, it runs partitions for masters, and any client may use it as its master:
     `af.Session(server.target)`. Variables and queues of the default container belong to it, and outlive sessions.
 
-    Whoever may connect may run any operation on it, within `Config(file_roots=)`, by default no file at all, and
-    `Config(memory_limit=)`. So an address that can be reached from other machines is served only if a token is asked
-    for, by `Config(token_file=)` or the variable AIOFLOW_TOKEN, or a certificate, by `Config(ssl=)`.
+    An accepted peer may run any operation, within `Config(file_roots=)`, by default no file at all, and
+    `Config(memory_limit=)`. So the server listens at an address that other machines can reach only if it requires a
+    token, by `Config(token_file=)` or the variable AIOFLOW_TOKEN, or a certificate, by `Config(ssl=)`.
 
     Args:
         cluster: all tasks.
         job_name: the name of its job.
-        task_index: its number in that.
-        config: how it works: devices, threads, limits, credentials.
-        py_funcs: the functions that `af.py_func` may call by their names here; there are no others.
-        host: the address to listen at, as "0.0.0.0", where that is not the one by which others know it.
-        network: how tasks reach each other; websockets by default.
-        settings: how it treats its peers; as `config` says by default.
+        task_index: its number in the job.
+        config: its devices, threads, limits and credentials.
+        py_funcs: the functions, by name, that `af.py_func` may call on this task.
+        host: the host to listen at, such as "0.0.0.0", if it differs from the host in the cluster.
+        network: the network of the cluster; websockets by default.
+        settings: its settings for peers; by default those of `config`.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Server:
 
     @property
     def target(self) -> str:
-        """What `af.Session` takes to have it as its master."""
+        """The target with which `af.Session` uses it as the master."""
         address = self._address if self._listener is None or self._host is not None else self._listener.address
         return f"{'ws' if self._config.ssl is None else 'wss'}://{address}"
 
@@ -138,7 +138,7 @@ class Server:
         return join_address(self._host, self._address.rpartition(":")[2])
 
     async def _end(self) -> None:
-        """While who asked can still be told: end what runs."""
+        """End running steps while their peers can still receive the error."""
         self._service.stop(Stop)
         self._asked.set()
         await self._worker.close()
@@ -151,7 +151,7 @@ class Server:
         await self.stop()
 
     async def join(self) -> None:
-        """Return when it is to stop: somebody has asked it to, here or from elsewhere. Leave its block then."""
+        """Return when this process or a peer asks the task to stop. Leave the block of the server then."""
         await self._asked.wait()
 
     def update_addresses(self, cluster: ClusterSpec | Mapping[str, Any], version: int) -> bool:
@@ -162,11 +162,11 @@ class Server:
         return self._book.update(dict(ClusterSpec(cluster)), version)
 
     def ask_to_stop(self) -> None:
-        """Let `join` return: what a handler of signals may call."""
+        """Let `join` return. A signal handler may call this."""
         self._asked.set()
 
     async def stop(self) -> None:
-        """End what runs with UnavailableError, say goodbye to all peers, release state and threads.
+        """End running steps with UnavailableError, say goodbye to all peers, release state and threads.
 
         May be called again.
         """
@@ -184,7 +184,7 @@ class Server:
 
     @property
     def worker(self) -> Worker:
-        """What answers requests of masters and other workers."""
+        """The handler of requests from masters and other workers."""
         return self._worker
 
     @property
@@ -208,7 +208,7 @@ def _report_stall(state: SessionState) -> None:
 
 
 def _confined(config: Config) -> Config:
-    """Where nothing is said of files, none may be used."""
+    """Return the configuration without access to files, unless it allows some."""
     return dataclasses.replace(config, file_roots=()) if config.file_roots is None else config
 
 

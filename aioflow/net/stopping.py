@@ -20,17 +20,17 @@ _log: Final = logging.getLogger("aioflow.net")
 async def stop_servers(
     cluster: ClusterSpec | Mapping[str, Any], config: Config | None = None, reason: str = ""
 ) -> None:
-    """All tasks of a cluster were asked to stop, and are about to: `Server.join` returns there.
+    """Ask all tasks of a cluster to stop: `Server.join` returns there.
 
-    If no process listens at a task's address, the task has stopped before, or died.
+    A task whose address has no listening process counts as stopped.
 
     Args:
-        cluster: which tasks.
-        config: credentials, and the limit in time, `operation_timeout`, or else `close_timeout`.
-        reason: what their logs say of it.
+        cluster: the tasks.
+        config: credentials, and the time limit: `operation_timeout`, or else `close_timeout`.
+        reason: the reason in the logs of the tasks.
 
     Raises:
-        UnavailableError: some tasks, which the error names, could not be reached; all others were asked.
+        UnavailableError: some tasks, which the error names, could not be reached. All others were asked.
     """
     config = config or Config()
     network = network_of_client(config, config.ssl is not None)
@@ -42,7 +42,7 @@ async def stop_servers(
 
 
 async def _stop(network: Network, task: str, address: str, limit: float, reason: str) -> str:
-    """What went wrong."""
+    """Ask one task to stop. Returns a text about the failure, empty for success."""
     try:
         async with asyncio.timeout(limit):
             peer = await connect(network, address, Identity(), target=task)
@@ -52,7 +52,7 @@ async def _stop(network: Network, task: str, address: str, limit: float, reason:
                 await peer.close()
     except errors.OpError as error:
         if isinstance(error.__cause__, NobodyListensError):
-            _log.warning("%s at %s is down already: nobody listens there", task, address)
+            _log.warning("%s at %s is down already: no process listens there", task, address)
             return ""
         return f"{task} at {address}: {error.message}"
     except TimeoutError:

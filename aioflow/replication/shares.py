@@ -74,7 +74,7 @@ class Shares(Generic[G]):
                 missing = [place[0] for place, each in zip(tickets, found, strict=True) if each is None]
                 raise errors.AbortedError(
                     f"the gradients of {self.name!r} of step {step} of replicas {missing} are not there: the task that "
-                    "kept them was started anew"
+                    "kept them has restarted"
                 )
             self._taken = step
             self._stored = {key: kept for key, kept in self._stored.items() if kept[0].step > step}

@@ -18,7 +18,7 @@ What a job comes to when hosts crash, stop, and hear nothing of each other is se
     async def advance(session):
         try:
             return (await session.run([loss, train], options=limit))[0]
-        except af.errors.FailedPreconditionError:  # at first, and when the parameter server was started anew
+        except af.errors.FailedPreconditionError:  # at first, and when the parameter server has restarted
             await session.run(weight.initializer, options=limit)
 
     async def training(seed):

@@ -260,7 +260,7 @@ class _MonitoredSession:
         return not left
 
     async def _is_loss(self, life: Life, error: errors.OpError) -> bool:
-        """Whether it tells of a loss, as that a variable has no value: its task was started anew since the last run."""
+        """Whether it tells of a loss, as that a variable has no value: its task has restarted since the last run."""
         if not self._recovers or isinstance(error, LOSSES):
             return self._recovers
         try:

@@ -10,7 +10,7 @@ from aioflow import errors
 
 T = TypeVar("T")
 LOSSES: Final = (errors.AbortedError, errors.UnavailableError)
-"""Errors that tell of a peer that is lost, or was started anew: trying again may succeed."""
+"""Errors that tell of a peer that is lost, or has restarted: trying again may succeed."""
 _FIRST_PAUSE: Final = 0.05
 
 

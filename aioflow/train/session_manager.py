@@ -231,7 +231,7 @@ class SessionManager:
         `known` are the names of variables that an earlier attempt, which may have got far, has found without values;
         those that are found now are added. With "lost" local variables stay as they are if all of them have values.
         """
-        for _ in range(2):  # a task may be started anew between giving values and looking at them
+        for _ in range(2):  # a task may restart between giving values and looking at them
             done = await self._give_values(session, source, scope, deadline, set() if known is None else known)
             await self._initialize_locals(session, _left(deadline), of_locals)
             missing = await self._missing(session, self._ready_op, _left(deadline))

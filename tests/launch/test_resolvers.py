@@ -160,7 +160,7 @@ WRONG = {
     "a JobSet with bad roles": (JOBSET | {"AIOFLOW_ROLES": "ps=1,ps=2"}, "AIOFLOW_ROLES: .*'ps=2' is no part"),
     "a JobSet with another role": (JOBSET | {"REPLICATED_JOB_NAME": "x"}, "REPLICATED_JOB_NAME: .*no 'x'"),
     "a JobSet, index too high": (JOBSET | {"JOB_COMPLETION_INDEX": "2"}, "JOB_COMPLETION_INDEX: .*below 2"),
-    "a JobSet, no role for a job": (JOBSET | {"AIOFLOW_ROLES": "1x=1,worker=2"}, "AIOFLOW_ROLES: '1x' is no name"),
+    "a JobSet, no role for a job": (JOBSET | {"AIOFLOW_ROLES": "1x=1,worker=2"}, "AIOFLOW_ROLES: '1x' is not the name"),
 }  # fmt: skip
 
 

@@ -291,7 +291,7 @@ async def test_what_a_task_held_is_said_to_be_gone_once_if_it_was_started_anew_b
     for _ in range(2):
         await cluster.crash("worker", 1)
         await cluster.start("worker", 1)
-        with pytest.raises(errors.AbortedError, match="task:1 was started anew since the last step"):
+        with pytest.raises(errors.AbortedError, match="task:1 has restarted since the last step"):
             await session.run(size)
         assert await session.run(size) == 0
         await session.run(put)

@@ -1,4 +1,4 @@
-"""Tasks as processes that are killed, stopped and started anew: what errors say of it, and what is left."""
+"""Tasks as processes that are killed, stopped and restarted: what errors say of it, and what is left."""
 
 import asyncio
 import re
@@ -117,7 +117,7 @@ async def test_a_task_started_anew_at_its_port_has_nothing_to_do_with_the_one_be
     assert not await cluster.left(SECOND)
     key = Key("taken:0", device.name, device.incarnation, f"{PS}/device:CPU:0", ())
     async with cluster.asking(SECOND) as peer:
-        with pytest.raises(errors.AbortedError, match=re.escape(f"{SECOND} was started anew")):
+        with pytest.raises(errors.AbortedError, match=re.escape(f"{SECOND} has restarted")):
             await peer.request(RecvTensor(1, (str(key),)))
         with pytest.raises(errors.AbortedError, match=f"{SECOND} does not know"):
             await peer.request(RunGraph("0" * 32, 1, 1))

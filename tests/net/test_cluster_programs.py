@@ -115,7 +115,7 @@ def test_however_a_step_ends_nothing_of_it_is_left_and_the_session_goes_on(block
                 cluster.network.heal("worker1", "worker0")
                 cluster.network.heal("worker1", "ps0")
                 await asyncio.sleep(10)
-            for _ in range(2):  # the first may find that a task was started anew
+            for _ in range(2):  # the first may find that a task has restarted
                 with_new = asyncio.ensure_future(session.run(program.init))
                 (outcome,) = await asyncio.gather(with_new, return_exceptions=True)
             assert outcome is None

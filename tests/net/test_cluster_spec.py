@@ -31,9 +31,9 @@ def test_equal_clusters_have_one_digest_whoever_writes_them_down():
     [
         (["a:1"], TypeError, "a cluster is a dict of jobs"),
         ({"ps": "a:1"}, TypeError, "job 'ps' has a list of addresses"),
-        ({"1": ["a:1"]}, ValueError, "'1' is no name of a job"),
-        ({"ps": {"x": "a:1"}}, ValueError, "'x' is no number of a task"),
-        ({"ps": {-1: "a:1"}}, ValueError, "-1 is no number of a task"),
+        ({"1": ["a:1"]}, ValueError, "'1' is not the name of a job"),
+        ({"ps": {"x": "a:1"}}, ValueError, "'x' is not the number of a task"),
+        ({"ps": {-1: "a:1"}}, ValueError, "-1 is not the number of a task"),
         ({"ps": [7]}, TypeError, "the address of task 0 is text"),
         (
             {"ps": ["a:1"], "worker": ["a:1"]},
@@ -77,7 +77,7 @@ def test_filters_name_tasks(filters, found):
 
 
 @pytest.mark.parametrize(
-    ("filters", "text"), [(["/job:chief"], "name none"), (["/jub:ps"], "malformed"), ([3], "device_filters")]
+    ("filters", "text"), [(["/job:chief"], "match no task"), (["/jub:ps"], "malformed"), ([3], "device_filters")]
 )
 def test_filters_that_name_nothing_are_refused(filters, text):
     with pytest.raises(errors.InvalidArgumentError, match=text):

@@ -92,7 +92,7 @@ def test_a_file_describes_a_cluster_or_is_refused_by_its_name(path, data):
         ('{"worker": ["a:1"], "worker": ["b:1"]}', "'worker' is there twice"),
         ('{"worker": {"1": "a:1", "1": "b:1"}}', "'1' is there twice"),
         ('{"worker": {"1": "a:1", "01": "b:1"}}', "1 is there twice"),
-        ('{"worker": {"0": "a:1", "x": "b:1"}}', "'x' is no number of a task"),
+        ('{"worker": {"0": "a:1", "x": "b:1"}}', "'x' is not the number of a task"),
         ('{"worker": ["a:1"], "ps": ["a:1"]}', "have one address, a:1"),
         ('["a:1"]', "a cluster is an object of jobs"),
         ("{", "is no JSON: Expecting"),

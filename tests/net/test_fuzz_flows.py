@@ -241,7 +241,7 @@ PARTS = {
     "a fetch before the first": ({"fetches": [-1]}, "its fetches are not numbered from 0 on"),
     "a fetch that is no number": ({"fetches": ["a"]}, "its fetches are not numbered from 0 on"),
     "a feed that is none": ({"feeds": [0]}, "other feeds or fetches than its flow"),
-    "more arrays than there are": ({"arrays": 1 << 60}, "there are fewer arrays than it says"),
+    "more arrays than there are": ({"arrays": 1 << 60}, "arrays are missing"),
     "no flow": ({"flow": None}, "malformed flow"),
 }
 

@@ -144,7 +144,7 @@ async def test_state_on_tasks_that_live_outlasts_the_failure_of_another(session,
 
 
 async def test_state_that_died_with_its_task_is_missed_and_never_made_up(session, world):
-    """[P16 section 4.3] A task that is started anew has no state until that is restored or initialised again."""
+    """[P16 section 4.3] A task that restarts has no state until that is restored or initialised again."""
     with af.device(PS):
         weights = af.Variable(5.0)
     with af.device(FIRST):

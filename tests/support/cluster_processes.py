@@ -135,7 +135,7 @@ class Processes:
     # One task
 
     def revive(self) -> None:
-        """All listen: those that were stopped go on, those that were killed are started anew."""
+        """All listen: those that were stopped go on, those that were killed restart."""
         started = []
         for task, _ in self.spec:
             process = self._processes.get(task)

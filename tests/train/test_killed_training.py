@@ -35,7 +35,7 @@ def files():
 def model():
     """A net on two workers, which see what a shuffling queue gives, with noise, and put it back.
 
-    Each worker has a variable, by which a step notices that a worker was started anew since the last: that a queue or
+    Each worker has a variable, by which a step notices that a worker has restarted since the last: that a queue or
     the counts of random operations are new ones nothing tells.
     """
     af.set_random_seed(3)

@@ -46,7 +46,7 @@ def training(cluster, tmp_path, restore, hooks=()):
 
 
 async def replace(cluster, *tasks):
-    """These tasks are started anew."""
+    """These tasks restart."""
     for task in tasks:
         await cluster.crash(*task)
         await cluster.start(*task)
@@ -80,10 +80,10 @@ async def test_a_recovery_that_fails_is_told_with_the_next_one_also_if_the_sessi
     prepare, tries = SessionManager.prepare, []
 
     async def preparing(manager, *args):
-        """The first one finds that a task was started anew, so that another session is opened."""
+        """The first one finds that a task has restarted, so that another session is opened."""
         tries.append(args)
         if len(tries) == 1:
-            raise errors.AbortedError("/job:ps/task:1 was started anew")
+            raise errors.AbortedError("/job:ps/task:1 has restarted")
         return await prepare(manager, *args)
 
     async with training(cluster, tmp_path, "lost", [hook]) as session:

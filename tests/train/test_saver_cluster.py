@@ -135,7 +135,7 @@ async def test_a_task_that_was_started_anew_gets_back_what_it_had(tmp_path):
         path = await saver.save(session, tmp_path / "model")
         await hosts.crash("ps", 1)
         await hosts.start("ps", 1)
-        with pytest.raises(af.errors.AbortedError, match="/job:ps/replica:0/task:1 was started anew"):
+        with pytest.raises(af.errors.AbortedError, match="/job:ps/replica:0/task:1 has restarted"):
             await session.run(model.second)
         await saver.restore(session, path, variables=[model.second])
         assert await at(session, model) == 1

@@ -1,4 +1,4 @@
-"""A client of a cluster: what a session does when its steps run elsewhere."""
+"""The engine of a session whose steps run on a master."""
 
 import asyncio
 import contextlib
@@ -65,13 +65,13 @@ from aioflow.waiting.handover import Held
 from aioflow.waiting.tasks import OwnedTasks, ignore_op_error
 
 _INSPECTED: Final = 10.0
-"""Seconds that the tasks have to say what they are at."""
+"""Seconds within which the tasks must report for `explain`."""
 _AGAIN: Final = 0.1
 """Seconds between two attempts to reach a master that is not there yet."""
 _NAMED: Final = 3
 """The most fetches that an error names."""
 _ENDLESS: Final = 1e18
-"""Seconds: a time limit of so many or more is none."""
+"""Seconds. A time limit of this or more means no limit."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -89,8 +89,8 @@ class Address:
 class RemoteEngine:
     """Runs a graph by the master at an address.
 
-    It connects when it is first needed. If the master is lost, the runs under way fail, and the next one connects
-    again: what the cluster's tasks hold is still there, unless they are lost, too.
+    It connects at the first run. If the master is lost, the running steps fail, and the next one connects again. The
+    tasks of the cluster keep their state, unless they are lost, too.
     """
 
     def __init__(self, address: Address, graph: Graph, config: Config) -> None:
@@ -136,7 +136,7 @@ class RemoteEngine:
         return handle
 
     def give_up_with(self, handle: object, found: OpenSession, request: Request[Any]) -> Callable[[], object]:
-        """When nobody has the handle any more, or the returned function is called, the master is told so."""
+        """Send a request to the master when the handle is garbage-collected, or the returned function is called."""
         finalizer = weakref.finalize(handle, self._give_up, weakref.ref(found.peer), request)
         finalizer.atexit = False
         return finalizer
@@ -153,9 +153,9 @@ class RemoteEngine:
         return handle in self._handles
 
     async def explain(self) -> Report:
-        """What is under way on all tasks, and what it waits for; of tasks that do not answer, that they do not.
+        """Return the running steps of all tasks and their waits, and the tasks that do not answer.
 
-        While the session is being opened, that is said, and not waited for.
+        While the session is being opened, the report says so; this does not wait for it.
         """
         opening = self._opening
         if opening is not None and not opening.task.done():
@@ -179,11 +179,11 @@ class RemoteEngine:
         return TaskReport.unpack(bytes(answer.report)).report.absent
 
     async def memory(self) -> dict[str, MemoryUse]:
-        """What kernels have made and is still alive, by the devices that account for it."""
+        """Return the live results of kernels, by device."""
         return dict((await self._inspected()).memory)
 
     async def savings(self) -> dict[str, Saving]:
-        """What lossy forms have saved on all tasks, by edge."""
+        """Return the bytes that lossy codecs have saved on all tasks, by edge."""
         return dict((await self._inspected()).savings)
 
     async def _inspected(self) -> TaskReport:
@@ -215,7 +215,7 @@ class RemoteEngine:
             await peer.close()
 
     def queue(self, handle: Tensor) -> RemoteQueue:
-        """The live queue behind a handle. TypeError if it is none, or chosen in a run."""
+        """Return the live queue of a handle. TypeError if it is not a queue's handle, or is computed in a run."""
         spec = QueueSpec.check(handle.spec)
         if not handle.op.definition.handle:
             raise TypeError(f"{handle!r} is chosen in a run: ask for one of the queues that it chooses from")
@@ -253,7 +253,7 @@ class RemoteEngine:
         self._tasks.start(work, "for a session of a cluster").add_done_callback(ignore_op_error)
 
     async def ready(self, deadline: float | None) -> OpenSession:
-        """The session, with all of the graph. DeadlineExceededError names what was not there in time."""
+        """Return the open session with the whole graph. DeadlineExceededError names the missing tasks."""
         found = self._open
         if found is not None and found.peer.interrupted:
             async with self.within(deadline, f"the connection of the session {self} did not come back"):
@@ -266,7 +266,7 @@ class RemoteEngine:
         return found
 
     async def _connected(self, deadline: float | None) -> OpenSession:
-        """The session, opened once for all. When the time of whoever began that is over, who has more goes on."""
+        """Open the session, once for all callers. If the first caller's time limit expires, another one goes on."""
         while True:
             opening = self._opening
             if opening is None or opening.task.done():
@@ -332,7 +332,7 @@ class RemoteEngine:
             return await self._reached(where, settings, deadline is not None)
 
     async def _reached(self, where: Address, settings: Settings, waits: bool) -> Peer:
-        """The master. If it is not there yet, and there is a time limit, it is waited for."""
+        """Connect to the master. With a time limit, this waits for a master that has not started."""
         while True:
             self._dialled = DialLiveness()
             try:
@@ -354,7 +354,7 @@ class RemoteEngine:
             found.version = version
 
     async def _added(self, version: int, peer: Peer) -> tuple[bytes, dict[str, Array]]:
-        """What the graph has more than the master knows; of much it is written down on a thread.
+        """Encode the operations that the master does not have yet; many of them on a thread.
 
         ResourceExhaustedError names a constant that the master does not accept.
         """
@@ -371,7 +371,7 @@ class RemoteEngine:
         return None if limit is None or limit >= _ENDLESS else limit
 
     def deadline(self, options: RunOptions | None = None) -> float | None:
-        """When a run that begins now has to be over, on the loop's clock."""
+        """Return the deadline of a run that begins now, on the loop's clock."""
         limit = self.limit(options)
         return None if limit is None else asyncio.get_running_loop().time() + limit
 
@@ -392,7 +392,7 @@ class RemoteEngine:
         await found.peer.close()
 
     async def _settle(self, limit: float | None) -> None:
-        """What goes on for the session beside its runs ends: by itself until that time, then because it has to."""
+        """Wait until that time for the session's background tasks, and then cancel them."""
         if limit is not None:
             await self._tasks.ended(limit)
         await self._tasks.stop()
@@ -464,7 +464,7 @@ class RemoteCall:
         known: dict[str, Any] = {name: scalar(value) for name, value in zip(self._names, values, strict=True)}
         known.update({name: copied(value) for name, value in zip(self._feeds, given, strict=True)})
         found = [known[tensor.name] for tensor in self._fetches.tensors]
-        if len(found) > len(known):  # what is fetched twice is two arrays
+        if len(found) > len(known):  # a tensor fetched twice gives two arrays
             found = [copied(value) for value in found]
         return self._fetches.build(found)
 

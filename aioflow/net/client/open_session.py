@@ -14,16 +14,16 @@ from aioflow.net.peer.peer import Peer
 
 @dataclasses.dataclass(slots=True, eq=False)
 class OpenSession:
-    """A session that the master has made.
+    """A session that is open at the master.
 
     Attributes:
         peer: the master.
         session: its id.
-        devices: what it runs on.
-        version: how many operations the master knows.
-        loop: the loop that it is used on.
-        handles: the calls that the master has registered.
-        tokens: the numbers for its next steps, which the client acknowledges.
+        devices: its devices.
+        version: the number of operations that the master has.
+        loop: its event loop.
+        handles: the callables that the master has registered.
+        tokens: the numbers of its next steps, which the client acknowledges.
     """
 
     peer: Peer

@@ -16,7 +16,7 @@ class Asks(Protocol):
     """How a queue is reached."""
 
     async def use_queue(self, handle: str, action: str, **more: Any) -> QueueServed:
-        """What came of it."""
+        """Perform an action on a queue, and return its result."""
 
     async def put_into_queue(self, handle: str, action: str, values: Sequence[Array], atomic: bool) -> None:
         """Put elements into the queue. If the caller is cancelled, they are removed."""
@@ -43,11 +43,11 @@ class RemoteQueue:
         self.elements: Final = elements
 
     async def put(self, *components: Any) -> None:
-        """One more element, as soon as there is room. TypeError or ValueError if the queue cannot hold it."""
+        """Put an element as soon as there is room. TypeError or ValueError if the queue cannot hold it."""
         await self.put_many([components])
 
     async def put_many(self, items: Sequence[Sequence[Any]], atomic: bool = False) -> None:
-        """More elements: each as soon as there is room, or all at once."""
+        """Put elements: each as soon as there is room, or with `atomic` all at once."""
         values = [_array(value) for item in items for value in self.elements.item(item)]
         await self._engine.put_into_queue(self._handle, "put", values, atomic)
 
@@ -56,15 +56,15 @@ class RemoteQueue:
         await self._engine.put_into_queue(self._handle, "put_batch", self.elements.columns(columns), atomic)
 
     async def take(self) -> Item:
-        """The next element, as soon as there is one. OutOfRangeError if the queue is closed and has none."""
+        """Take the next element, as soon as there is one. OutOfRangeError if the queue is closed and empty."""
         return (await self._take(1))[0]
 
     async def take_many(self, count: int) -> list[Item]:
-        """The next `count` elements, as soon as there are so many; none is taken before."""
+        """Take the next `count` elements, as soon as the queue has that many; until then it takes none."""
         return await self._take(count)
 
     async def take_up_to(self, count: int) -> list[Item]:
-        """The same; of a closed queue what is left, if that is at least one element."""
+        """The same. A closed queue gives its remaining elements, if there is at least one."""
         return await self._take(count, fewer=True)
 
     async def take_batch(self, count: int, fewer: bool = False) -> tuple[Array, ...]:
@@ -87,15 +87,15 @@ class RemoteQueue:
     def feed(
         self, source: Source, map: Map | None = None, workers: int = 1, ordered: bool = True, close: bool = True
     ) -> Feed:
-        """Puts what a source gives for as long as the block runs: see `Feed`."""
+        """Put the items of a source while the block runs; see `Feed`."""
         return Feed(self, source, map, workers, ordered, close)
 
     async def close(self, cancel_pending_enqueues: bool = False) -> None:
-        """Nothing can be put any more, but what waits to be put before this; or, with the option, not even that."""
+        """Refuse later puts; with the option, also cancel the waiting ones."""
         await self._engine.use_queue(self._handle, "close", option=cancel_pending_enqueues)
 
     def abort(self, error: BaseException) -> None:
-        """Who puts and who takes gets an AbortedError with that text, soon."""
+        """Soon fail all puts and takes with an AbortedError of that text."""
         text = getattr(error, "message", str(error))
         self._engine.later(self._abort(np.array(str(text).encode(), object)))
 
@@ -103,7 +103,7 @@ class RemoteQueue:
         await self._engine.use_queue(self._handle, "abort", values=(text,))
 
     async def statistics(self) -> Statistics:
-        """What it holds, who waits, what went through it."""
+        """Return its number of elements, its waiters and its totals."""
         facts: dict[str, Any] = dict((await self._engine.use_queue(self._handle, "facts")).facts)
         return Statistics(**{**facts, "closed": bool(facts["closed"])})
 

@@ -1,4 +1,4 @@
-"""From the address of a master to what runs a graph there."""
+"""Makes the engine of a session from the address of a master."""
 
 from aioflow.config import Config
 from aioflow.graph.graph import Graph
@@ -8,7 +8,7 @@ from aioflow.tensors.recursion import safe_repr
 
 
 def engine_at(target: str | Address, graph: Graph, config: Config) -> RemoteEngine:
-    """What runs a graph by the master at an address `ws://host:port`. ValueError if the target is something else."""
+    """Return the engine for a master at `ws://host:port` or `wss://host:port`. ValueError for another target."""
     if isinstance(target, Address):
         return RemoteEngine(target, graph, config)
     if not isinstance(target, str):

@@ -33,7 +33,7 @@ class Doubt(NamedTuple):
     Attributes:
         step: its number.
         tasks: the tasks with takes or puts of it.
-        uncommitted: whether the client has to commit it.
+        uncommitted: whether the client must commit it.
         settled: for a partial run, a function that is called when the doubt ends, with whether the client has the
             values, or may have them; None for other steps.
     """
@@ -101,7 +101,9 @@ class Doubts:
                     self._settle(doubt, False)
                 raise
         if self._open.get(token) is not doubt or doubt is None:
-            raise errors.AbortedError("the master has given back what the step took: nobody waits for its values")
+            raise errors.AbortedError(
+                "the master has put back the elements of the step, whose values the client refused"
+            )
         self._open[token] = doubt._replace(uncommitted=False)
 
     def end(self, token: int, received: bool) -> None:

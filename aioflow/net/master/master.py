@@ -1,4 +1,4 @@
-"""A master: what a task answers the clients that have their sessions with it [P15 section 3.3]. Any task can be one."""
+"""The master of sessions: it answers the requests of their clients [P15 section 3.3]. Any task can be a master."""
 
 import asyncio
 import dataclasses
@@ -58,7 +58,7 @@ SETTINGS: Final = (
     "allow_soft_placement", "compression", "device_filters", "log_device_placement", "operation_timeout",
     "optimize", "order_for_memory", "plan_cache_size", "recompute", "schedule_receives", "swap_to_host",
 )  # fmt: skip
-"""What a client may say of how its session works."""
+"""The settings of a session that a client may choose."""
 _OPTIONS: Final = frozenset({"check_numerics", "trace"})
 
 
@@ -118,7 +118,7 @@ class Master:
 
     def _session(self, number: str) -> MasterSession:
         if number not in self._sessions:
-            raise errors.AbortedError("the master does not know the session: it was closed, or the master started anew")
+            raise errors.AbortedError("the master does not know the session: it was closed, or the master restarted")
         return self._sessions[number]
 
     async def extend(self, call: Call) -> SessionExtended:
@@ -183,7 +183,7 @@ class Master:
         return await session.run(signature, message.feeds, {}, call.deadline, message.token, None, message.attempt)
 
     async def commit_step(self, call: Call) -> Reply:
-        """A client is about to hand over the values of a step: what the step took is not given back by itself."""
+        """Commit a step: its client is about to return the values, so its elements are not put back any more."""
         message: Any = call.message
         session = self._session(message.session)
         await session.doubts.commit(message.token, lambda doubt: session.commit(doubt, call.deadline))
@@ -224,7 +224,7 @@ class Master:
         return TaskList(dict(self._addresses))
 
     async def inspect(self, call: Call) -> Inspected:
-        """What the steps of a session wait for, what the memory of its tasks holds."""
+        """Return the waits of the steps of a session, and the contents of its tasks' memory."""
         message: Any = call.message
         session = self._session(message.session)
         found = await session.inspected(session.tasks, earlier(call.deadline), session.under_way)
@@ -270,7 +270,7 @@ class Master:
         return Reply()
 
     async def _end(self, session: MasterSession) -> None:
-        """The session is over on all tasks. It ends there, too, if who waits for that does not any more."""
+        """End a session on all tasks, also if this call is cancelled."""
         await asyncio.shield(self._ending.start(session.close(), "closing a session"))
 
     async def forget_lost(self) -> None:
@@ -315,6 +315,6 @@ HANDLERS: Final[Mapping[type, Any]] = {
     ListTasks: Master.list_tasks,
     CloseSession: Master.close_session,
 }
-"""What answers each request."""
+"""The handler of each request."""
 NOTES: Final[Mapping[type, Any]] = {Acknowledge: Master.acknowledge}
 """The handler of each note."""

@@ -60,7 +60,7 @@ class _Streamed(Streamed):
         await self._others()
 
     def returned(self) -> None:
-        """The client says when it has the values of a call."""
+        """The client acknowledges the values of each call."""
 
 
 class PartialOverTasks:
@@ -83,7 +83,7 @@ class PartialOverTasks:
         self._tasks: Final = tuple(shares)
         self._takes: Final = any(share.takes for share in shares.values())
         self._is_kept = False
-        """Whether it has ended by itself, and the tasks keep what it took for calls that are to come."""
+        """Whether it has ended by itself, and the tasks keep its taken elements for later calls."""
         self._run: Final = PartialRun(self._begun(), shared.plan, limit)
 
     @classmethod
@@ -115,7 +115,7 @@ class PartialOverTasks:
         return _Streamed(state, self._shared.plan, programs, share, ask)
 
     def _over(self, step: Streamed, runner: "asyncio.Task[None]") -> None:
-        """Nothing of it is left anywhere, but for what it took without a failure: the client may not have it yet."""
+        """End the run on all tasks. They keep the elements it took without a failure, until the client has them."""
         self.session.is_over(self._step)
         self.session.ended_by(step.failure)
         self._is_kept = self._takes and step.failure is None
@@ -147,7 +147,7 @@ class PartialOverTasks:
 
     @property
     def known(self) -> Doubt:
-        """The doubt whether the client has the handle. Without it, nobody can give the run up."""
+        """Return the doubt whether the client has the handle. A client without the handle cannot end the run."""
         return Doubt(self._step, (), uncommitted=False, settled=self._settled_handle)
 
     def _settled_handle(self, received: bool) -> None:

@@ -27,7 +27,7 @@ async def use_queue(session: MasterSession, message: Any, deadline: float | None
 
 
 async def _step(session: MasterSession, task: str, handle: bytes, message: Any, deadline: float | None) -> QueueServed:
-    """Take or put elements, in a step of its own."""
+    """Take or put elements in one step."""
     doubt = Doubt(secrets.randbits(64), (task,), message.action == "take")
     asked = ServeQueue(handle, message.action, message.values, message.number, message.option, doubt.step)
     try:
@@ -47,5 +47,5 @@ async def _place(session: MasterSession, name: str) -> tuple[str, bytes]:
     parts = await session.work(lambda: session.placer.split(flow))
     device = next((p.device for p in parts for node in p.flow.nodes if node.name == name), None)
     if device is None:
-        raise errors.InvalidArgumentError(f"{name!r} is no handle of a queue")
+        raise errors.InvalidArgumentError(f"{name!r} is not the handle of a queue")
     return task_of(device), GraphDef((node_def(signature.targets[0]),)).to_msgpack()

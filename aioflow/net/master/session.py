@@ -1,7 +1,7 @@
-"""A client's session as its master has it: its graph, its plans on all tasks, its steps [P15 section 3.3].
+"""A session in its master: the graph, the plans on all tasks, the steps [P15 section 3.3].
 
-A step is one RunGraph for each task that takes part; tasks ask each other for values, never the master. The first error
-ends the step everywhere and is what the client gets.
+A step is one RunGraph for each task that takes part. Tasks request values from each other, never from the master. The
+first error ends the step on all tasks, and the client receives it.
 """
 
 import asyncio
@@ -53,11 +53,11 @@ from aioflow.waiting.tasks import OwnedTasks
 
 T = TypeVar("T")
 _TOLD: Final = 0.1
-"""Of a step's time limit, the share that is left to find out what it waits for when it is over."""
+"""The share of a step's time limit that is kept to find out what the step waits for."""
 _LONGEST_TOLD: Final = 0.5
 """Seconds: as long as that at most."""
 _RENEWED: Final = 1.0
-"""Seconds that tasks have to say that they are there when one was lost. Who is later counts as absent until needed."""
+"""Seconds within which tasks must answer after the loss of one. A later one counts as absent until it is needed."""
 _MOST_TOLD: Final = 5
 """So many operations the error of such a step names."""
 _LONG_GRAPH: Final = 1 << 13
@@ -76,12 +76,12 @@ class Stream(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shared:
-    """A plan, as it is registered with those who run it.
+    """A plan that is registered with its workers.
 
     Attributes:
         plan: the plan.
-        shares: by the names of tasks, the share of each, and the handle by which it knows that.
-        takes: whether one of them may take elements.
+        shares: by task, its share of the plan and the handle of the registration.
+        takes: whether one of the shares may take elements.
     """
 
     plan: Plan
@@ -111,7 +111,7 @@ class MasterSession:
         self.streams: Final[dict[str, Stream]] = {}
         """The partial runs."""
         self.version: int = 0
-        """How many operations the client has told of."""
+        """The number of operations that the client has sent."""
         self.config: Final = config
         self.peers: Final = peers
         self.placer: Final = Placer(config, devices, number)
@@ -125,11 +125,11 @@ class MasterSession:
         self._work: Final = OwnedTasks()
         self.cleanup: Final = StepCleanup(peers)
         self.stale: bool = False
-        """Whether a task was lost, and may have been started anew since."""
+        """Whether a task was lost, and may have restarted since."""
         self._holding: Final[set[str]] = set()
         """The tasks that may have variables, queues or the like of this session."""
         self._told = ""
-        """What the errors said of lost tasks that steps have ended with since the session was made anew."""
+        """The lost tasks named by the errors of steps, since the session was renewed."""
         self._renewing: Final = asyncio.Lock()
 
     # Plans
@@ -174,7 +174,7 @@ class MasterSession:
         await self.tell({task: DeregisterGraph(self.number, handle) for task, (_, handle) in shared.shares.items()})
 
     async def work(self, function: Callable[[], T]) -> T:
-        """What the function gives, on a thread if the graph is so large that it may take long."""
+        """Call the function, on a thread if the graph is so large that the call may take long."""
         return await self._threads.run(function, "planning") if self.graph.planning_work > LONG_PLAN else function()
 
     async def placement(self, signature: Signature) -> Placement:
@@ -188,7 +188,7 @@ class MasterSession:
         self._shared.clear()
 
     def _drop(self, registering: "asyncio.Task[Shared]") -> None:
-        """A plan is not needed any more: its tasks are told, once it is registered."""
+        """Deregister a plan that is not needed any more, as soon as its registration has ended."""
         self.later(self._drop_registered(registering))
 
     async def _drop_registered(self, registering: "asyncio.Task[Shared]") -> None:
@@ -246,12 +246,12 @@ class MasterSession:
             self._holding.difference_update(lost)
         if lost:
             raise errors.AbortedError(
-                f"{' and '.join(lost)} was started anew since the last step: what it held for this session, such as "
+                f"{' and '.join(lost)} has restarted since the last step: its state for this session, such as "
                 "variables and queues, is gone. The next step runs; initialize or restore what it needs first"
             )
 
     def _lost_with(self, now: Mapping[str, DeviceAttributes]) -> list[str]:
-        """The tasks that held something and were started anew, of which no step has been told."""
+        """Return the restarted tasks that held state and that no step has reported yet."""
         anew = {task_of(device.name) for device in self.devices if now.get(device.name, device) != device}
         return [task for task in self.tasks if task in anew & self._holding and task not in self._told]
 
@@ -265,7 +265,7 @@ class MasterSession:
         self, signature: Signature, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,
         token: int, metadata: RunMetadata | None = None, attempt: tuple[int, ...] = (),
     ) -> StepDone:  # fmt: skip
-        """Run a call. The result says whether the client has to commit and acknowledge the step by its token.
+        """Run a call. The result says whether the client must commit and acknowledge the step by its token.
 
         In every case the step leaves nothing on reachable tasks. After its deadline the error names what it waited for.
         With `metadata` the step is traced, and its measured times are added to the cost model.
@@ -279,9 +279,9 @@ class MasterSession:
             raise
 
     async def fresh(self, ready: Callable[[], Awaitable[Shared]], deadline: float | None) -> Shared:
-        """The plan of a call, which `ready` registers, on tasks that are there.
+        """Return the plan of a call, which `ready` registers, on connected tasks.
 
-        What was lost since is asked to come back, once.
+        If a task was lost since, the session is renewed, once.
         """
         if not self.stale:
             try:
@@ -297,7 +297,7 @@ class MasterSession:
         return shared
 
     def ended_by(self, error: BaseException | None) -> None:
-        """A step has ended. If its error tells of a lost task, the next one looks for what has become of it."""
+        """Note the end of a step. If its error names a lost task, the next step looks for that task."""
         if isinstance(error, errors.AbortedError | errors.UnavailableError):
             self.stale = True
             self._told += str(error)
@@ -374,7 +374,7 @@ class MasterSession:
         del self.under_way[step]
 
     async def _to_the_end(self, step: int, requests: Mapping[str, RunGraph], deadline: float | None) -> dict[str, Any]:
-        """The answers of all tasks. Whatever goes wrong ends the step on all of them."""
+        """Return the answers of all tasks. Any failure ends the step on all of them."""
         try:
             if deadline is None:
                 return await self.ask_all(requests)
@@ -384,7 +384,7 @@ class MasterSession:
             raise
 
     async def _in_time(self, step: int, requests: Mapping[str, RunGraph], deadline: float) -> dict[str, Any]:
-        """The same. What still runs when the time is over is looked at before it is ended."""
+        """The same with a time limit. When it expires, the tasks report the waits of the step before it ends."""
         asked = asyncio.ensure_future(self.ask_all(requests, deadline))
         asked.add_done_callback(lambda done: done.cancelled() or done.exception())  # if that is raised, it was seen to
         try:
@@ -397,7 +397,7 @@ class MasterSession:
             await asyncio.wait([asked])
 
     async def _too_late(self, step: int, tasks: Iterable[str]) -> errors.DeadlineExceededError:
-        """The error of a step whose time is over: it says what still runs, and what waits for it."""
+        """Return the error of a step whose time limit expired, with its running operations and their waits."""
         limit = asyncio.get_running_loop().time() + _LONGEST_TOLD / 2
         number = self.under_way[step]
         report = (await self.inspected(tasks, limit, self.under_way)).report
@@ -410,7 +410,7 @@ class MasterSession:
         return errors.DeadlineExceededError(f"the time of the step is over: {text or 'it was about to end'}", task=task)
 
     async def inspected(self, tasks: Iterable[str], limit: float | None, steps: Mapping[int, int]) -> TaskReport:
-        """What these tasks are at, as far as they say so in time; of their steps these."""
+        """Return the reports on these steps from the tasks that answer in time."""
         names = list(tasks)
         asked = [self._inspect(task, limit) for task in names]
         answers = await asyncio.gather(*asked, return_exceptions=True)
@@ -428,7 +428,7 @@ class MasterSession:
         return await request_unless_busy(await self.peers.of_unless_busy(task), Inspect(), limit)
 
     async def _learn(self, shared: Shared, answers: Mapping[str, Any], metadata: RunMetadata) -> None:
-        """Join what all tasks have written down, and let the cost model learn of it."""
+        """Join the traces of all tasks, and add their times to the cost model."""
         for task, answer in answers.items():
             peer = self.peers.there(task)
             unpack_trace(bytes(answer.metadata), metadata, 0.0 if peer is None else peer.clock_offset)
@@ -441,7 +441,7 @@ class MasterSession:
         return self._work.start(work, "for a session")
 
     async def end(self, step: int, tasks: Mapping[str, Any], error: BaseException | None) -> None:
-        """A step is over, or to be ended with an error: its tasks are told, but those that are lost."""
+        """Tell the connected tasks that a step is over, or end it there with an error."""
         if error is None:
             self.cleanup.over(step, tasks)
             return
@@ -463,6 +463,6 @@ class MasterSession:
 
 
 def _told_in_time(deadline: float) -> float:
-    """When a step with that deadline has to be over, so that it can be said in time what it waited for."""
+    """Return the time at which a step with that deadline must end, so that its error can name its waits in time."""
     left = max(0.0, deadline - asyncio.get_running_loop().time())
     return deadline - min(left * _TOLD, _LONGEST_TOLD)

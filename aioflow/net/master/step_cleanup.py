@@ -17,7 +17,7 @@ _TOGETHER: Final = 0.002
 
 
 class StepCleanup:
-    """What the tasks of one session are told of its steps."""
+    """The notes to the tasks of one session about its steps."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers: Final = peers
@@ -26,7 +26,7 @@ class StepCleanup:
         self._timer: asyncio.TimerHandle | None = None
 
     def over_soon(self, step: int, tasks: Iterable[str]) -> None:
-        """These tasks know soon that the step is over: they are told of several steps at a time."""
+        """Tell these tasks soon that the step is over; one note is for several steps."""
         for task in tasks:
             self._over.setdefault(task, []).append(step)
         if self._timer is None:
@@ -37,7 +37,7 @@ class StepCleanup:
         self._note(dict.fromkeys(tasks, (step,)))
 
     def refused(self, step: int, tasks: Iterable[str]) -> None:
-        """The step is over, and nobody has its values: the tasks put back what it took."""
+        """End a step whose values the client does not have: the tasks put back its elements."""
         self._note(dict.fromkeys(tasks, (step,)), received=False)
 
     def handed_over(self, step: int, tasks: Iterable[str]) -> None:
@@ -57,7 +57,7 @@ class StepCleanup:
                     peer.note(CleanupGraph(tuple(numbers), received, over))
 
     def close(self) -> None:
-        """Send now what would be sent soon."""
+        """Send the pending notes now."""
         if self._timer is not None:
             self._timer.cancel()
             self._send()

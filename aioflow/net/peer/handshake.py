@@ -1,7 +1,7 @@
-"""How two tasks come to know each other: who dials, who answers, what they agree on, and what is refused.
+"""The handshake of two tasks: they agree on identity, limits and protocol version, or refuse each other.
 
-The one that wants to ask dials the other, twice: a control channel first, then a bulk channel that names it. Each
-begins with `Hello`, which is answered by `Welcome` or by closing the channel with the reason.
+The requesting task dials the other one twice: first for a control channel, then for a bulk channel that names it. Each
+channel begins with `Hello`. The answer is `Welcome`, or a close with the reason.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ M = TypeVar("M", bound=Message)
 Seek = Callable[[Identity], Awaitable[bool]]
 """Finds out whether the process of that identity has ended."""
 Begins = Callable[[Identity], None]
-"""Is told that the process of that identity has begun."""
+"""Called when a process of that identity has begun."""
 _PLACES: Final = {"control": 0, "client": 0, "bulk": 1}
 """The number of the peer's link for a channel of that role."""
 _ATTEMPTS: Final = 3
@@ -62,7 +62,7 @@ async def _receive(channel: Channel, kind: type[M]) -> M:
 
 
 async def refuse_all(call: Call) -> Any:
-    """The handler of who answers nothing, as a client."""
+    """The handler of a client, which answers no requests."""
     raise errors.UnimplementedError(f"{type(call.message).__name__} is not answered here")
 
 
@@ -79,14 +79,14 @@ async def connect(
     settings: Settings = USUAL,
     liveness: DialLiveness | None = None,
 ) -> Peer:
-    """The task that listens at an address, which has to be `target` if that is given.
+    """Connect to the task at an address. It must be `target`, if that is given.
 
-    The caller has to close it, even if it is lost. A task without a sign of life is waited for as long as a peer may
-    be silent, and a busy task until this is cancelled. `liveness` tells meanwhile whether it is busy.
+    The caller must close the peer, even after its loss. This waits for a silent task as long as a peer may be silent,
+    and for a busy task until it is cancelled. Meanwhile `liveness` shows whether the task is busy.
 
     Raises:
-        UnavailableError: it cannot be reached.
-        FailedPreconditionError: it refuses, as when it is another task, or knows another cluster.
+        UnavailableError: the task cannot be reached.
+        FailedPreconditionError: the task refuses, for example since it is another task, or of another cluster.
     """
     cut = ""
     async with contextlib.AsyncExitStack() as stack:
@@ -124,7 +124,7 @@ async def _connect(
             text = f"{it.label} at {address} does not know the connection any more: {error.message}"
             raise errors.UnavailableError(text, task=it.task or None) from None
         if again.incarnation != welcome.incarnation:
-            raise errors.UnavailableError(f"{it.label} at {address} was started anew", task=it.task or None)
+            raise errors.UnavailableError(f"{it.label} at {address} has restarted", task=it.task or None)
         limits = settings.limits.agreed(welcome.limits)
 
         async def redial(place: int, received: int) -> tuple[Channel, int]:
@@ -163,7 +163,7 @@ async def _redial(network: Network, address: str, hello: Hello, it: Identity, si
         async with DialLiveness().required(network, address, silence):
             channel, welcome = await _dial(network, address, hello, stack)
         if welcome.incarnation != it.incarnation:
-            raise NobodyListensError(f"{it.label} at {address} was started anew")
+            raise NobodyListensError(f"{it.label} at {address} has restarted")
         stack.pop_all()
         return channel, welcome.received
 
@@ -191,10 +191,10 @@ async def _dial(
 
 
 class Acceptor:
-    """Welcomes whoever dials a task. `accept` is for a Network's `listen`.
+    """Accepts or refuses the connections to a task. `accept` is for a Network's `listen`.
 
     Attributes:
-        peers: those that are there.
+        peers: the connected peers.
     """
 
     def __init__(
@@ -269,7 +269,7 @@ class Acceptor:
         )  # fmt: skip
 
     def _refusal(self, hello: Hello) -> str:
-        """Why whoever says that is not welcome; empty if it is."""
+        """Return the reason to refuse this Hello; empty if it is accepted."""
         me = self._me
         if not set(VERSIONS).intersection(hello.versions):
             return f"versions {_listed(VERSIONS)} of the protocol are spoken here, not {_listed(hello.versions)}"
@@ -287,7 +287,7 @@ class Acceptor:
         if hello.role != "bulk":
             return self._refusal_of_new(hello)
         if peer is None or peer.channels != 1:
-            return "a bulk channel has to name a connection that waits for it"
+            return "a bulk channel must name a connection that waits for it"
         return ""
 
     def _refusal_to_resume(self, peer: Peer | None, hello: Hello) -> str:
@@ -342,7 +342,7 @@ class Acceptor:
         """Lose the peers of the former process of a restarted task, so that its requests end."""
         for peer in list(self.peers.values()):
             if it.task and peer.it.task == it.task and peer.it.incarnation != it.incarnation:
-                peer.lose(Loss.ENDED, "it was started anew")
+                peer.lose(Loss.ENDED, "it has restarted")
         if it.task and self._begins is not None:
             self._begins(it)
 

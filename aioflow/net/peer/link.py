@@ -25,13 +25,13 @@ _MUCH: Final = 4 * MIB
 
 
 class Owner(Receiver, Protocol):
-    """Who has a link."""
+    """The owner of a link: a `Peer`."""
 
     def arrived(self, link: "Link", message: Envelope) -> None:
-        """A message has come, whole."""
+        """Handle a whole message."""
 
     def failed(self, link: "Link", error: Exception) -> None:
-        """No more will come: a ClosedError, or what went wrong with what came."""
+        """Handle the end of the link: a ClosedError, or the error of a received frame."""
 
 
 class Link:
@@ -45,7 +45,7 @@ class Link:
     """
 
     def __init__(self, channel: Channel, limits: Limits, owner: Owner) -> None:
-        """From the next turn of the loop on, the owner is told what comes."""
+        """From the next turn of the loop on, the owner receives the messages."""
         self._clock: Final = asyncio.get_running_loop().time
         self.heard: float = self._clock()
         self.received: int = 0
@@ -68,7 +68,7 @@ class Link:
 
     @property
     def congested(self) -> bool:
-        """Whether nothing should be sent that is not needed."""
+        """Whether only necessary messages should be sent."""
         return not self.flowing or self._channel.congested or self._sent.nbytes > 2 * self._limits.window
 
     @property
@@ -78,7 +78,7 @@ class Link:
 
     @property
     def arriving(self) -> int:
-        """How many messages are on their way in."""
+        """The number of unfinished incoming messages."""
         return self._assembler.pending
 
     # Sending
@@ -86,9 +86,9 @@ class Link:
     async def send(
         self, message: Outgoing, deadline: float | None = None, wanted: Callable[[], bool] = lambda: True
     ) -> None:
-        """The message has been given to the channel, whole, unless it is not `wanted` any more by then.
+        """Give the whole message to the channel, unless it is not `wanted` any more.
 
-        Waits for credit, for its turn, and for room. Cancelled before its end the message is taken back.
+        Waits for credit, for its turn, and for room in the channel. A cancelled call takes the message back.
         """
         if not message.nbytes and not self.congested:  # one frame, which may go between the frames of other messages
             self._give(message.frame(_left(deadline)))
@@ -182,7 +182,7 @@ class Link:
         return self._channel
 
     def resume(self, channel: Channel, position: int) -> None:
-        """Continue over another channel, to a peer that has received `position` bytes; `resend` has to follow.
+        """Continue over another channel, to a peer that has received `position` bytes. The caller must `resend` next.
 
         Raises ValueError if frames that the peer lacks are not kept.
         """
@@ -231,7 +231,7 @@ class Link:
         self._take(self._assembler.feed, frame)
 
     def _take(self, assemble: Callable[[T], Envelope | None], what: T) -> None:
-        """The owner is told of the message that is whole now, if one is."""
+        """Hand the owner the message that is whole now, if there is one."""
         self.heard = self._clock()
         try:
             message = assemble(what)
@@ -261,11 +261,11 @@ class Link:
         self._owner.failed(self, ClosedError(reason))
 
     def ignore(self) -> None:
-        """Nobody is told any more of what comes."""
+        """Hand no more messages to the owner."""
         self._channel.listen(None)
 
     def _tell_credit(self) -> None:
-        """More may come. It is told an eighth of the window at a time: nobody who waits needs the last eighth."""
+        """Send the peer more credit, an eighth of the window at a time: no waiting sender needs the last eighth."""
         nbytes, self._assembler.received = self._assembler.received, 0
         self.post(Envelope(0, Credit(nbytes, self.position())))
 
@@ -278,7 +278,7 @@ class Link:
         self._assembler.abandon(key)
 
     async def close(self, reason: Reason) -> None:
-        """Neither end sends or receives any more; whoever waits to send gets a ClosedError."""
+        """Close the channel. Waiting senders raise ClosedError."""
         self._closed = reason
         self._credits.close(reason)
         self._assembler.clear()

@@ -1,9 +1,8 @@
-"""Another task, reached over two channels: one for what is short, one for what is large.
+"""A connected task, over two channels: one for short messages, one for large ones.
 
-Either side may ask. Many requests are under way at a time; each ends in an answer, in the error that was raised there,
-or in the error that says how the peer was lost, once. `reconnect` replaces a lost channel; the peer is lost only if
-that does not succeed in time. Cancelling a request frees what it holds, here at once and there as soon as that is
-known.
+Both sides send requests, many at a time. A request ends in an answer, in the error of its handler, or in an error that
+says how the peer was lost. `reconnect` replaces a lost channel; the peer is lost only if that fails until the time
+limit. A cancelled request frees its resources at once on this side, and on the other side when the cancel arrives.
 """
 
 import asyncio
@@ -33,24 +32,24 @@ from aioflow.net.wire.schema import ANSWERS, Answer, Message, Note, Request
 A = TypeVar("A", bound=Answer)
 _log: Final = logging.getLogger("aioflow.net")
 _FORGETS: Final = 1.1
-"""By so much the shortest trip is taken to be longer each time: an old one says little of clocks that drift."""
+"""The shortest round trip grows by this factor each time: an old one says little about clocks that drift."""
 _GRACE: Final = 0.25
 """Seconds to receive messages that a process sent before it ended."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PeerStatistics:
-    """A peer at a moment.
+    """The state of a peer at one moment.
 
     Attributes:
-        asked: requests that it has not answered.
-        serving: requests of its that are not answered.
-        held: bytes of values that came with these.
-        arriving: messages of which a part has come.
+        asked: this task's unanswered requests to the peer.
+        serving: the peer's unanswered requests to this task.
+        held: the bytes of values of the peer's requests.
+        arriving: unfinished incoming messages.
         credit: bytes of values that may be sent, on each channel.
-        late: answers that nobody waited for any more.
-        round_trip: seconds from a ping to its pong, the last time; None before the first.
-        clock_offset: what its clock was ahead of this one then, in seconds.
+        late: answers that came after the request was cancelled.
+        round_trip: seconds from the last ping to its pong; None before the first.
+        clock_offset: seconds by which its clock was ahead of this one then.
     """
 
     asked: int
@@ -78,11 +77,11 @@ class Peer:
     """Another task, or a client.
 
     Attributes:
-        me: who it is talking to.
-        it: who it is.
-        limits: what both keep to.
-        end: how it was lost; None as long as it is there.
-        on_end: what is told when that happens.
+        me: the identity of this task.
+        it: the identity of the peer.
+        limits: the smaller limits of both.
+        end: the loss of the peer; None while it is connected.
+        on_end: called when the peer is lost.
     """
 
     def __init__(
@@ -134,7 +133,7 @@ class Peer:
     # From beginning to end
 
     def attach(self, channel: Channel) -> Link:
-        """Talk over this channel, too: the first for what is short, the second for what is large."""
+        """Use this channel, too: the first one for short messages, the second one for large ones."""
         link = Link(channel, self.limits, self)
         self._links.append(link)
         if len(self._links) == 1:
@@ -153,7 +152,7 @@ class Peer:
         return self._links[place].detach()
 
     def resume(self, place: int, channel: Channel, received: int) -> None:
-        """Continue over a new channel, to a peer that has received that many bytes; `Link.resend` has to follow.
+        """Continue over a new channel, to a peer that has received that many bytes. Call `Link.resend` next.
 
         Raises ValueError if frames that the peer lacks are not kept.
         """
@@ -184,14 +183,14 @@ class Peer:
             await asyncio.wait((self._closing,))
 
     async def close(self, text: str = "") -> None:
-        """Say goodbye; whoever waits for an answer gets a CancelledError. Nothing is left. May be called again."""
+        """Say goodbye, and end all waiting requests with CancelledError. Leaves no task. May be called again."""
         if self.end is None:
             self._post(Envelope(0, Goodbye(text)))
         self._finish(Loss.LEFT, text)
         await self.closed()
 
     def lose(self, loss: Loss, text: str = "") -> None:
-        """It counts as lost from here on: whoever waits for an answer gets the error that says so, at once."""
+        """Count the peer as lost: all waiting requests end at once with the error of the loss."""
         self._finish(loss, text)
 
     def _finish(self, loss: Loss, text: str) -> None:
@@ -231,7 +230,7 @@ class Peer:
         """No more will come over one of its channels."""
         if isinstance(error, ClosedError):
             if error.reason.code == NORMAL and link is not self._links[0]:
-                return  # it says goodbye on the first, after whatever it answers there
+                return  # the goodbye comes on the first channel, after its answers
             if error.reason.code == LOST and len(self._links) > 1 and self.end is None:
                 self._reconnect.lost(self._links.index(link), link)
                 return
@@ -275,7 +274,7 @@ class Peer:
         return "" if self.end is not None else self._liveness.busy(asyncio.get_running_loop().time(), heard)
 
     async def _watch(self) -> None:
-        """Ask for a sign of life now and then, and count it as lost when none comes for too long."""
+        """Send heartbeats, and count the peer as lost when it is silent for too long."""
         loop, liveness = asyncio.get_running_loop(), self._liveness
         while True:
             due = liveness.due(loop.time(), self._last_heard)
@@ -300,9 +299,9 @@ class Peer:
             link.post(Envelope(0, Pong(ping.clock, time.perf_counter())))
 
     def _pong(self, link: Link, message: Envelope) -> None:
-        """Clocks are those of traces, on which a moment here and there is compared; the trip is timed by the loop's."""
+        """Compare the clocks of traces of both tasks. The round trip is timed by the loop's clock."""
         if link is not self._links[0]:
-            return  # what is large may have held it up
+            return  # a large message may have delayed it
         pong: Any = message.message
         self._round_trip = asyncio.get_running_loop().time() - pong.ping
         if pong.ping == self._pinged[0]:
@@ -317,17 +316,17 @@ class Peer:
     async def request(
         self, message: Request[A], *, deadline: float | None = None, trace: str = "", number: int | None = None
     ) -> A:
-        """The answer of the peer.
+        """Send a request, and return the answer.
 
         Args:
-            message: what is asked.
-            deadline: when it has to be there, on the loop's clock; DeadlineExceededError when it is not. The peer is
-                told how many seconds are left.
-            trace: the trace that it belongs to.
-            number: that of the same request when it was asked before, to ask again without doing it twice.
+            message: the request.
+            deadline: the time limit on the loop's clock, after which it raises DeadlineExceededError. The peer knows
+                the seconds left.
+            trace: the trace of the request.
+            number: the number of the same request when it was sent before, so that the peer does not do it twice.
 
         Raises:
-            OpError: what was raised there, or UnavailableError if the peer is lost.
+            OpError: the error of the peer's handler, or UnavailableError if the peer is lost.
         """
         envelope = Envelope(next(self.me.numbers) if number is None else number, message, None, trace)
         answer: A = await (self._request(envelope) if deadline is None else self._request_until(envelope, deadline))
@@ -386,7 +385,7 @@ class Peer:
             link.abandon((number, True))
 
     def _link_for(self, message: Outgoing) -> Link:
-        """The second channel for what is large, if there is one."""
+        """Return the second channel for a large message, if it is open."""
         return self._links[-1] if message.nbytes else self._links[0]
 
     def _post(self, message: Envelope) -> None:
@@ -466,12 +465,12 @@ class Peer:
     # What needs memory
 
     def admits(self, announced: Announcement, key: StreamKey) -> bool:
-        """Whether a message is wanted, and there is room for it."""
+        """Whether to receive an announced message: it is expected, and there is room for it."""
         number, answer = key
         return number in self._asked if answer else self._serving.holds(number, announced.nbytes)
 
     def out_of_memory(self, announced: Announcement, key: StreamKey) -> None:
-        """There is no memory for a message."""
+        """Refuse a message, since there is no memory for it."""
         number, answer = key
         text = f"there is no memory for the {announced.nbytes} bytes of {announced.record.name}"
         if not answer:

@@ -1,4 +1,4 @@
-"""How a peer was lost, and the error that says so."""
+"""The kinds of loss of a peer, and their errors."""
 
 import dataclasses
 import enum
@@ -8,7 +8,7 @@ from aioflow.net.transport.channel import LOST, NORMAL, SILENT, VIOLATION, Reaso
 
 
 class Loss(enum.Enum):
-    """Why there is no more to be had of a peer."""
+    """The reason for the loss of a peer."""
 
     LEFT = "it was closed here"
     GOODBYE = "it said goodbye"
@@ -31,9 +31,9 @@ class End:
     """The end of a peer.
 
     Attributes:
-        loss: of which kind.
-        text: what else is known, for people.
-        at: when it was noticed, on the loop's clock.
+        loss: the kind of loss.
+        text: details for people.
+        at: the time at which the loss was noticed, on the loop's clock.
     """
 
     loss: Loss
@@ -46,12 +46,12 @@ class End:
 
     @property
     def reason(self) -> Reason:
-        """What the other end is told."""
+        """The reason with which the channel is closed."""
         text = f"nothing was heard {self.text}" if self.loss is Loss.SILENT else self.text
         return Reason(_CODES[self.loss], text)
 
     def error(self, label: str, task: str | None, asked: str = "") -> errors.OpError:
-        """What whoever waits for the peer gets, or whoever comes."""
+        """Return the error of present and later requests to the peer."""
         what = f", asked for {asked}," if asked else ""
         if self.loss is Loss.LEFT:
             return errors.CancelledError(f"{label}{what} was closed here{self._more}", task=task)

@@ -25,7 +25,7 @@ _LOOKS: Final = 0.25
 
 
 class Asked(Protocol):
-    """Whoever can be asked: a peer, or the task itself."""
+    """A receiver of requests: a peer, or the task itself."""
 
     async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
         """The answer."""
@@ -70,10 +70,9 @@ async def unless_busy(work: Coroutine[Any, Any, R], busy: Callable[[], str], nam
 
 
 class Peers:
-    """The tasks that one task talks to, itself among them.
+    """The connected tasks of a task, with the task itself.
 
-    A task that was lost is dialled again when it is needed again; it may have been started anew by then, which it
-    says by its incarnation.
+    A lost task is dialled again when it is needed. It may have restarted; then its incarnation differs.
     """
 
     def __init__(
@@ -93,10 +92,10 @@ class Peers:
         self._telling: Final = OwnedTasks()
         self._closed = False
         self.on_loss: Callable[[Peer, errors.OpError], None] | None = None
-        """What is told when a task that was dialled is lost."""
+        """Called when a dialled task is lost."""
 
     async def of(self, task: str) -> Asked:
-        """The task of that name. UnavailableError if it cannot be reached, NotFoundError if there is none.
+        """Return the task of that name. UnavailableError if it cannot be reached, NotFoundError if it is unknown.
 
         While its connection is lost, this waits for it. If the peer is lost, this dials the task again.
         """
@@ -123,7 +122,7 @@ class Peers:
         return {task: text for task in self._liveness if (text := self.busy(task))}
 
     def there(self, task: str) -> Asked | None:
-        """The task of that name, if it is connected: for news that is of no use to one who is not."""
+        """Return the task of that name if it is connected, else None."""
         if task == self._me.task:
             return self._itself
         peer = self._peers.get(task)
@@ -157,7 +156,7 @@ class Peers:
                 await peer.settled()
 
     def _dial(self, task: str) -> "asyncio.Task[Peer]":
-        """Who needs it meanwhile waits for the same call, which is not given up when one of them is."""
+        """Dial a task. All requests for it wait for this one asyncio task, which outlives a cancelled one of them."""
         found = self._dialling.get(task)
         if found is None:
             found = self._dialling[task] = asyncio.get_running_loop().create_task(
@@ -196,7 +195,7 @@ class Peers:
         """That process of a task has begun, so the process before it has ended: the connection to that one is lost."""
         peer = self._peers.get(it.task)
         if peer is not None and peer.it.incarnation != it.incarnation:
-            peer.lose(Loss.ENDED, "it was started anew")
+            peer.lose(Loss.ENDED, "it has restarted")
 
     async def has_ended(self, it: Identity) -> bool:
         """Whether that process of a task has ended: no process listens there, or another one.
@@ -218,7 +217,7 @@ class Peers:
     def _ended(self, task: str, done: "asyncio.Task[Peer]") -> None:
         del self._dialling[task]
         if not done.cancelled():
-            done.exception()  # all who waited may be gone
+            done.exception()  # all waiters may be cancelled
 
     async def close(self, text: str = "") -> None:
         """Say goodbye to all."""
@@ -232,7 +231,7 @@ class Peers:
 
 
 class Itself:
-    """A task as its own peer: what it asks of itself goes over no channel."""
+    """The task as its own peer: its requests to itself use no channel."""
 
     task = "this task"
 

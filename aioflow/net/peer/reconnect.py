@@ -108,7 +108,7 @@ class Reconnect:
             await link.resend()
 
     async def _dialled(self, place: int, received: int) -> tuple[Channel, int]:
-        """Dial until there is a new channel, or a final error. The timer of the time limit cancels this."""
+        """Dial until a channel is open or a final error is raised. The timer of the time limit cancels this."""
         assert self._redial is not None
         pause = _FIRST
         while True:

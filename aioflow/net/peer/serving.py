@@ -42,14 +42,14 @@ class Requester(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Call:
-    """A request, and all that its handler may want to know.
+    """A received request with its circumstances.
 
     Attributes:
-        message: what is asked.
-        peer: who asks; None for the task itself.
+        message: the request.
+        peer: the requesting peer; None for the task itself.
         number: the number of the request.
-        deadline: when it has to be answered, on the loop's clock; None for no limit.
-        trace: the trace that it belongs to.
+        deadline: the time limit of the answer on the loop's clock; None for no limit.
+        trace: the trace of the request.
     """
 
     message: Message
@@ -62,10 +62,10 @@ class Call:
 Reply = Callable[[int, Answer], Coroutine[Any, Any, None]]
 """Sends the answer to the request of that number."""
 Handler = Callable[[Call], Awaitable[Answer]]
-"""Answers a request, or raises what is to be raised there. It is cancelled when nobody waits for the answer any more,
-when its time is over, and when the peer is lost."""
+"""Answers a request, or raises the error that the requesting side shall raise. It is cancelled when the request is
+cancelled, when its time limit expires, and when the peer is lost."""
 Hears = Callable[[Call], None]
-"""Is told of a note."""
+"""Handles a note, which has no answer."""
 
 
 class Service:
@@ -102,7 +102,7 @@ class Service:
 
 
 class Serving:
-    """Answers the requests of one peer, each in a task of its own."""
+    """Answers the requests of one peer, each in its own asyncio task."""
 
     def __init__(self, peer: Requester, handler: Handler, limits: Limits, reply: Reply) -> None:
         self._peer: Final = peer
@@ -113,14 +113,14 @@ class Serving:
         self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
         self._held: Final[dict[int, int]] = {}
         self._context: Final = contextvars.copy_context()
-        """Requests are answered in the context that the peer was made in, whatever the loop was at when they came."""
+        """The context in which the peer was made. Requests are answered in it."""
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     @property
     def held(self) -> int:
-        """Bytes of values that came, or come, with requests which are not answered."""
+        """The bytes of values of unanswered requests, also those that are still arriving."""
         return sum(self._held.values())
 
     def answers(self, number: int) -> bool:
@@ -145,12 +145,12 @@ class Serving:
         return True
 
     def refuse(self, number: int, text: str) -> None:
-        """There is no room for the request of that number."""
+        """Refuse the request of that number, since there is no room for it."""
         self._held.pop(number, None)
         self.answer(number, self._failure(errors.ResourceExhaustedError(text)))
 
     def dropped(self, number: int) -> None:
-        """The request of that number will not come."""
+        """Forget an announced request that will not come."""
         self._held.pop(number, None)
 
     def begin(self, message: Envelope) -> None:
@@ -162,7 +162,7 @@ class Serving:
             self.refuse(message.number, f"{count} requests are not answered yet")
 
     def hear(self, message: Envelope) -> None:
-        """Hand on a note. ProtocolError if nobody hears such notes."""
+        """Hand a note to its handler. ProtocolError if there is no handler for it."""
         heard = self._notes.get(type(message.message))
         if heard is None:
             raise ProtocolError(f"{type(message.message).__name__} came where it cannot")
@@ -176,7 +176,7 @@ class Serving:
         self._start(number, lambda: self._reply(number, answer))
 
     def cancel(self, number: int) -> None:
-        """Nobody waits for that answer any more."""
+        """Cancel the handler of a request."""
         task = self._tasks.get(number)
         if task is not None:
             task.cancel()
@@ -224,7 +224,7 @@ class Serving:
         except asyncio.CancelledError:
             if _is_cancelled():
                 raise
-            return self._failure(errors.CancelledError("what answers the request was cancelled"))
+            return self._failure(errors.CancelledError("the handler of the request was cancelled"))
         except Exception as error:
             if isinstance(error, TimeoutError) and limit.expired():
                 name = type(message.message).__name__
@@ -236,7 +236,7 @@ class Serving:
 
 
 def _checked(request: Message, answer: Answer) -> Answer:
-    """What a handler gave, if it answers that request."""
+    """Return the answer of a handler, if its class fits the request."""
     name = type(request).__name__
     if not isinstance(answer, ANSWERS[type(request)]):
         raise errors.InternalError(
@@ -254,11 +254,15 @@ def _is_cancelled() -> bool:
 # Repeated requests
 
 RequestKey = tuple[int, int]
-"""The incarnation of who asks, and the number of the request."""
+"""The incarnation of the requesting task, and the number of the request."""
 
 
 class Recent:
-    """The last so many requests of all who ask."""
+    """The latest requests of all peers, so that a repeated request is not done twice.
+
+    A request that was sent again under its number, for example after a lost connection, gets the first answer, if that
+    is still kept: answers with values are not. A request whose answer is not known any more ends in AbortedError.
+    """
 
     def __init__(self, most: int) -> None:
         self._most: Final = most

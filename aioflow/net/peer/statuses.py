@@ -11,7 +11,7 @@ from aioflow.net.wire.fields import Device
 from aioflow.net.wire.worker_verbs import GetStatus, Status
 
 _TOLD: Final = 0.1
-"""Of the time that is left, the share that is kept to tell who was waited for."""
+"""The share of the remaining time that is kept for the error, which names the missing tasks."""
 _LONGEST_TOLD: Final = 0.5
 """Seconds: as long as that at most."""
 Statuses = Mapping[str, Status | errors.OpError]
@@ -27,16 +27,16 @@ async def statuses_of(tasks: Sequence[str], peers: Peers, deadline: float | None
 
 
 async def statuses_when_there(tasks: Sequence[str], peers: Peers, deadline: float | None) -> Statuses:
-    """How these tasks are as soon as all can be reached, in whatever order they start, or else at the deadline.
+    """Return the status of each task as soon as all can be reached, in whatever order they start, or at the deadline.
 
-    Without a deadline nobody is waited for.
+    Without a deadline it does not wait for missing tasks.
     """
     asked = await asyncio.gather(*[_status_when_there(task, peers, deadline) for task in tasks])
     return dict(zip(tasks, asked, strict=True))
 
 
 async def _status_when_there(task: str, peers: Peers, deadline: float | None) -> Status | errors.OpError:
-    """The same of one task. Why it could not be reached is told, rather than that it did not answer at last."""
+    """Return the status of one task. An error gives the reason why it could not be reached."""
     found = await _status(task, peers, deadline)
     now, pause = asyncio.get_running_loop().time, _FIRST_PAUSE
     while isinstance(found, errors.UnavailableError) and deadline is not None and now() + _FIRST_PAUSE < deadline:
@@ -70,7 +70,7 @@ def attributes(device: Device) -> DeviceAttributes:
 
 
 def earlier(deadline: float | None) -> float | None:
-    """Somewhat before a deadline, so that there is time to tell who was waited for."""
+    """Return a time before a deadline, which leaves time for an error that names the missing tasks."""
     if deadline is None:
         return None
     left = deadline - asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""What a task tells of itself, in msgpack: what its steps wait for, what its memory holds, what lossy forms saved."""
+"""Reports of a task in msgpack: the waits of its steps, the contents of its memory, the savings of lossy codecs."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
@@ -24,13 +24,13 @@ _NOTHING: Final = WaitGraph((), (), {})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TaskReport:
-    """What a task is at, or several tasks are.
+    """The report of one task, or of several.
 
     Attributes:
-        report: what their steps wait for.
-        memory: what the memory of their devices holds, where that is accounted for.
-        savings: what lossy forms have saved, by edge.
-        graph: its wait-for graph, if another task searches for cycles in it.
+        report: the waits of its steps.
+        memory: the contents of its devices' memory, where that is tracked.
+        savings: the bytes that lossy codecs have saved, by edge.
+        graph: its wait-for graph, if another task searches for cycles.
     """
 
     report: Report
@@ -59,7 +59,7 @@ class TaskReport:
 
     @classmethod
     def unpack(cls, data: bytes) -> "TaskReport":
-        """What `pack` wrote. ValueError for anything else."""
+        """Read the data of `pack`. ValueError for other data."""
         return _unpacked(data, cls._from_plain)
 
     @classmethod
@@ -83,7 +83,7 @@ class TaskReport:
 
 
 def report_of_task(state: SessionState) -> TaskReport:
-    """What a task is at."""
+    """Return the report of a task."""
     snapshot = Snapshot(state)
     report = report_of(state, snapshot)
     waits = tuple([dataclasses.replace(wait, task=state.task) for wait in report.waits])
@@ -93,12 +93,12 @@ def report_of_task(state: SessionState) -> TaskReport:
 
 
 def joined(reports: Iterable[TaskReport], absent: Iterable[str], steps: Mapping[int, int]) -> TaskReport:
-    """What several tasks are at.
+    """Join the reports of several tasks.
 
     Args:
-        reports: theirs.
-        absent: why others have told nothing.
-        steps: the numbers of the steps that are wanted, by those that the tasks know them by.
+        reports: the reports.
+        absent: the reasons why other tasks have no report.
+        steps: the numbers of the reported steps, by their numbers on the tasks.
     """
     found = list(reports)
     waits = [_of_session(wait, steps) for each in found for wait in each.report.waits if wait.step in steps]
@@ -134,18 +134,18 @@ def pack_placement(placement: Placement) -> bytes:
 
 
 def unpack_placement(data: bytes) -> Placement:
-    """What `pack_placement` wrote. ValueError for anything else."""
+    """Read the data of `pack_placement`. ValueError for other data."""
     return _unpacked(data, lambda plain: Placement(tuple([Placed(*row) for row in plain[1]]), plain[0]))
 
 
 def pack_trace(metadata: RunMetadata) -> bytes:
-    """What was written down of a step, in msgpack, with times on this process's clock."""
+    """Return the trace of a step in msgpack, with times on this process's clock."""
     data: bytes = msgpack.packb(metadata.to_plain(0.0))
     return data
 
 
 def unpack_trace(data: bytes, metadata: RunMetadata, ahead: float) -> None:
-    """Add what another process wrote down, whose clock is so many seconds ahead of this one's."""
+    """Add the trace of another process, whose clock is `ahead` seconds ahead of this one's."""
     _unpacked(data, lambda plain: metadata.add_plain(plain, -ahead))
 
 

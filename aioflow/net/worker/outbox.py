@@ -1,4 +1,4 @@
-"""What a step sends unasked to other tasks: small values, those of one turn of the loop together."""
+"""Pushes small values of a step to other tasks without a request, all values of one turn of the loop together."""
 
 import asyncio
 import functools
@@ -27,19 +27,19 @@ class Tasks(Protocol):
 
 
 class Outbox:
-    """What one step sends to one task."""
+    """The values that one step pushes to one task."""
 
     def __init__(
         self, step: int, task: str, tasks: Tasks, device: AnyDevice, failed: Callable[[errors.OpError], None]
     ) -> None:
-        """Nothing yet.
+        """Start empty.
 
         Args:
-            step: its number.
-            task: where it goes.
-            tasks: how that is reached.
-            device: what brings values to the host.
-            failed: what is told if something cannot be sent.
+            step: the number of the step.
+            task: the receiving task.
+            tasks: the connected tasks.
+            device: the device that copies values to the host.
+            failed: called with the error if a value cannot be sent.
         """
         self._step: Final = step
         self._task: Final = task

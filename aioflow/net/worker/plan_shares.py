@@ -1,4 +1,4 @@
-"""What a master registers with a worker: the parts of a plan that its devices run, as one message, and back."""
+"""Encodes the partitions of a plan that a master registers with a worker, as one message, and decodes them."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ class Share:
 
     @property
     def holds(self) -> bool:
-        """Whether it has to do with what outlives a step, such as variables and queues."""
+        """Whether it uses state that outlives a step, such as variables and queues."""
         return any(node.definition.handle for node in _nodes(self.parts))
 
     @property
@@ -78,7 +78,7 @@ def sends_elsewhere(parts: Iterable[Part]) -> bool:
 
 
 def senders_to(parts: Sequence[Part]) -> Senders:
-    """Who sends something unasked to one of these parts, all of one task."""
+    """Return the devices that push values to these partitions of one task."""
     found: dict[str, dict[str, int]] = {}
     for part in parts:
         for node in part.flow.nodes:
@@ -136,7 +136,7 @@ def parts_of(message: RegisterGraph) -> tuple[list[Part], list[str]]:
     except KeyError as error:
         raise ValueError(f"malformed graph: {error} is missing") from None
     except StopIteration:
-        raise ValueError("malformed graph: there are fewer arrays than it says") from None
+        raise ValueError("malformed graph: arrays are missing") from None
     except TypeError as error:
         raise ValueError(f"malformed graph: {error}") from None
     if not all(isinstance(name, str) for name in counted):

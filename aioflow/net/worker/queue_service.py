@@ -38,7 +38,7 @@ class QueueService:
         self._handles: Final[dict[bytes, Any]] = {}
 
     async def serve(self, call: Call) -> QueueServed:
-        """Do it. InvalidArgumentError if that is no queue, or it cannot hold what is put into it."""
+        """Perform the action. InvalidArgumentError if the handle is not a queue's, or the queue cannot hold a value."""
         message: Any = call.message
         action = ACTIONS.get(message.action)
         if action is None and message.action not in STEPS:
@@ -130,4 +130,4 @@ STEPS: Final[Mapping[str, Callable[[Queue, Message, Handover], Awaitable[QueueSe
     "put_batch": _put_batch,
     "take": _take,
 }
-"""The actions that take or put elements, each in a step of its own."""
+"""The actions that take or put elements. Each is a step."""

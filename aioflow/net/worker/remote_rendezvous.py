@@ -1,9 +1,9 @@
-"""The rendezvous of a step over several tasks: what a device sends stays with its task until the other one asks for it.
+"""The rendezvous of a step over several tasks: a value stays with the sender's task until the receiver requests it.
 
-A receiver asks the sender's task as soon as it begins to wait, maybe before the step has begun there, and waits in its
-own table until the answer has arrived. So who is cancelled gives up a place in that table and nothing else, and
-whatever ends the step ends all that is asked. What is known to be small is sent unasked, and waits in that table for
-its receiver; its sender ends the step if the connection is lost that it was sent over.
+A receiver asks the sender's task when it begins to wait, perhaps before the step has begun there, and waits in its own
+table for the answer. So a cancelled receiver gives up only its place in that table, and the end of the step ends all
+requests. Values that are known to be small are pushed without a request, and wait in the receiver's table. If the
+connection of such a push is lost, the sender ends the step.
 """
 
 import asyncio
@@ -19,40 +19,40 @@ from aioflow.rendezvous import Key, LocalRendezvous, Waiting
 from aioflow.waiting.tasks import OwnedTasks
 
 Ask = Callable[[str, Sequence[Key]], Awaitable[Mapping[int, Any]]]
-"""Gives values of keys of another task's, by the places of these: of some of them, once there is one."""
+"""Returns values of keys of another task, by their positions: at least one of them."""
 
 
 class TaskOutbox(Protocol):
-    """What is sent unasked to one task."""
+    """The values that are pushed to one task."""
 
     def put(self, key: Key, value: Any) -> None:
-        """One more value."""
+        """Add a value."""
 
     def has_used(self, peer: object) -> bool:
-        """Whether it has sent something over the connection to that peer."""
+        """Whether it has pushed a value over the connection to that peer."""
 
     def cancel(self) -> None:
-        """Nothing of it is wanted any more."""
+        """Discard the values that are not sent yet."""
 
 
 Open = Callable[[str], TaskOutbox]
-"""Makes the line to a task."""
+"""Makes the outbox of a task."""
 
 
 class RemoteRendezvous:
-    """One task's side of it. Other tasks take from `here` what they ask for.
+    """The rendezvous of a step in one task. Requests of other tasks take values from `here`.
 
     Attributes:
-        here: what was sent and received in this task.
+        here: the table of values that this task sends.
     """
 
     def __init__(self, task: str, ask: Ask, outbox_to: Open | None = None) -> None:
-        """A step that is about to run.
+        """Start empty.
 
         Args:
             task: the name of this task.
-            ask: how to get values from another.
-            outbox_to: how to send them unasked; None if the others ask for all.
+            ask: requests values from another task.
+            outbox_to: makes the outbox of a task; None if tasks push no values.
         """
         self.here: Final = LocalRendezvous()
         self._task: Final = task
@@ -61,13 +61,13 @@ class RemoteRendezvous:
         self._outboxes: Final[dict[str, TaskOutbox]] = {}
         self._arrived: Final = LocalRendezvous()
         self._wanted: Final[dict[str, list[Key]]] = {}
-        """What is to be asked for when the loop turns, by who is asked."""
+        """The keys to request in the next turn of the loop, by task."""
         self._asking: Final = OwnedTasks()
         self._spare: Final[Counter[Key]] = Counter()
-        """How many more values were asked for than are waited for."""
+        """The number of requested values without a waiter."""
 
     def send(self, key: Key, value: Any) -> None:
-        """The value can be received, here or there. Never waits."""
+        """Make a value available to its receiver, in this task or another. Never waits."""
         if self._outbox_to is None or not key.pushed or (task := task_of(key.target)) == self._task:
             self.here.send(key, value)
             return
@@ -79,20 +79,20 @@ class RemoteRendezvous:
 
     @property
     def told(self) -> list[str]:
-        """The tasks that something was sent to unasked."""
+        """The tasks to which values were pushed."""
         return list(self._outboxes)
 
     def has_told(self, peer: object) -> bool:
-        """Whether something was sent unasked over the connection to that peer."""
+        """Whether a value was pushed over the connection to that peer."""
         return any(line.has_used(peer) for line in self._outboxes.values())
 
     def arrive(self, key: Key, value: Any) -> None:
-        """A value has come unasked. If the step has failed, nothing is wanted any more."""
+        """Accept a pushed value. A failed step ignores it."""
         if not self._arrived.ended:
             self._arrived.send(key, value)
 
     async def recv(self, key: Key) -> Any:
-        """The next value of that key, as soon as it is here."""
+        """Return the next value of that key, as soon as it is here."""
         if task_of(key.source) == self._task:
             return await self.here.recv(key)
         if key.pushed and self._outbox_to is not None:
@@ -109,7 +109,7 @@ class RemoteRendezvous:
             raise
 
     def _fetch(self, key: Key) -> None:
-        """Ask for it; if it goes together with others, with all that are wanted of that task in a turn of the loop."""
+        """Request a value. If the key allows it, all keys of one turn of the loop share a request to their task."""
         task = task_of(key.source)
         if not key.together:
             self._begin(task, [key])
@@ -120,7 +120,7 @@ class RemoteRendezvous:
         wanted.append(key)
 
     def _fetch_from(self, task: str) -> None:
-        wanted = self._wanted.pop(task, [])  # none if the step has ended since
+        wanted = self._wanted.pop(task, [])  # empty if the step has ended since
         for start in range(0, len(wanted), MOST_KEYS):
             self._begin(task, wanted[start : start + MOST_KEYS])
 
@@ -128,7 +128,7 @@ class RemoteRendezvous:
         self._asking.start(self._fetched(task, keys), f"receiving {keys[0]}")
 
     async def _fetched(self, task: str, keys: list[Key]) -> None:
-        """Ask until all have come."""
+        """Request values until all have come."""
         try:
             while keys:
                 values = await self._ask(task, keys)
@@ -139,36 +139,36 @@ class RemoteRendezvous:
             self.abort(error)
 
     def abort(self, error: errors.OpError) -> None:
-        """From here on all who wait, and all who come, get that error, unless an earlier one."""
+        """Fail all present and later waiters with that error, unless the step has failed before."""
         self.here.abort(error)
         self._arrived.abort(error)
         self._stop()
 
     def _stop(self) -> None:
-        """Nothing is asked for or sent any more."""
+        """Stop all requests and pushes."""
         self._wanted.clear()
         self._asking.cancel()
         for line in self._outboxes.values():
             line.cancel()
 
     def close(self) -> tuple[Key, ...]:
-        """The same with a CancelledError. Returns the keys that still had values."""
+        """The same with a CancelledError. Returns the keys with values that no receiver took."""
         left = self.here.close() + self._arrived.close()
         self._stop()
         return left
 
     async def settled(self) -> None:
-        """Return when nothing is asked any more."""
+        """Return when no request is waiting."""
         await self._asking.ended()
 
     @property
     def waiting(self) -> list[Waiting]:
-        """All who wait, for what is sent here or elsewhere."""
+        """All waiters, for values of this task and of others."""
         return self.here.waiting + self._arrived.waiting
 
     @property
     def unreceived(self) -> int:
-        """How many values were sent and not received."""
+        """The number of sent values that no receiver took."""
         return self.here.unreceived + self._arrived.unreceived
 
 

@@ -1,7 +1,7 @@
-"""The steps of a task as other tasks see them: what it sends to them and gets from them, and how a step ends.
+"""The steps of a task as other tasks see them: the values sent and received between tasks, and the end of a step.
 
-A step is met before it begins by whoever asks for something of it, or sends something to it. One that sends something
-lasts until the master says that it has ended everywhere, so that all of it has been received.
+Another task may request a value of a step, or push one to it, before the step begins here. A step that sends values
+lasts until the master reports its end on all tasks, so that all values are received.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from aioflow.runtime.session_state import SessionState
 from aioflow.waiting.tasks import OwnedTasks
 
 _REMEMBERED: Final = 10_000
-"""Of so many steps that are over it is known that they are."""
+"""The number of ended steps that are remembered as ended."""
 _EARLY: Final = 64 << 20
 """Bytes that may come unasked for steps that have not begun."""
 _ENTRY: Final = 512
@@ -97,11 +97,11 @@ class StepTable:
         return Outbox(step, task, self._peers, self._device, functools.partial(self.broken, step))
 
     def end(self, step: int, error: errors.OpError | None) -> None:
-        """Nothing of a step is kept; what still runs of it ends.
+        """End a step, and keep nothing of it.
 
         Args:
-            step: its number.
-            error: what ends it; None if it has ended everywhere, or nothing of it is elsewhere.
+            step: the number of the step.
+            error: the error that ends it; None if it has ended on all tasks, or runs only on this one.
         """
         self._over[step] = error is not None
         if len(self._over) > _REMEMBERED:
@@ -134,7 +134,7 @@ class StepTable:
             self._begin(self._end_there(step, worker_step.rendezvous.told, error))
 
     def _sweep(self, step: int, worker_step: WorkerStep) -> None:
-        """Forget a step that never began, when nobody asks for anything of it any more."""
+        """Forget a step that has never begun, when no request for it is waiting."""
         if (
             not worker_step.begun
             and not worker_step.asking
@@ -145,11 +145,11 @@ class StepTable:
 
     async def _end_there(self, step: int, tasks: Iterable[str], error: errors.OpError) -> None:
         for task in tasks:
-            with contextlib.suppress(errors.OpError):  # who cannot be reached has noticed that, too
+            with contextlib.suppress(errors.OpError):  # a task that cannot be reached has noticed the loss, too
                 await self._tell(task, CancelStep(step, failure_of(error, self.task)))
 
     async def _tell(self, task: str, request: CancelStep) -> None:
-        """The task knows. One that was started anew does not notice that a connection from before ends: told again."""
+        """Send a cancel to a task. A restarted task does not notice the end of an old connection: it is told again."""
         try:
             await (await self._peers.of(task)).request(request)
         except errors.UnavailableError:
@@ -180,9 +180,9 @@ class StepTable:
         """The key of that text, if it is one of this task's."""
         key = Key.parse(text)
         if key.source not in self._sources:
-            raise errors.InvalidArgumentError(f"{key.source} is no device of {self.task}")
+            raise errors.InvalidArgumentError(f"{key.source} is not a device of {self.task}")
         if key.incarnation != self._sources[key.source]:
-            raise errors.AbortedError(f"{self.task} was started anew: step {step:x} knows the one before")
+            raise errors.AbortedError(f"{self.task} has restarted: step {step:x} knows the one before")
         return key
 
     async def _on_host(self, transfer: Transfer) -> Any:
@@ -191,13 +191,13 @@ class StepTable:
         return await receive(transfer, self._device, host=True)
 
     def arrive(self, call: Call) -> None:
-        """Small values of a step have come, which may not have begun here. Of a step that is over nothing is wanted."""
+        """Accept pushed values of a step, which may not have begun here. Values of an ended step are ignored."""
         message: Any = call.message
         if message.step in self._over:
             return
         worker_step = self.at(message.step)
         if worker_step.owner is None and not worker_step.begun:
-            worker_step.owner = call.peer  # until it begins, it lasts as long as whoever sends to it
+            worker_step.owner = call.peer  # until the step begins, it lasts as long as its sender
         assert call.peer is not None  # a task sends nothing to itself
         worker_step.pushers.add(call.peer)
         if not worker_step.begun and not self._has_room(worker_step, message.values):
@@ -215,20 +215,20 @@ class StepTable:
         return self._early <= _EARLY
 
     def begins(self, worker_step: WorkerStep) -> None:
-        """The step begins here, or is over: what it gets from now on is its own affair."""
+        """Hand the step over to its run: it has begun here, or is over."""
         self._early -= worker_step.early
         worker_step.early = 0
         worker_step.begun = True
 
     def cleanup(self, call: Call) -> None:
-        """Steps are over, or what they have taken so far belongs to the client, or nobody waits for their values."""
+        """Handle notes about steps: they are over, their taken elements belong to the client, or it refuses them."""
         message: Any = call.message
         for step in message.steps:
             worker_step = self.open.get(step)
             if not message.received:
                 if worker_step is not None:
                     worker_step.held.refuse()
-                self.end(step, errors.CancelledError("nobody waits for the values of the step"))
+                self.end(step, errors.CancelledError("the client does not wait for the values of the step"))
             elif message.over:
                 self.end(step, None)
             elif worker_step is not None:
@@ -239,30 +239,30 @@ class StepTable:
         message: Any = call.message
         worker_step = self.open.get(message.step)
         if worker_step is None or not worker_step.handover or is_same(worker_step.owner, call.peer):
-            self.end(message.step, error_of(message.cause))  # else it ends as its master says
+            self.end(message.step, error_of(message.cause))  # else its master ends it
         return Reply()
 
     async def commit(self, call: Call) -> Reply:
-        """The client may have the values of a step from here on. AbortedError if what it took was given back."""
+        """Commit a step: the client may have its values from now on. AbortedError if its elements were put back."""
         message: Any = call.message
         worker_step = self.open.get(message.step)
         if worker_step is not None and (worker_step.handover or message.partial):
             worker_step.held.set_committed()
         elif not message.partial or self._over.get(message.step, False):
-            raise errors.AbortedError(f"step {message.step:x} is over on {self.task}, which has what it took again")
+            raise errors.AbortedError(f"step {message.step:x} is over on {self.task}, which has put back its elements")
         return Reply()
 
     # Those who are gone
 
     def listen_to(self, tasks: Iterable[str]) -> None:
-        """Be connected to tasks that send something unasked: else nobody here would notice that they are lost."""
+        """Connect to the tasks that push values, so that this task notices their loss."""
         for task in tasks:
             if self._peers.there(task) is None and task not in self._dialling:
                 self._dialling.add(task)
                 self._begin(self._dial(task))
 
     async def _dial(self, task: str) -> None:
-        """Be connected to that task; if it was started anew, what it should have sent will never come."""
+        """Connect to a task. If it has restarted, the values that it should have pushed will never come."""
         try:
             self._check_incarnations(task, await self._devices_of(task))
         except errors.OpError as error:
@@ -286,12 +286,12 @@ class StepTable:
         for number, worker_step in list(self.open.items()):
             expected = worker_step.senders.get(task, {})
             if any(now.get(device) != incarnation for device, incarnation in expected.items()):
-                self.broken(number, errors.AbortedError(f"{task} was started anew during the step", task=task))
+                self.broken(number, errors.AbortedError(f"{task} has restarted during the step", task=task))
 
     def lost(self, peer: Peer, error: errors.OpError) -> None:
-        """A connection that this task dialled is lost: the steps end that have sent something over it unasked.
+        """End the steps that have pushed values over a lost connection.
 
-        Steps that wait for what the other task sends unasked end, too. If a process of that task has ended, another one
+        Steps that wait for values pushed by the other task end, too. If a process of that task has ended, another one
         may have taken its place, and steps that wait for the new process go on: this task dials it to find these steps.
         """
         task, has_ended = peer.it.task, _has_ended(peer)
@@ -347,6 +347,6 @@ HANDLERS: Final[Mapping[type, Any]] = {
     CancelStep: StepTable.cancel,
     CommitGraph: StepTable.commit,
 }
-"""What answers each request."""
+"""The handler of each request."""
 NOTES: Final[Mapping[type, Any]] = {PushTensors: StepTable.arrive, CleanupGraph: StepTable.cleanup}
-"""What hears each note."""
+"""The handler of each note."""

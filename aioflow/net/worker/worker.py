@@ -1,4 +1,4 @@
-"""A worker: it runs its devices' part of each step, and gives what is sent there to whoever asks for it."""
+"""A worker: it runs its partitions of each step, and sends values to other tasks that request them."""
 
 import asyncio
 import contextlib
@@ -57,7 +57,7 @@ from aioflow.tracing import RunMetadata, Trace
 from aioflow.waiting.handover import Handover
 
 _OPTIONS: Final = frozenset({"check_numerics", "trace"})
-"""What a run can be told."""
+"""The options of a run that a worker knows."""
 _LONG: Final = 1 << 12
 """Bytes of a graph above which it is read, and compiled, on a thread: that takes over 4 ms."""
 
@@ -90,7 +90,7 @@ class Worker:
 
     @property
     def compute(self) -> Threads:
-        """Its threads for what belongs to no device."""
+        """Its threads for work that belongs to no device."""
         return self._state.compute
 
     @property
@@ -108,13 +108,13 @@ class Worker:
         return Status(self.devices, counters)
 
     async def inspect(self, call: Call) -> Inspected:
-        """What its steps wait for, what its memory holds, and which tasks that it dials are busy."""
+        """Return the waits of its steps, the contents of its memory, and the busy tasks among those that it dials."""
         found = report_of_task(self._state)
         absent = tuple([f"{task}: it is {text}" for task, text in self._peers.busy_dialled().items()])
         return Inspected(dataclasses.replace(found, report=dataclasses.replace(found.report, absent=absent)).pack())
 
     async def trace(self, call: Call) -> Traced:
-        """What steps did that ended within so many seconds from now."""
+        """Return the trace of the steps that end within the given seconds."""
         message: Any = call.message
         recorder = RunMetadata()
         self._recorders.append(recorder)
@@ -131,13 +131,13 @@ class Worker:
     # Sessions and graphs
 
     async def create_session(self, call: Call) -> Reply:
-        """Make what is needed of a session. It lasts as long as whoever made it is there."""
+        """Make the state of a session. It lasts as long as its master is connected."""
         message: Any = call.message
         self._sessions[message.session] = WorkerSession(call.peer, message.counts or message.session)
         return Reply()
 
     async def drop_containers(self, call: Call) -> Reply:
-        """Drop state: who waits for it gets an error, which ends its step. Later steps look for it anew."""
+        """Drop state. Steps that wait for it end with an error. Later steps look the state up again."""
         message: Any = call.message
         self._state.resources.drop(message.containers)
         return Reply()
@@ -195,18 +195,18 @@ class Worker:
 
     def _session(self, number: str) -> WorkerSession:
         if number not in self._sessions:
-            raise errors.AbortedError(f"{self.task} does not know the session: it was started anew, or has dropped it")
+            raise errors.AbortedError(f"{self.task} does not know the session: it has restarted, or has dropped it")
         return self._sessions[number]
 
     # Steps
 
     async def run(self, call: Call) -> GraphRan:
-        """Run its part of a step. Whatever ends it but its own end leaves nothing of it."""
+        """Run its partitions of a step. A failed or cancelled run leaves nothing behind."""
         message: Any = call.message
         session = self._session(message.session)
         graph = session.graphs.get(message.graph)
         if graph is None:
-            raise errors.AbortedError(f"{self.task} does not know graph {message.graph}: it was started anew")
+            raise errors.AbortedError(f"{self.task} does not know graph {message.graph}: it has restarted")
         feeds = values_in_order(message.feeds, len(graph.feeds))
         check_all_fit(graph.feeds, feeds)
         check_options(message.options, _OPTIONS)
@@ -278,7 +278,7 @@ class Worker:
     def _run_light(
         self, message: Any, session: WorkerSession, graph: Registered, feeds: Sequence[Array], journal: Journal | None
     ) -> GraphRan | None:
-        """What is over at once, and concerns no other task: a share that is one light unit. None if it is none."""
+        """Run a share that is one light unit and concerns no other task, at once. None for other shares."""
         if message.options or self._recorders or graph.sends:
             return None
         programs = graph.known(self._state.plans.variant(DEFAULT))
@@ -355,4 +355,4 @@ HANDLERS: Final[Mapping[type, Any]] = {
     RunGraph: Worker.run,
     TakeBack: Worker.take_back,
 }
-"""What answers each request."""
+"""The handler of each request."""

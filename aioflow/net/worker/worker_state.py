@@ -1,4 +1,4 @@
-"""What a worker has of sessions, of graphs and of steps."""
+"""The state of sessions, registered graphs and steps in a worker."""
 
 import functools
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Registered:
         self._programs: Final[dict[Variant, tuple[int, Programs]]] = {}
         self.counted: Final = counted
         self.feeds: Final = _specs(parts)
-        """What it is fed, with names for errors, in order."""
+        """Its feeds in order, with their names in errors."""
         self.senders: Final = senders_to(parts)
         """The tasks that send something unasked."""
         self.sends: Final = sends_elsewhere(parts)
@@ -54,7 +54,7 @@ class Registered:
         return programs if drops == self._state.resources.drops else None
 
     def programs(self, variant: Variant) -> Programs:
-        """Its programs for such runs, made here and now if none are known."""
+        """Return its programs for runs of this variant, made now if they are missing."""
         return self.known(variant) or self._made(variant)
 
     async def ready(self, variant: Variant) -> Programs:
@@ -77,7 +77,7 @@ class Registered:
 
 
 class WorkerSession:
-    """What a worker has of a session."""
+    """The state of a session in a worker."""
 
     def __init__(self, owner: Requester | None, counts: str) -> None:
         self.owner: Final = owner
@@ -89,21 +89,21 @@ class WorkerSession:
 
 
 class WorkerStep:
-    """A step as others see it: where they get what it sends. It may be there before the step is."""
+    """The state of a step in a worker. Requests of other tasks may create it before the step begins."""
 
     def __init__(self, rendezvous: RemoteRendezvous) -> None:
         self.rendezvous: Final = rendezvous
         self.owner: Requester | None = None
         self.step: Step | None = None
         self.undo: Undo = Undo()
-        """What takes back what it has changed here, once it has run."""
+        """Undoes its changes on this task, after it has run."""
         self.handover: Handover = Handover()
         """The handover of its takes and puts, once it has run; the master reports when to settle it."""
         self.only_puts = False
         """Whether it takes nothing on any task, so that the loss of the master undoes nothing once it has run."""
         self.senders: Senders = {}
         self.pushers: Final[set[Requester]] = set()
-        """Who sends unasked."""
+        """The tasks that push values."""
         self.begun = False
         """Whether the step has begun here, or never will."""
         self.early = 0
@@ -127,7 +127,7 @@ def _specs(parts: Sequence[Part]) -> list[tuple[str, Spec]]:
 
 
 def is_lost(peer: Requester | None) -> bool:
-    """Whether it was there and is no more."""
+    """Whether the peer was connected and is lost."""
     return peer is not None and peer.end is not None
 
 

@@ -433,8 +433,8 @@ async def test_closing_fails_what_waits_here_and_ends_what_answers_there(peer, o
 
 async def test_a_peer_may_be_told_to_be_lost(peer, service):
     tasks = await waiting_tasks(peer, service)
-    peer.lose(Loss.GONE, "it was started anew")
-    assert "is gone: its connection was lost: it was started anew" in (await outcome(tasks[0])).message
+    peer.lose(Loss.GONE, "it has restarted")
+    assert "is gone: its connection was lost: it has restarted" in (await outcome(tasks[0])).message
     await peer.closed()
 
 
@@ -615,7 +615,7 @@ async def dial_and_say(network, *sent):
         (frames(Hello("control", (1,), 1)), "control is no role of a client"),
         (frames(Hello("client", (1,), 1, PS)), f"client is no role of {PS}"),
         (frames(Hello("client", (1,), 1, connection="ab" * 16)), "a new connection must not have a number"),
-        (frames(Hello("bulk", (1,), 1, connection="ab" * 16)), "a bulk channel has to name a connection"),
+        (frames(Hello("bulk", (1,), 1, connection="ab" * 16)), "a bulk channel must name a connection"),
     ],
 )
 async def test_whoever_begins_wrongly_is_told_why(network, sent, text):
