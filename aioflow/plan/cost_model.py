@@ -1,7 +1,7 @@
-"""What the nodes of a flow cost on each kind of device, and what it costs to bring a value from one to another.
+"""Estimates the time of nodes on each kind of device, and of transfers between devices.
 
-At first all is estimated: operations and bytes, by the rule of each op, against the rates of the device. What traced
-runs have measured takes the place of the estimate, for all nodes of the same op, dtypes and shapes.
+The first estimate is the operations and bytes, by the rule of each op, divided by the rates of the device. Times of
+traced runs replace the estimate, for all nodes with the same op, dtypes and shapes.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ Way = Literal["process", "bus", "peer", "network"]
 
 
 class Link(NamedTuple):
-    """What a transfer takes: seconds before the first byte, and bytes per second from then on."""
+    """The time of a transfer: seconds before the first byte, and bytes per second after it."""
 
     latency: float
     bytes_per_second: float
@@ -43,9 +43,9 @@ LINKS: Final[Mapping[Way, Link]] = {
     "peer": Link(20e-6, 1e11),
     "network": Link(200e-6, 1e9),
 }
-"""Only the order of magnitude matters of what nobody has measured."""
+"""Defaults for links that are not measured. Only their order of magnitude matters."""
 _SMALL: Final = 1 << 16
-"""Bytes: what is transferred is at most so large to tell of the latency, and larger to tell of the rate."""
+"""Bytes. Smaller transfers measure the latency of a link, larger ones its rate."""
 _ITERATIONS: Final = 16
 """How often a loop is assumed to run."""
 _KEPT: Final = 15
@@ -69,10 +69,10 @@ class CostModel:
         self._bandwidths: dict[Way, list[float]] = {name: [] for name in LINKS}
         self._lock = threading.Lock()
 
-    # What things cost
+    # Costs
 
     def seconds(self, node: Node, kind: DeviceKind, inputs: Sequence[Spec] | None = None) -> float:
-        """How long the node takes on that kind of device, for inputs of its own Specs if none are given."""
+        """Return the seconds of a node on that kind of device, for inputs of its own Specs by default."""
         if node.blocks:
             return self._inside(node, kind)
         measured = self._measured[kind]
@@ -83,7 +83,7 @@ class CostModel:
         return op_cost.seconds(node, specs, results, kind=kind, rates=self._rates[kind])
 
     def _inside(self, node: Node, kind: DeviceKind) -> float:
-        """Of a branch, the longer of the two; of a loop, as often as it is assumed to run."""
+        """Return the seconds inside a node: of the longer branch, or of the assumed number of iterations."""
         blocks = [
             sum(self.seconds(inner, kind) for inner in block.flow.nodes if inner not in block.flow.feeds)
             for block in node.blocks
@@ -91,27 +91,27 @@ class CostModel:
         return max(blocks) if node.definition.name == "cond" else _ITERATIONS * sum(blocks)
 
     def transfer(self, nbytes: float, source: Site, target: Site) -> float:
-        """How long after a value of so many bytes is made at `source` it can be read at `target`."""
+        """Return the seconds until a value of `nbytes` at `source` can be read at `target`."""
         if source is target or source.name == target.name:
             return 0.0
         link = self.link(way(source.spec, target.spec))
         return link.latency + nbytes / link.bytes_per_second
 
     def to_host(self, nbytes: float) -> float:
-        """How long so many bytes take from a GPU to host memory, or back."""
+        """Return the seconds of a copy from a GPU to host memory, or back."""
         link = self.link("bus")
         return link.latency + nbytes / link.bytes_per_second
 
     def link(self, name: Way) -> Link:
-        """What transfers take, as measured, or else estimated."""
+        """Return the measured times of a link, else its defaults."""
         latency, rate = self._links[name]
         latencies, rates = self._latencies[name], self._bandwidths[name]
         return Link(_median(latencies) if latencies else latency, _median(rates) if rates else rate)
 
-    # What was measured
+    # Measurements
 
     def learn(self, nodes: Iterable[Node], step_stats: Iterable[NodeStats], transfers: Iterable[Transfer] = ()) -> None:
-        """Let what was measured of these nodes replace the estimates. What may have waited tells nothing."""
+        """Replace estimates by the measured times of these nodes. Nodes that may have waited are ignored."""
         known = {(node.name, node.definition.name): node for node in nodes}
         with self._lock:
             for stats in step_stats:
@@ -149,7 +149,7 @@ class CostModel:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "CostModel":
-        """What `save` has written. Blocks while it reads. ValueError if the file holds something else."""
+        """Read a file of `save`. Blocks while it reads. ValueError if the file holds other data."""
         try:
             return cls._of(json.loads(Path(path).read_text()))
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
@@ -169,7 +169,7 @@ class CostModel:
     # For people
 
     def __str__(self) -> str:
-        """A table: the rates, the links, and what was measured, the longest first."""
+        """Return a table of the rates, the links, and the measured times, the longest first."""
         lines = [f"{'device':<10} {'per call':>10} {'bytes/s':>10} {'ops/s':>10}"]
         lines += [
             f"{kind:<10} {duration(each.per_call):>10} {each.bytes_per_second:>10.2g} "
@@ -203,7 +203,7 @@ class CostModel:
 
 
 def _given(name: str, given: Mapping[K, V] | None, known: Mapping[K, V]) -> Mapping[K, V]:
-    """Figures in the place of those known. TypeError or ValueError that names what cannot be."""
+    """Return the known figures with the given ones in their places. TypeError or ValueError for a wrong one."""
     if not isinstance(given, Mapping | None):
         raise TypeError(f"{name} are by {', '.join(map(str, known))}, not {safe_repr(given)}")
     for key, value in (given or {}).items():
@@ -226,7 +226,7 @@ def _check_figure(name: str, figure: object, rate: bool) -> None:
 
 
 def signature(node: Node, inputs: Sequence[Spec]) -> str:
-    """What nodes that cost the same have in common: op, dtypes and shapes, as far as they are known before a run."""
+    """Return the key of nodes with equal costs: op, dtypes and shapes, as far as they are known before a run."""
     made = ", ".join(map(str, node.output_specs))
     return f"{node.definition.name}({', '.join(map(str, inputs))}) -> ({made})"
 
@@ -271,7 +271,7 @@ def _named(name: str) -> Way:
     for known in LINKS:
         if known == name:
             return known
-    raise ValueError(f"{name!r} is no link; there are {', '.join(LINKS)}")
+    raise ValueError(f"{name!r} is not a link; the links are {', '.join(LINKS)}")
 
 
 def _link(plain: Sequence[Any]) -> Link:
@@ -285,7 +285,7 @@ def _rates(per_call: Any, bytes_per_second: Any, operations_per_second: Any) -> 
 
 def _samples(plain: Sequence[Any], number: Callable[[Any], float]) -> list[float]:
     if not plain:
-        raise ValueError("there are no measurements where there should be some")
+        raise ValueError("measurements are missing")
     return [number(value) for value in plain][-_KEPT:]
 
 
@@ -296,5 +296,5 @@ def _seconds(value: Any) -> float:
 
 def _rate(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-        raise ValueError(f"{value!r} is no number of seconds, bytes or operations")
+        raise ValueError(f"{value!r} is not a number of seconds, bytes or operations")
     return float(value)

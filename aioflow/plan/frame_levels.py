@@ -1,7 +1,7 @@
-"""Where the nodes of a flow stand among its frames, and what decides whether they are dead.
+"""Finds the frame of each node of a flow, and the nodes that decide whether it is dead.
 
-A frame is entered from one place, by `enter`, and left by `exit`; all that a node reads or waits for is in one frame,
-that of its own. Constants and handles are known before any step and count as being everywhere.
+A frame is entered from one frame, by `enter`, and left by `exit`. All inputs of a node are in its own frame. Constants
+and handles are known before a step, and belong to every frame.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -28,19 +28,19 @@ def role_of(node: Node) -> str | None:
 
 
 def decides(node: Node) -> bool:
-    """Whether its outputs may be dead although its inputs are not: a primitive, a `recv` of what may be."""
+    """Whether its outputs may be dead although its inputs are not: a primitive, or a `recv` of a value that may be."""
     return role_of(node) is not None or bool(node.definition.name == "recv" and node.attrs["mortal"])
 
 
 class Levels:
-    """The levels of a flow: the step itself, and each frame. InvalidArgumentError if a loop is not put together right.
+    """The levels of a flow: the step itself, and each frame. InvalidArgumentError if a loop is malformed.
 
     Attributes:
         names: the name of each frame, empty for the step itself.
-        parallel: for each frame, how many iterations may be under way at the same time: the fewest that what enters it,
-            constants aside, asks for.
-        inside: for each node, the level it belongs to.
-        beyond: for each node, the level that its outputs go to.
+        parallel: for each frame, the most iterations that may run at the same time: the least number that one of its
+            `enter` nodes, except constants, allows.
+        inside: for each node, its level.
+        beyond: for each node, the level of its outputs.
     """
 
     def __init__(self, nodes: Sequence[Node], known: Collection[Value]) -> None:
@@ -59,7 +59,7 @@ class Levels:
             self._check(nodes)
 
     def check_fetches(self, fetches: Iterable[Value]) -> None:
-        """InvalidArgumentError if something inside of a frame is to be fetched."""
+        """InvalidArgumentError if a value inside a frame is fetched."""
         for node, index in fetches:
             level = self.beyond.get(node, ROOT)
             if level != ROOT:
@@ -70,7 +70,7 @@ class Levels:
                 )
 
     def sources(self, node: Node) -> list[Node]:
-        """What comes before the node in its frame: not what is known before any step."""
+        """Return the nodes before a node in its frame, without those that are known before a step."""
         merges = role_of(node) == "merge"
         data = [v.node for v in node.inputs if (merges or v not in self._known) and not is_back_edge(v.node, node)]
         return [*data, *[control for control in node.controls if Value(control, 0) not in self._known]]
@@ -127,9 +127,9 @@ class Levels:
 
 
 def deciders(nodes: Iterable[Node], levels: Levels) -> dict[Node, int]:
-    """For each node, a number that stands for what decides whether it is dead: equal ones are dead together.
+    """Return for each node a number. Nodes with equal numbers are dead together.
 
-    It has a bit for each output of what decides that the node depends on with no other such in between.
+    The number has a bit for each deciding output that the node depends on directly, with no other one in between.
     """
     bits: dict[tuple[Node, int], int] = {}
     found: dict[Node, int] = {}

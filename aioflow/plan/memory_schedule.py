@@ -1,9 +1,9 @@
-"""What a part runs, and when, chosen to take less memory: receives just in time, the order of nodes, values dropped.
+"""Schedules the partitions of a step to take less memory.
 
-recompute     long-lived values are computed again, if the session asks for that
-swap          those of a GPU are put away in host memory meanwhile, if the session asks for that
-memory_order  of all that may come next comes what takes the least memory
-delay         large values are received just before they are needed
+recompute     computes long-lived values again, if the session enables it
+swap          moves long-lived values of a GPU to host memory meanwhile, if the session enables it
+memory_order  orders the nodes so that they take less memory
+delay         receives large values just before they are needed
 """
 
 import dataclasses
@@ -37,15 +37,15 @@ def scheduled(
     streamed: bool = False,
     ordered: bool = False,
 ) -> list[Part]:
-    """The same parts, as the session's Config has them scheduled.
+    """Return the partitions, scheduled as the Config of the session says.
 
     Args:
-        parts: what the devices run.
+        parts: the partitions.
         sites: the devices, by name.
-        model: what things cost.
-        config: how the session works.
-        streamed: whether feeds arrive while the parts run.
-        ordered: whether nodes stay in the order they have.
+        model: the cost model.
+        config: the configuration of the session.
+        streamed: whether feeds arrive while the partitions run.
+        ordered: whether nodes keep their order.
     """
     flows = {part.device: _smaller(part.flow, sites[part.device], model, config, ordered) for part in parts}
     if config.schedule_receives and len(parts) > 1 and not ordered:

@@ -1,15 +1,16 @@
-"""The search for a plan that keeps to the memory limits of devices.
+"""Searches for a plan that keeps to the memory limits of devices.
 
-The bytes on a device depend on its nodes and on their order. So each plan that is tried is split and scheduled before
-its peaks are estimated. Tried are, in this order:
+The bytes on a device depend on its nodes and on their order. So the search splits and schedules each plan before it
+estimates the peaks. It tries these plans in order:
 
 placed        the fastest placement; a device that exceeds its limit gets a smaller limit in the next try
 alone         everything on one device
 in turns      the devices take turns, in an order that takes little memory, with each value where there is room
 
-The first whose peaks are certain to fit is taken: nodes of one device run in one order, and so do those of devices that
-take turns. Devices that run at the same time fit for certain only if they need never free anything; beyond that their
-peaks are estimates, which must leave room. If no plan fits, the one that exceeds the limits least is taken.
+It returns the first plan whose peaks certainly fit. That can be known of nodes that run in one order: those of one
+device, and those of devices that take turns. Devices that run at the same time certainly fit only if they need never
+free anything; otherwise their peaks are estimates, which must leave room. If no plan fits, the search returns the plan
+that exceeds the limits least.
 """
 
 import dataclasses
@@ -43,10 +44,10 @@ class Found(NamedTuple):
 
     Attributes:
         excess: the bytes beyond the limits of all devices.
-        number: how many were tried before.
-        flow: what runs.
-        placed: where its nodes are.
-        parts: what each device runs.
+        number: the number of plans tried before.
+        flow: the flow.
+        placed: the device of each node.
+        parts: the partitions.
         peaks: the most bytes that each device holds, with state.
     """
 
@@ -59,7 +60,7 @@ class Found(NamedTuple):
 
 
 class Tools(NamedTuple):
-    """What the search does with a flow.
+    """The functions of the search.
 
     Attributes:
         place: the fastest placement on these devices.
@@ -80,12 +81,12 @@ class Search:
     """The search for one flow."""
 
     def __init__(self, flow: Flow, sites: Sequence[Site], tools: Tools, streamed: bool) -> None:
-        """Of a flow.
+        """Search for a plan of a flow.
 
         Args:
-            flow: what is to run.
+            flow: the flow.
             sites: the devices, with the memory that plans may use.
-            tools: what to do with flows.
+            tools: the functions of the search.
             streamed: whether its feeds arrive while it runs.
         """
         self._flow, self._sites, self._tools, self._streamed = flow, sites, tools, streamed
@@ -93,10 +94,10 @@ class Search:
         self._tried = 0
 
     def run(self, alone_first: bool) -> Found:
-        """The first plan that fits; if none does, the one that exceeds the limits least.
+        """Return the first plan that fits; if none does, the one that exceeds the limits least.
 
         Args:
-            alone_first: whether plans for one device are tried first: those for several ran out of memory before.
+            alone_first: whether to try plans for one device first, since plans for several have run out of memory.
         """
         kinds = [self._placed, self._alone, self._turns]
         if alone_first:
@@ -181,7 +182,7 @@ def _is_separate(node: Node) -> bool:
 
 
 def _all_bytes(flow: Flow, kind: DeviceKind) -> int:
-    """The bytes of all values of a part: more it never holds, in whatever order its nodes run."""
+    """Return the bytes of all values of a partition, which no order of its nodes exceeds."""
     live = Liveness(flow, kind)
     return constant_bytes(flow) + sum(live.inside) + sum(size for made in live.makes for _, size in made)
 

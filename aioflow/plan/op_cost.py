@@ -1,4 +1,4 @@
-"""What a node costs, estimated from shapes; measurements of earlier runs replace the estimate where they exist."""
+"""Estimates the time of a node from shapes. Measurements of earlier runs replace the estimate."""
 
 import dataclasses
 import math
@@ -30,7 +30,7 @@ class Site:
 
     @classmethod
     def from_string(cls, name: str, memory_limit: int | None = None) -> "Site":
-        """The device of that full name. ValueError if it is malformed, or of a type that there are no kernels for."""
+        """Return the device of that full name. ValueError if it is malformed, or no kernels exist for its type."""
         spec = DeviceSpec.from_string(name)
         return cls(name, spec, DeviceKind(spec.device_type or ""), memory_limit)
 
@@ -90,7 +90,7 @@ def seconds(
 
 
 def elements(spec: Spec) -> int:
-    """How many elements, with a guess for what is open."""
+    """Return the number of elements, with a guess for unknown sizes."""
     count = 1
     for size in spec.sizes or ():
         count *= _GUESS if size is None else size
@@ -100,7 +100,7 @@ def elements(spec: Spec) -> int:
 Estimate = Callable[[Sequence[Array]], tuple[float, bool]]
 """Seconds for concrete inputs, and whether most of them are spent in kernels worth a thread."""
 HEAVY: Final = 100e-6
-"""Seconds: what takes longer leaves the loop."""
+"""Seconds. Longer work runs on a thread."""
 BIG_KERNEL: Final = 20e-6
 """Seconds: a kernel this long is worth a thread; many short ones would only fight the loop for the interpreter."""
 _STEP: Final = 0.1
@@ -112,7 +112,7 @@ _SAMPLE: Final = 64
 
 
 class RegionCost:
-    """What a group of nodes costs, by the size of its inputs: estimated at first, then measured.
+    """The time of a group of nodes by the size of its inputs: estimated at first, then measured.
 
     The value of an input that may set the size of a tensor made inside (`numbers`, by place) counts as a size, too. So
     do the bytes of an input of strings (`texts`, by place).
@@ -136,7 +136,7 @@ class RegionCost:
 
     @property
     def endless(self) -> bool:
-        """Whether no measurement tells how long it takes the next time: it has a loop."""
+        """Whether measurements do not predict the next time, since the group has a loop."""
         return math.isinf(self._count)
 
     def bucket(self, inputs: Sequence[Array]) -> int:

@@ -1,16 +1,15 @@
-"""One flow per device out of one that is placed: they meet only in the rendezvous [P15 sections 3.2.2, 4.4].
+"""Splits a placed flow into one partition per device, joined only by the rendezvous [P15 sections 3.2.2, 4.4].
 
-A value that others read is sent once to each device that does, whoever reads it there; so is the news, for control
-edges, that a node has run. What is the same everywhere is not sent but repeated: feeds, constants, what enters a loop
-for every iteration.
+A value is sent once to each other device that reads it, however many nodes read it there. A control edge sends a signal
+that the node has run. Feeds, constants and loop invariants are not sent but repeated on each device.
 
-A loop may span devices. On each of them its frame must run the same iterations, so where none of its variables is, or
-something is received, a small loop goes round as often as the other does:
+A loop may span devices, and its frame must run the same iterations on each. So on a device that has none of its loop
+variables, or that receives a value inside, a small control loop runs as many iterations:
 
     enter(0) -> merge -> switch(loop_cond) -> next_iteration -> merge
 
-Every `recv` inside of a frame waits for that merge, and so runs once in each iteration, as its `send` does. It does not
-wait for a variable's: that may be late, and hold up what does not depend on it.
+Every `recv` inside a frame waits for that merge, and so runs once in each iteration, as its `send` does. It does not
+wait for the merge of a loop variable, which may be late and hold up independent nodes.
 """
 
 import dataclasses
@@ -34,24 +33,24 @@ from aioflow.tensors.dtypes import SCALAR, ResourceSpec, Spec
 
 _BEFORE: Final = 0.2
 _AFTER: Final = 0.1
-"""Where in the order of nodes those stand that are made for another: there are none in between."""
+"""The place in the order of nodes of a node that is made for another one, relative to that one."""
 _SMALL: Final = 1 << 10
-"""Bytes: values of at most so many go to other tasks unasked."""
+"""Bytes. Smaller values are pushed to other tasks."""
 _LARGE: Final = 1 << 20
-"""Those of at most so many are asked for together."""
+"""Bytes. Smaller values are requested together."""
 _INT: Final = Spec(dtypes.int32, SCALAR)
 _BOOL: Final = Spec(dtypes.bool_, SCALAR)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """What one device runs.
+    """The partition of one device.
 
     Attributes:
-        device: its name.
-        flow: its nodes, with a `send` or `recv` for each value that leaves it or comes to it.
-        feeds: which of the call's feeds are those of the flow.
-        fetches: which of the call's fetches are those of the flow.
+        device: the name of the device.
+        flow: its nodes, with a `send` or `recv` for each value between devices.
+        feeds: the positions of its feeds among those of the call.
+        fetches: the positions of its fetches among those of the call.
     """
 
     device: str
@@ -63,13 +62,13 @@ class Part:
 def partition(
     flow: Flow, devices: Mapping[Node, str], incarnations: Mapping[str, int], compression: Compression
 ) -> list[Part]:
-    """The parts of a placed flow, in the order in which their first nodes were built.
+    """Return the partitions of a placed flow, in the order in which their first nodes were built.
 
     Args:
-        flow: what to run, with primitives for control flow that spans devices.
-        devices: where each node runs; what is the same everywhere needs no place.
-        incarnations: of each device the number that tells it from one of its name that was there before.
-        compression: which values are sent in a lossy form.
+        flow: the flow, with primitives for control flow that spans devices.
+        devices: the device of each node, except of repeated ones.
+        incarnations: the number of each device that distinguishes it from an earlier one of its name.
+        compression: the lossy codecs of values.
     """
     places = rehomed(flow, devices)
     names = list(dict.fromkeys(places[node] for node in flow.nodes if not is_everywhere(node)))
@@ -80,7 +79,7 @@ def partition(
 
 
 def rehomed(flow: Flow, devices: Mapping[Node, str]) -> dict[Node, str]:
-    """The places with each variable of a loop on one device: what enters, merges, switches, goes round and leaves."""
+    """Return the devices of nodes, with all primitives of one loop variable on one device."""
     places = {node: place for node, place in devices.items() if not is_everywhere(node)}
     for node in flow.nodes:
         if role_of(node) == "merge" and any(is_back_edge(source, node) for source, _ in node.inputs):
@@ -184,7 +183,7 @@ class _Partition:
     # Edges
 
     def _value(self, value: Value, place: str, order: float) -> Value:
-        """What stands for a value on a device."""
+        """Return the value that represents `value` on a device."""
         node = value.node
         if is_everywhere(node):
             if (node, place) not in self._moved:
@@ -199,7 +198,7 @@ class _Partition:
         return Value(self._receive(value, place, order), 0)
 
     def _governed(self, node: Node, place: str, order: float) -> Node:
-        """What says on this device whether the loop goes on."""
+        """Return the node that decides on this device whether the loop continues."""
         if (node, place) not in self._moved:
             received = Value(self._receive(Value(node, 0), place, order), 0)
             name = f"{node.name} on {place}"
@@ -208,7 +207,7 @@ class _Partition:
         return self._moved[node, place]
 
     def _entered(self, node: Node, place: str, order: float) -> Node:
-        """What enters a loop for every iteration does so on this device, too."""
+        """Repeat the `enter` of a loop invariant on this device."""
         if (node, place) not in self._moved:
             inputs = (self._value(node.inputs[0], place, order),)
             controls = [self._control(control, place, order) for control in node.controls]
@@ -217,7 +216,7 @@ class _Partition:
         return self._moved[node, place]
 
     def _control(self, node: Node, place: str, order: float) -> Node | None:
-        """What to wait for on a device in the place of a node; None if there is nothing to wait for."""
+        """Return the node to wait for on a device instead of `node`; None if there is none."""
         if is_everywhere(node):
             return None
         if self._places[node] == place:
@@ -233,7 +232,7 @@ class _Partition:
         return self._receive(self._pulses[node], place, order, node)
 
     def _receive(self, value: Value, place: str, order: float, pulses_for: Node | None = None) -> Node:
-        """What stands for a value on another device: the `recv` of what is sent where it is, decoded if need be."""
+        """Send a value, and return the `recv` on another device, or the decoder behind it."""
         if (value, place) not in self._received:
             origin = pulses_for or value.node
             home = self._places[origin]
@@ -281,7 +280,7 @@ class _Partition:
     # Frames
 
     def _pivot(self, level: int, place: str, order: float) -> Node | None:
-        """What runs once in each iteration of a frame on a device; None for the step itself."""
+        """Return a node that runs once in each iteration of a frame on a device; None for the step itself."""
         if level == ROOT:
             return None
         if (level, place) not in self._merges:
@@ -320,7 +319,7 @@ class _Partition:
 
 
 def _how(spec: Spec) -> str:
-    """How its values go to another task: what is known to be small is not worth a question, or not one of its own."""
+    """Return how values of a Spec go to another task: pushed, requested together, or requested alone."""
     sizes = spec.sizes
     if isinstance(spec, ResourceSpec) or sizes is None or spec.dtype.np.hasobject:
         return ""

@@ -1,10 +1,10 @@
-"""The pipeline on one page: from a call's signature to a frozen plan. Pure and synchronous.
+"""The planning pipeline on one page: from the signature of a call to a frozen plan. Pure and synchronous.
 
-prune         what the fetches and targets need, with feeds in the place of fed tensors
-order         reads and updates of one variable, in the order they were built
-optimise      simplify, dedupe, fold
-verify        the result is legal
-split         a place for each node, and a part for each device
+prune         keeps the nodes that fetches and targets need, with feeds instead of fed tensors
+order         orders reads and updates of one variable as they were built
+optimise      simplifies, merges duplicates, folds constants
+verify        checks that the result is legal
+split         places each node, and makes a partition for each device
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from aioflow.plan.passes.verify import verify
 
 
 class Signature:
-    """What makes two calls the same call. Its hash is taken once, for it is looked up in every run."""
+    """The signature of a call: its feeds, fetches and targets. The hash is computed once, since each run needs it."""
 
     __slots__ = ("_hash", "feeds", "fetches", "targets")
 
@@ -55,7 +55,7 @@ class Signature:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What will run for a signature. Fetches and feeds are in the signature's order."""
+    """The plan of a signature. Fetches and feeds are in the signature's order."""
 
     signature: Signature
     flow: Flow
@@ -74,7 +74,7 @@ def make_plan(signature: Signature, split: Callable[[Flow], Sequence[Part]], opt
 
 
 def make_flow(signature: Signature, optimize: bool = True) -> Flow:
-    """What a call will run, on whichever devices. InvalidArgumentError if a placeholder that it needs is not fed."""
+    """Return the flow of a call before placement. InvalidArgumentError if a needed placeholder is not fed."""
     flow = prune(signature.feeds, signature.fetches, signature.targets)
     if has_primitives(flow):  # handmade control flow runs unchanged
         _check_fed(flow)

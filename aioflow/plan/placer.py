@@ -1,4 +1,4 @@
-"""A session's placement: where nodes of its plans go, and where what has state has gone before."""
+"""Places the flows of a session, and remembers the devices of its state."""
 
 import dataclasses
 import logging
@@ -33,26 +33,26 @@ _log: Final = logging.getLogger("aioflow.placement")
 
 
 class Placer:
-    """Splits flows over the devices of a session. What holds state stays where it was placed first.
+    """Splits flows over the devices of a session. State stays on the device of its first placement.
 
     Attributes:
-        model: what things cost, estimated or measured.
+        model: the cost model.
     """
 
     def __init__(self, config: Config, devices: Sequence[DeviceAttributes], container: str = "") -> None:
-        """Of a session.
+        """Make the placer of a session.
 
         Args:
-            config: how it works.
-            devices: what it can use.
-            container: where there is on these devices what is the session's alone.
+            config: the configuration of the session.
+            devices: its devices.
+            container: the container of the session's own state.
         """
         self._config = config
         self.use(devices)
         self._compression = Compression(config.compression, container)
         self._homes: dict[Hashable, str] = {}
         self._state: dict[Hashable, float] = {}
-        """The bytes of what is at home."""
+        """The bytes of the placed state."""
         self._lock = threading.Lock()
         self._expected: dict[str, float] = {}
         """The estimated peak bytes of each device in the last plan."""
@@ -61,7 +61,7 @@ class Placer:
         self.model: Final = config.cost_model or CostModel()
 
     def use(self, devices: Sequence[DeviceAttributes]) -> None:
-        """These are the devices from here on. What holds state is still taken to be where it was placed."""
+        """Use these devices from now on. State still counts as placed where it was."""
         self._sites = list(map(_site, devices))
         self._incarnations = {device.name: device.incarnation for device in devices}
 
@@ -84,10 +84,10 @@ class Placer:
         home: DeviceAttributes | None = None,
         fed: Sequence[Sequence[int]] | None = None,
     ) -> Sequence[Part]:
-        """The parts of a flow, one for each device. InvalidArgumentError, saying why, if something has no place.
+        """Return the partitions of a flow, one for each device. InvalidArgumentError if a node has no possible device.
 
         Args:
-            flow: what is to run.
+            flow: the flow.
             streamed: whether its feeds arrive while it runs.
             home: the device of all feeds and fetches; it need not be a device of the session. None for any device of
                 the session.
@@ -110,7 +110,7 @@ class Placer:
         return {site.name: site for site in [*self._sites, *([] if home is None else [_site(home)])]}
 
     def _is_alone(self, flow: Flow, home: DeviceAttributes | None) -> bool:
-        """Whether there is one device, and nothing to find out about it."""
+        """Whether the session has one device without a memory limit, so that nothing must be placed."""
         alone = len(self._sites) == 1 and (home is None or home.name == self._sites[0].name)
         return alone and not _asks(flow) and not self._config.log_device_placement
 

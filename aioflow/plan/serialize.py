@@ -1,15 +1,15 @@
-"""A flow as plain data and arrays, for a worker that runs it, and back.
+"""Encodes a flow as plain data and arrays, for the worker that runs it, and decodes it.
 
     {"nodes": [{"op": "matmul", "in": [[0, 0], [1, 0]], "attr": {...}, "out": [...], "by": 0}, ...],
      "feeds": [0], "fetches": [[7, 0]], "targets": [9], "by": [...], "shapes": [[2, -1], null], "blocks": [...]}
 
-Nodes are named by their place; only what closes a loop reads what comes later. Arrays among the attributes travel
-beside the data, unpacked: {"array": 3} is the fourth. Shapes are in a table, so that those which are one object, and
-so the same in every run, are one again.
+Nodes are named by their position; only the back edge of a loop reads a later node. Arrays among the attributes are sent
+beside the data, unpacked: {"array": 3} is the fourth. Shapes are in a table, so that shapes that are one object, and
+therefore equal in every run, are one object again.
 
-Nothing is believed: ops are found in the registry alone, every number is checked, each node takes and makes the dtypes
-that its op's own rule says, and ValueError says what does not fit. Shapes and known values are believed, for kernels
-look at the arrays; whoever may register a flow may run any op in any order.
+The data is not trusted: ops must be in the registry, all numbers are checked, and the dtypes of each node must follow
+the rule of its op. Otherwise decoding raises ValueError. Shapes and known values are not checked, since kernels look at
+the arrays, and a peer that may register a flow may run any op in any order.
 """
 
 import dataclasses
@@ -35,10 +35,10 @@ _INT: Final = Spec(int32, SCALAR)
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Origin:
-    """What a worker knows of the user's operation that a node was made of: see `Operation`.
+    """The description of the user's operation behind a node, for a worker; see `Operation`.
 
     Attributes:
-        name: its name.
+        name: the name of the operation.
         type: its op.
         line: the user's line that built it.
         id: its number in the graph.
@@ -161,7 +161,7 @@ class _Reader:
 
     def _origin(self, name: Any, kind: Any, line: Any, number: Any, origin: Any) -> Origin:
         if not isinstance(name, str) or not isinstance(kind, str) or type(number) is not int:
-            raise ValueError(f"{plain_data.summarise(name)} is no operation")
+            raise ValueError(f"{plain_data.summarise(name)} is not an operation")
         if line is not None and (list(map(type, line)) != [str, int, str]):
             raise ValueError(f"{plain_data.summarise(line)} is no line")
         before = None if origin is None else self._origins[_place(origin, self._origins)]
@@ -214,7 +214,7 @@ class _Reader:
         if kind == "list":
             size, dynamic, clear, infer = rest
             if not (size is None or (type(size) is int and size >= 0)) or {dynamic, clear, infer} - {True, False}:
-                raise ValueError(f"{plain_data.summarise(rest)} is no size of a list, followed by three truths")
+                raise ValueError(f"{plain_data.summarise(rest)} is not the size of a list, followed by three booleans")
             (element,) = [self._spec(item, depth + 1) for item in content]
             return ListSpec(element, size, dynamic_size=dynamic, clear_after_read=clear, infer_shape=infer)
         if kind == "resource" and isinstance(content, list):
@@ -230,15 +230,15 @@ class _Reader:
 
 def _place(place: Any, among: Sequence[Any]) -> int:
     if type(place) is not int or not 0 <= place < len(among):
-        raise ValueError(f"{plain_data.summarise(place)} is no number among {len(among)}")
+        raise ValueError(f"{plain_data.summarise(place)} is not an index of {len(among)} entries")
     return place
 
 
 def _known(data: Any = None) -> Any:
-    """What is known of a small integer value."""
+    """Return the known part of a small integer value."""
     values = data if isinstance(data, list) else [data]
     if not all(value is None or type(value) is int for value in values):
-        raise ValueError(f"{plain_data.summarise(data)} is no known value: an integer, or a list of them and of None")
+        raise ValueError(f"{plain_data.summarise(data)} is not a known value: an integer, or a list of those and None")
     return tuple(data) if isinstance(data, list) else data
 
 
@@ -255,7 +255,7 @@ def _check_order(nodes: Sequence[Node]) -> None:
 
 
 def _check(flow: Flow) -> None:
-    """ValueError unless every node takes and makes what its op does, by its own rule. Kernels rely on that."""
+    """ValueError unless the inputs and outputs of every node follow the rule of its op. Kernels rely on that."""
     for node in flow.nodes:
         try:
             check_arity(node.definition, len(node.inputs))
@@ -264,7 +264,7 @@ def _check(flow: Flow) -> None:
                 _check_blocks(node)
             else:
                 _check_rule(node)
-        except Exception as error:  # a rule meets what no graph would have passed it
+        except Exception as error:  # a rule gets arguments that no graph would pass
             raise ValueError(f"{plain_data.summarise(node.name)} ({node.definition.name}): {error}") from None
 
 
@@ -273,12 +273,12 @@ def _check_rule(node: Node) -> None:
     if missing := [name for name in wanted if name not in node.attrs]:
         raise ValueError(f"attribute {', '.join(missing)} is missing")
     found = node.definition.infer(node.input_specs, node.attrs)
-    if node.definition.name != "no_records":  # which is a list of whatever is wanted, and holds nothing
+    if node.definition.name != "no_records":  # an empty list of any dtype
         node.output_specs = _agreed("it makes", found, node.output_specs)
 
 
 def _agreed(what: str, found: Sequence[Spec], stated: Sequence[Spec]) -> list[Spec]:
-    """What was stated, with handles as they are found. ValueError unless both are of the same dtypes."""
+    """Return the stated Specs, with the found handles. ValueError unless the dtypes are equal."""
     if len(found) != len(stated) or not all(map(_agree, found, stated)):
         shown, said = [", ".join(map(str, specs[:8])) or "nothing" for specs in (found, stated)]
         raise ValueError(f"{what} {shown}, not {said}")
@@ -296,7 +296,7 @@ def _is_handle(spec: Spec) -> bool:
 
 
 def _check_blocks(node: Node) -> None:
-    """ValueError unless the blocks of a branch or loop take and make what it passes on."""
+    """ValueError unless the blocks of a branch or loop fit its inputs and outputs."""
     if node.definition.name not in ("cond", "while_loop"):
         raise ValueError("it runs no blocks")
     if len(node.blocks) != 2 and not (node.attrs.get("limited") and len(node.blocks) == 1):
@@ -319,7 +319,7 @@ def _check_blocks(node: Node) -> None:
 
 
 def _given_in_loop(node: Node) -> list[Spec]:
-    """What the blocks of a loop are given, by the number of the input."""
+    """Return the Specs of the arguments of a loop's blocks, by the number of the input."""
     first, count, replays = (int(node.attrs[name]) for name in ("limited", "variables", "replays"))
     inputs, last = node.input_specs, first + count
     if min(count, replays) < 0 or last + replays > len(inputs) or len(node.output_specs) <= count:

@@ -1,12 +1,12 @@
-"""Devices that take turns: the nodes of a step run in one order over all devices, so that their memory is known before.
+"""Lets devices take turns: the nodes of a step run in one order over all devices, so that memory use is predictable.
 
 Usually each device runs what is ready, and the order depends on the time that kernels take. Then the memory at a moment
 is uncertain. If the memory is short, a step is planned to take turns: where the order goes on to another device, a
 control edge leads there, and on each device every node waits for the one before it. A value is received just before
 its first reader.
 
-A node that may wait for something outside of the step, as a dequeue does, is not held back. A flow in which another
-such node might then wait for the first one cannot take turns.
+A node that may wait for something outside the step, such as a dequeue, is not delayed. A flow in which another such
+node might then wait for the first one cannot take turns.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from aioflow.tensors.dtypes import DeviceKind
 
 
 def can_take_turns(flow: Flow) -> bool:
-    """Whether no node is held back, in this order, that something needs that waits for what is outside of the step."""
+    """Whether this order delays no node that a node with a wait outside the step needs."""
     if any(node.definition.name in PRIMITIVES for node in flow.nodes):
         return False
     needed: set[Node] = set()
@@ -134,7 +134,7 @@ class _Peaks:
         return peak
 
     def _note(self, at: int, turn: _Turn) -> None:
-        """What the node makes and reads."""
+        """Record the outputs and inputs of the node."""
         device, number, node = turn
         life, edge = self._lives[device], edge_of(node)
         for value, _ in life.makes[number]:
@@ -164,7 +164,7 @@ class _Peaks:
 
 
 def _merged(parts: Sequence[Part]) -> Iterator[_Turn]:
-    """The nodes of all parts in the order in which they run: each device runs until it has to receive."""
+    """Yield the nodes of all partitions in the order of their run: each device runs until it must receive."""
     left = {part.device: 0 for part in parts}
     flows = {part.device: part.flow.nodes for part in parts}
     sent: set[Edge] = set()
@@ -185,10 +185,10 @@ def _merged(parts: Sequence[Part]) -> Iterator[_Turn]:
 
 
 def _units(nodes: Sequence[Node]) -> list[int]:
-    """For each node of a part the number of the unit that runs it, as assembly groups them.
+    """Return for each node of a partition the number of its unit, as assembly groups them.
 
-    What waits and what sends is one alone; others are together if they wait for the same nodes and lead to the same
-    send.
+    A node that waits or sends is a unit of its own. Other nodes form a unit if they wait for the same nodes and lead to
+    the same send.
     """
     masks: dict[Node, int] = {}
     numbers: dict[tuple[int, int], int] = {}

@@ -1,7 +1,7 @@
-"""Which values cross from device to device in a lossy form, and the nodes that make it and undo it [P15 section 5.5].
+"""Inserts the nodes that encode and decode lossy transfers between devices [P15 section 5.5].
 
-A tensor marked by `lossy` goes in the form it was marked with. All others go as the session's Config says, which leaves
-alone whatever might decide or count something: all but float32 and float64, and what is, or may be, a single number.
+A tensor marked by `lossy` uses its codec. Other tensors use the codec of the session's Config, which applies only to
+float32 and float64, and never to a value that is, or may be, a single number: it might decide or count something.
 """
 
 from collections.abc import Mapping
@@ -16,16 +16,16 @@ from aioflow.tensors.codecs import Codec, edge_codecs
 Setting = str | Mapping[str, str] | None
 """A codec for all edges between devices, or one for those between `devices` of one task and one between `workers`."""
 _HANDS_ON: Final = frozenset({"identity", "switch", "enter"})
-"""What only hands on its first input."""
+"""Ops that pass on their first input."""
 
 
 class Compression:
-    """What a session's Config says of edges that nothing else is said of."""
+    """The codecs that the Config of a session sets for unmarked edges."""
 
     def __init__(self, setting: Setting = None, container: str = "") -> None:
         self._codecs = edge_codecs(setting)
         self.container: Final = container
-        """Where it is kept what was left out."""
+        """The container of the residuals."""
 
     def codec_for(self, value: Value, source: str, target: str) -> Codec | None:
         """The form in which the value goes from one device to another, both named in full; None: as it is."""
@@ -52,7 +52,7 @@ def same_task(source: str, target: str) -> bool:
 
 
 def encoding(value: Value, codec: Codec, source: str, container: str) -> list[Node]:
-    """The nodes that make that form of a value on its device; the last one's output is what is sent, to whomever."""
+    """Return the nodes that encode a value on its device. The output of the last one is sent."""
     name = f"{_name(value)} as {codec}"
     if codec.name != "top_k":
         return [_node(value, "lossy_encode", name, (value,), codec=str(codec))]

@@ -1,4 +1,4 @@
-"""Neighbours that one kernel computes together: convolution and bias, where there is an optimised kernel for both."""
+"""Merges neighbours that one optimised kernel computes together: a convolution and its bias."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ from aioflow.tensors.dtypes import float32
 
 
 def contract(flow: Flow) -> Flow:
-    """The Flow with such neighbours as one node, if nobody else reads what passes between them."""
+    """Return the flow with such neighbours merged, if no other node reads the value between them."""
     if not any(node.definition.name == "conv2d" for node in flow.nodes) or not onednn.available():
         return flow
     reads = Counter([*flow.fetches, *[value for node in flow.nodes for value in node.inputs]])

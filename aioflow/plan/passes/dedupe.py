@@ -35,7 +35,7 @@ def _key(node: Node) -> Hashable:
 
 
 def _frozen(value: Any) -> Hashable:
-    """A key that is equal only for attributes that cannot be told apart: 1, 1.0 and True can, and 0.0 and -0.0."""
+    """Return a key that is equal only for identical attributes: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     if isinstance(value, np.ndarray):
         if value.nbytes > _LARGEST_COMPARED or value.dtype == object:
             return "array", id(value)

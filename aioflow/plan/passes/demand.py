@@ -65,7 +65,7 @@ class Demand:
 
 
 def unneeded_effects(flow: Flow) -> dict[Block, set[Node]]:
-    """For each block the nodes with an effect that no needed value needs; none in blocks with handmade control flow."""
+    """Return for each block its nodes with effects that no needed value needs. Blocks with primitives have none."""
     demand = Demand(flow, flow.nodes, effects=False)
     found: dict[Block, set[Node]] = {}
     for _, block in blocks_within(flow.nodes):

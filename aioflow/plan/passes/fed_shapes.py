@@ -84,5 +84,5 @@ def _narrowed(known: Spec, found: Spec) -> Spec:
     try:
         values = known.known if found.known is None else found.known
         return Spec(known.dtype, known.shape.merge_with(found.shape), values)
-    except ValueError:  # a loop may change the shape of what it carries
+    except ValueError:  # a loop may change the shapes of its variables
         return known

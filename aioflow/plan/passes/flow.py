@@ -1,7 +1,7 @@
-"""What a plan is made of: the part of a graph that one call runs, as light nodes that passes may replace.
+"""The intermediate representation of a plan: the part of a graph that a call runs, as light nodes for passes.
 
-A Flow is never changed in place: a pass takes one and returns one. Its nodes are in an order that respects every edge
-but those that close the cycle of a loop, and otherwise follows the order in which the user built them.
+A Flow never changes in place: a pass takes one and returns one. The order of its nodes respects every edge except back
+edges of loops, and otherwise follows the order in which the user built them.
 """
 
 import dataclasses
@@ -35,12 +35,12 @@ class Value(NamedTuple):
 
 
 class Node:
-    """An operation as a plan sees it; `operation` is the user's, for errors and for reports.
+    """A node of a plan. `operation` is the user's operation, for errors and reports.
 
-    Of structured control flow `blocks` are what it runs: of a `cond` both branches, the true one first; of a loop what
-    it asks for (none if it has a limit alone) and the step. What runs `at_home` works on host memory, with a CPU's
-    kernel, though its device is a GPU. `sized` are the Specs of its outputs for the feeds of one run; None if the
-    shapes of feeds are not known. Only estimates use them, because the next run may have other feeds.
+    `blocks` are the bodies of structured control flow: both branches of a `cond`, the true one first; the condition
+    (missing if there is only a limit) and the body of a loop. A node `at_home` uses host memory and a CPU kernel,
+    though its device is a GPU. `sized` are the Specs of its outputs for the feeds of one run; None if the shapes of
+    feeds are not known. Only estimates use them, because the next run may have other feeds.
     """
 
     __slots__ = (
@@ -119,7 +119,7 @@ class Node:
 
     @property
     def waits(self) -> bool:
-        """Whether it, or what it runs, may suspend, or has control flow made by hand in it."""
+        """Whether it, or a node in its blocks, may suspend or is a control-flow primitive."""
         return any(block.waits for block in self.blocks) if self.blocks else self.definition.waits
 
     @property
@@ -188,10 +188,10 @@ Replacement = Node | tuple[Value, ...]
 
 
 def rewrite(flow: Flow, visit: Callable[[Node], Replacement]) -> Flow:
-    """Every node replaced by what `visit` makes of it, once its own inputs are replaced, and dead nodes dropped.
+    """Replace every node by the result of `visit`, after its inputs are replaced, and drop unused nodes.
 
-    Nodes that `visit` makes and returns as values are taken in. What had a control edge from a node that is gone waits
-    for the values that stand in for it.
+    The flow takes in new nodes whose values `visit` returns. A node with a control edge from a replaced node waits for
+    the values that replace it.
     """
     done: dict[Node, tuple[Value, ...]] = {}
     anchors: dict[Node, tuple[Node, ...]] = {}
@@ -213,14 +213,14 @@ def rewrite(flow: Flow, visit: Callable[[Node], Replacement]) -> Flow:
 
 
 def rewrite_blocks(flow: Flow, change: Callable[[Node, Block], Block]) -> Flow:
-    """Every block of every node replaced by what `change` makes of it."""
+    """Replace every block of every node by the result of `change`."""
     if not any(node.blocks for node in flow.nodes):
         return flow
     return rewrite(flow, lambda node: node.with_blocks([change(node, b) for b in node.blocks]) if node.blocks else node)
 
 
 def sweep(feeds: tuple[Node, ...], fetches: tuple[Value, ...], targets: tuple[Node, ...]) -> Flow:
-    """The Flow of what the fetches and targets need, sources first, in the order the user built it."""
+    """Return the flow of the nodes that fetches and targets need, sources first, in the order the user built them."""
     roots = [*[value.node for value in fetches], *targets]
     return Flow(in_order([*feeds, *roots], _sources, sources_before), feeds, fetches, targets)
 
@@ -235,7 +235,7 @@ def is_back_edge(source: Node, node: Node) -> bool:
 
 
 def sources_before(node: Node) -> list[Node]:
-    """What comes before the node: its sources, but for those that its back edges come from."""
+    """Return the sources of a node, except those of back edges."""
     if node.definition.name != "merge":
         return _sources(node)
     return [*[source for source, _ in node.inputs if not is_back_edge(source, node)], *node.controls]
@@ -261,7 +261,7 @@ def blocks_within(nodes: Iterable[Node]) -> list[tuple[Node, Block]]:
 def in_order(
     roots: Iterable[Node], sources: Callable[[Node], Iterable[Node]], before: Callable[[Node], Iterable[Node]]
 ) -> list[Node]:
-    """Everything reachable from the roots by `sources`, and after what is before it; else what was built first."""
+    """Return the nodes reachable from the roots by `sources`, each after its sources, and otherwise as built."""
     found: dict[Node, int] = {}
     stack = list(roots)
     while stack:

@@ -1,4 +1,4 @@
-"""Constant folding: what depends on constants alone is computed once, when the call is planned."""
+"""Constant folding: a node that depends only on constants is computed once, when the call is planned."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ from aioflow.tensors.dtypes import DeviceKind, spec_of
 LARGEST_RESULT = 10 * 2**20
 """Bytes: larger results are computed in every run."""
 LONGEST = 0.01
-"""Seconds: what is estimated to take longer is computed in every run, for planning must not block the loop."""
+"""Seconds. A node with a longer estimate is computed in every run, since planning must not block the loop."""
 
 _LARGEST_FILLED = 2**16
 """Bytes: more zeros or ones are made when they are needed."""
 _SHAPE_ALONE = {"zeros_like": 0, "ones_like": 1}
-"""Ops that look at the shape of their input, not at its value, with what they fill it with."""
+"""Ops that use only the shape of their input, with the number that they fill it with."""
 
 
 def fold(flow: Flow) -> Flow:
@@ -39,7 +39,7 @@ def fold(flow: Flow) -> Flow:
 
 
 def _known(node: Node) -> list[Any] | None:
-    """What shape rules found out, as for the shape of a tensor whose sizes are all known."""
+    """Return the value that the shape rule knows, for example of the shape of a tensor with known sizes."""
     if node.definition.name in _SHAPE_ALONE:
         return _filled(node)
     known = [spec.known for spec in node.output_specs]

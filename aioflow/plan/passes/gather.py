@@ -18,7 +18,7 @@ def gathered(flow: Flow) -> tuple[Flow, frozenset[Node]]:
     ]
     targets = tuple([twins[node] for node in flow.targets])
     made = sweep(flow.feeds, tuple([Value(copy, 0) for copy in fetched]), targets)
-    return made, frozenset([*given.values(), *fetched]).intersection(made.nodes)  # nobody may read a feed
+    return made, frozenset([*given.values(), *fetched]).intersection(made.nodes)  # a feed may have no readers
 
 
 def _copy(value: Value, what: str) -> Node:

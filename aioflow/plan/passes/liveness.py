@@ -1,9 +1,9 @@
-"""How much memory values take while the nodes of a flow run one after the other, estimated from shapes.
+"""Estimates the memory of values, from their shapes, while the nodes of a flow run in order.
 
-A value belongs to the node that makes it, or shares the memory of what the node reads, as a transposed matrix does. It
-takes memory from then on until the last has read it, or to the end if it is fetched. What the caller feeds, what a
-variable holds and what is known before any step is not counted, nor what is received from another CPU of the task: that
-is the sender's array. Sizes that are open are taken to be of one size.
+A value has memory of its own, or shares that of an input of its node, as a transposed matrix does. It takes memory
+until its last reader has run, or to the end if it is fetched. Feeds, values of variables and constants do not count;
+neither do values received from another CPU of the task, which are the sender's arrays. Unknown sizes count as one fixed
+size.
 
 A list of tensors takes memory in the loop that writes it, for as many elements as the loop has iterations.
 """
@@ -19,7 +19,7 @@ from aioflow.plan.passes.transfers import shares_memory
 from aioflow.tensors.dtypes import DeviceKind, ResourceSpec, Spec
 
 OURS: Final[frozenset[Value]] = frozenset()
-"""The owners of what is not counted."""
+"""The owners of memory that does not count."""
 
 
 _WRITES: Final = frozenset({"tensor_array_write", "tensor_array_scatter"})
@@ -45,15 +45,15 @@ def is_surely_alike(mine: Spec, wanted: Spec) -> bool:
 
 
 class Liveness:
-    """Which node needs memory for what.
+    """The memory that each node makes and reads.
 
     Attributes:
         nodes: the nodes, each by its number.
-        makes: for each node, the values that take memory of their own, with their sizes.
+        makes: for each node, its outputs with memory of their own, with their sizes.
         reads: for each node, the values whose memory it reads.
-        readers: for each value that takes memory, how many nodes read it; one more if it is fetched.
-        inside: for each node, what its branches or its iterations take while it runs.
-        reuses: for each node, the values of which it can overwrite one with its result, if nobody needs that any more.
+        readers: for each value with memory, the number of nodes that read it; one more if it is fetched.
+        inside: for each node, the memory of its branches or iterations while it runs.
+        reuses: for each node, the inputs one of which its result may overwrite, if that has no other reader.
     """
 
     def __init__(self, flow: Flow, kind: DeviceKind = DeviceKind.CPU, guess: int = GUESS) -> None:
@@ -103,7 +103,7 @@ class Liveness:
         return [v for v in node.inputs if v in self.readers and is_surely_alike(v.spec, wanted)]
 
     def size(self, value: Value) -> int:
-        """The bytes of a value that takes memory of its own."""
+        """Return the bytes of a value with memory of its own."""
         return self._sizes[value]
 
     def can_reuse(self, value: Value) -> bool:
@@ -131,7 +131,7 @@ class Liveness:
     def _shared(
         self, node: Node, index: int, kernel: Kernel | None, reads: set[Value], given: bool
     ) -> frozenset[Value] | None:
-        """The owners of the memory of an output; None if it has memory of its own."""
+        """Return the owners of the memory of an output; None if it has memory of its own."""
         elsewhere = node.definition.name in ("swap_out", "swap_free") and self._kind is DeviceKind.GPU
         if given or elsewhere or node.definition.name == "constant" or node.definition.handle:
             return OURS
@@ -146,7 +146,7 @@ class Liveness:
 
 
 def _handed_on(node: Node, index: int) -> Value | None:
-    """The input that a loop passes on unchanged as the output `index`; None if there is none."""
+    """Return the input that a loop passes on unchanged as the output `index`; None if it changes."""
     if node.definition.name != "while_loop":
         return None
     step = node.blocks[-1]
@@ -233,7 +233,7 @@ class Run:
         return sum(self._liveness.size(value) for value in self._liveness.reads[index] if self.left[value] == 1)
 
     def run(self, index: int) -> list[Value]:
-        """The node runs. Returns what only one more will read."""
+        """Run the node. Returns the values that have one reader left."""
         what = self._liveness
         made = sum(size for _, size in what.makes[index])
         reused = next((what.size(v) for v in what.reuses[index] if self.left[v] == 1 and what.can_reuse(v)), 0)

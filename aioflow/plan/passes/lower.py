@@ -1,13 +1,13 @@
-"""Structured control flow as primitives: Switch, Merge, Enter, Exit, NextIteration [P15 section 4.4].
+"""Lowers structured control flow to primitives: Switch, Merge, Enter, Exit, NextIteration [P15 section 4.4].
 
-A branch: each value that goes in passes a switch on the predicate, and each result a merge. A loop: each loop variable
-enters, passes a merge with what the iteration before made, and a switch on the condition: out to the exit, or through
-the body to the next iteration. Captures enter as constants. Beside the user's variables go the number of the iteration,
-the records, and, if the body changes variables, a turn: what touches them in one iteration waits until the iteration
-before has done with them. What has an effect and is needed by no result that is used is needed by all of them: an
-effect inside happens whatever is used.
+A branch: each input passes a switch on the predicate, and each result a merge. A loop: each loop variable enters,
+passes a merge with its value of the previous iteration, and a switch on the condition: out to the exit, or through the
+body to the next iteration. Captures enter as loop invariants. The number of the iteration and the records are further
+loop variables. If the body changes variables of the session, so is a turn: its users in one iteration wait until the
+previous iteration has finished with it. A node with an effect that no used result needs becomes a source of all of
+them, so that effects inside happen whichever result is used.
 
-What would run on constants or captures alone is tied to the branch or iteration by a control edge from its pivot.
+A node whose inputs are only constants or captures gets a control edge from the pivot of its branch or iteration.
 """
 
 import dataclasses
@@ -40,10 +40,10 @@ class _Place:
     """Where nodes are put: in a branch or an iteration, or at the top, which has no pivot.
 
     Attributes:
-        pivot: alive if the branch is taken, or the iteration runs.
-        keys: what the handles among the arguments stand for.
-        turn: what nodes that touch one of `changing` wait for.
-        takers: the nodes that did.
+        pivot: a node that is alive if the branch is taken, or the iteration runs.
+        keys: the keys of the handles among the arguments.
+        turn: the node that users of a handle in `changing` wait for.
+        takers: these users.
     """
 
     pivot: Node | None = None
@@ -60,7 +60,7 @@ class _Lowering:
         self._moved: dict[Value, Value] = {}
         self._anchors: dict[Node, tuple[Node, ...]] = {}
         self._still: set[Node] = set()
-        """What enters a loop for every iteration: that of a structured loop, and those around what is lowered."""
+        """The loop invariants: those of a structured loop, and of the loops around a lowered node."""
         self._framed = False
         """Whether some of the flow is in branches and loops already."""
         self._unneeded: dict[Block, set[Node]] = {}
@@ -76,7 +76,7 @@ class _Lowering:
         return Flow(self._nodes, flow.feeds, fetches, targets)
 
     def _effects(self, node: Node) -> list[set[Node]]:
-        """For each branch, or the body, what has an effect there and may be needed for nothing else."""
+        """Return for each branch, or the body, the nodes with effects that may have no reader."""
         return [self._unneeded[block] for block in (node.blocks[-1:] if is_loop(node) else node.blocks)]
 
     def _put_all(self, nodes: Iterable[Node], place: _Place) -> None:
@@ -147,7 +147,7 @@ class _Lowering:
             _Loop(self, node, controls, place).lower()
 
     def _pivot(self, node: Node, controls: Iterable[Node]) -> Node | None:
-        """What is alive if the branch or iteration is that a node is in; None if it waits for nothing."""
+        """Return a node that is alive if the branch or iteration of `node` is; None if it waits for nothing."""
         inputs = [self._moved[value] for value in node.inputs]
         switched = next((value for value in inputs if value.node.definition.name == "switch"), None)
         sources = [*controls, *[source for source, _ in inputs if source.definition.name != "switch"]]
@@ -188,7 +188,7 @@ class _Lowering:
         self._give(node, merges[:count], merges[count:], place)
 
     def _give(self, node: Node, results: Sequence[Node], done: Sequence[Node], place: _Place) -> None:
-        """These stand for the outputs of a structured node: whoever needs one needs what is `done` for its effects."""
+        """Replace the outputs of a structured node by `results`. Their readers also wait for the effects in `done`."""
         for index, result in enumerate(results):
             made, spec = result, node.output_specs[index]
             if done:

@@ -1,11 +1,10 @@
-"""Which values of a GPU's part are in host memory, and copies where a kernel wants them in the other.
+"""Decides which values of a GPU's partition are in host memory, and inserts copies between the two memories.
 
-Kernels of a GPU say what they take from host memory and make there: sizes, axes, shapes. What decides whether a branch
-is taken or a loop goes on is there, too, for it is the host that goes on. Small whole numbers that start in host
-memory, as the counters of loops do, are computed there, by the kernels of a CPU: no launch, no copy, nothing to wait
-for. So is what has no kernel of a GPU's at all.
+Kernels of a GPU declare their inputs and outputs in host memory: sizes, axes, shapes. Predicates of branches and loops
+are in host memory, too, since the host reads them. Small integers that start in host memory, such as loop counters,
+are computed there by CPU kernels, without a launch, a copy or a wait. So are ops without a GPU kernel.
 
-A value is copied at most once in each direction, whoever reads it.
+A value is copied at most once in each direction.
 """
 
 import math
@@ -24,7 +23,7 @@ _SMALL: Final = 8
 """Elements: a shape has as many."""
 _NUMBERS: Final = frozenset((dtypes.bool_, dtypes.int32, dtypes.int64))
 _PREDICATE: Final = {"switch": 1, "loop_cond": 0}
-"""Which input of a primitive the host has to see."""
+"""The input of a primitive that the host must read."""
 
 
 def memory_kinds(flow: Flow) -> Flow:
@@ -88,7 +87,7 @@ class _Kinds:
     # Where things are
 
     def _runs_at_home(self, node: Node, inputs: Sequence[Value]) -> bool:
-        """Whether a node works on host memory alone; of what only passes values on, whether they are there."""
+        """Whether a node uses only host memory. A node that passes values on uses their memory."""
         name = node.definition.name
         if node in self._flow.feeds or name in ("placeholder", "pulse"):
             return True
@@ -116,7 +115,7 @@ class _Kinds:
         return self._on_host[Value(node, 0)]
 
     def _is_wanted_at_home(self, node: Node) -> bool:
-        """Whether all who read a received value want it in host memory."""
+        """Whether all readers of a received value need it in host memory."""
         readers = self._readers.get(node, [])
         return bool(readers) and all(self._reads_at_home(reader, place) for reader, place in readers)
 
@@ -126,7 +125,7 @@ class _Kinds:
         return node.definition.host_inputs(len(node.inputs))[place]
 
     def _wants(self, node: Node, home: bool) -> Sequence[bool]:
-        """For each input, whether it is to be in host memory."""
+        """Return for each input whether it must be in host memory."""
         if node.definition.name in PRIMITIVES:
             return [home or _PREDICATE.get(node.definition.name) == place for place in range(len(node.inputs))]
         return [True] * len(node.inputs) if home else node.definition.host_inputs(len(node.inputs))

@@ -1,12 +1,12 @@
-"""The order of nodes chosen to take less memory: the executor and regions run what could run next in that order.
+"""Orders the nodes to take less memory. The executor and regions run ready nodes in that order.
 
-Several orders are simulated, and the best is taken if it is clearly better than that in which the user built the nodes.
-In each, of the nodes that could come next, comes the one after which the least memory is taken; of equal ones the one
-built first, or the one whose inputs are the newest, which finishes what was begun; or else every node comes as late as
-those that need it allow. Where sizes are open, an order has to be good for small ones and for large ones.
+The pass simulates several orders, and takes the best one if it is clearly better than the order in which the user built
+the nodes. One order runs next the ready node that leaves the least memory taken, and of equal ones the oldest. Another
+one prefers, of equal ones, the node with the newest inputs, which finishes begun work. A third one runs every node as
+late as its readers allow. With unknown sizes, an order must be good for small ones and for large ones.
 
-Whatever waits comes as soon as it can. What has an effect that no edge puts in order keeps its order. A variable is not
-updated before those have run who read its value before, for then the value would have to be copied.
+Nodes that wait run as soon as they can. Nodes with effects that no edge orders keep their order. An update of a
+variable runs after all readers of the old value, since otherwise the value would be copied.
 """
 
 from collections.abc import Hashable, Sequence
@@ -30,12 +30,12 @@ _GRAIN: Final = 256
 
 
 def memory_order(flow: Flow, kind: DeviceKind = DeviceKind.CPU, *, least: int = LEAST) -> Flow:
-    """The Flow with its nodes in the order that takes the least memory; itself if that is hardly less.
+    """Return the flow with its nodes in the order that takes the least memory; the same flow if the gain is small.
 
     Args:
-        flow: what one device runs.
-        kind: of which kind the device is.
-        least: bytes: what takes no more stays as it is.
+        flow: the flow of one device.
+        kind: the kind of the device.
+        least: bytes. A flow that takes no more stays as it is.
     """
     most = sum(bytes_of(spec, _GUESSES[-1]) for node in flow.nodes for spec in node.planned_specs)
     if most <= least or any(node.definition.name in PRIMITIVES for node in flow.nodes):
@@ -60,7 +60,7 @@ def _is_open(node: Node) -> bool:
 _HARMLESS: Final = frozenset(
     {"argument", "absent", "cond", "feed", "pulse", "recv", "send", "tensor_array", "while_loop"}
 )
-"""Stateful so that they are never merged, but nobody can tell when they run."""
+"""Ops that are stateful only to prevent merging. Their time has no visible effect."""
 
 
 class _Search:
@@ -81,7 +81,7 @@ class _Search:
         return [self.greedy(newest=False), self.greedy(newest=True), self.late()]
 
     def greedy(self, newest: bool) -> list[int]:
-        """Of what could come next, what leaves the least memory taken."""
+        """Return an order that runs next the ready node that leaves the least memory taken."""
         readers = _readers(self._liveness)
         run = Run(self._liveness)
         missing = [len(sources) for sources in self._before]
@@ -113,7 +113,7 @@ class _Search:
         return order
 
     def _last_readers(self, values: Sequence[Value], readers: dict[Value, list[int]], placed: list[bool]) -> list[int]:
-        """Those who alone will still read these values."""
+        """Return the nodes that are the only remaining reader of one of these values."""
         found = []
         for value in values:
             left = readers[value]
@@ -152,7 +152,7 @@ def _readers(liveness: Liveness) -> dict[Value, list[int]]:
 
 
 def _sources(flow: Flow, liveness: Liveness) -> list[set[int]]:
-    """What each node must come after."""
+    """Return for each node the nodes that it must run after."""
     number = {node: index for index, node in enumerate(flow.nodes)}
     before = [{number[source] for source in sources_before(node)} for node in flow.nodes]
     _keep_effects(flow, before)
@@ -161,7 +161,7 @@ def _sources(flow: Flow, liveness: Liveness) -> list[set[int]]:
 
 
 def _keep_effects(flow: Flow, before: list[set[int]]) -> None:
-    """What has an effect stays behind the one before it, where no edge says so; so does what waits."""
+    """Keep nodes with effects, and nodes that wait, in their order where no edge orders them."""
     last: dict[bool, int] = {}
     for index, node in enumerate(flow.nodes):
         if any(_has_effect(inner) for inner in node.everything()):
@@ -171,14 +171,14 @@ def _keep_effects(flow: Flow, before: list[set[int]]) -> None:
 
 
 def _has_effect(node: Node) -> bool:
-    """Whether others could tell when it runs: not of what is ordered by edges, nor of random numbers and transfers."""
+    """Whether the time of its run has a visible effect that no edge orders; random numbers and transfers have none."""
     own = node.definition
     harmless = own.observes or own.counted or own.handle or own.name in _HARMLESS
     return own.stateful and not harmless and not any(touched(node, {}).values())
 
 
 def _keep_values(flow: Flow, liveness: Liveness, before: list[set[int]]) -> None:
-    """An update of a variable stays behind all that use what was read of it before."""
+    """Keep an update of a variable behind all readers of the old value."""
     held: dict[Value, set[Hashable]] = {}
     users: dict[Hashable, set[int]] = {}
     for index, node in enumerate(flow.nodes):

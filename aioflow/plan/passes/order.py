@@ -1,6 +1,6 @@
-"""Order of one variable's operations: reads and updates run in the order they were built; so do those of a stack.
+"""Orders the operations of one variable, or one stack: reads and updates run in the order they were built.
 
-What a branch or loop does inside counts as done by the whole of it; inside, the same order holds again.
+An operation inside a branch or loop counts as one of the whole branch or loop. Inside, the same order holds.
 """
 
 from collections.abc import Hashable, Mapping
@@ -10,15 +10,15 @@ from aioflow.plan.passes.flow import Block, Flow, Node, Value, blocks_within, sw
 from aioflow.tensors.dtypes import ResourceSpec
 
 _ORDERED: Final = frozenset({"variable", "stack_v2"})
-"""What makes handles to things whose operations are kept in order."""
+"""The ops whose handles have ordered operations."""
 _WAYS_IN: Final = frozenset({"enter", "switch"})
 """How handles get into loops and branches that are primitives already."""
 Keys = Mapping[Node, Hashable]
-"""What the handles among the arguments of a block stand for."""
+"""The keys of the handles among the arguments of a block."""
 
 
 def order(flow: Flow, keys: Keys | None = None) -> Flow:
-    """Control edges added so that an update waits for what was built before it, and later reads wait for the update."""
+    """Add control edges: an update waits for the operations built before it, and later reads wait for the update."""
     known = keys or {}
     things_of = {node: touched(node, known) for node in flow.nodes}
     if not any(any(things.values()) for things in things_of.values()):
@@ -93,13 +93,13 @@ def _touches(block: Block) -> dict[Hashable, bool]:
 
 
 def inside(node: Node, block: Block, keys: Keys) -> Keys:
-    """What the arguments of a block stand for."""
+    """Return the keys of the handles among the arguments of a block."""
     return {argument: key for place, argument in block.arguments.items()
             if (key := _key(node.inputs[place], keys)) is not None}  # fmt: skip
 
 
 def _key(value: Value, keys: Keys) -> Hashable:
-    """What a handle stands for, the same for all handles to one thing; None if it is no such handle."""
+    """Return the key of a handle, equal for all handles to one object; None for other values."""
     source, index = value
     while source.definition.name in _WAYS_IN:
         source, index = source.inputs[0]

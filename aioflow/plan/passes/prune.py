@@ -29,7 +29,7 @@ SpecOf = Callable[[Spec], Spec]
 def _nodes(needed: Sequence[Operation], fed: dict[Tensor, Node], spec_of: SpecOf) -> dict[Operation, Node]:
     nodes: dict[Operation, Node] = {}
     for operation in needed:
-        cyclic = operation.type == "merge"  # it may read what comes later
+        cyclic = operation.type == "merge"  # it may read a later node
         read = [] if cyclic else [tensor for tensor in operation.inputs if not _only_handed_on(operation, tensor.spec)]
         inputs = tuple([_value(tensor, fed, nodes) for tensor in read])
         controls = tuple([nodes[control] for control in operation.control_inputs if control in nodes])
@@ -88,18 +88,18 @@ def _as_built(spec: Spec) -> Spec:
 
 
 def _apart(spec: Spec) -> Spec:
-    """`spec` with a shape object of its own.
+    """Return `spec` with a new shape object.
 
-    That two shapes are one object says that they are equal in every run: not if a value in between is fed.
+    One object for two shapes means that they are equal in every run. That does not hold if a value in between is fed.
     """
     known = isinstance(spec, ResourceSpec) or spec.shape.is_fully_defined()
     return spec if known else Spec(spec.dtype, TensorShape(spec.sizes), spec.known)
 
 
 def _only_handed_on(operation: Operation, spec: Spec) -> bool:
-    """Whether it is a handle that goes through `identity_n`, as last of all, for a gradient to find its way.
+    """Whether it is a handle that passes through `identity_n` only for gradients.
 
-    What it stands for stays where it is, wherever that operation runs.
+    Its object stays on its device, wherever that operation runs.
     """
     return operation.type == "identity_n" and isinstance(spec, ResourceSpec) and not isinstance(spec, ListSpec)
 

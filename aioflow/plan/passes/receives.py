@@ -1,14 +1,13 @@
-"""Receiving just in time: what is there long before it is needed takes memory meanwhile [P15 section 5.2].
+"""Delays large receives, since a value that arrives long before its use takes memory meanwhile [P15 section 5.2].
 
-Two schedules of the whole step are simulated: in one everything begins as soon as it can, in the other as late as it
-can without the step taking longer. A large `recv` that would be done long before the unit that needs it must begin
-waits for something on its own device: the last that is done before the transfer has to begin, if what comes after such
-receives is late and all else soon. New edges and old all go forward in this mixed schedule, so they close no cycle, on
-no device and over none.
+The pass simulates two schedules of the step: in one, all units begin as soon as possible; in the other, as late as
+possible without a longer step. A mixed schedule runs the successors of large receives late, and all else soon. A large
+`recv` that would end long before its reader must begin gets a control edge from a node of its own device: the last one
+that is done before the transfer must begin. All edges go forward in the mixed schedule, so there is no cycle.
 
-A `recv` that is held back waits for nothing that may be dead or may wait for the caller or for a queue, and stays as
-it is inside of a frame. What is found is simulated again: a `recv` that would now hold up its reader is started
-earlier, and if the step would still take longer, or hardly less memory, everything stays as it was.
+A delayed `recv` never waits for a node that may be dead, or that may wait for the caller or for a queue. Receives
+inside a frame are not delayed. The result is simulated again: a `recv` that now holds up its reader starts earlier. If
+the step would still take longer, or save little memory, nothing changes.
 """
 
 import functools
@@ -33,7 +32,7 @@ from aioflow.plan.passes.timeline import (
 )  # fmt: skip
 
 SMALLEST: Final = 1 << 16
-"""Bytes: what is smaller may come early."""
+"""Bytes. Smaller values may come early."""
 WORTH: Final = 1 << 20
 """Bytes to be saved on all devices together, for the step to be changed at all."""
 _TOLERANCE: Final = 1e-6
@@ -53,17 +52,17 @@ def delay_receives(
     smallest: int = SMALLEST,
     worth: int = WORTH,
 ) -> dict[str, Flow]:
-    """The parts of a step by device, with large receives started just before they are needed.
+    """Return the flows of a step by device, with large receives delayed until just before their use.
 
-    A part that stays as it is is the same object.
+    An unchanged flow is the same object.
 
     Args:
-        flows: all parts that run together.
-        transfer: how long so many bytes take from one device to another.
-        seconds: how long a node takes on a device.
-        streamed: whether feeds arrive while the step runs, so that nothing may be held back for them.
+        flows: the flows that run together.
+        transfer: (bytes, source, target) -> seconds of a transfer.
+        seconds: (node, device) -> seconds of a node.
+        streamed: whether feeds arrive while the step runs, so that no receive may wait for them.
         smallest: bytes below which a value may come early.
-        worth: bytes to be saved.
+        worth: the least bytes to save.
     """
     large = [
         size for flow in flows.values() for node in flow.nodes if receives(node) and (size := size_of(node)) >= smallest
@@ -83,7 +82,7 @@ def received_bytes(
 
 
 class _Delays:
-    """The search for what to wait for."""
+    """The search for the node that each delayed `recv` waits for."""
 
     def __init__(
         self, flows: Mapping[str, Flow], transfer: Transfer, seconds: Seconds, streamed: bool, smallest: int
@@ -97,7 +96,7 @@ class _Delays:
         self._steady = self._candidates() if self._chosen else {}
 
     def found(self, worth: int) -> dict[Node, Node]:
-        """What each `recv` that is held back waits for."""
+        """Return for each delayed `recv` the node that it waits for."""
         leads = dict.fromkeys(self._chosen, _LEAD)
         for _ in range(_ROUNDS):
             triggers = {node: found for node, lead in leads.items() if (found := self._trigger(node, lead)) is not None}
@@ -128,7 +127,7 @@ class _Delays:
         return found
 
     def _candidates(self) -> dict[str, tuple[list[float], list[Node]]]:
-        """For each device, what may be waited for, by when it is done in the mixed schedule."""
+        """Return for each device the nodes that a `recv` may wait for, by their ends in the mixed schedule."""
         units, order, before = self._first.units, self._by_begin(), self._sources()
         late = _downstream(order, before, {self._first.home[node] for node in self._chosen})
         unsteady = {i for i, unit in enumerate(units) if unit.edge is None and (unit.waits or _decides(unit))}
@@ -154,7 +153,7 @@ class _Delays:
         return [unit.before | ({senders[unit.edge]} if unit.edge in senders else set()) for unit in units]
 
     def _trigger(self, node: Node, lead: float) -> Node | None:
-        """The last on its device that is done before the transfer has to begin; None if that holds nothing back."""
+        """Return the last node on its device that is done before the transfer must begin; None if that is no delay."""
         index = self._first.home[node]
         unit = self._first.units[index]
         ends, nodes = self._steady[unit.device]
@@ -171,7 +170,7 @@ class _Delays:
     def _hurry(
         self, leads: dict[Node, float], triggers: Mapping[Node, Node], timeline: Timeline, schedule: Schedule
     ) -> None:
-        """Ask earlier for what came too late; for everything, if nothing did."""
+        """Start the late receives earlier, or all of them if none is late."""
         allowed = self._soon.makespan * _TOLERANCE
         tardy = [
             node
@@ -188,7 +187,7 @@ class _Delays:
 
 
 def _decides(unit: Unit) -> bool:
-    """Whether it decides what is dead."""
+    """Whether the unit decides which values are dead."""
     return unit.nodes[0].definition.name in PRIMITIVES
 
 

@@ -1,18 +1,18 @@
-"""Less memory for more work, as options: long-lived values computed again, or put away in host memory meanwhile.
+"""Two options that save memory: recompute long-lived values, or swap them to host memory meanwhile.
 
-Looked at is what is alive when the most memory is taken, and is used before and long after: in a training step the
-forward values that the gradients wait for. What is used in between stays.
+Both look at the values that are alive at the peak, and are used before it and long after it, but not between: in a
+training step, the forward values that the gradients wait for.
 
-`recompute` drops such a value after its early uses, and puts a copy of the node that makes it, and of those before it
-up to what is still alive, right before the first late use. Chosen is what is largest and alive for longest for the
-least time; several lengths of runs of dropped values are simulated, and the best is taken. Only what has no state and
-always gives the same is computed twice.
+`recompute` drops such a value after its early uses. Right before its first late use it puts copies of the node that
+makes it, and of its sources back to values that are still alive. It prefers large values that live long and take little
+time. It simulates several lengths of chains of dropped values, and takes the best. Only nodes without state, whose
+results are always equal, run twice.
 
 `swap` copies such a value to the host after its early uses and back before its late ones; the link does one copy at a
 time. If copies take longer than the computation beside them, the step waits, within a bound.
 
-Copies that must not come early wait for a node just before the late use that waits for nothing that the late use does
-not wait for anyway, so that nothing waits in a circle, over other devices neither.
+A copy that must not run early waits for a node just before the late use. All sources of that node are sources of the
+late use, too, so there is no cycle, also not over other devices.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from aioflow.plan.passes.timeline import estimated, is_known
 from aioflow.tensors.dtypes import DeviceKind
 
 SMALLEST: Final = 1 << 16
-"""Bytes: what is smaller is kept."""
+"""Bytes. Smaller values are kept."""
 OPEN: Final = 256
 """The size that open axes are taken to have."""
 _SWAPS: Final = frozenset({"swap_free", "swap_in", "swap_out"})
@@ -55,15 +55,15 @@ def recompute(
     guess: int = OPEN,
     smallest: int = SMALLEST,
 ) -> Flow:
-    """The Flow with values computed again instead of kept; itself if that would not help.
+    """Return the flow with values recomputed instead of kept; the same flow if that would not help.
 
     Args:
-        flow: what one device runs.
-        target: bytes: as soon as no more are taken at a time, the rest is kept.
-        most: how much more time the step may take, as a share of what its nodes take now.
-        seconds: how long a node takes.
-        kind: of which kind the device is.
-        guess: the size of axes whose size is open.
+        flow: the flow of one device.
+        target: bytes. With a peak of at most this, the other values are kept.
+        most: the extra time that the step may take, as a share of the time of its nodes.
+        seconds: node -> its seconds.
+        kind: the kind of the device.
+        guess: the size of axes of unknown size.
         smallest: bytes: smaller values are kept.
     """
     if any(node.definition.name in PRIMITIVES for node in flow.nodes):
@@ -93,16 +93,16 @@ def swap(
     guess: int = OPEN,
     smallest: int = 1 << 20,
 ) -> Flow:
-    """The Flow with values put away in host memory while nobody needs them; itself on a CPU, or if that would not help.
+    """Return the flow with values swapped to host memory meanwhile; the same flow on a CPU, or if it would not help.
 
     Args:
-        flow: what one device runs.
-        transfer: how long so many bytes take to the host or back.
-        target: bytes: no more values are swapped out once the peak is at most this.
+        flow: the flow of one device.
+        transfer: bytes -> seconds of a copy to the host or back.
+        target: bytes. No more values are swapped out once the peak is at most this.
         most: the time that swapping may add to the step, as a share of the time of its nodes.
-        seconds: how long a node takes.
-        kind: of which kind the device is.
-        guess: the size of axes whose size is open.
+        seconds: node -> its seconds.
+        kind: the kind of the device.
+        guess: the size of axes of unknown size.
         smallest: bytes: smaller values stay.
     """
     if kind is DeviceKind.CPU or any(node.definition.name in PRIMITIVES for node in flow.nodes):
@@ -126,14 +126,14 @@ def swap(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Held:
-    """A value that is alive when the most memory is taken, though nobody needs it then.
+    """A value that is alive at the peak, but not used there.
 
     Attributes:
-        value: whose memory it is.
+        value: the owner of the memory.
         size: its bytes.
-        handed: itself and what shares its memory, as far as that is read later.
-        last: the number of the node that uses it last before.
-        first: the number of the node that uses it first afterwards.
+        handed: itself and the values that share its memory, if they are read later.
+        last: the number of the last node before the peak that uses it.
+        first: the number of the first node after the peak that uses it.
     """
 
     value: Value
@@ -144,14 +144,14 @@ class _Held:
 
 
 class _Peak:
-    """When a flow takes the most memory, and what is alive then.
+    """The peak of a flow's memory, and the values that are alive there.
 
     Attributes:
-        number: the place of each node.
-        at: the number of the node that runs then.
-        held: what is alive and not needed, by the value whose memory it is.
-        alive: the owners of all memory that is needed later.
-        late: for each value made before, who reads it afterwards.
+        number: the number of each node.
+        at: the number of the node that runs at the peak.
+        held: the values that are alive and not used, by the owner of the memory.
+        alive: the owners of all memory that is used later.
+        late: for each value made before the peak, its readers after it.
     """
 
     def __init__(self, flow: Flow, kind: DeviceKind, guess: int, smallest: int) -> None:
@@ -205,7 +205,7 @@ class _Peak:
         return masks
 
     def before(self, index: int, until: int | None = None) -> Node | None:
-        """What a copy for that node can wait for: the last before it, or before `until`, not before the peak."""
+        """Return the node that a copy for this one waits for: the last before it, or before `until`, after the peak."""
         reader = self.flow.nodes[index]
         for place in range(index - 1 if until is None else min(until, index - 1), self.at - 1, -1):
             node = self.flow.nodes[place]
@@ -231,7 +231,7 @@ class _Again:
             self._consider(held)
 
     def _ranked(self) -> list[_Held]:
-        """What can be dropped, the best first: large, alive for long, quickly computed."""
+        """Return the values that can be dropped, the best first: large, long-lived, quickly computed."""
         ranked = []
         for held in self._peak.held.values():
             nodes = self._needed(held)
@@ -281,7 +281,7 @@ class _Again:
         return all(owner in self._peak.alive and owner not in self._dropped for owner in owners)
 
     def flow(self) -> Flow:
-        """The flow with what was chosen."""
+        """Return the flow with the chosen changes."""
         flow, copies = self._peak.flow, dict[Node, Node]()
         ordered: list[Node] = []
         inputs: dict[Node, tuple[Value, ...]] = {}
@@ -317,7 +317,7 @@ class _Again:
 
 
 def _repeatable(node: Node) -> bool:
-    """Whether it gives the same again, and nobody could tell that it ran twice."""
+    """Whether a second run has the same results and no effects."""
     return node.pure and not (node.blocks or node.waits) and node.definition.name not in _SWAPS
 
 
@@ -359,7 +359,7 @@ class _Away:
                 excess -= held.size
 
     def _ranked(self) -> list[_Held]:
-        """What can be put away, those first that are needed last: they have the most time."""
+        """Return the values that can be swapped, those used last first: they have the most time."""
         whole = [held for held in self._peak.held.values() if held.handed == (held.value,)]
         return sorted(whole, key=lambda held: -held.first)
 
@@ -381,12 +381,12 @@ class _Away:
         return True
 
     def _trigger(self, held: _Held, due: float) -> Node | None:
-        """The last node that is done before the way back has to begin, none of those that run before the peak."""
+        """Return the last node after the peak that is done before the copy back must begin."""
         last = next((i for i in range(held.first - 1, self._peak.at - 1, -1) if self._ends[i] <= due), None)
         return None if last is None else self._peak.before(held.first, last)
 
     def flow(self) -> Flow:
-        """The flow with what was chosen."""
+        """Return the flow with the chosen changes."""
         flow, into = self._peak.flow, dict[Value, Node]()
         after: dict[Node, list[Node]] = {}
         for value, trip in self.trips.items():

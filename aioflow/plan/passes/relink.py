@@ -44,7 +44,7 @@ def in_place(
     before: Callable[[Node], Iterable[Node]] = sources_before,
     first: Container[Node] = (),
 ) -> list[Node]:
-    """The nodes, each after what is before it, and else as they are; those of `first` as soon as they can come."""
+    """Return the nodes, each after its sources and otherwise in their order; those of `first` as early as possible."""
     given = list(nodes)
     number = {node: index for index, node in enumerate(given)}
     rank = [-1 if node in first else index for index, node in enumerate(given)]

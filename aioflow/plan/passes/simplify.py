@@ -35,7 +35,7 @@ class Pattern:
         return Pattern("logical_not", self)
 
     def match(self, value: Value) -> Value | None:
-        """What the variable stands for if the value has this form."""
+        """Return the value that matches the variable of the pattern; None if the value has another form."""
         if self.op is None:
             return value
         node = value.node
@@ -74,7 +74,7 @@ for _rule in RULES:
 
 
 def simplify(flow: Flow) -> Flow:
-    """The Flow without nodes that only hand on what they are given."""
+    """Return the flow without nodes that only pass on their inputs."""
     return rewrite(flow, _visit)
 
 
@@ -106,5 +106,5 @@ def _same(value: Value, node: Node) -> bool:
 
 
 def _same_place(node: Node) -> bool:
-    """Whether it is no copy to another device, which the user asked for by pinning it there."""
+    """Whether it is not a copy to another device, which the user requested by a device scope."""
     return node.operation.device in ("", node.inputs[0].node.operation.device)

@@ -1,9 +1,9 @@
-"""When what runs, estimated: units on the clocks of their devices, values on the links between them.
+"""Estimates the times of units on their devices, and of values on the links between devices.
 
-The units are those that assembly makes: what never waits is grouped by what it waits for, and whatever waits is a unit
-by itself. A device runs one unit at a time, of those that are ready the one whose first node comes first. A link moves
-one value after the other; how long a value takes to arrive beyond that holds up nobody else. What waits for anything
-but a value from another device is taken to be there at once.
+The units are those of assembly: nodes that never suspend are grouped by the nodes that they wait for, and a node that
+may suspend is a unit of its own. A device runs one unit at a time, the ready unit with the lowest node first. A link
+moves one value at a time; its latency holds up no other value. A wait for anything but a value from another device is
+assumed to take no time.
 """
 
 import dataclasses
@@ -20,30 +20,30 @@ from aioflow.plan.passes.relink import in_place
 Seconds = Callable[[Node, str], float]
 """How long a node takes on a device."""
 Transfer = Callable[[int, str, str], float]
-"""How long so many bytes take from one device to another."""
+"""(bytes, source, target) -> seconds."""
 Edge = tuple[str, str, str]
-"""What a `send` and its `recv` have in common: edge, source, target."""
+"""The key of a `send` and its `recv`: edge, source, target."""
 LONGEST: Final = 2000
 """Nodes in a unit."""
 _ITERATIONS: Final = 16
 """How often a loop is taken to go round."""
 _SHORTEST: Final = 1e-9
-"""Seconds: all that runs takes time, so that what comes before has begun before."""
+"""Seconds. Every unit takes at least this, so that its sources begin before it."""
 
 
 @dataclasses.dataclass(slots=True)
 class Unit:
-    """What runs at once.
+    """Nodes that run together.
 
     Attributes:
-        device: where.
-        nodes: the nodes it runs.
-        waits: whether it takes no time of the device's.
-        seconds: how long it runs, or what it receives is under way on the link.
-        latency: how much later what it receives is there.
-        size: the bytes of what it receives.
-        edge: what it receives, if it does.
-        sends: what it sends, with the seconds until then.
+        device: the device.
+        nodes: the nodes.
+        waits: whether it takes no time of the device.
+        seconds: the time of its run, or of its received value on the link.
+        latency: the additional time until the received value is there.
+        size: the bytes of the received value.
+        edge: the received edge, if it receives.
+        sends: the sent edges, with the seconds until each is sent.
         before: the units it waits for.
         after: the units that wait for it.
     """
@@ -62,7 +62,7 @@ class Unit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Schedule:
-    """When each unit begins and ends; of what is received, when its transfer begins and when it is there."""
+    """The begin and end of each unit, and of each transfer."""
 
     begin: list[float]
     end: list[float]
@@ -74,7 +74,7 @@ class Schedule:
 
 
 def edge_of(node: Node) -> Edge | None:
-    """What it sends or receives, if it does."""
+    """Return the edge that the node sends or receives; None for other nodes."""
     if node.definition.name not in ("send", "recv"):
         return None
     return node.attrs["edge"], node.attrs["source"], node.attrs["target"]
@@ -86,7 +86,7 @@ def receives(node: Node) -> bool:
 
 
 def size_of(node: Node) -> int:
-    """The bytes of its outputs, with a guess for what is open."""
+    """Return the bytes of its outputs, with a guess for unknown sizes."""
     return sum(op_cost.elements(spec) * spec.dtype.size for spec in node.planned_specs)
 
 
@@ -121,7 +121,7 @@ class Timeline:
                 self.units[each].after.append(index)
 
     def _sources(self, node: Node) -> list[Node]:
-        """What a node waits for, its trigger too."""
+        """Return the nodes that a node waits for, with its trigger."""
         return [*sources_before(node), *([self._triggers[node]] if node in self._triggers else [])]
 
     def _group(self, device: str, flow: Flow) -> None:
@@ -186,7 +186,7 @@ def simulated(units: Sequence[Unit]) -> Schedule:
 
 
 class _Run:
-    """One simulation: what happens, in the order of time."""
+    """One simulation, as events in the order of time."""
 
     def __init__(self, units: Sequence[Unit]) -> None:
         self._units = units
@@ -198,7 +198,7 @@ class _Run:
         self._busy: set[str] = set()
         self._ready: dict[str, list[int]] = {unit.device: [] for unit in units}
         self._events: list[tuple[float, int, bool]] = []
-        """When, which unit, and whether what it receives is sent then, or it ends."""
+        """The time, the unit, and whether its received value is sent then, or the unit ends."""
         sent = {edge for unit in units for _, edge in unit.sends}
         for edge, index in self._links.items():
             self._missing[index] += edge in sent

@@ -1,4 +1,4 @@
-"""What a legal Flow is, as rules that hold after every pass."""
+"""Checks the rules of a legal flow, which hold after every pass."""
 
 from aioflow import errors
 from aioflow.plan.passes.flow import Flow, Node, is_back_edge

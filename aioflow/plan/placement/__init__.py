@@ -1,13 +1,13 @@
-"""Which device each node of a flow runs on: chosen by simulating the step [P15 section 3.2.1], within what is demanded.
+"""Chooses the device of each node by simulating the step [P15 section 3.2.1], within the constraints of the user.
 
-colocation    which nodes must share a device
-rules         what is asked for, what is there
-constraints   the devices that each node may be put on
-spanning      branches and loops that cannot be on one device are lowered
-work          the flow as numbers
-simulation    the step as it would run
-assignment    nodes put on devices one by one, each where it would end first
-refinement    nodes moved for as long as that makes the step shorter
-report        where all is, and why
-packing       nodes put where there is memory for what they make, for devices that take turns
+colocation    finds the nodes that must share a device
+rules         finds the devices that fit a request
+constraints   finds the devices that each node may run on
+spanning      lowers branches and loops that cannot run on one device
+work          describes the flow by numbers
+simulation    simulates the step
+assignment    places nodes one by one, each on the device where it ends first
+refinement    moves nodes while that makes the step shorter
+report        describes the placement and its reasons
+packing       places nodes by memory, for devices that take turns
 """

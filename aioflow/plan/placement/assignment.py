@@ -1,11 +1,11 @@
-"""Which device each node is put on: the simulated, greedy choice of the white paper [P15 section 3.2.1], node by node.
+"""Places nodes one by one by the simulated greedy choice of the white paper [P15 section 3.2.1].
 
-Of the nodes whose sources are placed, the one with the longest way before it to the end of the step is next. It is put
-on the device where it would end first, transfers included, and with it all that must share its device. Of devices where
-it would end at the same time, it is the one that it reads from, then one in use, then the first.
+Of the nodes whose sources are placed, the node with the longest path to the end of the step is next. It is placed on
+the device where it ends first, transfers included, together with all nodes that must share its device. Of devices with
+equal ends, the choice is the device of its inputs, then one in use, then the first.
 
-Two kinds of node go with their neighbours: what only makes a value out of nothing, as a read of a variable, goes where
-it is first used, and what asks for a shape goes where the tensor is.
+Two kinds of node follow their neighbours: a node without inputs, such as a read of a variable, goes to its first
+reader, and a node that reads a shape goes to the tensor.
 """
 
 import heapq
@@ -27,11 +27,11 @@ Why = str | tuple[float, int, float]
 
 
 class Order(NamedTuple):
-    """In which order nodes are placed.
+    """The order in which nodes are placed.
 
     Attributes:
-        ranks: for each node the length of the longest way to the end of the step, itself and transfers included.
-        floating: for each node whether it goes with what first uses it.
+        ranks: for each node the length of the longest path to the end of the step, itself and transfers included.
+        floating: for each node whether it goes to its first reader.
     """
 
     ranks: list[float]
@@ -64,11 +64,11 @@ def _floats(work: Work, layout: Layout, node: int) -> bool:
 
 
 class Assignment:
-    """The places of nodes, in the making. With `only`, no other devices are used by what can be on one of these.
+    """A placement in progress. With `only`, nodes that can run on one of these devices use no others.
 
     Attributes:
         places: for each node, the number of its device.
-        why: for each node, how that came about.
+        why: for each node, the reason.
     """
 
     def __init__(self, work: Work, layout: Layout, order: Order, only: Iterable[int] | None = None) -> None:
@@ -107,7 +107,7 @@ class Assignment:
         return self._choices.within(self._work.demands[node].sites)
 
     def _settle(self, node: int) -> None:
-        """Put the node on a device, if it is on none yet, and let it run there."""
+        """Place the node, unless it is placed, and simulate its run there."""
         if self.places[node] == _UNPLACED:
             self._put(node, *self._choose(node))
         for source, _ in self._work.reads[node]:
@@ -116,7 +116,7 @@ class Assignment:
         self._occupy(node)
 
     def _bring(self, node: int, site: int) -> None:
-        """Put what floats on that device or, where it cannot be, on one of its own."""
+        """Place a floating node on that device or, if that is not allowed, on another one."""
         if self.places[node] == _UNPLACED and site in self._work.demands[node].sites:
             self._put(node, site, "where it is first used")
         self._settle(node)
@@ -139,7 +139,7 @@ class Assignment:
         if self._memory is not None:
             tried = self._with_memory(node, tried) or self._with_memory(node, sites)
             if not tried:
-                return max(sites, key=self._memory.left), "none has memory enough, this one has most"
+                return max(sites, key=self._memory.left), "no device has enough memory, this one has most"
         ends = [(self._end_on(node, site), site not in near, not self._used[site], site) for site in tried]
         best = min(ends)
         other = min((each for each in ends if each is not best), default=best)
@@ -154,7 +154,7 @@ class Assignment:
         return self._layout.lane(self._work.seconds[node][self._layout.kind_of[site]], site)
 
     def _end_on(self, node: int, site: int) -> float:
-        """When it would end there, with what floats brought there first."""
+        """Return the time at which it would end there, with its floating inputs placed there first."""
         between, kind = self._layout.between, self._layout.kind_of[site]
         begin = self._clocks[self._lane(node, site)]
         arrival = between(0.0, self._layout.client, site)
@@ -203,7 +203,7 @@ class _Choices:
         self._queues: dict[tuple[int, ...], list[list[tuple[float, int]]]] = {}
 
     def within(self, sites: tuple[int, ...]) -> tuple[int, ...]:
-        """The devices among `only`, or all if there are none."""
+        """Return the devices among `only`, or all if none is."""
         if self._only is None:
             return sites
         found = self._within.get(sites)
@@ -219,7 +219,7 @@ class _Choices:
         allowed = self._sets[sites]
         found = [site for site in near if site in allowed]
         for queue in self._queues[sites]:
-            while queue[0][0] < clocks[queue[0][1]]:  # clocks only go forward: what is outdated is too early
+            while queue[0][0] < clocks[queue[0][1]]:  # clocks only go forward: an outdated entry is too early
                 heapq.heapreplace(queue, (clocks[queue[0][1]], queue[0][1]))
             if queue[0][1] not in found:
                 found.append(queue[0][1])
@@ -249,7 +249,7 @@ class _Memory:
         return self._left[site]
 
     def fits(self, node: int, members: Sequence[Node], site: int) -> bool:
-        """Whether there is room for what it makes and reads, and for the state it brings."""
+        """Whether there is room for its outputs, its inputs and its state."""
         needed = self._work.made[node] + sum(map(state_bytes, members))
         for source, nbytes in self._work.reads[node]:
             if self._copies(source, site):
@@ -261,7 +261,7 @@ class _Memory:
         self._left[site] -= sum(map(state_bytes, members))
 
     def run(self, node: int, site: int) -> None:
-        """Hold what the node reads and makes there, and let go of what nobody reads any more."""
+        """Hold the inputs and outputs of the node there, and release values without further readers."""
         self._where[node] = {}
         self._hold(node, site, self._work.made[node])
         for source, nbytes in self._work.reads[node]:

@@ -1,8 +1,8 @@
-"""Which nodes must share a device: sets of them, found by union-find.
+"""Finds the sets of nodes that must share a device, by union-find.
 
-In one set are: a handle and all that takes it; all handles to one state; an operation and what `colocate_with` put
-beside it, in the flow or not; and each primitive of control flow with its data: `switch`, `merge` and
-`exit` with what makes their first input, `enter` and `next_iteration` with what reads them first.
+A set holds: a handle and all its users; all handles to one state; an operation and its `colocate_with` partners, in the
+flow or not; and each control-flow primitive with its data: `switch`, `merge` and `exit` with the source of their first
+input, `enter` and `next_iteration` with their first reader.
 """
 
 import contextlib
@@ -31,16 +31,16 @@ def is_state(spec: Spec) -> bool:
 
 
 def state_key(node: Node) -> Hashable:
-    """What the state is known by that a handle stands for, the same in all plans; None if the node is no handle."""
+    """Return the key of a handle's state, equal in all plans; None if the node is not a handle."""
     if not node.definition.handle:
         return None
     return node.definition.name, node.attrs["container"], node.attrs["shared_name"] or node.name
 
 
 def is_follower(node: Node) -> bool:
-    """Whether it goes with its data, for nobody asked for a device for it: a primitive, a pivot.
+    """Whether it follows its data, since no device was requested for it: a primitive or a pivot.
 
-    One that came from lowering a branch or loop has that operation's request, which is not meant for it.
+    A primitive of a lowered branch or loop has the request of that operation, which is not meant for it.
     """
     name, kind = node.definition.name, node.operation.type
     if name == "identity":
@@ -93,7 +93,7 @@ class Together(NamedTuple):
 
     Attributes:
         members: the nodes, in the order of the flow.
-        states: what state they work on, each with a handle to it.
+        states: the state that they use, each with a handle to it.
         absent: operations that share the device and are not in the flow.
     """
 
@@ -103,7 +103,7 @@ class Together(NamedTuple):
 
 
 def together(flow: Flow) -> list[Together]:
-    """The sets of nodes that must share a device with another one, or with what is not in the flow."""
+    """Return the sets of nodes that must share a device with another node, in the flow or not."""
     nodes = [node for node in flow.nodes if not is_everywhere(node)]
     joined = _Joined(nodes)
     found: dict[Hashable, Together] = {}
@@ -157,7 +157,7 @@ class _Joined:
                 self.absent[name] = operation
 
     def _join_followers(self, nodes: Sequence[Node], followers: Sequence[Node]) -> None:
-        """Each with what it gets its data from, or gives it to; a variable of a loop with what makes its next value."""
+        """Join each follower with the source or reader of its data, and a loop variable with its next value."""
         readers: dict[Node, Node] = {}
         for node in nodes:
             for source, _ in node.inputs:

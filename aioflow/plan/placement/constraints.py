@@ -1,4 +1,4 @@
-"""Which devices each node may be put on: what it and all who must share its device ask for and have kernels for."""
+"""Finds the devices that each node may run on, from the requests and kernels of all nodes that share its device."""
 
 import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
@@ -24,11 +24,11 @@ from aioflow.tensors.dtypes import DeviceKind
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Demand:
-    """Where nodes may be put, and together with which others.
+    """The devices that nodes may run on, and the nodes that share the device.
 
     Attributes:
         sites: the devices, by number, in order.
-        why: what leaves no more of them; empty if all are left.
+        why: the reason for the restriction; empty if all devices are allowed.
         members: the nodes that share one device; empty if each node may have its own.
     """
 
@@ -38,7 +38,7 @@ class Demand:
 
 
 def demands(flow: Flow, sites: Sequence[Site], *, soft: bool, homes: Mapping[Hashable, str]) -> dict[Node, Demand]:
-    """What is demanded of the place of each node that needs one. InvalidArgumentError if that cannot be met."""
+    """Return the demand of each node that needs a device. InvalidArgumentError if one cannot be met."""
     rules = Rules(sites, soft)
     for node in flow.nodes:
         if is_everywhere(node) and node.operation.device:
@@ -55,7 +55,7 @@ def demands(flow: Flow, sites: Sequence[Site], *, soft: bool, homes: Mapping[Has
 
 
 def _alone(node: Node, rules: Rules, alike: dict[Hashable, Demand]) -> Demand:
-    """What is demanded of a node that shares its device with no others; one object for all that are alike."""
+    """Return the demand of a node that shares its device with no other; equal demands are one object."""
     asked = "" if is_follower(node) else node.operation.device
     key = node if node.blocks else (asked, rules.kinds(node))
     found = alike.get(key)
@@ -66,7 +66,7 @@ def _alone(node: Node, rules: Rules, alike: dict[Hashable, Demand]) -> Demand:
 
 
 def check_all(flow: Flow, sites: Sequence[Site], soft: bool) -> None:
-    """InvalidArgumentError if something asks for what is not there: all there is to check of a single device."""
+    """InvalidArgumentError if a node requests a device that does not exist: the only check for a single device."""
     rules = Rules(sites, soft)
     asking = (each.operation for node in flow.nodes for each in (node.everything() if node.blocks else (node,)))
     for operation in {operation.device: operation for operation in asking if operation.device}.values():
@@ -74,7 +74,7 @@ def check_all(flow: Flow, sites: Sequence[Site], soft: bool) -> None:
 
 
 class _Group:
-    """Nodes that must share a device: what they ask for, merged, and who asked for what."""
+    """Nodes that must share a device, with their merged request and its origins."""
 
     def __init__(self, rules: Rules, together: Together) -> None:
         self._rules = rules
@@ -126,7 +126,7 @@ class _Group:
                 self._stated.setdefault(each, operation)
 
     def _foresee(self) -> None:
-        """Heed, where that can be done, what takes the same handles in other plans: state cannot move later."""
+        """Consider users of the same handles in other plans, where possible, since state cannot move later."""
         inside = {node.operation for node in self._members}
         for _, handle in self._states:
             for operation in dict.fromkeys(user for made in handle.operation.outputs for user in made.consumers()):
@@ -169,10 +169,10 @@ class _Group:
             return asked
         return f"kernels for {', '.join(sorted(self._kinds))} alone"
 
-    # What is wrong
+    # Errors
 
     def _homeless(self) -> errors.InvalidArgumentError:
-        """No device fits: there is none of that name, or those that are have no kernel for it."""
+        """Return the error for a request without a device: its name does not exist, or has no kernel."""
         asking = next((self._stated[part] for part in reversed(PARTS) if part in self._stated), None)
         allowed = self._rules.exactly(self._wanted) or self._rules.fitting(self._wanted, self._rules.available)
         if not allowed and asking is not None:

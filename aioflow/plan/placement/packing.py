@@ -26,15 +26,15 @@ _WHY: Final = "it has room for it"
 def pack(
     flow: Flow, sites: Sequence[Site], *, soft: bool = False, homes: Mapping[Hashable, str] | None = None
 ) -> Arrangement:
-    """A device for each node of the flow, so that values fit if the nodes run in the order of the flow.
+    """Return a device for each node, so that values fit in memory if the nodes run in the order of the flow.
 
     Args:
-        flow: what is to run.
-        sites: the devices there are.
+        flow: the flow.
+        sites: the devices.
         soft: as for `place`.
         homes: as for `place`.
 
-    InvalidArgumentError if an operation asks for what is not there. If values do not fit, the excess is kept small.
+    InvalidArgumentError if an operation requests a missing device. If values do not fit, the excess is kept small.
     """
     found = _Packing(flow, sites, demands(flow, sites, soft=soft, homes=homes or {})).found()
     devices = {node: sites[place].name for node, place in found.items()}
@@ -52,7 +52,7 @@ class _Packing:
         """For each device the bytes that it holds while each node runs."""
         self._places: dict[Node, int] = {}
         self._began = [0] * len(sites)
-        """For each device the node with which its unit began: what it receives begins a new one."""
+        """For each device the first node of its unit; a receive begins a new unit."""
 
     def found(self) -> dict[Node, int]:
         """The number of the device of each node that needs one."""
@@ -91,7 +91,7 @@ class _Packing:
         return min(sites, key=excess.__getitem__)
 
     def _excess(self, members: Sequence[Node], site: int, state: float) -> float:
-        """The bytes over the limit that the device would hold; below 0 if there is room."""
+        """Return the bytes over the limit that the device would hold; negative if there is room."""
         if math.isinf(self._limits[site]):
             return -math.inf
         most = -math.inf
@@ -103,7 +103,7 @@ class _Packing:
         return most + state - self._limits[site]
 
     def _takes(self, node: Node, site: int) -> list[tuple[int, int, int]]:
-        """What the node takes on a device: from which node to which one, and how many bytes."""
+        """Return the memory that the node takes on a device: the first node, the last node, and the bytes."""
         number, live = self._number[node], self._live
         made = live.makes[number]
         reused = self._is_local(node, site) and any(self._overwrites(v, number, site) for v in live.reuses[number])

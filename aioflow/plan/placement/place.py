@@ -26,17 +26,17 @@ def place(
     soft: bool = False,
     homes: Mapping[Hashable, str] | None = None,
 ) -> Arrangement:
-    """A device for each node of the flow.
+    """Return a device for each node of the flow.
 
     Args:
-        flow: what is to run. A branch or loop that is in one piece is put on one device whole.
-        sites: the devices there are.
-        model: what things cost.
-        soft: whether an operation may run elsewhere if the device, by type and number, that it asks for is not there,
-            has no kernel for it, or is not where it must be. Job, replica and task always hold.
-        homes: where state is already, by `state_key` of its handles: there it stays.
+        flow: the flow. A structured branch or loop is placed on one device as a whole.
+        sites: the devices.
+        model: the cost model.
+        soft: whether an operation may run on another device if the requested one, by type and number, does not exist,
+            has no kernel for it, or does not fit its state. Job, replica and task always hold.
+        homes: the devices of existing state, by `state_key` of its handles.
 
-    InvalidArgumentError if an operation asks for what is not there, or no device can be found for it.
+    InvalidArgumentError if an operation requests a missing device, or no device fits it.
     """
     if len(sites) == 1:
         check_all(flow, sites, soft)

@@ -1,7 +1,7 @@
-"""A placement made better: nodes moved to other devices for as long as the simulated step gets shorter by it.
+"""Improves a placement: moves nodes to other devices while the simulated step gets shorter.
 
-What a step takes is the length of a chain in which each node waits for the one before: for what it reads, or for the
-lane it runs on. Only by moving what is in that chain the step gets shorter, so nothing else is tried.
+The time of a step is the length of a chain in which each node waits for the one before it: for an input, or for its
+lane. Only a move of a node of that chain can make the step shorter, so the search tries no others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,13 +30,13 @@ class Score(NamedTuple):
 
 
 class Refinement:
-    """Places of nodes, better after `run` and never worse.
+    """A placement that `run` improves.
 
     Attributes:
         places: for each node, the number of its device.
-        timeline: the step that they make.
-        score: how good it is.
-        moved: the nodes that are no longer where they were.
+        timeline: the simulated step.
+        score: the score of the timeline.
+        moved: the moved nodes.
     """
 
     def __init__(self, work: Work, layout: Layout, places: Sequence[int]) -> None:
@@ -47,7 +47,7 @@ class Refinement:
         self._budget = 0
 
     def run(self, budget: int) -> int:
-        """Move nodes until no move helps, or so many have been simulated. Returns how many are left of these."""
+        """Move nodes until no move helps, or `budget` moves are simulated. Returns the rest of the budget."""
         self._budget = budget
         while self._improve():
             pass
@@ -80,7 +80,7 @@ class Refinement:
         return False
 
     def _moves(self) -> Iterator[tuple[list[int], int]]:
-        """What may be moved, with all that must share its device, and where to: to its neighbours first."""
+        """Yield moves: nodes that share a device, and a target device; devices of neighbours first."""
         seen: set[tuple[int, int]] = set()
         for node in self._chain():
             sites = self._work.demands[node].sites
@@ -96,7 +96,7 @@ class Refinement:
         return [self.places[other] for other in (*self._work.sources(node), *self._work.users[node])]
 
     def _chain(self) -> Iterator[int]:
-        """The nodes that the step waits for, from the last. Each once: what takes no time ends when it begins."""
+        """Yield the nodes of the chain that the step waits for, from the last, each once."""
         _, end, lane, node, _ = self.timeline
         by_end = {(lane[node], end[node]): node for node in range(len(end))}
         seen = set()
@@ -106,7 +106,7 @@ class Refinement:
             node = self._before(node, by_end)
 
     def _before(self, node: int, by_end: dict[tuple[int, float], int]) -> int:
-        """What it waits for: what it reads comes late, or its lane is not free."""
+        """Return the node that it waits for: the source of a late input, or the previous node of its lane."""
         start, end, lane = self.timeline.start[node], self.timeline.end, self.timeline.lane
         place, between = self.places[node], self._layout.between
         for source, nbytes in self._work.reads[node]:

@@ -1,7 +1,7 @@
-"""What users ask for, what devices there are, and which of these have kernels.
+"""Finds the devices that fit the request of an operation and have kernels for it.
 
-A request is a device name, possibly in part. Where no device fits it, soft placement lets go of the index, then of the
-type, never of the job, replica or task.
+A request is a full or partial device name. If no device fits, soft placement drops the index, then the type, but never
+the job, replica or task.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ SOFT_PARTS: Final = ("device_type", "device_index")
 
 
 def requested(operation: Operation) -> DeviceSpec:
-    """What the user asks for. InvalidArgumentError if that is no device's name."""
+    """Return the request of the user. InvalidArgumentError if it is not a device name."""
     try:
         return DeviceSpec.from_string(operation.device)
     except ValueError as error:
@@ -46,7 +46,7 @@ class _Kinds(NamedTuple):
 
 
 class Rules:
-    """What devices there are, and which of them fit a request."""
+    """The devices of a session."""
 
     def __init__(self, sites: Sequence[Site], soft: bool) -> None:
         self.sites: Final = sites
@@ -79,7 +79,7 @@ class Rules:
         return found
 
     def fitting(self, wanted: DeviceSpec, kinds: frozenset[DeviceKind]) -> tuple[int, ...]:
-        """The devices of these kinds that fit, by number; if none does, those that fit softly."""
+        """Return the numbers of the devices of these kinds that fit; if none does, those that fit softly."""
         key = wanted, kinds
         found = self._fits.get(key)
         if found is None:
@@ -109,7 +109,7 @@ class Rules:
             raise self.unknown(operation, wanted)
 
     def unknown(self, operation: Operation, wanted: DeviceSpec) -> errors.InvalidArgumentError:
-        """There is no device that fits."""
+        """Return the error for a request that no device fits."""
         mend = ""
         if self.soft:
             wanted = without_device(wanted)

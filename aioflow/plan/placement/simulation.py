@@ -1,11 +1,11 @@
-"""A step as it would run, in simulated time: what placements are compared by.
+"""Simulates a step, to compare placements.
 
-A lane runs one node at a time, and of several that could start the one that comes first in the flow. Each device is a
-lane. One more in each task is its loop, on which all runs that is too short for a thread, whichever CPU it is put on:
-nothing is won by spreading that over the CPUs of a task. A value can be read elsewhere once it has been transferred.
+A lane runs one node at a time, the ready node with the lowest number first. Each device is a lane. The loop of each
+task is one more lane, for all nodes that are too short for a thread, on any CPU of the task: spreading them over its
+CPUs gains nothing. A value can be read on another device after its transfer.
 
-The step begins and ends on the client's device, the first CPU: others begin after a transfer of nothing, and what is
-fetched has to come back.
+The step begins and ends on the client's device, the first CPU. Other devices begin after an empty transfer, and fetched
+values must come back.
 """
 
 import heapq
@@ -21,17 +21,18 @@ from aioflow.tensors.dtypes import DeviceKind
 
 
 class Layout:
-    """The devices, by number, and what transfers between them cost.
+    """The devices by number, and the costs of transfers between them.
 
     Attributes:
         sites: the devices.
-        client: the one that feeds come from and fetches go to.
-        kinds: the kinds there are.
-        kind_of: of each device, the number of its kind.
-        class_of: of each device, the number of its class: those of one kind in one task are alike.
-        short_lane: of each device, the lane of what is too short for a thread: its loop's; of a GPU, its own.
-        lanes: how many there are.
-        limited: whether some device has a limit of memory.
+        client: the device of feeds and fetches.
+        kinds: the kinds of devices.
+        kind_of: for each device, the number of its kind.
+        class_of: for each device, the number of its class: devices of one kind in one task are alike.
+        short_lane: for each device, the lane of nodes that are too short for a thread: that of its loop; for a GPU, its
+            own.
+        lanes: the number of lanes.
+        limited: whether some device has a memory limit.
         roomiest: for each class of devices, the first device with the largest memory limit.
     """
 
@@ -61,11 +62,11 @@ class Layout:
         self._known: list[list[dict[float, float]]] = [[{} for _ in classes] for _ in classes]
 
     def lane(self, seconds: float, site: int) -> int:
-        """Where what takes so long runs."""
+        """Return the lane of a node that takes this time."""
         return site if seconds > BIG_KERNEL else self.short_lane[site]
 
     def between(self, nbytes: float, source: int, target: int) -> float:
-        """Seconds to bring so many bytes from one device to another one."""
+        """Return the seconds of a transfer from one device to another."""
         if source == target:
             return 0.0
         first, second = self.class_of[source], self.class_of[target]
@@ -96,14 +97,14 @@ def _numbered(keys: Sequence[object]) -> list[int]:
 
 
 class Timeline(NamedTuple):
-    """What a simulated step does when.
+    """The times of a simulated step.
 
     Attributes:
-        start: for each node, when it starts.
-        end: for each node, when it ends.
-        lane: for each node, where it runs.
-        last: the node that the call waits for last; -1 if there are none.
-        makespan: when the call returns.
+        start: for each node, its start.
+        end: for each node, its end.
+        lane: for each node, its lane.
+        last: the node that the call waits for last; -1 for no nodes.
+        makespan: the time at which the call returns.
     """
 
     start: list[float]
@@ -212,7 +213,7 @@ def peaks(work: Work, layout: Layout, places: Sequence[int], timeline: Timeline)
 def _holdings(
     work: Work, layout: Layout, places: Sequence[int], timeline: Timeline
 ) -> Iterator[tuple[int, float, float, float]]:
-    """Which device holds how much from when to when: what a node makes, and, elsewhere, what is read of it."""
+    """Return the memory held on each device over time: the outputs of a node, and their copies on other devices."""
     start, end = timeline.start, timeline.end
     until = list(end)
     copies: dict[tuple[int, float, int], float] = {}

@@ -32,7 +32,7 @@ def _spanning(flow: Flow, rules: Rules, homes: Mapping[Hashable, str]) -> set[No
 
 
 def _fixed(group: Together, homes: Mapping[Hashable, str]) -> DeviceSpec | None:
-    """What is asked for by what cannot be taken apart, and where its state is; None if that is not one device."""
+    """Return the merged request of the nodes that cannot be lowered, with their state; None if they conflict."""
     plain = [operation for node in group.members if not node.blocks for operation in operations_in(node)]
     asked = [DeviceSpec.from_string(homes[key]) for key, _ in group.states if key in homes]
     wanted = ANYWHERE
@@ -44,7 +44,7 @@ def _fixed(group: Together, homes: Mapping[Hashable, str]) -> DeviceSpec | None:
 
 
 def _torn(members: Iterable[Node], wanted: DeviceSpec | None, rules: Rules) -> set[Node]:
-    """Which members are to be taken apart: of several that ask for different devices, the first may stay whole."""
+    """Return the members to lower. Of several with different requests, the first may stay structured."""
     found = set()
     for node in members:
         if node.blocks:
@@ -57,7 +57,7 @@ def _torn(members: Iterable[Node], wanted: DeviceSpec | None, rules: Rules) -> s
 
 
 def _merged(node: Node, wanted: DeviceSpec, rules: Rules) -> DeviceSpec | None:
-    """What is asked for with the node in one piece; None if that cannot be."""
+    """Return the merged request with the structured node; None if they conflict."""
     for operation in operations_in(node):
         asked = requested(operation)
         if conflict(wanted, asked) is not None:

@@ -1,4 +1,4 @@
-"""A flow as numbers: how long its nodes take, who waits for whom, and for how many bytes."""
+"""Describes a flow by numbers: the times of its nodes, and the bytes of its edges."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -10,26 +10,26 @@ from aioflow.plan.placement.constraints import Demand
 from aioflow.tensors.dtypes import DeviceKind, ResourceSpec
 
 CLIENT: Final = -1
-"""In the place of the node that makes it, for what the caller gives."""
+"""Stands for the source of a fed value."""
 
 
 Read = tuple[int, float]
-"""What a node waits for: another one, by number, and so many bytes of it."""
+"""An input of a node: the number of the source, and the bytes."""
 
 
 class Work:
-    """The nodes of a flow that need a place, by number, sources first.
+    """The nodes of a flow that need a device, by number, sources first.
 
     Attributes:
         nodes: the nodes.
         index: their numbers.
-        demands: what is demanded of the place of each.
-        seconds: how long each takes, by the number of the kind of device.
-        reads: what each waits for. What closes the cycle of a loop is left out.
-        missing: how many others each waits for.
-        users: who waits for each.
-        made: how many bytes each makes.
-        fetched: what has to come back to the client.
+        demands: the demand of each.
+        seconds: the time of each, by the number of the kind of device.
+        reads: the inputs of each, without back edges of loops.
+        missing: the number of nodes that each waits for.
+        users: the nodes that wait for each.
+        made: the bytes that each makes.
+        fetched: the values that must come back to the client.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Work:
         return users
 
     def _made_by(self, node: Node) -> float:
-        """Nothing, if its kernel gives views of what it reads."""
+        """Return the bytes of its outputs; 0 if its kernel returns views of its inputs."""
         kernel = next((k for kernels in node.definition.kernels.values() for k in kernels), None)
         if kernel is not None and not kernel.fresh and node.inputs:
             return 0.0

@@ -173,7 +173,7 @@ def test_where_nothing_fits_it_is_put_where_most_is_left():
     flow = flow_of(end)
     found = place(flow, sites(2, memory={"CPU:0": MIB, "CPU:1": 2 * MIB}), Told())
     assert short(found.devices[flow.nodes[-1]]) == "CPU:1"
-    assert found.reasons[flow.nodes[-1]] == "none has memory enough, this one has most"
+    assert found.reasons[flow.nodes[-1]] == "no device has enough memory, this one has most"
 
 
 def test_measurements_change_where_nodes_go():
