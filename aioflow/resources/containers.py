@@ -24,7 +24,7 @@ class Resource(Protocol):
     """A live object in a container."""
 
     def release(self) -> None:
-        """The container was reset or its session closed: let go of memory, fail who waits."""
+        """Release memory and fail all waiters: the container is reset, or its session closed."""
 
 
 R = TypeVar("R", bound=Resource)
@@ -38,7 +38,7 @@ class Container:
         self._lock = threading.Lock()
 
     def lookup_or_create(self, kind: type[R], name: str, make: Callable[[], R]) -> R:
-        """The object of that kind and name, made now if there is none."""
+        """Return the object of that kind and name, made now if it is missing."""
         with self._lock:
             found = self._objects.get((kind, name))
             if found is None:
@@ -46,14 +46,14 @@ class Container:
             return found  # type: ignore[return-value]
 
     def lookup(self, kind: type[R], name: str) -> R:
-        """The object of that kind and name. NotFoundError if there is none."""
+        """Return the object of that kind and name. NotFoundError if it does not exist."""
         found = self._objects.get((kind, name))
         if found is None:
             raise errors.NotFoundError(f"there is no {kind.__name__} named {name!r} in the container")
         return found  # type: ignore[return-value]
 
     def objects(self) -> dict[tuple[type, str], Any]:
-        """What is alive, by kind and name."""
+        """Return all objects, by kind and name."""
         with self._lock:
             return dict(self._objects)
 
@@ -70,7 +70,7 @@ _shared_lock: Final = threading.Lock()
 
 
 def shared_container(name: str) -> Container:
-    """The process's container of that name, made if there is none. ValueError if the name is malformed."""
+    """Return the process's container of that name, made if it is missing. ValueError if the name is malformed."""
     made = _new_container(name)
     with _shared_lock:
         return _shared.setdefault(name, made)
@@ -90,12 +90,12 @@ def drop_shared(names: Iterable[str] | None) -> list[Container]:
 
 
 class Resources:
-    """The containers one session can reach: its own default one, and the process's by name.
+    """The containers of a session: its default one, and the process's by name.
 
-    Those of a cluster's task are all its own, for a process may run several: `shared` is False.
+    A task of a cluster has its own named containers, since a process may run several tasks: `shared` is False.
 
     Attributes:
-        drops: how often something was dropped: whoever looked things up before has to do so again.
+        drops: the number of drops so far. After a drop, cached lookups are invalid.
     """
 
     def __init__(self, shared: bool = True) -> None:
@@ -115,15 +115,15 @@ class Resources:
         return found
 
     def drop(self, names: Iterable[str]) -> None:
-        """Release what the task has in these containers; in all, if none are named."""
+        """Release the objects in these containers, or in all containers if the list is empty."""
         wanted = set(names)
         for name, container in {"": self._own, **self._used}.items():
             if name in wanted or not wanted:
                 container.clear()
-        self.drops += 1  # last: who looks meanwhile, on another thread, looks again
+        self.drops += 1  # last, so that a lookup on another thread meanwhile is repeated
 
     def forget(self, name: str) -> None:
-        """Release what the task has in this container, of which it will not hear again."""
+        """Release the objects in this container, and forget it."""
         container = self._used.pop(name, None)
         if container is not None:
             container.clear()
@@ -137,7 +137,7 @@ class Resources:
         return any(container is used for used in self._used.values())
 
     def clear(self) -> None:
-        """Release the session's own state; what is shared stays."""
+        """Release the state of the session; shared containers stay."""
         if not self._shared:
             self.drop(())
         self._own.clear()
@@ -145,16 +145,16 @@ class Resources:
 
 
 _ONLY_OURS: Final = 2
-"""What `sys.getrefcount` says of a value that only the variable's attribute holds: that, and its own argument."""
+"""The reference count of a value that only the variable's attribute holds: that, and the argument of the call."""
 COUNTS_ARE_EXACT: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
-"""Whether reference counts say who else holds a value: not in free-threaded Python."""
+"""Whether reference counts show other holders of a value: not in free-threaded Python."""
 
 
 class VariableState:
     """The value of a variable, or none yet. Reads and changes are atomic, from any thread.
 
-    What a read returned never changes: a change is made in place only if nobody else holds the array, else in a copy. A
-    read that comes while a change is being made waits for its end, which is the time of one kernel.
+    A returned value never changes: a change is made in place only if the array has no other holder, else in a copy. A
+    read during a change waits for its end, which is the time of one kernel.
     """
 
     __slots__ = ("_author", "_changing", "_lock", "_spare", "_value", "name", "spec")
@@ -174,7 +174,7 @@ class VariableState:
         return self._value is not None
 
     def read(self) -> Array:
-        """The present value. FailedPreconditionError if there is none."""
+        """Return the present value. FailedPreconditionError if the variable is not initialized."""
         value = self._value
         if self._changing:  # looked at only after taking hold of the value: see begin_change
             del value
@@ -211,7 +211,7 @@ class VariableState:
         """Take the right to change the value; False if another has it and `wait` is false. Ends with `end_change`."""
         if not self._lock.acquire(wait):
             return False
-        # Set before `writable` counts who holds the value: a reader took hold before, and is counted, or sees this.
+        # Set before `writable` counts the holders of the value: a reader is counted, or sees this.
         self._changing = True
         return True
 
@@ -242,9 +242,9 @@ class VariableState:
             return True
 
     def writable(self) -> Array:
-        """The array to change in place, after `begin_change`: a copy, if others hold the present one.
+        """Return the array to change in place, after `begin_change`: a copy if the present one has other holders.
 
-        FailedPreconditionError if there is no value.
+        FailedPreconditionError if the variable is not initialized.
         """
         self._checked(self._value)
         if self._is_held():
@@ -257,16 +257,16 @@ class VariableState:
         return self._value
 
     def draft(self, xp: Namespace) -> tuple[Array, Array | None]:
-        """The array to change, after `begin_change`, and what to fill it with first: nothing, if nobody else holds it.
+        """Return the array to change, after `begin_change`, and the value to fill it with first, if it has holders.
 
         `settle` makes it the value. Filling and changing it block by block costs less than a change of a copy.
-        FailedPreconditionError if there is no value.
+        FailedPreconditionError if the variable is not initialized.
         """
         self._checked(self._value)
         return (self._room(xp), self._value) if self._is_held() else (self._value, None)
 
     def _room(self, xp: Namespace) -> Array:
-        # The count is that of an attribute: what a local variable counts depends on the version of Python.
+        # The count is that of an attribute: the count of a local variable depends on the version of Python.
         free = COUNTS_ARE_EXACT and self._spare is not None and sys.getrefcount(self._spare) == _ONLY_OURS
         spare, self._spare = self._spare, None
         return spare if free and spare.shape == self._value.shape else xp.empty_like(self._value)
@@ -276,10 +276,10 @@ class VariableState:
         return sys.getrefcount(self._value) > _ONLY_OURS or not COUNTS_ARE_EXACT
 
     def settle(self, drafted: Array) -> None:
-        """What `draft` gave, filled and changed, is the value.
+        """Make the array of `draft`, filled and changed, the value.
 
-        The memory of the value before is kept, and used again when whoever holds that is done with it: on many machines
-        new memory costs more than all the rest of an update. A GPU keeps such memory itself.
+        The memory of the old value is kept, and used again when its other holders have released it: on many machines
+        new memory costs more than the rest of an update. A GPU keeps such memory itself.
         """
         if drafted is not self._value and isinstance(drafted, np.ndarray):
             self._spare = self._value
@@ -297,7 +297,7 @@ class VariableState:
             self.end_change()
 
     def adopt(self, value: Array) -> Array:
-        """Replace the value by `value` itself, which nobody may change any more. InvalidArgumentError as `assign`."""
+        """Replace the value by `value` itself, which must not change any more. InvalidArgumentError as in `assign`."""
         self._check_shape(value)
         with self._lock:
             self.note(None)
@@ -313,10 +313,10 @@ class VariableState:
 
 
 def read_together(states: Iterable[VariableState]) -> dict[VariableState, Array]:
-    """The values that several variables have at one moment, in which no change of any of them is half done.
+    """Return the values of several variables at one moment, without half of a change of any of them.
 
-    Waits for changes that are being made, each of them the time of one kernel. Locks are taken in the order in which
-    all take them who wait for several. FailedPreconditionError if one has no value.
+    Waits for changes in progress, each the time of one kernel. All calls take the locks in the same order.
+    FailedPreconditionError if one is not initialized.
     """
     held = sorted(states, key=id)
     taken: list[VariableState] = []

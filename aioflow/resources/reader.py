@@ -1,8 +1,7 @@
-"""Readers: they take work items, as names of files, of a queue, and give their records, one after the other.
+"""Readers: they take work items, such as names of files, from a queue, and return their records one by one.
 
-Who reads is served in the order they came, one at a time. Files are read ahead on a thread, some at a time. What was
-read belongs to the reader, not to who waits for it: so whoever is cancelled has taken nothing, neither a work item nor
-a record, and what the thread still reads then comes next.
+Reads are served one at a time, in the order of their calls. A thread reads several records ahead. They belong to the
+reader, not to the waiting read, so a cancelled read takes neither a work item nor a record.
 """
 
 import heapq
@@ -31,10 +30,10 @@ Taken = tuple[int, Record]
 
 
 class Reader(Waitable):
-    """Records of the work items of a queue, one after the other. From any loop of the process.
+    """Reads the records of the work items of a queue. Usable from any loop of the process.
 
-    A work item that cannot be read, or not to its end, is given up with its error after the records before; whoever
-    reads next goes on with the next work item. What is missing or corrupt is left out if its format says so.
+    A damaged work item ends with its error after its intact records; the next read goes on with the next work item. A
+    missing or corrupt file is skipped if the format of the reader says so.
     """
 
     def __init__(self, name: str, form: Format) -> None:
@@ -93,7 +92,7 @@ class Reader(Waitable):
         return self._work
 
     async def _read_ahead(self, work: "_Work", with_files: WithFiles) -> None:
-        """There is a record, or none will come."""
+        """Wait until there is a record, or none will come."""
         while not work.ready and not work.ended:
             if self.format.is_file:
                 await with_files(work.fill)
@@ -101,7 +100,7 @@ class Reader(Waitable):
                 work.fill(None)
 
     def _end_work(self, work: "_Work") -> None:
-        """Go on with the next work item. Raises what went wrong with this one."""
+        """Go on with the next work item. Raises the error of this one."""
         self._work = None
         self._skipped += work.skipped
         if work.error is not None:
@@ -129,7 +128,7 @@ class Reader(Waitable):
             served = self._serve()
         wake(served)
 
-    # What it is like
+    # State
 
     @property
     def records_produced(self) -> int:
@@ -147,7 +146,7 @@ class Reader(Waitable):
         return self._skipped
 
     async def reset(self, who: Any = None) -> None:
-        """It is as new; what is left of its work item is forgotten. Waits until nobody reads."""
+        """Drop all progress, as in a new reader. Waits until no read is running."""
         await self._turn("reset", who)
         try:
             self._become(None, 0, 0)
@@ -168,15 +167,15 @@ class Reader(Waitable):
         return self.state()
 
     def state(self) -> bytes:
-        """What it has read so far, as text that `restore` understands."""
+        """Return its progress as text for `restore`."""
         work = self._work
         now = None if work is None else [work.name.decode("latin-1"), max(0, work.taken - len(self._returned))]
         return json.dumps({"finished": self._finished, "produced": self._produced, "work": now}).encode()
 
     async def restore(self, state: bytes, who: Any = None) -> None:
-        """It goes on where a reader was that told its state. Waits until nobody reads.
+        """Continue from the state of a reader. Waits until no read is running.
 
-        InvalidArgumentError for what is no state.
+        InvalidArgumentError if the text is not a state.
         """
         finished, produced, work = _parsed(state)
         await self._turn("restore", who)
@@ -186,7 +185,7 @@ class Reader(Waitable):
             self._leave()
 
     def release(self) -> None:
-        """Its container was reset or its session closed: who waits, and whoever comes later, gets a CancelledError."""
+        """Fail all present and later reads with CancelledError: the container is reset, or the session closed."""
         super().release()
         work, self._work = self._work, None
         if work is not None:
@@ -251,7 +250,7 @@ class _Work:
         self.ended = True
 
     def _found(self, files: Files) -> Iterator[Record]:
-        """Its records; none, or no more, of a file that is missing or corrupt, if that is left out."""
+        """Yield its records. If damage is skipped, a missing or corrupt file yields no more records."""
         try:
             self.skipped = yield from self._format.records(files, self.name)
         except (errors.NotFoundError, errors.DataLossError) as error:
@@ -261,7 +260,7 @@ class _Work:
             _log.warning("%r is left out: %s", self.name.decode(errors="replace"), error)
 
     def take(self, count: int) -> list[Record]:
-        """Records that are ready, at most so many."""
+        """Return at most `count` records that are ready."""
         records = [self.ready.popleft() for _ in range(min(count, len(self.ready)))]
         self.taken += len(records)
         return records
@@ -295,4 +294,4 @@ def _parsed(state: bytes) -> tuple[int, int, tuple[bytes, int] | None]:
                 return finished, produced, (name.encode("latin-1"), taken)
     except (ValueError, RecursionError):
         pass
-    raise errors.InvalidArgumentError(f"{state[:80]!r} is no state of a reader: it comes from serialize_state")
+    raise errors.InvalidArgumentError(f"{state[:80]!r} is not the state of a reader, as serialize_state returns it")

@@ -1,9 +1,9 @@
-"""The waiting objects behind conditional accumulators: gradients are added up until enough are there to be taken.
+"""Conditional accumulators: they add gradients until enough are there to be taken.
 
-Adding never waits, and drops what is stale: a gradient of a step before the accumulator's own. Taking waits for so many
-gradients, takes the mean or the sum of all that came, and begins the next step. Gradients that come with an order, as
-the index of the task they come from, are added in that order, whatever the order of arrival: the sum is then the same
-to the last bit in every run. For that, those of each order are kept apart until they are taken.
+An apply never waits. It drops a stale gradient, whose step is before the accumulator's. A take waits for a number of
+gradients, takes the mean or the sum of all of them, and begins the next step. Gradients with an order, for example the
+index of their task, are added in that order, whatever the order of arrival, so that the sum is equal to the last bit in
+every run. For that, the sums of each order are kept apart until they are taken.
 """
 
 import functools
@@ -23,7 +23,7 @@ UNORDERED: Final = -1
 
 
 class Taken(NamedTuple):
-    """What was taken: sums by order, and how many gradients they are."""
+    """The result of a take: sums by order, and the number of gradients in them."""
 
     sums: Mapping[int, Any]
     number: int
@@ -38,7 +38,7 @@ class Taken(NamedTuple):
 class Rows(NamedTuple):
     """Rows of a gradient: `values[i]` is added to row `indices[i]`; indices ascend.
 
-    `times` says of each row in how many gradients it was, `rows` how many there are, if that is known.
+    `times` is for each row the number of gradients with that row, `rows` the number of rows of the whole, if known.
     """
 
     indices: AnyArray
@@ -51,10 +51,10 @@ class Accumulator(Waitable):
     """Gradients of one dtype and shape, added up. From any loop or thread of the process.
 
     Args:
-        name: how errors call it.
-        spec: dtype of the gradients, and what their shapes have in common.
-        mean: whether what is taken is the mean, else the sum.
-        signature: how it was opened, for those who open it again.
+        name: its name in errors.
+        spec: the dtype of the gradients, and the shape that all of them match.
+        mean: whether a take gives the mean, else the sum.
+        signature: its definition, which a second opening must repeat.
     """
 
     def __init__(self, name: str, spec: Spec, mean: bool = True, signature: Any = None) -> None:
@@ -69,14 +69,14 @@ class Accumulator(Waitable):
         self._count = 0
         self._step = 0
 
-    # What gradients are: of subclasses
+    # Gradients, defined by subclasses
 
     def _fit(self, present: Any, gradient: Any) -> None:
         """InvalidArgumentError if a gradient cannot be added to one that is there."""
         raise NotImplementedError
 
     def _add(self, present: Any, gradient: Any) -> Any:
-        """The sum, in memory of its own."""
+        """Return the sum in new memory."""
         raise NotImplementedError
 
     def _divided(self, total: Any, count: int) -> Any:
@@ -143,12 +143,12 @@ class Accumulator(Waitable):
         return taken, None
 
     def total(self, taken: Taken) -> Any:
-        """The mean, or the sum, of what was taken, added in its order."""
+        """Return the mean or the sum of taken gradients, added in their order."""
         total = functools.reduce(self._add, [part for _, part in sorted(taken.sums.items(), key=lambda item: item[0])])
         return self._narrowed(self._divided(total, taken.number) if self._mean else total)
 
     def give_back(self, taken: Taken) -> None:
-        """What was taken was not: it is there again, before what came since, and the step is the one before."""
+        """Undo a take: put its gradients back before later ones, and go back to the step before."""
         with self._lock:
             self._restore(taken)
             served = self._serve()
@@ -165,7 +165,7 @@ class Accumulator(Waitable):
         if attempt.outcome is not None:
             self._restore(attempt.outcome[0])
 
-    # What it is like
+    # State
 
     @property
     def global_step(self) -> int:
@@ -173,7 +173,7 @@ class Accumulator(Waitable):
         return self._step
 
     def set_global_step(self, step: int) -> None:
-        """It is in that step; what is added up stays."""
+        """Go to that step. Added gradients stay."""
         with self._lock:
             self._step = step
 
@@ -242,7 +242,7 @@ class SparseAccumulator(Accumulator):
         return self._apply(self._summed(indices, values, count), local_step, order)
 
     def _checked(self, indices: AnyArray, values: AnyArray, shape: AnyArray | None) -> int | None:
-        """How many rows the whole has, None if nobody knows."""
+        """Return the number of rows of the whole gradient; None if unknown."""
         if indices.ndim != 1 or values.ndim < 1 or len(indices) != len(values):
             raise self._refused(f"values of shape {list(values.shape)} with indices of {list(indices.shape)}")
         whole = TensorShape([None, *values.shape[1:]])

@@ -1,8 +1,8 @@
-"""The waiting object behind a barrier: components that come one by one, under keys, leave together as whole tuples.
+"""Barriers: components that are inserted one by one, under keys, leave together as whole tuples.
 
-What is inserted is put together by key. As soon as a key has all its components it is ready; ready tuples leave in the
-order in which their keys were first seen. A `take` of several takes none until it can take all, so that cancelling it
-has nothing to undo. An insertion never waits: it is done whole, or refused whole.
+A key is ready when it has all its components. Ready tuples leave in the order in which their keys were first inserted.
+A `take` of several tuples takes none until it can take all, so a cancelled take has nothing to undo. An insertion never
+waits: it is done as a whole, or refused as a whole.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from aioflow.waiting.element_spec import Elements
 from aioflow.waiting.lines import Attempt, Outcome, Waitable, WaiterLine, wake
 
 FIRST_INDEX: Final = -(1 << 63)
-"""The index of what the first insertion brings, as TensorFlow counts."""
+"""The index of the tuples of the first insertion, as TensorFlow counts."""
 
 
 class _Entry(NamedTuple):
-    """What is there of an incomplete tuple: the insertion that brought its key, and its components by number."""
+    """An incomplete tuple: the number of the insertion that brought its key, and its components by number."""
 
     insertion: int
     components: Mapping[int, Any]
 
 
 class Tuple(NamedTuple):
-    """A whole tuple: `insertion` says which one brought its key, `place` which tuple was ready first."""
+    """A whole tuple: `insertion` is the number of the insertion that brought its key, `place` its place in line."""
 
     insertion: int
     place: int
@@ -40,11 +40,11 @@ class Tuple(NamedTuple):
 
 
 class Barrier(Waitable):
-    """Tuples of these components, put together by key. From any loop or thread of the process.
+    """Tuples of these components, assembled by key. Usable from any loop and thread of the process.
 
     Attributes:
-        specs: dtype and shape of each component.
-        signature: how it was opened, for those who open it again.
+        specs: the dtype and shape of each component.
+        signature: its definition, which a second opening must repeat.
     """
 
     def __init__(self, name: str, specs: Sequence[Spec], signature: Any = None) -> None:
@@ -64,12 +64,12 @@ class Barrier(Waitable):
     # Inserting
 
     def insert(self, component: int, keys: Sequence[bytes], values: Any) -> None:
-        """Each key has its row of `values` as that component. An error leaves everything as it was.
+        """Insert rows of `values` as that component of the keys. An error changes nothing.
 
         Raises:
             TypeError, ValueError: the values are not of the component's dtype or shape, or not as many as the keys.
             af.errors.InvalidArgumentError: a key has that component already, or the values are empty.
-            af.errors.CancelledError: the barrier is closed, and a key is none of the incomplete ones.
+            af.errors.CancelledError: the barrier is closed, and a key is not among the incomplete ones.
         """
         self.insert_rows(component, keys, self.rows(component, keys, values))
 
@@ -86,7 +86,7 @@ class Barrier(Waitable):
     def rows(self, component: int, keys: Sequence[bytes], values: Any) -> list[Any]:
         """The values as the barrier keeps them, one for each key."""
         if not 0 <= component < len(self.specs):
-            raise ValueError(f"barrier {self.name!r} has {len(self.specs)} components, and none numbered {component}")
+            raise ValueError(f"barrier {self.name!r} has {len(self.specs)} components, but not number {component}")
         rows = [row for (row,) in self._columns[component].rows([values])]
         if len(rows) != len(keys):
             raise ValueError(f"{len(keys)} keys have as many values; {len(rows)} were given")
@@ -126,7 +126,7 @@ class Barrier(Waitable):
     def _check_insertion(self, component: int, key: bytes, present: Mapping[int, Any]) -> None:
         if self._closed and not present:
             raise errors.CancelledError(
-                f"barrier {self.name!r} is closed: {key!r} is none of its {len(self._incomplete)} incomplete keys"
+                f"barrier {self.name!r} is closed: {key!r} is not among its {len(self._incomplete)} incomplete keys"
             )
         if component in present:
             raise errors.InvalidArgumentError(
@@ -176,19 +176,19 @@ class Barrier(Waitable):
         within: float | None = None,
         who: Any = None,
     ) -> list[Tuple]:
-        """The next `count` tuples, as soon as so many are ready; none is taken before.
+        """Take the next `count` tuples, as soon as that many are ready; until then take none.
 
         Args:
-            count: how many.
-            allow_small_batch: of a closed barrier take fewer, if at least one is ready.
-            wait_for_incomplete: and that only when no key is incomplete any more. Who has waited since before the
-                barrier was closed does so anyway.
-            within: how many seconds to wait at most, None for ever.
-            who: the operation that wants them.
+            count: the number of tuples.
+            allow_small_batch: take fewer from a closed barrier, if at least one is ready.
+            wait_for_incomplete: take fewer only when no key is incomplete. Takes that waited when the barrier was
+                closed always do so.
+            within: the most seconds to wait; None for no limit.
+            who: the operation that takes them.
 
         Raises:
             af.errors.DeadlineExceededError: they were not ready in time.
-            af.errors.OutOfRangeError: the barrier is closed, and so many will never be ready.
+            af.errors.OutOfRangeError: the barrier is closed, and that many will never be ready.
             af.errors.InvalidArgumentError: the count is negative, or their components have different shapes and so
                 cannot be joined; the tuples stay.
         """
@@ -236,9 +236,9 @@ class Barrier(Waitable):
     # Closing
 
     def close(self, cancel_pending_enqueues: bool = False) -> None:
-        """No new key can be inserted any more; incomplete ones can be completed, or are dropped if it says to cancel.
+        """Refuse new keys from now on. Incomplete keys can be completed; with the option they are dropped.
 
-        CancelledError if it is closed already; one that was closed may be closed again to cancel.
+        CancelledError if it is closed already. A closed barrier may be closed again with the option.
         """
         with self._lock:
             self._check_here()
@@ -251,7 +251,7 @@ class Barrier(Waitable):
         wake(served)
 
     def _closed_error(self) -> errors.CancelledError:
-        return errors.CancelledError(f"barrier {self.name!r} is closed, and what was incomplete is dropped")
+        return errors.CancelledError(f"barrier {self.name!r} is closed, and its incomplete keys are dropped")
 
     def _check_here(self) -> None:
         if self._gone is not None:
@@ -260,7 +260,7 @@ class Barrier(Waitable):
     def _gone_error(self) -> BaseException:
         return errors.CancelledError(f"barrier {self.name!r} is gone: its container was reset or its session closed")
 
-    # What it is like
+    # State
 
     @property
     def ready_size(self) -> int:
@@ -283,9 +283,9 @@ class Barrier(Waitable):
 
 
 class _Take:
-    """The taking of `count` tuples: all at once; of a closed barrier fewer, if `small` and nothing is to be hoped for.
+    """A take of `count` tuples at once; of fewer if the barrier is closed, `small` is set, and no more will come.
 
-    `patient`: it hopes as long as keys are incomplete.
+    `patient`: it waits while keys are incomplete.
     """
 
     __slots__ = ("_barrier", "_count", "_patient", "_small")

@@ -37,7 +37,7 @@ class Contents:
 
 
 def copied(item: Item) -> Item:
-    """A copy of the element with memory of its own."""
+    """Return a copy of the element in new memory."""
     return tuple(
         [object_arrays.copy_array(component) if hasattr(component, "shape") else component for component in item]
     )

@@ -1,7 +1,7 @@
-"""What queues hold: elements of several components, each of a dtype and of a shape as far as that is told.
+"""Describes the elements of queues: components with dtypes, and with shapes as far as they are declared.
 
-What goes in is checked, converted if application code gives it, and copied: nobody can change it any more. So what
-comes out belongs to whoever takes it.
+Elements are checked and copied when they are put, and converted if application code puts them. So a taken element
+belongs to its taker.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -122,7 +122,7 @@ class Takes(Protocol):
     """Something that elements are taken from."""
 
     async def take(self) -> Item:
-        """The next one. OutOfRangeError if there are no more."""
+        """Take the next element. OutOfRangeError if there are no more."""
 
 
 async def each_item(source: Takes) -> AsyncIterator[Any]:
@@ -144,7 +144,7 @@ def _vector(column: Sequence[Any], dtype: np.dtype[Any]) -> AnyArray:
 
 
 def _split(array: AnyArray) -> Iterable[Any]:
-    """The rows, each with memory of its own: one that stays does not keep the others alive."""
+    """Yield the rows, each in new memory, so that a kept row does not keep the others alive."""
     if array.ndim > 1:
         return [copy_array(row) for row in array]
     return to_list(array) if array.dtype == object else list(array)

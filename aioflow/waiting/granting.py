@@ -1,6 +1,6 @@
-"""Puts that wait for room: the place grants the room first, and the woken caller makes the change.
+"""Puts that wait for room: the object grants the room first, and the woken caller makes the change.
 
-A put with enough room is done at once. A put that has to wait is granted its room as soon as there is enough. The
+A put with enough room is done at once. A put that must wait is granted its room as soon as there is enough. The
 change is made when its caller resumes, so a caller that is cancelled before has changed nothing. Later puts wait behind
 the granted ones, so all puts of one loop are made in the order of their calls. Callers on several loops resume in any
 order, and so do callers whose room another thread has made.
@@ -63,7 +63,7 @@ class Put(Attempt):
         raise NotImplementedError
 
     def fits(self) -> bool:
-        """Whether there is room for it besides the granted puts. A subclass defines it."""
+        """Whether there is room beside the granted puts. A subclass defines this."""
         raise NotImplementedError
 
     def insert(self) -> Outcome:
@@ -71,7 +71,7 @@ class Put(Attempt):
         raise NotImplementedError
 
     def try_now(self) -> Outcome | None:
-        """Put it if there is room; if the caller is already waiting, grant it the room instead."""
+        """Put if there is room. If the caller is waiting already, grant it the room instead."""
         if self.serve is not there:
             return self.serve()
         if (refused := self.refused()) is not None:

@@ -1,4 +1,4 @@
-"""Waiting without threads: who waits for what, in which order, and how many are woken at a time.
+"""Waits without threads: lines of waiters, their order, and how many are woken at a time.
 
 A waitable object is a plain object. Its state changes at once, under a lock that is held for a few statements. Its
 `WaiterLine`s serve attempts strictly in order; an attempt is a function that changes the state or leaves it as it is.
@@ -24,22 +24,22 @@ _AT_FIRST: Final = 16
 _clock: Final = time.perf_counter
 
 Outcome = tuple[Any, BaseException | None]
-"""What an attempt came to: a value, or an error."""
+"""The outcome of an attempt: a value, or an error."""
 
 
 class Attempt:
-    """Something that one caller wants done as soon as it can be.
+    """A change that one caller wants to make as soon as possible.
 
     The caller of a waiting attempt may be cancelled before it resumes. An attempt whose change must not be visible
     before is `granted`: `serve` reserves what the change needs, and `Waitable._finish` makes the change when the caller
     resumes.
 
     Attributes:
-        what: what it waits to do, for those who ask why nothing happens.
-        who: the operation that wants it, if one does.
-        since: when it took its place in line, on its loop's clock.
-        serve: does it, or as much as can be done now. Returns the outcome, None as long as it is not done.
-        line: where it has its place.
+        what: the text of its wait in reports such as `explain`.
+        who: the waiting operation; None for the application.
+        since: the time at which it joined the line, on its loop's clock.
+        serve: makes the change, or as much of it as is possible now. Returns the outcome; None until it is done.
+        line: its line.
         granted: whether it was served, and its change is made when its caller resumes.
     """
 
@@ -58,16 +58,16 @@ class Attempt:
         self._after: Attempt | None = None
 
     def try_now(self) -> Outcome | None:
-        """Serve it if that is possible now. Returns the outcome; None if it has to wait."""
+        """Serve it if that is possible now. Returns the outcome; None if it must wait."""
         return self.serve()
 
     @property
     def stranded(self) -> bool:
-        """Whether its caller's loop is closed, so that nobody will ever hear what it came to."""
+        """Whether its caller's loop is closed, so that the outcome has no receiver."""
         return self.future is not None and self.future.get_loop().is_closed()
 
     def result(self) -> Any:
-        """What it came to; raises the error if that is one, and forgets it: its traceback leads back here."""
+        """Return the outcome, or raise its error. Drops the error, whose traceback refers to this object."""
         value, error = self.outcome if self.outcome is not None else (None, None)
         if error is None:
             return value
@@ -83,10 +83,9 @@ def not_yet() -> None:
 
 
 class WaiterLine:
-    """Attempts in the order they came; only the first is tried.
+    """Attempts in the order of their arrival. Only the first one is tried.
 
-    They are linked to each other: taking a place and giving it up costs the same however many there are, and a long
-    line never has to be copied to a larger place.
+    The attempts are a linked list: joining and leaving take constant time, and a long line is never copied.
 
     Attributes:
         users: the names of the operations whose attempts were served; empty for the application.
@@ -111,7 +110,7 @@ class WaiterLine:
 
     @property
     def first(self) -> Attempt | None:
-        """The attempt that is served next, None if nobody waits."""
+        """The attempt that is served next; None for an empty line."""
         return self._first
 
     def join(self, attempt: Attempt) -> None:
@@ -125,7 +124,7 @@ class WaiterLine:
         self._count += 1
 
     def leave(self, attempt: Attempt) -> bool:
-        """Give up the place. False if it had none."""
+        """Leave the line. Returns False if the attempt was not in it."""
         if attempt.line is not self:
             return False
         before, after = attempt._before, attempt._after
@@ -142,12 +141,12 @@ class WaiterLine:
         return True
 
     def turn_away(self, serve: Callable[[], Outcome | None]) -> None:
-        """From here on all who wait are served so."""
+        """From now on serve all attempts by this function."""
         for attempt in self:
             attempt.serve = serve
 
     def serve(self, most: int) -> list[Attempt]:
-        """Serve those at the head as long as they can be, at most so many. Returns those who are done."""
+        """Serve the first attempts while that is possible, at most `most`. Returns the attempts that are done."""
         done: list[Attempt] = []
         while (attempt := self._first) is not None and len(done) < most:
             if attempt.stranded:
@@ -163,7 +162,7 @@ class WaiterLine:
 
 
 class Waitable:
-    """What attempts are made at: lines that are served whenever something has changed.
+    """An object with lines of attempts, which it serves after each change.
 
     A subclass lists its lines in `_lines`, in the order of serving. `_served_by` maps a line to the line whose attempts
     alone can serve it. An attempt that is served in parts sets `_unfinished` to leave the rest for later.
@@ -179,7 +178,7 @@ class Waitable:
         self._going_on: asyncio.AbstractEventLoop | None = None
 
     async def attempt(self, line: WaiterLine, attempt: Attempt) -> Any:
-        """Have it done, after all who wait in that line. Cancelling gives up the place, and undoes nothing."""
+        """Serve an attempt after all attempts of that line. A cancelled call leaves the line and undoes nothing."""
         if self._begin(line, attempt):
             return attempt.result()
         assert attempt.future is not None
@@ -193,7 +192,7 @@ class Waitable:
         return attempt.result()
 
     def attempt_now(self, line: WaiterLine, attempt: Attempt) -> bool:
-        """Have it done at once, if nobody waits in that line and it can be. Whether it was; then `result` has it."""
+        """Serve an attempt at once, if the line is empty and that is possible. Returns whether `result` has it."""
         with self._lock:
             if self._gone is not None:
                 raise self._gone()
@@ -240,7 +239,7 @@ class Waitable:
         raise NotImplementedError
 
     def _serve(self) -> list[Attempt]:
-        """Serve the lines in turn until nothing changes, or for now: what is left is served later. The lock is held."""
+        """Serve the lines in turn until nothing changes, or a bound is reached. The caller holds the lock."""
         served: list[Attempt] = []
         running = asyncio._get_running_loop()
         due = 0.0
@@ -266,11 +265,11 @@ class Waitable:
         wake(served)
 
     def release(self) -> None:
-        """Its container was reset or its session closed: who waits, and whoever comes later, gets a CancelledError."""
+        """Fail all present and later attempts with CancelledError: the container is reset, or the session closed."""
         self._end(self._gone_error)
 
     def abort(self, error: BaseException) -> None:
-        """Who waits, and whoever comes later, gets that error, unless another end came before."""
+        """Fail all present and later attempts with that error, unless the object has ended before."""
         self._end(lambda: _again(error))
 
     def _end(self, gone: Callable[[], BaseException]) -> None:
@@ -292,7 +291,7 @@ class Waitable:
 
     @property
     def waiting(self) -> list[Attempt]:
-        """All who wait, line by line."""
+        """All waiting attempts, line by line."""
         with self._lock:
             return [attempt for line in self._lines for attempt in line]
 
@@ -308,10 +307,10 @@ class Waitable:
 
 
 def _again(error: BaseException) -> BaseException:
-    """The error for one more who gets it, with a traceback of its own if it can be copied."""
+    """Return the error for one more receiver: a copy with its own traceback, if it can be copied."""
     try:
         made = copy.copy(error)
-    except Exception:  # whatever its class makes of being copied
+    except Exception:  # the class of the error may fail to copy it
         return error
     made.__cause__ = error
     return made
@@ -321,10 +320,10 @@ def _again(error: BaseException) -> BaseException:
 
 
 class _Waker:
-    """Wakes waiters of one loop, a slice at a time, so that the loop can do other things in between.
+    """Wakes waiters of one loop in slices, so that the loop turns in between.
 
-    Whoever is woken runs in the loop's next turn. Between two callbacks it is measured how long a whole slice takes
-    there, and the next one is made larger or smaller.
+    Woken waiters run in the next turn of the loop. Two callbacks measure the time of a whole slice, and the size of the
+    next slice follows it.
     """
 
     __slots__ = ("_began", "_due", "_loop", "_size", "_used")
@@ -353,7 +352,7 @@ class _Waker:
                 self._used += 1
 
     def _go_on(self) -> None:
-        """Wake the next slice, with what measures it around it."""
+        """Wake the next slice, between the two callbacks that measure it."""
         if not self._due:
             self._used = None
             return
@@ -381,7 +380,7 @@ _wakers: Final["weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waker]"] =
 
 
 def wake(attempts: list[Attempt]) -> None:
-    """Tell those whose attempts are done and who wait for that, on whichever loop; those of a closed one never hear."""
+    """Complete the futures of done attempts, on the loop of each. Attempts of closed loops are skipped."""
     here = asyncio._get_running_loop()
     waker = None
     for attempt in attempts:

@@ -226,7 +226,7 @@ class MapStagingArea(Area):
             served = self._serve()
         wake(served)
 
-    # What it is like
+    # State
 
     def _clear(self) -> None:
         self._items.clear()

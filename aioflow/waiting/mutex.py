@@ -1,7 +1,7 @@
-"""Who may go in: one at a time, in the order they came, whichever event loop of the process they came from.
+"""A fair mutex for callers on all event loops of the process.
 
-Who is inside and who waits is decided at once and without waiting, under a lock held for a few statements; all that is
-waited for is a future of the waiter's own loop. So a wait that is cancelled has nothing to undo but its place in line.
+Each change is made at once, under a lock that is held for a few statements. A waiter awaits a future of its own loop.
+So a cancelled wait only leaves the line.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from aioflow import errors
 
 
 class Mutex:
-    """Held by at most one at a time; those who wait for it are served in the order they came.
+    """A mutex with at most one holder. Waiters get it in the order of their calls.
 
-    Who holds it or waits is any object, which is told apart by identity.
+    Holders and waiters are arbitrary objects, compared by identity.
     """
 
     def __init__(self, name: str = "mutex") -> None:
@@ -27,20 +27,20 @@ class Mutex:
 
     @property
     def holder(self) -> object | None:
-        """Who is inside, None if nobody is."""
+        """The holder; None if it is free."""
         return self._holder
 
     @property
     def waiting(self) -> tuple[object, ...]:
-        """Those who wait, the next first."""
+        """The waiters, the next one first."""
         with self._lock:
             return tuple([who for who, _ in self._line.values()])
 
     async def enter(self, who: object) -> None:
-        """`who` is inside, once all who came before have left. Cancelling the wait gives up the place in line.
+        """Wait until `who` holds the mutex. A cancelled call leaves the line.
 
         Raises:
-            ValueError: it is inside, or waits, already.
+            ValueError: `who` holds it, or waits, already.
             af.errors.CancelledError: the mutex was released for good.
         """
         turn = self._join(who)
@@ -67,14 +67,14 @@ class Mutex:
             return turn
 
     def leave(self, who: object) -> None:
-        """`who` is not inside and does not wait; if it was inside, the next in line is. From any thread."""
+        """Release the mutex if `who` holds it, or leave the line. May be called from any thread."""
         with self._lock:
             self._line.pop(id(who), None)
             if who is not self._holder:
                 return
             turn = self._next()
         while turn is not None and not _wake(turn, None):
-            with self._lock:  # its loop is closed: nobody is left there to come or to leave
+            with self._lock:  # its loop is closed, so that its waiter cannot enter or leave
                 turn = self._next()
 
     def _next(self) -> "asyncio.Future[None] | None":
@@ -125,11 +125,11 @@ def _settle(turn: "asyncio.Future[None]", error: BaseException | None) -> None:
 
 
 class Ticket:
-    """One way through a mutex: entered in one place and left in another, and kept in a third.
+    """One pass through a mutex: one operation enters, another one leaves, and a third coroutine guards it.
 
-    Whoever keeps it sees to it that the mutex is left, however all else ends: `keep` runs from before it is entered
-    until it is left, and leaves it when it is cancelled. A ticket that nobody keeps is left as soon as it is entered.
-    All of it happens on one loop.
+    The coroutine `keep` guarantees that the mutex is left, however the step ends: it runs from before the entry until
+    the exit, and leaves the mutex when it is cancelled. A ticket without `keep` is left as soon as it is entered. All
+    calls happen on one loop.
 
     Attributes:
         step: the step it belongs to.
@@ -155,7 +155,7 @@ class Ticket:
             self.leave()
 
     async def enter(self, who: Any = None) -> None:
-        """The mutex is held, once all who came before have left it. Cancelling leaves nothing held."""
+        """Wait until the ticket holds the mutex. A cancelled call holds nothing."""
         self.who = who
         await self.mutex.enter(self)
         self.since = asyncio.get_running_loop().time()

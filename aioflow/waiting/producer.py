@@ -17,34 +17,34 @@ class Sink(Protocol):
     """Where elements go: a live queue."""
 
     async def put(self, *components: Any) -> None:
-        """One more element, as soon as there is room."""
+        """Put an element as soon as there is room."""
 
     async def close(self) -> None:
         """No more will come."""
 
     def abort(self, error: BaseException) -> None:
-        """Who puts and who takes gets this error."""
+        """Fail all puts and takes with this error."""
 
 
 class Feed:
-    """Puts what a source gives into a queue for as long as the block runs.
+    """Puts the items of a source into a queue while the block runs.
 
         async with session.queue(queue).feed(lines, map=parse, workers=4):
             async for loss in session.stream(train):
                 ...
 
-    One task iterates the source, up to `workers` others map what it gives; no more elements than that are on their way.
-    When the source ends the queue is closed, so that who takes comes to an end, too. If the source or `map` fails, who
-    takes gets an AbortedError that comes of it, at once; a block that has not failed by then gets the error itself when
-    it is left. Leaving the block ends all tasks, whatever they are at.
+    One task iterates the source, and up to `workers` others map its items; at most that many elements are in flight.
+    When the source ends, the queue is closed, so that its consumers end, too. If the source or `map` fails, consumers
+    get an AbortedError with that cause at once, and a block that has not failed raises the error itself when it is
+    left. Leaving the block ends all tasks.
 
     Args:
-        queue: where the elements go.
+        queue: the queue.
         source: an async iterable, or an ordinary one that never blocks.
-        map: an async function of what the source gives; it returns the element: a tuple of components, or the only one.
-        workers: how many calls of `map` may be under way.
-        ordered: whether elements go in in the order of the source; else each as soon as it is ready.
-        close: whether the queue is closed when the source has ended.
+        map: an async function of an item; it returns the element: a tuple of components, or the only component.
+        workers: the most concurrent calls of `map`.
+        ordered: whether elements are put in the order of the source; else each as soon as it is ready.
+        close: whether to close the queue when the source has ended.
     """
 
     def __init__(self, queue: Sink, source: Source, map: Map | None, workers: int, ordered: bool, close: bool) -> None:
@@ -53,7 +53,7 @@ class Feed:
         if not hasattr(source, "__aiter__") and not hasattr(source, "__iter__"):
             raise TypeError(f"a source is an async iterable, not {source!r}")
         if map is not None and not callable(map):
-            raise TypeError(f"map is an async function of what the source gives, not {map!r}")
+            raise TypeError(f"map must be an async function of an item of the source, not {map!r}")
         self._queue: Final = queue
         self._source: Final = source
         self._map: Final = map
@@ -140,7 +140,7 @@ async def _closing(items: AsyncIterator[Any]) -> AsyncIterator[AsyncIterator[Any
 
 @contextlib.contextmanager
 def _heard_of(what: str) -> Iterator[None]:
-    """Inside, an asyncio.CancelledError that does not cancel this task becomes an error: else nobody would be told."""
+    """Turn an asyncio.CancelledError that does not cancel this task into an error, which would otherwise be lost."""
     try:
         yield
     except asyncio.CancelledError as error:
@@ -151,7 +151,7 @@ def _heard_of(what: str) -> Iterator[None]:
 
 
 def _first(error: BaseException) -> BaseException:
-    """What went wrong first, out of the groups that tasks put it in."""
+    """Return the first error in nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

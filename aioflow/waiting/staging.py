@@ -1,8 +1,8 @@
-"""The waiting objects behind staging areas: elements put by some steps are taken by others, in order or by key.
+"""Staging areas: some steps put elements, others take them, in order or by key.
 
-A put waits for room, a get for an element. A staging area is never closed. A get of a key, or a peek at a place, is
-served as soon as the element is there, independent of other waiters. A put that has to wait is granted its room, and
-its element goes in when its caller resumes.
+A put waits for room, a get for an element. A staging area is never closed. A get of a key, or a peek at an index, is
+served as soon as the element is there, independent of other waiters. A put that must wait is granted its room, and its
+element goes in when its caller resumes.
 """
 
 import functools
@@ -36,7 +36,7 @@ class WaiterLineByKey(WaiterLine):
 
     @property
     def first(self) -> Attempt | None:
-        """Some attempt that is the first of its key, None if nobody waits."""
+        """An attempt that is the first of its key; None without waiters."""
         return next(iter(self), None)
 
     def join(self, attempt: Attempt) -> None:
@@ -46,7 +46,7 @@ class WaiterLineByKey(WaiterLine):
         self._changed[key] = None
 
     def leave(self, attempt: Attempt) -> bool:
-        """Give up the place. False if it had none."""
+        """Leave the line. Returns False if the attempt was not in it."""
         key = _key_of(attempt)
         line = self._lines.get(key)
         if line is None or not line.leave(attempt):
@@ -55,18 +55,18 @@ class WaiterLineByKey(WaiterLine):
         return True
 
     def changed(self, key: int) -> None:
-        """Something is there under that key: who waits for it is served next time."""
+        """Note an element under that key, whose waiters are served next time."""
         if key in self._lines:
             self._changed[key] = None
 
     def turn_away(self, serve: Callable[[], Outcome | None]) -> None:
-        """From here on all who wait are served so."""
+        """From now on serve all attempts by this function."""
         for key, line in self._lines.items():
             line.turn_away(ByKey(key, serve))
             self._changed[key] = None
 
     def serve(self, most: int) -> list[Attempt]:
-        """Serve those of changed keys, at most so many. Returns those who are done."""
+        """Serve attempts of changed keys, at most `most`. Returns the attempts that are done."""
         done: list[Attempt] = []
         while self._changed and len(done) < most:
             key = next(iter(self._changed))
@@ -80,10 +80,10 @@ class WaiterLineByKey(WaiterLine):
 
 
 class Area(Granting):
-    """What both kinds of staging area have: room for so many elements and bytes; 0 for any number.
+    """The base of both staging areas: bounds for elements and bytes; 0 means no bound.
 
     Attributes:
-        signature: how it was opened, for those who open it again.
+        signature: its definition, which a second opening must repeat.
     """
 
     def __init__(self, name: str, capacity: int = 0, memory_limit: int = 0, signature: Any = None) -> None:
@@ -100,7 +100,7 @@ class Area(Granting):
             )
 
     def _has_room(self, count: int, size: int) -> bool:
-        """Whether there is room for `count` elements of `size` bytes besides the granted puts."""
+        """Whether there is room for `count` elements of `size` bytes beside the granted puts."""
         held, more = self._bytes + size, self.size + count
         for put in self._granted:
             assert isinstance(put, AreaPut)
@@ -114,7 +114,7 @@ class Area(Granting):
         )
 
     def clear(self) -> None:
-        """Nothing is in it. Who waits to put gets the room."""
+        """Drop all elements. Waiting puts get the room."""
         with self._lock:
             if self._gone is not None:
                 raise self._gone()
@@ -134,7 +134,7 @@ class Area(Granting):
         wake(served)
 
     def _restore(self, taken: Any) -> None:
-        """Put back what was taken; a subclass defines how. The caller holds the lock."""
+        """Put taken elements back; a subclass defines how. The caller holds the lock."""
         raise NotImplementedError
 
     @property
@@ -179,7 +179,7 @@ class AreaPut(Put):
         return self._refused()
 
     def fits(self) -> bool:
-        """Whether there is room for it besides the granted puts."""
+        """Whether there is room beside the granted puts."""
         return self.area._has_room(self.count, self.size)
 
     def insert(self) -> Outcome:
@@ -198,7 +198,7 @@ class StagingArea(Area):
         self._served_by = {self._puts: self._gets, self._gets: self._puts}
 
     async def put(self, *components: Any, who: Any = None) -> None:
-        """One more element, as soon as there is room. ResourceExhaustedError if there never is."""
+        """Put an element as soon as there is room. ResourceExhaustedError if it can never fit."""
         await self.put_item(components, who)
 
     async def put_item(self, item: Item, who: Any = None) -> None:
@@ -215,7 +215,7 @@ class StagingArea(Area):
         return None, None
 
     async def get(self, who: Any = None) -> Item:
-        """The oldest element, as soon as there is one."""
+        """Take the oldest element, as soon as there is one."""
         item: Item = (await self.get_marked(who))[-1]
         return item
 
@@ -274,7 +274,7 @@ class StagingArea(Area):
 
 
 class ByKey:
-    """What serves an attempt at a key."""
+    """The line of attempts by key."""
 
     __slots__ = ("_serve", "key")
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 Item = tuple[Any, ...]
 """One element: its components."""
 Taken = tuple[Any, ...]
-"""One that was taken: what it needs to be put back where it was; the element comes last."""
+"""A taken element: the data for putting it back to its place, and then the element."""
 
 
 class Store(Protocol):
@@ -72,7 +72,7 @@ class Fifo:
         return self._items[index - returned] if index >= returned else sorted(self._returned)[index][1]
 
     def clear(self) -> None:
-        """No more. What was taken can still be put back, before what comes later."""
+        """Drop all elements. Taken elements can still be put back, before later ones."""
         self._items.clear()
         self._returned.clear()
 

@@ -42,7 +42,7 @@ class OwnedTasks:
             await asyncio.wait(running, timeout=None if deadline is None else deadline - loop.time())
 
     async def stop(self) -> None:
-        """Cancel all tasks, also those that are started meanwhile, and wait until none runs."""
+        """Cancel all tasks, also tasks that start meanwhile, and wait until none runs."""
         while running := self._running():
             self.cancel()
             await asyncio.wait(running)
@@ -53,7 +53,7 @@ class OwnedTasks:
 
 
 def ignore_op_error(task: asyncio.Task[Any]) -> None:
-    """A done callback: the OpError of a task that nobody awaits is not reported. Any other error is, at once."""
+    """A done callback of a task that is not awaited: ignores its OpError, and raises any other error at once."""
     if not task.cancelled() and not isinstance(task.exception(), OpError | None):
         task.result()
 
@@ -61,7 +61,7 @@ def ignore_op_error(task: asyncio.Task[Any]) -> None:
 def begin(coroutine: Coroutine[Any, Any, T]) -> "Suspended[T]":
     """Run a coroutine to its first suspension, in the caller's task.
 
-    Raises StopIteration, with the result, if the coroutine ends before; and what it raises.
+    Raises StopIteration, with the result, if the coroutine ends before; or the error of the coroutine.
     """
     return Suspended(coroutine, coroutine.send(None))
 

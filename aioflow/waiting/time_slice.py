@@ -18,8 +18,8 @@ _clock: Final = time.perf_counter
 class Slice:
     """The slice of time that inline work has before its loop must turn: shared by all sessions of the loop.
 
-    It begins with the first work after the loop has turned. A callback left in the loop tells when it has, so that work
-    which lets the loop turn by itself is never made to pause.
+    It begins with the first work after a turn of the loop. A callback in the loop records the turn, so that work that
+    lets the loop turn by itself never pauses.
     """
 
     __slots__ = ("_begun", "due")

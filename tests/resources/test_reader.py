@@ -217,7 +217,7 @@ async def test_state_goes_over_to_another_reader(folder, graph, session):
 )
 async def test_what_is_no_state_is_refused(state, graph, session):
     restore = af.IdentityReader().restore_state(state)
-    with pytest.raises(errors.InvalidArgumentError, match="no state of a reader"):
+    with pytest.raises(errors.InvalidArgumentError, match="not the state of a reader"):
         await session.run(restore)
 
 

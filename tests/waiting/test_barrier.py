@@ -378,7 +378,7 @@ async def test_the_live_barrier_checks_what_application_code_gives():
     barrier = Barrier("b", PAIR)
     with pytest.raises(ValueError, match="2 keys have as many values; 1 were given"):
         barrier.insert(0, [b"a", b"b"], [1])
-    with pytest.raises(ValueError, match="has 2 components, and none numbered 2"):
+    with pytest.raises(ValueError, match="has 2 components, but not number 2"):
         barrier.insert(2, [b"a"], [1])
     with pytest.raises(TypeError, match="does not fit dtype int64"):
         barrier.insert(0, [b"a"], [1.5])

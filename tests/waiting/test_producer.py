@@ -172,7 +172,7 @@ async def test_a_feed_refuses_what_it_cannot_do():
         queue().feed(Source(1), workers=0)
     with pytest.raises(TypeError, match="a source is an async iterable, not 3"):
         queue().feed(3)
-    with pytest.raises(TypeError, match="map is an async function of what the source gives, not 3"):
+    with pytest.raises(TypeError, match="map must be an async function of an item of the source, not 3"):
         queue().feed(Source(1), map=3)
     feed = Feed(queue(), Source(0), None, 1, True, True)
     async with feed:
