@@ -6,8 +6,8 @@
         model.safetensors.index.json
         manifest.json
 
-A directory without a valid manifest is no checkpoint. Input: arrays and paths. Output: files and arrays. The functions
-block, so callers run them on threads. This folder knows no graph, session or event loop.
+A directory without a valid manifest is no checkpoint. Input: arrays and paths. Output: files and arrays. All functions
+block, so callers run them on threads. This folder never uses a graph, a session or an event loop.
 """
 
 from aioflow.checkpoint.differences import differences

@@ -1,4 +1,4 @@
-"""Bytes written and read block by block, with their checksums."""
+"""Writes and reads bytes block by block, with the checksums of the blocks."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -11,17 +11,17 @@ from aioflow.checkpoint.records import Entry
 from aioflow.checkpoint.storage import Source
 
 _WRITTEN: Final = 4 * BLOCK
-"""Bytes written at a time: many, for between two writes a thread may have to wait for the interpreter."""
+"""Bytes passed on at a time. A thread may wait for the interpreter between two writes, so they are few and large."""
 
 
 class Written:
-    """Passes on what is to be written, and then knows the checksums of each part's blocks."""
+    """Passes bytes on to a file and collects the checksums of their blocks."""
 
     def __init__(self) -> None:
         self.checksums: Final[list[tuple[int, ...]]] = []
 
     def passing(self, parts: Iterable[memoryview]) -> Iterator[memoryview]:
-        """The same bytes, some blocks at a time."""
+        """Yield the same bytes, some blocks at a time. Afterwards `checksums` has those of each part's blocks."""
         for part in parts:
             found: list[int] = []
             for begin in range(0, len(part), _WRITTEN):
@@ -32,9 +32,9 @@ class Written:
 
 
 def read_range(source: Source, entry: Entry, begin: int, buffer: memoryview, lanes: int) -> None:
-    """The buffer holds the piece's bytes from `begin` on, and all blocks they are of agree with their checksums.
+    """Fill the buffer with the bytes of the piece from `begin` on, and check every block that it touches.
 
-    DataLossError if one does not. Reads with so many threads, which are gone when it returns.
+    Reads with up to `lanes` threads, which have ended when it returns. DataLossError if a checksum does not match.
     """
     end = begin + len(buffer)
     bounds = [begin, *range((begin // BLOCK + 1) * BLOCK, end, BLOCK), end]
@@ -54,7 +54,7 @@ def read_range(source: Source, entry: Entry, begin: int, buffer: memoryview, lan
 
 
 def _read_in_block(source: Source, entry: Entry, low: int, into: memoryview) -> None:
-    """The same for bytes of one block. If they are not all of it, the others are read too, for the checksum's sake."""
+    """Fill `into` with bytes of one block. Reads the whole block, since its checksum needs all its bytes."""
     if not entry.checksums:
         source.read_into(entry.offset + low, into)
         return
@@ -64,8 +64,8 @@ def _read_in_block(source: Source, entry: Entry, low: int, into: memoryview) -> 
     source.read_into(entry.offset + begin, block)
     if checksums(block) != [entry.checksums[begin // BLOCK]]:
         raise errors.DataLossError(
-            f"{entry.name!r} is damaged: {size} bytes from {entry.offset + begin} on of its file do not agree with "
-            "their checksum; restore another checkpoint"
+            f"{entry.name!r} is damaged: the checksum of {size} bytes from {entry.offset + begin} on of its file "
+            "does not match; restore another checkpoint"
         )
     if block is not into:
         into[:] = block[low - begin : low - begin + len(into)]

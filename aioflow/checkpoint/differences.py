@@ -1,4 +1,4 @@
-"""What a checkpoint has otherwise than a graph wants it."""
+"""Compares the tensors of a checkpoint with those that a graph needs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from aioflow.tensors.dtypes import DType, ShapeLike, as_shape
 
 
 def differences(checkpoint: Checkpoint, wanted: Mapping[str, tuple[DType, ShapeLike]]) -> list[str]:
-    """A sentence for each tensor that is missing, of another dtype or shape, or not wanted; none if all fit."""
+    """Return a sentence for each tensor that is missing, has another dtype or shape, or is not wanted."""
     return [*_differences(checkpoint.tensors, wanted)]
 
 

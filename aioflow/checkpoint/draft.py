@@ -1,10 +1,9 @@
-"""A checkpoint that is being written, by several tasks if need be, each perhaps another process.
+"""A checkpoint that is being written, possibly by several tasks in several processes.
 
-Each task writes shards; one of them gathers the records and commits. On this machine's disks a draft is a folder beside
-the target, `.model.ckpt-7.TOKEN.draft`, which is renamed. Where that cannot be done at once, as in object stores, and
-where there is a checkpoint of that name already, shards lie beside those of the older one, their names with the token
-in them, and writing the manifest, which is one file, replaces the one by the other. Whatever happens on the way, the
-older one is whole until the new one is.
+Each task writes shards; one task gathers the records and commits. On a local disk a draft is a folder beside the
+target, `.model.ckpt-7.TOKEN.draft`, which the commit renames. An object store cannot rename, and a folder of the target
+name may exist already. In these cases the shards, with the token in their names, lie beside the older ones, and writing
+the manifest, a single file, switches from the old to the new. The old checkpoint stays whole until the new one is.
 """
 
 import contextlib
@@ -31,7 +30,7 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9_\-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What of a tensor a task writes: all, unless it is said of which shape the whole is, and where this begins."""
+    """The part of a tensor that a task writes: the whole tensor, unless `full_shape` and `start` say otherwise."""
 
     array: Array
     full_shape: Sequence[int] | None = None
@@ -42,9 +41,9 @@ class Draft:
     """A checkpoint that is being written. All methods block, so they are called on threads.
 
     Args:
-        path: where it will be.
-        token: what all who write it, and no other draft, give: up to 64 letters, digits, `-` and `_`.
-        files: what may be written where.
+        path: the path of the checkpoint.
+        token: the same for all writers of this draft, and for no other draft: up to 64 letters, digits, `-` and `_`.
+        files: the files that may be written.
     """
 
     def __init__(self, path: Path, token: str, files: Files = FILES) -> None:
@@ -56,13 +55,13 @@ class Draft:
         self._folder: Final = directory.draft_name(self._name, token) if self._storage.renames else self._name
 
     def write_shard(self, number: int, count: int, pieces: Mapping[str, Piece | Array]) -> ShardRecord:
-        """The shard of that number, from 0, of so many, is on the disk, and the record says what it holds.
+        """Write shard `number`, from 0, of `count` to the disk, and return its record.
 
-        Arrays are read while it runs, and not copied if they are contiguous. ResourceExhaustedError if the disk is
-        full; nothing of the shard is left then.
+        Reads the arrays while it runs and does not copy contiguous ones. ResourceExhaustedError if the disk is full;
+        then nothing of the shard is left.
         """
         if not 0 <= number < count:
-            raise errors.InvalidArgumentError(f"there is no shard {number} of {count}: they count from 0")
+            raise errors.InvalidArgumentError(f"there is no shard {number} of {count}: numbers start at 0")
         file = directory.shard_name(number, count, None if self._storage.renames else self._token)
         entries, data = _laid_out(pieces)
         begin = header.header(entries)
@@ -76,10 +75,10 @@ class Draft:
         return ShardRecord(number, count, file, offset, tuple(placed))
 
     def commit(self, records: Iterable[ShardRecord], facts: Mapping[str, Any], created: float | None = None) -> str:
-        """The checkpoint is at its path, durably, in the place of an older one; its path is returned.
+        """Put the checkpoint at its path, durably, in place of an older one; return the path.
 
-        Shards are first looked at: DataLossError if one is missing, or not what its record says, or if tensors are not
-        whole; the draft is as it was then. AlreadyExistsError if at the path there is what is no checkpoint.
+        First checks the shards: DataLossError, and an unchanged draft, if a shard is missing or differs from its
+        record, or if a tensor is incomplete. AlreadyExistsError if the path is something else than a checkpoint.
         """
         shards = tuple(sorted(records, key=lambda record: record.number))
         check_whole(shards)
@@ -87,43 +86,43 @@ class Draft:
         for shard in shards:
             self._check(shard)
         if not directory.is_free(self._storage, self._name):
-            raise errors.AlreadyExistsError(f"{self._path!r} is there, and is no checkpoint: save to another path")
+            raise errors.AlreadyExistsError(f"{self._path!r} exists and is not a checkpoint: save to another path")
         manifest = Manifest(time.time() if created is None else created, facts, shards)
         if not self._storage.renames or not self._published(manifest):
             self._replace(manifest)
         return self._path
 
     def discard(self) -> None:
-        """Nothing of the draft is left; what was committed stays."""
+        """Delete the draft. A committed checkpoint stays."""
         directory.sweep_draft(self._storage, self._name, self._token)
 
     def _check(self, shard: ShardRecord) -> None:
         source = self._storage.open(f"{self._folder}/{shard.file}")
         try:
             if not header.matches(shard, source):
-                raise errors.DataLossError(f"shard {shard.file!r} of {self._path!r} is not what its record says")
+                raise errors.DataLossError(f"shard {shard.file!r} of {self._path!r} differs from its record")
         finally:
             source.close()
 
     def _published(self, manifest: Manifest) -> bool:
-        """Whether the draft could become the checkpoint by a rename; not if there is something of that name."""
+        """Publish the draft by a rename. Returns False if the name is in use."""
         self._describe(self._folder, manifest)
         return self._storage.move(self._folder, self._name)
 
     def _replace(self, manifest: Manifest) -> None:
         shards = tuple(self._beside(shard) for shard in manifest.shards)
         self._describe(self._name, dataclasses.replace(manifest, shards=shards))
-        with contextlib.suppress(errors.OpError):  # the checkpoint is there; a later sweep does what cannot be done now
+        with contextlib.suppress(errors.OpError):  # the checkpoint is complete; a later sweep removes the rest
             directory.sweep_shards(self._storage, self._name, {shard.file for shard in shards})
             self._storage.remove(directory.draft_name(self._name, self._token))
 
     def _beside(self, shard: ShardRecord) -> ShardRecord:
-        """The shard under a name that no older one has."""
+        """Move the shard beside those of the older checkpoint, under a name that none of them has."""
         if not self._storage.renames:
             return shard
         file = directory.shard_name(shard.number, shard.count, self._token)
         if not self._storage.move(f"{self._folder}/{shard.file}", f"{self._name}/{file}"):
-            raise errors.AlreadyExistsError(f"{self._path!r} is there, and is no folder: save to another path")
+            raise errors.AlreadyExistsError(f"{self._path!r} exists and is not a folder: save to another path")
         return dataclasses.replace(shard, file=file)
 
     def _describe(self, folder: str, manifest: Manifest) -> None:
@@ -133,7 +132,7 @@ class Draft:
 
 
 def _laid_out(pieces: Mapping[str, Piece | Array]) -> tuple[list[Entry], list[memoryview]]:
-    """The tensors in the order in which they lie in the file, those of the largest elements first, and their bytes."""
+    """Return the tensors and their bytes in the order of the file: by falling element size, strings last."""
     found = [_entry(name, value if isinstance(value, Piece) else Piece(value)) for name, value in pieces.items()]
     found.sort(key=lambda one: (one[0].dtype is string, -one[0].dtype.size, one[0].key))
     check_keys(entry for entry, _ in found)

@@ -1,4 +1,4 @@
-"""From the path that a user gives to the storage it lies in, and its name there."""
+"""Finds the storage that a user's path leads to."""
 
 import os
 
@@ -9,14 +9,14 @@ from aioflow.files.filesystem import Files, Path, as_name
 
 
 def located(path: Path, files: Files) -> tuple[Storage, str]:
-    """The storage of the folder above that path, and the path's name in it.
+    """Return the storage of the folder above the path, and the path's name in it. Follows local links.
 
-    A link of this machine's is followed. PermissionDeniedError if the path does not lie below the roots of `files`,
-    UnimplementedError for a URL if fsspec, or what it needs for it, is not installed.
+    PermissionDeniedError if the path is not below the roots of `files`, UnimplementedError for a URL if fsspec or a
+    package that fsspec needs is not installed.
     """
     name = as_name(path)
     if not name.strip("/"):
-        raise errors.InvalidArgumentError(f"{name!r} is no place for a checkpoint")
+        raise errors.InvalidArgumentError(f"{name!r} cannot be the path of a checkpoint")
     local = name.removeprefix("file://")
     if "://" in local:
         files.exists(name)
@@ -31,7 +31,7 @@ def located(path: Path, files: Files) -> tuple[Storage, str]:
 
 
 def resolved(path: Path) -> str:
-    """The same for all paths that lead to the same place: of this machine's without links."""
+    """Return the same text for all paths to one place: a local path without links, or the URL."""
     name = as_name(path).rstrip("/")
     local = name.removeprefix("file://")
     return name if "://" in local else os.path.realpath(local)

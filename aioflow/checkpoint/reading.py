@@ -1,4 +1,4 @@
-"""A checkpoint that is read: what it holds is checked when it is opened, its bytes when they are read."""
+"""An open checkpoint. Opening checks the headers and the index, reading checks the bytes of the tensors."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ class Stored:
     Attributes:
         dtype: its dtype.
         shape: its shape.
-        pieces: in which files its pieces lie, and where, in the order of where they begin in the tensor.
+        pieces: (file, entry) of each piece, in the order in which the pieces begin in the tensor.
     """
 
     dtype: DType
@@ -36,14 +36,14 @@ class Stored:
 
 
 class Checkpoint:
-    """A checkpoint that is there. All methods block, so they are called on threads, several at once if need be.
+    """A complete checkpoint. Its methods block; call them on threads, several at once if you like.
 
-    No file is held between calls, so there is nothing to close.
+    No file stays open between calls, so there is nothing to close.
 
     Attributes:
-        path: where it is, as it was given.
-        tensors: what it holds, by name.
-        facts: what whoever saved it wanted to be known.
+        path: the path as the caller gave it.
+        tensors: {name: description} of its tensors.
+        facts: the information that was saved with it.
         created: when it was saved, in seconds since 1970.
     """
 
@@ -69,19 +69,18 @@ class Checkpoint:
 
     @classmethod
     def open(cls, path: Path, files: Files = FILES) -> "Checkpoint":
-        """The checkpoint at that path, whose manifest is valid, and whose files have the sizes that it says.
+        """Open the checkpoint at the path, after checking its manifest, its index, and the sizes and headers of files.
 
-        Their headers and the index match the manifest exactly. Each tensor is checked when it is read.
-
-        NotFoundError if there is none, DataLossError if it is damaged, UnimplementedError if it is of another version,
-        PermissionDeniedError if it names or links files elsewhere.
+        The bytes of a tensor are checked when it is read. NotFoundError if there is no checkpoint, DataLossError if it
+        is damaged, UnimplementedError for another version of the format, PermissionDeniedError if the manifest names
+        files elsewhere or links.
         """
         given = as_name(path).rstrip("/")
         storage, name = located(given, files)
         try:
             manifest = read_manifest(storage, name, given)
         except errors.NotFoundError:
-            raise errors.NotFoundError(f"there is no checkpoint {given!r}: it has no {MANIFEST}") from None
+            raise errors.NotFoundError(f"there is no checkpoint {given!r}: {MANIFEST} is missing") from None
         found = cls(given, storage, f"{name}/", manifest.shards, manifest.facts, manifest.created)
         found._check_files()
         return found
@@ -93,11 +92,11 @@ class Checkpoint:
         shape: Sequence[int] | None = None,
         out: AnyArray | None = None,
     ) -> AnyArray:
-        """The tensor, or the slice of it that begins there and has that shape, joined from its pieces.
+        """Return the tensor, or the slice of it at `start` with that shape, joined from its pieces.
 
-        It is read into `out`, which is returned, if that is given. Besides the result at most a part of one piece is
-        held. NotFoundError if there is no such tensor, InvalidArgumentError for a slice or an `out` that does not fit,
-        DataLossError if what was read does not agree with its checksums.
+        With `out`, reads into `out` and returns it. Besides the result, at most a part of one piece is in memory.
+        NotFoundError if there is no such tensor, InvalidArgumentError for a slice or an `out` that does not fit,
+        DataLossError if a checksum does not match.
         """
         stored = self.tensors.get(name)
         if stored is None:
@@ -112,12 +111,12 @@ class Checkpoint:
         return out
 
     def verify(self) -> None:
-        """All bytes have been read, and agree with their checksums. DataLossError, with what is damaged, if not."""
+        """Read all bytes and check their checksums. DataLossError with the names of all damaged tensors."""
         if self._has_manifest:
             self._check_files()
         damaged = [name for name, stored in self.tensors.items() if not all(map(self._is_sound, stored.pieces))]
         if damaged:
-            raise errors.DataLossError(f"checkpoint {self.path!r} is damaged in {', '.join(map(repr, damaged))}")
+            raise errors.DataLossError(f"checkpoint {self.path!r} has damaged tensors: {', '.join(map(repr, damaged))}")
 
     def _is_sound(self, placed: tuple[str, Entry]) -> bool:
         file, piece = placed
@@ -136,7 +135,7 @@ class Checkpoint:
         return texts(name, stored.shape, data)
 
     def _read_piece(self, file: str, piece: Entry, box: "_Box", out: AnyArray) -> None:
-        """What the piece has of the box is in `out`, straight from the file if it lies there as in the piece."""
+        """Copy the common elements of piece and box to `out`, without an extra copy if both have whole rows."""
         low = [max(a, b) for a, b in zip(piece.start, box[0], strict=True)]
         high = [min(a + m, b + n) for a, m, b, n in zip(piece.start, piece.shape, *box, strict=True)]
         if any(a >= b for a, b in zip(low, high, strict=True)):
@@ -151,7 +150,7 @@ class Checkpoint:
             self._read_rows(file, piece, common, into)
 
     def _read_rows(self, file: str, piece: Entry, common: "_Box", into: AnyArray) -> None:
-        """The same by way of rows in memory of their own, some at a time."""
+        """Do the same by way of a buffer of some rows."""
         first, count = common[0][0] - piece.start[0], common[1][0]
         row = piece.dtype.size * math.prod(piece.shape[1:])
         together = max(1, _TOGETHER // row)
@@ -173,7 +172,7 @@ class Checkpoint:
             return self._storage.open(self._folder + file)
         except errors.NotFoundError:
             raise errors.DataLossError(
-                f"checkpoint {self.path!r} lacks its file {file!r}, or was replaced or deleted meanwhile"
+                f"checkpoint {self.path!r} has no file {file!r}; another process may have replaced or deleted it"
             ) from None
 
     def _check_files(self) -> None:
@@ -182,7 +181,7 @@ class Checkpoint:
         try:
             found = read_json(self._storage, self._folder + INDEX, self.path)
         except errors.NotFoundError:
-            raise errors.DataLossError(f"checkpoint {self.path!r} lacks its file {INDEX!r}") from None
+            raise errors.DataLossError(f"checkpoint {self.path!r} has no file {INDEX!r}") from None
         check_index(found, self._shards, self._storage.entries(self._folder.rstrip("/")), self.path)
 
     def _check_shard(self, shard: ShardRecord) -> None:
@@ -193,16 +192,16 @@ class Checkpoint:
             source.close()
         if source.size != shard.size:
             raise errors.DataLossError(
-                f"{shard.file!r} of checkpoint {self.path!r} has {source.size} bytes, and should have {shard.size}"
+                f"{shard.file!r} of checkpoint {self.path!r} has {source.size} bytes instead of {shard.size}"
             )
         if not sound:
-            raise errors.DataLossError(f"{shard.file!r} of checkpoint {self.path!r} is damaged in its header")
+            raise errors.DataLossError(f"{shard.file!r} of checkpoint {self.path!r} has a damaged header")
 
 
 _Box = tuple[Shape, Shape]
-"""Where a slice begins, and its shape."""
+"""The start and the shape of a slice."""
 _TOGETHER: Final = 1 << 24
-"""About so many bytes are held that are not yet where they belong."""
+"""About the most bytes that wait in a buffer at a time."""
 
 
 def _box(name: str, stored: Stored, start: Sequence[int] | None, shape: Sequence[int] | None) -> _Box:
@@ -223,8 +222,8 @@ def _box(name: str, stored: Stored, start: Sequence[int] | None, shape: Sequence
 def _checked(name: str, stored: Stored, shape: Shape, out: AnyArray) -> AnyArray:
     if out.shape != shape or out.dtype != stored.dtype.np or not out.flags.writeable:
         raise errors.InvalidArgumentError(
-            f"{name!r} is read as {stored.dtype.name}{[*shape]}, not into {out.dtype}{[*out.shape]}"
-            + ("" if out.flags.writeable else " that cannot be written")
+            f"{name!r} is {stored.dtype.name}{[*shape]} and cannot be read into {out.dtype}{[*out.shape]}"
+            + ("" if out.flags.writeable else ", which is read-only")
         )
     return out
 
@@ -235,5 +234,5 @@ def _filled(out: AnyArray, values: AnyArray) -> AnyArray:
 
 
 def _slices(box: _Box, origin: Iterable[int]) -> tuple[Any, ...]:
-    """The box as an index of an array that begins there, which gives a view even if there are no axes."""
+    """Return the index of the box in an array that begins at `origin`. The `...` makes it a view without axes too."""
     return (*(slice(a - zero, a - zero + n) for a, n, zero in zip(*box, origin, strict=True)), ...)

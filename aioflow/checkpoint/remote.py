@@ -1,4 +1,4 @@
-"""Checkpoints at URLs, as of object stores, through fsspec, which is imported when a URL is first used."""
+"""Checkpoints at URLs, such as object stores, through fsspec, which is imported when a URL is first used."""
 
 import contextlib
 import math
@@ -11,11 +11,11 @@ from aioflow.files.filesystem import translate_errors
 
 
 class FsspecStorage:
-    """A folder at a URL. See `Storage`: a file appears whole when it is written, and no folder is renamed.
+    """A folder at a URL. See `Storage`. A file appears when it is completely written; folders cannot be renamed.
 
     Args:
-        system: the file system, as fsspec has it.
-        root: the folder's path in it.
+        system: a file system of fsspec.
+        root: the path of the folder in it.
     """
 
     renames: Final = False
@@ -27,9 +27,9 @@ class FsspecStorage:
 
     @classmethod
     def at(cls, url: str) -> tuple["FsspecStorage", str]:
-        """The storage of the folder above that URL, and the URL's name in it.
+        """Return the storage of the folder above the URL, and the URL's name in it.
 
-        UnimplementedError, with what to install, if a package is missing.
+        UnimplementedError, with the packages to install, if a package is missing.
         """
         try:
             import fsspec
@@ -44,7 +44,7 @@ class FsspecStorage:
         return cls(system, root), name
 
     def write(self, name: str, parts: Iterable[memoryview]) -> None:
-        """See `Storage.write`. What is given as a list is written by one request."""
+        """See `Storage.write`. A list of parts is written by one request."""
         place = self._place(name)
         with translate_errors(place):
             self._system.makedirs(place.rpartition("/")[0], exist_ok=True)
@@ -69,7 +69,7 @@ class FsspecStorage:
         with translate_errors(place):
             told = self._system.info(place)
         if told["type"] != "file":
-            raise errors.FailedPreconditionError(f"{place!r} is no file")
+            raise errors.FailedPreconditionError(f"{place!r} is not a file")
         return FsspecSource(self._system, place, int(told["size"]))
 
     def entries(self, folder: str = "") -> list[str]:
@@ -96,7 +96,7 @@ class FsspecStorage:
             return math.inf
 
     def move(self, folder: str, name: str) -> bool:
-        """See `Storage.move`: never done, for it would not take effect at once."""
+        """See `Storage.move`. Always False, since a folder of an object store cannot be renamed in one step."""
         return False
 
     def remove(self, name: str) -> None:
@@ -110,7 +110,7 @@ class FsspecStorage:
 
 
 class FsspecSource:
-    """A file at a URL. See `Source`; each reading is a request."""
+    """A file at a URL. See `Source`; each read is a request."""
 
     def __init__(self, system: Any, place: str, size: int) -> None:
         self._system, self._place = system, place
@@ -121,7 +121,7 @@ class FsspecSource:
         with translate_errors(self._place):
             found = self._system.cat_file(self._place, offset, offset + len(buffer)) if len(buffer) else b""
         if len(found) != len(buffer):
-            raise errors.DataLossError(f"{self._place!r} ends in the midst of what it holds")
+            raise errors.DataLossError(f"{self._place!r} ends too early")
         buffer[:] = found
 
     def close(self) -> None:

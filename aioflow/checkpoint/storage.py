@@ -1,8 +1,8 @@
-"""Where checkpoints lie: a folder of this machine's, behind five methods.
+"""The storage of checkpoints: a local folder, behind five methods.
 
-Names are relative to the folder, with `/` between their parts, and are made by this package alone, never taken from a
-file. All methods block, so they are called on threads. Every change is on the disk when its method returns: contents
-are synced before the name that leads to them, names by syncing the folder they are in.
+Names are relative to the folder, with `/` between their parts. This package makes them and never takes one from a file.
+All methods block, so they are called on threads. A change is on the disk when its method returns: the contents are
+synced before the name, and the name by syncing its folder.
 """
 
 import contextlib
@@ -19,29 +19,29 @@ from aioflow.files.filesystem import translate_errors
 
 _NO_LINK: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 _PART: Final = ".part"
-"""What the names of files that are being written end with."""
+"""Suffix of the names of files that are being written."""
 
 
 class Source(Protocol):
-    """A file that is open for reading, from several threads at once if need be."""
+    """A file open for reading, also from several threads at once."""
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """Its size in bytes."""
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
-        """The buffer is full of what begins there. DataLossError if the file ends before."""
+        """Fill the buffer with the bytes from `offset` on. DataLossError if the file ends too early."""
 
     def close(self) -> None:
-        """Nothing of it is held any more."""
+        """Close the file."""
 
 
 class Seen(NamedTuple):
-    """What has a name.
+    """A file or folder.
 
     Attributes:
-        folder: whether it is a folder, not a file.
-        changed: when it was last changed, in seconds since 1970; infinite if its system does not say.
+        folder: whether it is a folder.
+        changed: time of its last change, in seconds since 1970; infinite if the file system does not tell.
     """
 
     folder: bool
@@ -49,40 +49,40 @@ class Seen(NamedTuple):
 
 
 class Storage(Protocol):
-    """What a checkpoint needs of the place it lies in."""
+    """What a checkpoint needs of a file system."""
 
     @property
     def renames(self) -> bool:
-        """Whether `move` can be used: it takes effect at once."""
+        """Whether `move` is possible, in one step."""
 
     @property
     def lanes(self) -> int:
-        """With how many threads reading is fastest."""
+        """The number of threads with which reading is fastest."""
 
     def write(self, name: str, parts: Iterable[memoryview]) -> None:
-        """The file holds these parts, one after another, durably; whoever looks before sees what was there before."""
+        """Write the parts to the file, durably. Until it returns, readers see the former file or none."""
 
     def open(self, name: str) -> Source:
-        """The file, for reading. NotFoundError if there is none, PermissionDeniedError if it is a link."""
+        """Open the file for reading. NotFoundError if there is none, PermissionDeniedError if it is a link."""
 
     def entries(self, folder: str = "") -> list[str]:
-        """The names in that folder, sorted; none if there is no such folder."""
+        """Return the names in that folder, sorted; empty if there is no such folder."""
 
     def seen(self, name: str) -> Seen | None:
-        """What has that name; None if nothing has, or a link."""
+        """Return the file or folder of that name; None if there is none, or if it is a link."""
 
     def move(self, folder: str, name: str) -> bool:
-        """The folder has that name, durably, unless there is something of that name: False then."""
+        """Rename the folder, durably. Returns False, without a change, if the name is in use."""
 
     def remove(self, name: str) -> None:
-        """Neither a file nor a folder of files has that name."""
+        """Delete the file, or the folder and its files, if it exists."""
 
 
 class LocalStorage:
-    """A folder of this machine's. It is made when something is written.
+    """A local folder. The first write creates it.
 
     Args:
-        root: its path, absolute and without links.
+        root: its absolute path, without links.
     """
 
     renames: Final = True
@@ -105,10 +105,10 @@ class LocalStorage:
             try:
                 return LocalSource(place, os.open(place, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK))
             except NotADirectoryError:
-                raise errors.NotFoundError(f"there is no file {place!r}: what is above it is no folder") from None
+                raise errors.NotFoundError(f"there is no file {place!r}: its parent is not a folder") from None
             except OSError as error:
                 if error.errno == errno.ELOOP:
-                    raise errors.PermissionDeniedError(f"{place!r} is a link, as no file of a checkpoint is") from None
+                    raise errors.PermissionDeniedError(f"{place!r} is a link; a checkpoint has none") from None
                 raise
 
     def entries(self, folder: str = "") -> list[str]:
@@ -156,7 +156,7 @@ class LocalStorage:
         return os.path.join(self._root, name) if name else self._root
 
     def _make(self, folder: str) -> None:
-        """The folder exists, and those above it."""
+        """Create the folder and its parents."""
         if os.path.isdir(folder):
             return
         parent = os.path.dirname(folder)
@@ -180,7 +180,7 @@ class LocalStorage:
 
 
 class LocalSource:
-    """A file of this machine's that is open for reading. See `Source`."""
+    """A local file open for reading. See `Source`."""
 
     def __init__(self, place: str, file: int) -> None:
         self._place, self._file = place, file
@@ -188,7 +188,7 @@ class LocalSource:
         self.size: Final = status.st_size
         if not stat.S_ISREG(status.st_mode):
             os.close(file)
-            raise errors.FailedPreconditionError(f"{place!r} is no file")
+            raise errors.FailedPreconditionError(f"{place!r} is not a file")
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """See `Source.read_into`."""
@@ -196,7 +196,7 @@ class LocalSource:
             with translate_errors(self._place):
                 count = os.preadv(self._file, [buffer], offset)
             if not count:
-                raise errors.DataLossError(f"{self._place!r} ends after {offset} bytes, in the midst of what it holds")
+                raise errors.DataLossError(f"{self._place!r} ends too early, after {offset} bytes")
             offset, buffer = offset + count, buffer[count:]
 
     def close(self) -> None:

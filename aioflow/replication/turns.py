@@ -1,15 +1,16 @@
-"""How stale gradients are in asynchronous training, and who must wait so that none is staler than it may be.
+"""Measures how stale gradients are in asynchronous training, and bounds the staleness.
 
-A gradient's staleness is the number of other updates between the reading of the variables and its own update. Updates
-are numbered as they are allowed. A replica that reads notes which updates it surely sees: all before the first that is
-not finished. Updates that are allowed at the same time may come in any order, so until one is finished all that were
-allowed meanwhile count as before it: what is measured is never less than the truth. What was read is for one gradient:
-a run that computes one begins by taking a ticket, and no other run of that replica can until it has read again.
+The staleness of a gradient is the number of other updates between the reading of the variables and the gradient's own
+update. Updates are numbered when they are allowed. A replica that reads the variables notes which updates it certainly
+sees: all before the first unfinished one. Updates that are allowed at the same time may happen in any order, so all
+updates that were allowed meanwhile count as earlier: the measured staleness is never less than the real one. A reading
+serves one gradient. A run takes a ticket before it computes a gradient, and no other run of the same replica can take
+one until the replica has read again.
 
-If `bound` is the largest staleness, a replica's own update must be among the next `bound + 1`: it has a deadline. An
-update is allowed if all others under way can still meet their deadlines after it, one after the other, the earliest
-first, and if it makes none that is not finished too stale. So whoever is farthest behind may always go on, and nobody
-waits for ever: who is too far ahead waits [stale synchronous parallel: Ho et al., 2013]. Nothing here waits; `live`
+With the largest staleness `bound`, a replica's own update must be among the next `bound + 1` updates: it has a
+deadline. An update is allowed if, after it, all other replicas can still meet their deadlines one after the other,
+earliest first, and if it makes no unfinished update too stale. So the slowest replica may always go on, the fastest
+ones wait, and no replica waits for ever [stale synchronous parallel: Ho et al., 2013]. Nothing here waits; `waitable`
 does.
 """
 
@@ -20,10 +21,10 @@ from aioflow import errors
 
 
 class Turns:
-    """The replicas under way, what they have read, and the updates that are allowed.
+    """The active replicas, their readings, and the updates that are allowed.
 
     Args:
-        bound: the largest staleness; None if there is none, so that nobody waits.
+        bound: the largest staleness; None for no limit, so that no replica waits.
     """
 
     def __init__(self, bound: int | None = None) -> None:
@@ -31,20 +32,20 @@ class Turns:
         self._next = 0
         self._read: Final[dict[int, int]] = {}
         self._out: Final[dict[int, int]] = {}
-        """Of each replica that computes a gradient, or has since it last read, the ticket of that."""
+        """{replica: ticket of the gradient that it has begun since its last reading}."""
         self._tickets: Final = itertools.count(1)
         self._updating: Final[dict[int, tuple[int, int]]] = {}
-        """Of each replica whose update is allowed and not finished, its number, and what the replica had read."""
+        """{replica with an unfinished update: (number of the update, its reading)}."""
 
     @property
     def seen(self) -> int:
-        """So many updates whoever reads now surely sees."""
+        """The number of updates that a reading now certainly sees."""
         return min([number for number, _ in self._updating.values()], default=self._next)
 
     def read(self, replica: int) -> int | None:
-        """The replica may read the variables: so many updates it sees. None as long as it must wait.
+        """Let the replica read the variables. Returns the number of updates that it sees; None if it must wait.
 
-        It does one thing at a time: what it had read, or was about to update, before does not count any more.
+        A replica does one thing at a time: its earlier reading or update no longer counts.
         """
         self.leave(replica)
         if not self._feasible([*self._read.values(), self.seen], self._next):
@@ -53,10 +54,10 @@ class Turns:
         return self._read[replica]
 
     def begin(self, replica: int) -> int:
-        """The replica computes a gradient of what it has read: the ticket of that.
+        """Begin a gradient of the replica's reading, and return its ticket.
 
-        FailedPreconditionError if it has computed one of that before, or has not read: of several runs at once only one
-        can be of what it has read.
+        FailedPreconditionError without a reading, or if a gradient of this reading was begun before. Of several runs at
+        once, only one can use the reading.
         """
         if replica not in self._read or replica in self._out:
             raise errors.FailedPreconditionError(
@@ -67,9 +68,9 @@ class Turns:
         return self._out[replica]
 
     def apply(self, replica: int, ticket: int) -> int | None:
-        """The replica may update the variables: the number of its update. None as long as it must wait.
+        """Let the replica update the variables. Returns the number of the update; None if it must wait.
 
-        AbortedError if it was taken for lost, or has begun anew, since it took the ticket.
+        AbortedError if the replica was declared lost or has restarted since it took the ticket.
         """
         read = self._read.get(replica)
         if read is None or self._out.get(replica) != ticket:
@@ -83,9 +84,9 @@ class Turns:
         return number
 
     def finish(self, replica: int, number: int) -> int:
-        """That update is done, and whoever reads from now on sees it. The staleness of its gradient, at most.
+        """Note that the update is done; later readings see it. Returns an upper bound of the gradient's staleness.
 
-        AbortedError if the replica was taken for lost, or has begun anew, meanwhile.
+        AbortedError if the replica was declared lost or has restarted meanwhile.
         """
         done, read = self._updating.get(replica, (None, 0))
         if done != number:
@@ -95,11 +96,11 @@ class Turns:
 
     def _lost(self, replica: int) -> errors.AbortedError:
         return errors.AbortedError(
-            f"replica {replica} was taken for lost, or begun anew, before its gradient was applied: let it begin anew"
+            f"replica {replica} was declared lost, or restarted, before its gradient was applied: restart it"
         )
 
     def leave(self, replica: int) -> None:
-        """The replica is gone: nobody waits for it."""
+        """Remove the replica, so that no other waits for it."""
         self._updating.pop(replica, None)
         self._read.pop(replica, None)
         self._out.pop(replica, None)
@@ -107,13 +108,13 @@ class Turns:
     lose = leave
 
     def _feasible(self, stamps: list[int], number: int) -> bool:
-        """Whether updates from that number on, one of each who has read so much, are all within the bound."""
+        """Whether updates from `number` on, one per reading in `stamps`, can all stay within the bound."""
         if self.bound is None:
             return True
         return all(number + place - stamp <= self.bound for place, stamp in enumerate(sorted(stamps)))
 
     def _spares(self, number: int) -> bool:
-        """Whether all updates that are not finished may come after that one, too."""
+        """Whether every unfinished update stays within the bound if it happens after this one."""
         return self.bound is None or all(number - read <= self.bound for _, read in self._updating.values())
 
     def __repr__(self) -> str:

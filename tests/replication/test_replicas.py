@@ -221,7 +221,7 @@ def test_who_waits_for_a_step_that_nobody_is_there_to_apply_is_told_why():
     quorum.lose(1)
     assert quorum.settle(ticket) is None
     quorum.leave(0)
-    with pytest.raises(errors.AbortedError, match=r"step 0 is not applied, for no replica is there any more \(no disk"):
+    with pytest.raises(errors.AbortedError, match=r"step 0 cannot be applied: no replica is left \(no disk"):
         quorum.settle(ticket)
     quorum.admit(0)
     quorum.join(0)
@@ -492,7 +492,7 @@ def test_of_each_replica_one_gradient_is_kept_and_none_that_no_step_wants():
 def test_what_is_not_there_is_not_taken_and_nothing_is_taken_twice():
     shares = DenseShares("tested", spec(dtypes.float32))
     (ticket,) = stored(shares, np.float32(1), step=2)
-    with pytest.raises(errors.AbortedError, match=r"'tested' of step 2 of replicas \[4\] are not there"):
+    with pytest.raises(errors.AbortedError, match=r"'tested' of step 2 of replicas \[4\] are missing"):
         shares.take(2, [ticket, (4, 7)])
     assert shares.take(2, [ticket]) == [np.float32(1)]
     with pytest.raises(errors.AbortedError, match="taken before"):
