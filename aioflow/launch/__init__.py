@@ -1,4 +1,4 @@
-"""Clusters on engines that exist already, and on this machine.
+"""Clusters on existing engines, and on this machine.
 
 Input: the variables that an engine sets for a process, or the workers of Dask or Ray. Output: the task that this
 process is (`resolve`), or a cluster of started tasks for the time of a block (`local`, `dask`, `ray`). Each task is a

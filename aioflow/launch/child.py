@@ -1,4 +1,4 @@
-"""The process of a task: `python -m aioflow.launch.child`, told by lines of JSON on its standard input what to be.
+"""The process of a task, `python -m aioflow.launch.child`. Lines of JSON on its standard input control it.
 
     {"host": "10.0.0.7", "port": 0}                             10.0.0.7:43117
     {"cluster": {"worker": [...]}, "job": "worker", ...}        serving
@@ -29,9 +29,9 @@ _LONGEST_LINE: Final = 1 << 26
 
 
 def main() -> None:
-    """Be the task."""
+    """Run the task."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a graph prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # prints of a graph are no answers
     with answers, contextlib.ExitStack() as stack:
         try:
             place = json.loads(sys.stdin.readline())
@@ -43,7 +43,7 @@ def main() -> None:
                     runner.run(_serve(order, answers, reserved))
         except Exception as error:
             print(f"!{type(error).__name__}: {error}".replace("\n", " "), file=answers, flush=True)
-            if isinstance(error, errors.OpError):  # it says all, so nobody needs to see where it was raised
+            if isinstance(error, errors.OpError):  # its text suffices without a traceback
                 sys.exit(f"aioflow: {error}")
             raise
 
@@ -58,7 +58,7 @@ def _reserve(host: str, port: int) -> socket.socket:
 
 def _bound(host: str, port: int) -> socket.socket:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    family, *_, where = min(found, key=lambda each: each[0] != socket.AF_INET)  # IPv6 where there is nothing else
+    family, *_, where = min(found, key=lambda each: each[0] != socket.AF_INET)  # IPv6 only if there is no IPv4
     reserved = socket.socket(family)
     try:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

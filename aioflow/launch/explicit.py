@@ -1,4 +1,4 @@
-"""What the user says: AIOFLOW_CLUSTER, AIOFLOW_JOB and AIOFLOW_TASK."""
+"""The task that the user states in AIOFLOW_CLUSTER, AIOFLOW_JOB and AIOFLOW_TASK."""
 
 import json
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ VARIABLE: Final = "AIOFLOW_CLUSTER"
 
 
 def explicit(variables: Mapping[str, str]) -> Member:
-    """The task that AIOFLOW_JOB and AIOFLOW_TASK name, of the cluster `{"worker": ["host:port"]}` of AIOFLOW_CLUSTER.
+    """Return the task AIOFLOW_JOB, AIOFLOW_TASK of the cluster AIOFLOW_CLUSTER, such as `{"worker": ["host:port"]}`.
 
-    AIOFLOW_TASK may be missing if the job has one task. InvalidArgumentError names the variable that is wrong.
+    AIOFLOW_TASK may be missing if the job has one task. InvalidArgumentError names the invalid variable.
     """
     environment = Environment(variables, "an explicit cluster")
     cluster = cluster_of(environment, VARIABLE, parsed(environment, VARIABLE))
@@ -28,7 +28,7 @@ def explicit(variables: Mapping[str, str]) -> Member:
 
 
 def parsed(environment: Environment, name: str) -> Any:
-    """What the variable holds as JSON. InvalidArgumentError names the variable, and a key that is there twice."""
+    """Return the variable's JSON. InvalidArgumentError names the variable, and a key that appears twice."""
     try:
         return json.loads(environment.text(name), object_pairs_hook=once)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -38,9 +38,9 @@ def parsed(environment: Environment, name: str) -> Any:
 
 
 def cluster_of(environment: Environment, name: str, data: object) -> ClusterSpec:
-    """The cluster that plain data describe; sparse tasks are by number. InvalidArgumentError names the variable."""
+    """Return the cluster in plain data; sparse jobs have tasks by number. InvalidArgumentError names the variable."""
     if not isinstance(data, dict):
-        raise environment.error(name, "a cluster is an object of jobs, as {'worker': ['host:port']}")
+        raise environment.error(name, "a cluster must be an object of jobs, such as {'worker': ['host:port']}")
     try:
         return ClusterSpec.from_plain(data)
     except (TypeError, ValueError) as error:

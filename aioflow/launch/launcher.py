@@ -1,6 +1,6 @@
-"""A cluster that lives as long as a block: its tasks are started, watched and stopped on the workers of an engine.
+"""Starts the tasks of a cluster on the workers of an engine, watches them during a block, and stops them.
 
-The engine only places agents and carries what is said to them. Tensors go from task to task on aioflow's own wire.
+The engine only places agents and carries messages to them. Tensors travel between tasks on aioflow's own wire.
 """
 
 import asyncio
@@ -34,31 +34,31 @@ class Place(Protocol):
 
     @property
     def name(self) -> str:
-        """What the engine calls the worker."""
+        """The engine's name of the worker."""
 
     @property
     def host(self) -> str:
-        """The address of its machine, as others reach it."""
+        """The address of its machine, reachable from the other tasks."""
 
     def ask(self, method: str, *arguments: object) -> Awaitable[str]:
-        """What that method of the agent returns. Raises what the engine raises if the worker is lost."""
+        """Call that method of the agent. Raises the engine's error if the worker is lost."""
 
     def release(self) -> None:
-        """The agent is gone, and its task with it."""
+        """Let the engine remove the agent, and its task with it."""
 
 
 class Engine(Protocol):
-    """Something that has workers."""
+    """A system with workers."""
 
     async def place(self, count: int) -> Sequence[Place]:
-        """So many agents, spread over the workers. It waits until there is room for them."""
+        """Place `count` agents, spread over the workers. Waits until there is room for them."""
 
 
 class Cluster:
-    """The tasks of a launch, while its block lasts.
+    """The tasks of a launch during its block.
 
     Attributes:
-        spec: all tasks, with their addresses as they are now.
+        spec: all tasks, with their present addresses.
         target: the target for `af.Session`, with the first worker as the master. It holds the token of this launch, and
             its address changes if that worker restarts elsewhere.
     """
@@ -74,7 +74,7 @@ class Cluster:
 
     @property
     def lost(self) -> Mapping[str, str]:
-        """The tasks that were lost for good: their names, each with the cause."""
+        """{name: cause} of the tasks that were lost for good."""
         return dict(self._lost)
 
     @property
@@ -88,7 +88,7 @@ class Cluster:
         return dict(self._restarts)
 
     async def restarted(self, name: str, times: int = 1) -> None:
-        """Wait until the task has restarted that many times, and listens. Raises the errors of `watch`."""
+        """Wait until the task has restarted that many times and listens. Raises the errors of `watch`."""
         while self._restarts.get(name, 0) < times:
             if self._lost:
                 await self.watch()
@@ -96,7 +96,7 @@ class Cluster:
             await self._moved.wait()
 
     async def watch(self) -> None:
-        """Wait for as long as there is nothing to tell. UnavailableError names the tasks that were lost."""
+        """Wait until a task is lost for good. Raises UnavailableError with the names and causes."""
         await self._changed.wait()
         first = next(iter(self._lost))
         raise errors.UnavailableError("; ".join(f"{name}: {cause}" for name, cause in self._lost.items()), task=first)
@@ -134,8 +134,7 @@ class Launch:
     block restarts with a new incarnation and without its state, on the same worker of the engine or, if that is lost,
     on another one. The other tasks get its new address. A task that dies too often is lost.
 
-    Raises UnavailableError, when entered, if a task does not come up; it names the task and where it was to run, and
-    then those that did have stopped.
+    Entering raises UnavailableError if a task does not start, with the task and its worker, after stopping the others.
     """
 
     def __init__(
@@ -146,18 +145,18 @@ class Launch:
         py_funcs: str | None = None,
         restarts: int = RESTARTS,
     ) -> None:
-        """Describe it. Nothing runs yet.
+        """Describe the launch. Nothing runs yet.
 
         Args:
-            engine: where its tasks run.
-            jobs: how many tasks each job has.
-            config: how they work. What of it is a file or a folder, as certificates, is one of their machines.
+            engine: the engine that runs the tasks.
+            jobs: {job: number of tasks}.
+            config: configuration of the tasks. Its files and folders, such as certificates, are on their machines.
             py_funcs: the module, on their machines, whose functions `af.py_func` may name.
             restarts: the most restarts of each task within ten minutes; the delay before them doubles each time.
 
         Raises:
-            TypeError: something of that cannot be told to other processes.
-            OpError: the session cannot use the token or the certificates, or `py_funcs` is no name of a module.
+            TypeError: a part of the configuration cannot be sent to other processes.
+            OpError: the session cannot use the token or the certificates, or `py_funcs` is no module name.
         """
         for job, count in jobs.items():
             if count < (job == "worker"):
@@ -165,11 +164,11 @@ class Launch:
         self._engine: Final = engine
         self._jobs: Final = {job: count for job, count in jobs.items() if count}
         if py_funcs is not None and not isinstance(py_funcs, str):
-            raise TypeError(f"py_funcs is the name of a module, which each task imports, not {py_funcs!r}")
+            raise TypeError(f"py_funcs must be the name of a module, which each task imports, not {py_funcs!r}")
         if py_funcs is not None:
             check_module(py_funcs)
         if type(restarts) is not int or restarts < 0:
-            raise ValueError(f"restarts is a whole number from 0 on, not {restarts!r}")
+            raise ValueError(f"restarts must be a whole number of at least 0, not {restarts!r}")
         self._restarts: Final = restarts
         config = config or Config()
         self._settings: Final = settings_of(dataclasses.replace(config, token_file=None))
@@ -193,7 +192,7 @@ class Launch:
 
     async def _start(self) -> Cluster:
         if self._places:
-            raise RuntimeError("a launch is entered once")
+            raise RuntimeError("a launch can be entered only once")
         self._places = list(await self._engine.place(sum(self._jobs.values())))
         addresses = await self._all(*[self._told(place, "", "reserve", place.host) for place in self._places])
         rest = iter(addresses)
@@ -214,7 +213,7 @@ class Launch:
         cluster = member.cluster.as_dict()
         return Order(cluster, member.job, member.index, self._settings, self._secret, self._py_funcs, version)
 
-    # While the block lasts
+    # During the block
 
     async def _keep(self, number: int, member: Member, cluster: Cluster) -> None:
         """Watch a task, and restart it after each death, until it dies too often."""
@@ -223,7 +222,7 @@ class Launch:
         while True:
             text = f"{cause}, on {self._places[number].name}"
             delay = None if status == 0 else restarts.delay(asyncio.get_running_loop().time())
-            if delay is None:  # with status 0 it was asked to stop
+            if delay is None:  # status 0 means that it was asked to stop
                 cluster.lose(name, text, status)
                 return
             _log.warning("%s died: %s; it restarts in %g s", name, text, delay)
@@ -237,7 +236,7 @@ class Launch:
             cause, status = await _end(self._places[number])
 
     async def _start_again(self, number: int, member: Member, cluster: Cluster) -> None:
-        """Restart the task and send its address to the others. UnavailableError if it does not come up."""
+        """Restart the task and send its address to the others. UnavailableError if it does not start."""
         name = member.name
         place, address = await self._place_again(number, name, cluster)
         spec = cluster.spec.moved(name, address)
@@ -248,7 +247,7 @@ class Launch:
         await asyncio.gather(*[each.ask("move", *book) for each in self._places], return_exceptions=True)
 
     async def _place_again(self, number: int, name: str, cluster: Cluster) -> tuple[Place, str]:
-        """Start the task's process where it was or on another worker of the engine. Returns its place and address."""
+        """Start the task's process on the same or another worker of the engine. Returns its place and address."""
         place, former = self._places[number], int(dict(cluster.spec)[name].rpartition(":")[2])
         with contextlib.suppress(errors.UnavailableError):
             return place, await self._told(place, name, "reserve", place.host, former)
@@ -264,18 +263,18 @@ class Launch:
         return Address(spec.task_address("worker", 0), self._network)
 
     async def _told(self, place: Place, task: str, method: str, *arguments: object) -> str:
-        """The agent's answer. UnavailableError if something went wrong."""
+        """Return the agent's answer. UnavailableError for a failure."""
         try:
             answer = await place.ask(method, *arguments)
         except Exception as error:
             answer = f"!{type(error).__name__}: {error}"
         if answer.startswith("!"):
             name = task or "a task"
-            raise errors.UnavailableError(f"{name} did not come up on {place.name}: {answer[1:]}", task=task or None)
+            raise errors.UnavailableError(f"{name} did not start on {place.name}: {answer[1:]}", task=task or None)
         return answer
 
     async def _all(self, *asked: Awaitable[str]) -> list[str]:
-        """All answers, or the first error when there are no more to come."""
+        """Return all answers. Raises the first error after all have answered."""
         answers = await asyncio.gather(*asked, return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
@@ -283,14 +282,14 @@ class Launch:
         return [answer for answer in answers if isinstance(answer, str)]
 
     async def _stop(self) -> None:
-        """Nothing runs any more. A worker that does not answer is given up after a while; its task ends with it."""
+        """Stop all tasks. Gives up a worker that does not answer in time; its task ends with it."""
         try:
             for task in self._watching:
                 task.cancel()
             if self._watching:
                 await asyncio.wait(self._watching)
         finally:
-            places, self._places = self._places, []  # an earlier one may have been replaced until now
+            places, self._places = self._places, []  # taken now, since a restart may have replaced one
         try:
             await asyncio.gather(*[_stop(place) for place in places])
         finally:
@@ -299,7 +298,7 @@ class Launch:
 
 
 def _secret(config: Config) -> str:
-    """The token that the user has in a file, or else a new one."""
+    """Return the token in the user's file, or else a new one."""
     from aioflow.net.transport.credentials import load_token
 
     token = None if config.token_file is None else load_token(config.token_file)
@@ -307,7 +306,7 @@ def _secret(config: Config) -> str:
 
 
 def _network(config: Config, secret: str) -> "Network":
-    """How the session reaches the tasks."""
+    """Return the network by which the session reaches the tasks."""
     from aioflow.net.transport.access import network_of_client
     from aioflow.net.transport.credentials import Token
 
@@ -327,7 +326,7 @@ async def _end(place: Place) -> tuple[str, int | None]:
 
 
 async def _stop(place: Place) -> None:
-    with contextlib.suppress(Exception):  # it is lost, which was told, or its task ends with it
+    with contextlib.suppress(Exception):  # the worker is lost, which was reported, or the task ends with it
         async with asyncio.timeout(2 * STOPPING):
             if trouble := await place.ask("stop"):
                 _log.warning("a task on %s: %s", place.name, trouble)

@@ -1,4 +1,4 @@
-"""The variables of Open MPI's `mpirun`, which names no hosts: if there are several, AIOFLOW_HOSTS lists them."""
+"""The variables of Open MPI's `mpirun`, which tells no hosts: if there are several, AIOFLOW_HOSTS lists them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,9 +10,9 @@ VARIABLE: Final = "OMPI_COMM_WORLD_RANK"
 
 
 def openmpi(variables: Mapping[str, str]) -> Member:
-    """The process of number OMPI_COMM_WORLD_RANK. Those of a host have the ports from AIOFLOW_PORT on.
+    """Return the task of process OMPI_COMM_WORLD_RANK. Processes on one host have the ports from AIOFLOW_PORT on.
 
-    InvalidArgumentError names the variable that is missing or wrong, or says that ranks must be laid out by slot.
+    InvalidArgumentError names the missing or invalid variable, or says that ranks must be laid out by slot.
     """
     environment = Environment(variables, "Open MPI")
     world = environment.number("OMPI_COMM_WORLD_SIZE")

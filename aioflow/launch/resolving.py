@@ -1,4 +1,4 @@
-"""Which task of which cluster a process is, as the variables say that its engine has set."""
+"""Finds the task that this process is, from the variables that its engine has set."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -19,22 +19,20 @@ RESOLVERS: Final[Mapping[str, Resolver]] = {
     kubernetes.INDEX: kubernetes.indexed_job,
     slurm.VARIABLE: slurm.slurm,
 }
-"""By the variable that tells of it, in order: whoever was started within the other comes first, as mpirun in SLURM."""
+"""{variable: resolver}, in order. An engine that runs inside another one comes first, like mpirun inside SLURM."""
 
 
 def resolve(variables: Mapping[str, str] = os.environ) -> Member:
-    """The task that this process is to be, and the cluster it belongs to.
+    """Return the task that this process is, and its cluster.
 
         member = af.launch.resolve()
         async with af.train.Server(member.cluster, member.job, member.index) as server:
             await server.join()
 
     Raises:
-        InvalidArgumentError: no engine has set its variables, or one of them is missing or wrong; it is named.
+        InvalidArgumentError: no engine has set its variables, or the named variable is missing or invalid.
     """
     for variable, resolver in RESOLVERS.items():
         if variables.get(variable):
             return resolver(variables)
-    raise errors.InvalidArgumentError(
-        f"no cluster is described by the environment: none of {', '.join(RESOLVERS)} is set"
-    )
+    raise errors.InvalidArgumentError(f"the environment describes no cluster: none of {', '.join(RESOLVERS)} is set")

@@ -1,4 +1,4 @@
-"""Decides after which delay a dead task restarts, and whether it restarts at all."""
+"""Decides whether a dead task restarts, and after which delay."""
 
 from collections import deque
 from typing import Final

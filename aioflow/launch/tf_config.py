@@ -1,4 +1,4 @@
-"""TensorFlow's TF_CONFIG, which its users and Kubeflow set."""
+"""TensorFlow's variable TF_CONFIG, which users and Kubeflow set."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,9 +12,9 @@ VARIABLE: Final = "TF_CONFIG"
 
 
 def tf_config(variables: Mapping[str, str]) -> Member:
-    """The task that TF_CONFIG, `{"cluster": {job: [address]}, "task": {"type": job, "index": 0}}`, is about.
+    """Return the task in TF_CONFIG: `{"cluster": {job: [address]}, "task": {"type": job, "index": 0}}`.
 
-    InvalidArgumentError if it is something else, or the task is none of the cluster's, as an evaluator is not.
+    InvalidArgumentError for other contents, or if the cluster does not have the task, such as an evaluator.
     """
     environment = Environment(variables, "TensorFlow")
     data = parsed(environment, VARIABLE)
@@ -29,7 +29,7 @@ def tf_config(variables: Mapping[str, str]) -> Member:
         index = int(index)
     if not isinstance(job, str) or job not in cluster.jobs:
         has = ", ".join(cluster.jobs)
-        raise environment.error(VARIABLE, f"its task is of type {summarise(job)}; the cluster has {has}")
+        raise environment.error(VARIABLE, f"its task has type {summarise(job)}; the cluster has {has}")
     if type(index) is not int or index not in cluster.task_indices(job):
         raise environment.error(VARIABLE, f"its task has index {summarise(index)}; job {job!r} has no such task")
     return Member(cluster, job, index)

@@ -13,9 +13,9 @@ VARIABLE: Final = "TORCHELASTIC_RUN_ID"
 
 
 def torchrun(variables: Mapping[str, str]) -> Member:
-    """The process of number RANK. Those of a host have the ports that follow AIOFLOW_PORT, or else MASTER_PORT.
+    """Return the task of process RANK. Processes on one host have the ports from AIOFLOW_PORT on, or after MASTER_PORT.
 
-    MASTER_PORT itself is torchrun's own. InvalidArgumentError names the variable that is missing or wrong.
+    torchrun itself uses MASTER_PORT. InvalidArgumentError names the missing or invalid variable.
     """
     environment = Environment(variables, "torchrun")
     world = environment.number("WORLD_SIZE")
@@ -23,7 +23,7 @@ def torchrun(variables: Mapping[str, str]) -> Member:
     local_world = environment.number("LOCAL_WORLD_SIZE")
     local = environment.number("LOCAL_RANK", below=local_world)
     if world % local_world or rank % local_world != local:
-        text = f"rank {rank} of {world} is not number {local} of the {local_world} on its host: hosts must have as many"
+        text = f"rank {rank} of {world} is not number {local} of {local_world} on its host: all hosts need as many"
         raise environment.error("LOCAL_RANK", text)
     count = world // local_world
     hosts = environment.hosts(count, environment.text("MASTER_ADDR"))

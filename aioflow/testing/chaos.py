@@ -1,7 +1,7 @@
-"""What goes wrong in a simulated cluster, drawn from a seed.
+"""Draws the faults of a simulated cluster from a seed.
 
-Mishaps that befall hosts are drawn before anything runs, and what befalls a frame is drawn by the path it takes. So
-the same seed does the same to every program, and a program that takes the same turns fares the same.
+The faults of hosts are drawn before anything runs, and those of frames by the path of the frame. So a seed always
+causes the same faults, and a deterministic program always has the same outcome.
 """
 
 import dataclasses
@@ -20,29 +20,29 @@ T = TypeVar("T")
 _LIMITS: Final = Limits()
 _REPEATABLE: Final = (Request, Answer, Cancel, Pong)
 _LATE: Final = 0.02
-"""Of so many frames that are late one is late by far more."""
+"""One in this many delayed frames is delayed far longer."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chaos:
-    """How much goes wrong, and for how long: then all is well again.
+    """The amount and the duration of faults. After that time the cluster works without faults.
 
-    Nothing breaks the promise of a reliable stream, that what arrives is what was sent, in order and without gaps.
+    A stream stays reliable: a frame that arrives is unchanged, in order and without gaps before it.
 
     Attributes:
-        seconds: how long.
-        delay: seconds that a frame is late on average. Frames of one channel keep their order, those of different
+        seconds: how long faults occur.
+        delay: average delay of a frame in seconds. Frames of one channel keep their order, those of different
             channels between two hosts do not.
-        drop: how likely each frame is lost for good, and with it all that its channel carries after it in that
-            direction: the connection hangs, and the other direction goes on.
-        duplicate: how likely each request and each answer that is one frame arrives twice.
-        resets: how many connections to expect that are lost, as both ends are told.
-        half_open: how many to expect of which nothing arrives any more in one direction, as nobody is told.
-        partitions: how often to expect that some hosts hear nothing of the others, or neither of the other.
-        pauses: how often to expect that a host stops: it neither reads nor writes, and its timers come too late.
-        crashes: how often to expect that a server is killed, or its power fails, as nobody is told; it starts anew.
-        blocks: how often to expect that the loop of a host does not turn although its process lives.
-        lasting: between how many and how many seconds that lasts.
+        drop: probability that a frame is lost, with all later frames of its channel in that direction: the connection
+            hangs, and the other direction goes on.
+        duplicate: probability that a request or answer of one frame arrives twice.
+        resets: expected number of connections that are lost; both ends learn it.
+        half_open: expected number of connections in which nothing arrives any more in one direction; nobody learns it.
+        partitions: expected number of partitions: some hosts receive nothing from the others, or neither side does.
+        pauses: expected number of hosts that stop: they neither read nor write, and their timers fire late.
+        crashes: expected number of servers that are killed, or lose power without anyone learning it; they restart.
+        blocks: expected number of hosts whose event loop is blocked while the process lives.
+        lasting: the shortest and the longest duration of a fault, in seconds.
         spared: hosts that neither stop nor block nor crash.
     """
 
@@ -61,20 +61,20 @@ class Chaos:
 
 
 QUIET: Final = Chaos(0.0)
-"""Nothing goes wrong."""
+"""No faults."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mishap:
-    """One thing that goes wrong.
+    """One fault of hosts or connections.
 
     Attributes:
         at: when it begins, in seconds from the start of the cluster.
         kind: one of `reset`, `half-open`, `partition`, `one-way partition`, `pause`, `block`, `crash` and
             `power failure`.
-        hosts: whom it befalls: a pair and the direction, the hosts that are cut off, or one host.
-        seconds: how long it lasts.
-        which: a number from 0 to 1 that says which of several connections.
+        hosts: the affected hosts: a pair and the direction, the hosts that are cut off, or one host.
+        seconds: its duration.
+        which: a number from 0 to 1 that selects one of several connections.
     """
 
     at: float
@@ -84,7 +84,7 @@ class Mishap:
     which: float
 
     def of(self, things: Sequence[T]) -> T:
-        """The one of them that it means."""
+        """Return the selected one of `things`."""
         return things[int(self.which * len(things))]
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class Mishap:
 
 
 def drawn(seed: int, chaos: Chaos, servers: Sequence[str], clients: Sequence[str]) -> tuple[Mishap, ...]:
-    """What befalls these hosts, in the order of time."""
+    """Draw the faults of these hosts, ordered by time."""
     draw = random.Random(f"{seed} mishaps")
     hosts = (*servers, *clients)
     mortal = [server for server in servers if server not in chaos.spared]
@@ -121,12 +121,12 @@ def _one(draw: random.Random, chaos: Chaos, kind: str, hosts: tuple[str, ...]) -
 
 
 def _some(draw: random.Random, hosts: Sequence[str]) -> tuple[str, ...]:
-    """At least one of them, and not all."""
+    """Draw at least one host, but not all."""
     return tuple(draw.sample(hosts, draw.randint(1, len(hosts) - 1)))
 
 
 def _count(draw: random.Random, expected: float) -> int:
-    """A number from Poisson's law."""
+    """Draw a number from a Poisson distribution."""
     count, left = 0, draw.expovariate(1.0)
     while left < expected:
         count += 1
@@ -137,7 +137,7 @@ def _count(draw: random.Random, expected: float) -> int:
 def afflict(
     path: Path, name: str, seed: int, chaos: Chaos, raging: Callable[[], bool], tell: Callable[[str], None]
 ) -> None:
-    """Let go wrong what goes wrong with frames on that path, as long as it is `raging`; and tell of it."""
+    """Cause faults of the frames on that path while `raging` returns True, and report them to `tell`."""
     draw = random.Random(f"{seed} {name}")
 
     def delay() -> float:
@@ -161,7 +161,7 @@ def afflict(
 
 
 def _repeatable(frame: bytes) -> bool:
-    """Whether it is a whole message that may come twice."""
+    """Whether the frame is a whole message that may arrive twice."""
     try:
         announced = announcement(frame, _LIMITS)
     except ProtocolError:
@@ -170,7 +170,7 @@ def _repeatable(frame: bytes) -> bool:
 
 
 def verb_of(frame: bytes) -> str:
-    """What a frame says, in a few words."""
+    """Return a short description of a frame."""
     try:
         header = announcement(frame, _LIMITS).header
     except ProtocolError:

@@ -1,13 +1,13 @@
-"""GPUs that are not there: the device's whole logic runs on them, on any machine, without luck.
+"""Simulated GPUs, on which the whole logic of the GPU device runs on any machine, deterministically.
 
     machine = Machine()
     gpu = Gpu(FakeGpu(machine), "/job:localhost/replica:0/task:0/device:GPU:0")
     with gpu:
         y = gpu.xp.add(x, 1)
 
-A fake GPU has memory of its own, ordered streams and events, counted copies and launches, a limit of memory, and
-failures on demand. Nothing runs until the machine is ticked, by the loop's clock or by who blocks on an event. What
-only real hardware would show now and then, as a read without an event before it, raises at once.
+A fake GPU has its own memory, ordered streams and events, counted copies and launches, a memory limit, and failures on
+demand. Work runs only when the machine is ticked, by the loop's clock or by a caller that blocks on an event. An error
+that real hardware shows only now and then, such as a read without an event before it, raises at once.
 """
 
 import asyncio
@@ -29,17 +29,17 @@ from aioflow.testing.fake_namespace import FakeNamespace
 from aioflow.testing.fake_streams import FakeEvent, FakeStream, GpuFailure, Machine, OutOfMemory
 
 _GARBAGE: Final = 0xA5
-"""What new memory is filled with."""
+"""The byte that fills new memory."""
 
 
 class FakeGpu:
     """One GPU of a machine: a `Driver`.
 
     Attributes:
-        used: bytes that live arrays take up.
-        peak: the most that they ever did.
-        limit: how many they may take up; None for any number.
-        fail_next: what the next kernel fails with: while it runs, or at its launch if it is an OutOfMemory.
+        used: bytes of the live arrays.
+        peak: the largest value of `used` so far.
+        limit: the most bytes that arrays may have; None for no limit.
+        fail_next: the error of the next kernel: while it runs, or at its launch for an OutOfMemory.
     """
 
     array_type = FakeArray
@@ -47,10 +47,10 @@ class FakeGpu:
     def __init__(
         self, machine: Machine, index: int = 0, *, limit: int | None = None, threads: bool = False, period: float = 1e-4
     ) -> None:
-        """Plug a GPU into the machine.
+        """Add a GPU to the machine.
 
         Args:
-            machine: where it is plugged in.
+            machine: its machine.
             index: its number.
             limit: bytes of memory.
             threads: whether a thread waits for events, as with CUDA; else the loop's clock ticks the machine.
@@ -67,27 +67,27 @@ class FakeGpu:
         self._period = period
         self._count = 0
 
-    # What the device asks of it
+    # Called by the device
 
     def select(self) -> contextlib.AbstractContextManager[Any]:
-        """Nothing to do: its streams know their GPU."""
+        """Do nothing, since streams know their GPU."""
         return contextlib.nullcontext()
 
     def stream(self) -> FakeStream:
-        """A new stream."""
+        """Return a new stream."""
         self._count += 1
         return FakeStream(self.machine, self, f"gpu{self.index}.{self._count}")
 
     def record(self, stream: FakeStream, timed: bool = False) -> FakeEvent:
-        """The point after all that is enqueued on the stream now."""
+        """Return the event after all work that is enqueued on the stream now."""
         return stream.record(timed)
 
     def elapsed(self, first: FakeEvent, last: FakeEvent) -> float:
-        """A microsecond for each tick."""
+        """Return the time between two events, a microsecond per tick."""
         return (last.tick - first.tick) * 1e-6
 
     def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Host:
-        """Host memory that streams copy from and to, full of garbage."""
+        """Return new page-locked host memory, filled with garbage."""
         root = np.full(max(1, int(np.prod(shape)) * dtype.itemsize), _GARBAGE, np.uint8)
         found: Host = root[: int(np.prod(shape)) * dtype.itemsize].view(dtype).reshape(shape)
         _PINNED[id(root)] = root
@@ -96,13 +96,13 @@ class FakeGpu:
     def landing_array(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: FakeStream, on_free: Callable[[], object]
     ) -> FakeArray:
-        """A new array in memory of that stream."""
+        """Return a new array in memory of that stream."""
         made = self._made(np.empty(shape, dtype), stream)
         made._block.on_free = on_free
         return made
 
     def to_device(self, source: Host, target: FakeArray, stream: FakeStream) -> None:
-        """Enqueue a copy out of page-locked memory, including the data of copies to it that are still enqueued."""
+        """Enqueue a copy from page-locked memory, including the data of enqueued copies to that memory."""
         ref = self._checked(source, target, stream)
         coming = _COMING.get(id(ref()))
         now = source.copy() if coming is None else np.frombuffer(coming, source.dtype).reshape(source.shape)
@@ -117,7 +117,7 @@ class FakeGpu:
         self._count_copy("H2D", now.nbytes)
 
     def to_host(self, source: FakeArray, target: Host, stream: FakeStream) -> None:
-        """Enqueue a copy into page-locked memory."""
+        """Enqueue a copy to page-locked memory."""
         ref = self._checked(target, source, stream)
         now = source._data.tobytes()
 
@@ -136,34 +136,34 @@ class FakeGpu:
     def device_to_device(self, source: FakeArray, target: FakeArray, stream: FakeStream) -> None:
         """Enqueue a copy to this GPU."""
         if stream.device is not self or target.device is not self or not source.flags.c_contiguous:
-            raise ValueError("a contiguous array is copied by a stream of the GPU it goes to")
+            raise ValueError("the copy needs a contiguous source and a stream of the target GPU")
         self._use([(source, False), (target, True)], stream, stream.enqueue(lambda: None))
         target._data[...] = source._data
         self._count_copy("D2D" if source.device is self else "P2P", source.nbytes)
 
     def limit_memory(self, limit: int) -> None:
-        """Arrays may take up so many bytes from now on."""
+        """Set the most bytes that arrays may have."""
         self.limit = limit
 
     def used_bytes(self) -> int:
-        """What its live arrays take up."""
+        """Return the bytes of the live arrays."""
         return self.used
 
     def capacity(self) -> float:
-        """The bytes that the arrays may take up."""
+        """Return the most bytes that arrays may have."""
         return math.inf if self.limit is None else self.limit
 
     def translate(self, error: BaseException) -> errors.OpError | None:
-        """The OpError of what it raises."""
+        """Return the OpError for an error of the GPU; None for other errors."""
         if isinstance(error, OutOfMemory):
             return errors.ResourceExhaustedError(str(error))
         return errors.UnavailableError(f"the GPU failed: {error}") if isinstance(error, GpuFailure) else None
 
     def completion(self) -> Completion:
-        """A thread, or the loop's clock."""
+        """Return a thread, or a clock on the loop, that waits for events."""
         return EventWatcher(f"fake-gpu-{self.index}") if self._threads else _Clock(self.machine, self._period)
 
-    # What its arrays ask of it
+    # Called by arrays
 
     def call(
         self,
@@ -173,7 +173,7 @@ class FakeGpu:
         kwargs: dict[str, Any] | None = None,
         changed: Sequence[Any] = (),
     ) -> Any:
-        """Launch a kernel: what the function makes of the arrays, on the current stream."""
+        """Launch a kernel: apply the function to the arrays on the current stream."""
         stream = self.machine.stream
         if stream.device is not self:
             raise ValueError(f"an array of GPU {self.index} is used while GPU {stream.device.index} is current")
@@ -185,7 +185,7 @@ class FakeGpu:
             raise ValueError(f"{name}: an array of GPU {strange[0].device.index} is used on GPU {self.index}")
         failure, self.fail_next = self.fail_next, None
         if isinstance(failure, OutOfMemory):
-            raise copy.copy(failure)  # its traceback leads here
+            raise copy.copy(failure)  # a copy, without the traceback to here
         with np.errstate(all="ignore"):
             result = function(*bare, **named)
         number = stream.enqueue(_failing(failure))
@@ -194,7 +194,7 @@ class FakeGpu:
         return self._wrapped(result, used, stream, number)
 
     def from_host(self, data: Any) -> FakeArray:
-        """A copy of an array of the host, as `cupy.asarray` makes one."""
+        """Copy a host array, like `cupy.asarray`."""
         stream = self.machine.stream
         made = self._made(np.array(data), stream)
         self._use([(made, True)], stream, stream.enqueue(lambda: None))
@@ -231,11 +231,11 @@ class FakeGpu:
         while root.base is not None:
             root = root.base
         if _PINNED.get(id(root)) is not root:
-            raise ValueError("a stream copies from and to page-locked memory alone")
+            raise ValueError("a stream copies only from and to page-locked memory")
         if stream.device is not self or array.device is not self or not array.flags.c_contiguous:
-            raise ValueError("a contiguous array is copied by a stream of its own GPU")
+            raise ValueError("the copy needs a contiguous array and a stream of its GPU")
         if host.shape != array.shape or host.dtype != array.dtype:
-            raise ValueError(f"{host.dtype}{list(host.shape)} is not like {array!r}")
+            raise ValueError(f"{host.dtype}{list(host.shape)} does not fit {array!r}")
         return weakref.ref(root)
 
     def _count_copy(self, kind: str, size: int) -> None:
@@ -247,18 +247,18 @@ class FakeGpu:
 
 
 _PINNED: Final[weakref.WeakValueDictionary[int, Any]] = weakref.WeakValueDictionary()
-"""Page-locked memory by its id."""
+"""{id: page-locked memory}."""
 _COMING: Final[dict[int, bytes]] = {}
-"""The data of enqueued copies that are not done, by the id of their page-locked target."""
+"""{id of page-locked memory: the data of an enqueued copy to it}."""
 
 
 def _bare(value: Any, used: list[FakeArray]) -> Any:
-    """The value as NumPy takes it; the arrays in it are noted. TypeError for an array of the host."""
+    """Replace fake arrays in the value by NumPy arrays, and append them to `used`. TypeError for a host array."""
     if isinstance(value, FakeArray):
         used.append(value)
         return value._data
     if isinstance(value, np.ndarray):
-        raise TypeError("unsupported type numpy.ndarray: a kernel takes no array of the host")
+        raise TypeError("unsupported type numpy.ndarray: a kernel takes no host array")
     if isinstance(value, (tuple, list)):
         return type(value)([_bare(part, used) for part in value])
     return value
@@ -273,7 +273,7 @@ def _failing(failure: Exception | None) -> Callable[[], object]:
 
 
 class _Clock:
-    """The loop's clock as the hardware: while somebody waits, the machine is ticked."""
+    """Waits for events by ticking the machine with timers of the loop."""
 
     def __init__(self, machine: Machine, period: float) -> None:
         self._machine = machine
@@ -282,7 +282,7 @@ class _Clock:
         self._timer: asyncio.TimerHandle | None = None
 
     async def wait_until_done(self, event: Any, *keep: Any) -> None:
-        """Wait for the event."""
+        """Wait until the event is done."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._kept[future] = event, keep
@@ -303,7 +303,7 @@ class _Clock:
             self._timer = loop.call_later(self._period, self._tick, loop)
 
     def close(self, limit: float) -> bool:
-        """Stop ticking."""
+        """Stop ticking. Returns whether no wait was in progress."""
         if self._timer is not None:
             self._timer.cancel()
         return not self._kept

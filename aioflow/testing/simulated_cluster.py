@@ -1,6 +1,6 @@
-"""A whole cluster in one process and one loop: servers that reach each other over a network in memory.
+"""A whole cluster in one process and one event loop; its servers are connected by a network in memory.
 
-What a job comes to when hosts crash, stop, and hear nothing of each other is seen in a test of its own:
+A test like this shows the outcome of a job when hosts crash, stop, or cannot reach each other:
 
     import asyncio
 
@@ -18,7 +18,7 @@ What a job comes to when hosts crash, stop, and hear nothing of each other is se
     async def advance(session):
         try:
             return (await session.run([loss, train], options=limit))[0]
-        except af.errors.FailedPreconditionError:  # at first, and when the parameter server was started anew
+        except af.errors.FailedPreconditionError:  # at first, and after a restart of the parameter server
             await session.run(weight.initializer, options=limit)
 
     async def training(seed):
@@ -28,7 +28,7 @@ What a job comes to when hosts crash, stop, and hear nothing of each other is se
                 while found is None or found > 1e-3:
                     try:
                         found = await advance(session)
-                    except af.errors.OpError:  # somebody is lost, and will come back
+                    except af.errors.OpError:  # a task is lost, and will restart
                         await asyncio.sleep(0.1)
                 return found
 
@@ -36,9 +36,9 @@ What a job comes to when hosts crash, stop, and hear nothing of each other is se
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
             assert runner.run(training(seed)) <= 1e-3
 
-On a virtual-time loop no time passes, and the same program with the same seed takes the same turns every time, faults
-included; even the ids of sessions and incarnations are drawn from the seed, so they are no secrets while a cluster is
-open. If the block raises, the error has a note that says what went wrong in the cluster, and when.
+On a virtual-time loop no real time passes. The same program with the same seed runs the same way every time, faults
+included. Even the ids of sessions and incarnations come from the seed, so they are no secrets while a cluster is open.
+If the block raises, the error has a note with the faults and their times.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ from aioflow.waiting.time_slice import Slice
 
 
 class _Unhurried(Slice):
-    """A slice of time that is never used up: computing takes no time in a simulation."""
+    """A time slice that is never used up: in a simulation, computing takes no time."""
 
     def begin(self) -> float:
         return math.inf
@@ -71,14 +71,14 @@ class _Unhurried(Slice):
 
 
 class _SimulatedServer(Server):
-    """A server whose turns do not depend on how fast the machine is."""
+    """A server whose schedule does not depend on the speed of the machine."""
 
     async def _start(self, stack: contextlib.AsyncExitStack) -> None:
         await super()._start(stack)
         self._worker._state.slice = _Unhurried()
 
     def held(self) -> list[str]:
-        """What it has of steps and sessions."""
+        """Return a line for each kind of steps and sessions that it still has."""
         worker, master = self._worker, self._master
         found: dict[str, Sized] = {
             "steps": worker.step_table.open,
@@ -90,15 +90,15 @@ class _SimulatedServer(Server):
 
 
 class SimulatedCluster:
-    """Servers by name, each on a host of its own, called like `worker1`.
+    """Servers by name, each on its own host, such as `worker1`.
 
     Attributes:
         spec: the cluster.
-        network: how they reach each other; faults between hosts are for the test to cause, too.
-        servers: those that run, by host.
-        mishaps: what the seed lets happen to hosts, and when.
-        story: what did happen, line by line.
-        began: when it was entered, on the loop's clock: times of mishaps and of the story count from there.
+        network: their network; a test may cause faults in it.
+        servers: {host: running server}.
+        mishaps: the faults of hosts that the seed plans.
+        story: the faults that occurred, line by line.
+        began: when the cluster was entered, on the loop's clock; times of mishaps and of the story count from there.
     """
 
     def __init__(
@@ -115,19 +115,19 @@ class SimulatedCluster:
         py_funcs: Mapping[str, Callable[..., Any]] | None = None,
         verbose: bool = False,
     ) -> None:
-        """Describe it.
+        """Describe the cluster.
 
         Args:
-            spec: how many tasks each job has, or the names of their hosts.
-            seed: which mishaps happen, and when; None for none.
-            chaos: how many.
-            clients: the hosts of sessions, to which something may happen, too. They do not crash by themselves.
+            spec: number of tasks of each job, or the names of their hosts.
+            seed: selects the faults and their times; None for no faults.
+            chaos: the amount of faults.
+            clients: the hosts of sessions, which faults may affect too. They do not crash by themselves.
             latency: seconds that each frame takes.
-            bandwidth: bytes a second, of each channel.
-            config: how the servers work.
-            settings: how they treat each other, and sessions them; as their Config says by default.
-            py_funcs: what `af.py_func` may call on them; `current_host()` says there on which.
-            verbose: whether the story has each frame.
+            bandwidth: bytes per second of each channel.
+            config: configuration of the servers.
+            settings: their connections to each other and to sessions; by default as `config` says.
+            py_funcs: functions for `af.py_func` on the servers; `current_host()` names the server there.
+            verbose: whether the story records each frame.
         """
         self.spec: Final = spec if isinstance(spec, ClusterSpec) else ClusterSpec(_named(spec))
         self.network: Final = MemoryNetwork(latency, bandwidth, self._prepare)
@@ -156,7 +156,7 @@ class SimulatedCluster:
     # Its life
 
     async def __aenter__(self) -> Self:
-        """All servers listen, and mishaps begin."""
+        """Start all servers, and begin the faults."""
         self._same_again.enter_context(tasks_in_order())
         self._same_again.enter_context(ids_drawn_from(self._seed))
         loop = asyncio.get_running_loop()
@@ -179,7 +179,7 @@ class SimulatedCluster:
         await self.stop()
 
     async def stop(self) -> None:
-        """Whatever is wrong ends, and all servers stop, in order."""
+        """End all faults, and stop all servers in order."""
         happening, self._happening = self._happening, None
         try:
             if happening is not None:
@@ -194,7 +194,7 @@ class SimulatedCluster:
             self._same_again.close()
 
     async def calm(self) -> None:
-        """Return when no more mishaps will come, and what can be mended is: all servers run, and hear each other."""
+        """Wait until all faults are over, all servers run, and they can reach each other."""
         if self._happening is not None:
             await asyncio.shield(self._happening)
         await asyncio.sleep(self.began + self._chaos.seconds - asyncio.get_running_loop().time())
@@ -202,11 +202,11 @@ class SimulatedCluster:
     # Its servers
 
     def target(self, job: str, index: int, client: str = "client") -> Address:
-        """What `af.Session` takes to have that task as its master; `client` is the host of the session."""
+        """Return the target for `af.Session` with that task as master; `client` is the host of the session."""
         return Address(self.spec.task_address(job, index), self.network.at(client), self._settings)
 
     async def start(self, job: str, index: int) -> Server:
-        """Start a server, or start it anew."""
+        """Start or restart a server."""
         host = self.spec.task_address(job, index)
         server = _SimulatedServer(
             self.spec, job, index, self._config, network=self.network.at(host), settings=self._settings,
@@ -218,13 +218,13 @@ class SimulatedCluster:
         return server
 
     def starts(self, host: str) -> int:
-        """How often the server on that host was started."""
+        """Return how often the server on that host was started."""
         return self._starts[host]
 
     async def crash(self, job: str, index: int, *, silent: bool = False) -> None:
-        """Its process is killed: nobody hears a word of it, but that its connections are lost.
+        """Kill the process of a server: its peers learn only that their connections are lost.
 
-        If it is `silent`, as when its power fails, not even that.
+        With `silent`, as after a power failure, they do not learn that either.
         """
         host = self.spec.task_address(job, index)
         self.network.crash(host, silent=silent)
@@ -233,9 +233,9 @@ class SimulatedCluster:
             await self.servers.pop(host).stop()
 
     def pause(self, host: str) -> None:
-        """That host stops, as a process by SIGSTOP: it neither reads nor writes, and its timers come too late.
+        """Stop that host, like a process by SIGSTOP: it neither reads nor writes, and its timers fire late.
 
-        Of a client's host is what is called inside `on_host` of that host.
+        A client's host consists of the code called inside `on_host` of that host.
         """
         self._hold(host, State.STOPPED)
 
@@ -248,17 +248,17 @@ class SimulatedCluster:
         self.network.monitors.hold(host, state)
 
     def resume(self, host: str) -> None:
-        """It goes on."""
+        """Let that host continue."""
         self.network.monitors.release(host)
         self._hosts.resume(host)
 
     def held(self) -> list[str]:
-        """What the servers that run have of steps and sessions: nothing, some seconds after the last session closed."""
+        """Return the steps and sessions of all servers: none, some seconds after the last session was closed."""
         return [
             line for server in self.servers.values() if isinstance(server, _SimulatedServer) for line in server.held()
         ]
 
-    # What goes wrong
+    # Faults
 
     def _prepare(self, source: str, target: str, path: Path) -> None:
         name = f"{source} to {target}"
@@ -305,7 +305,7 @@ class SimulatedCluster:
                 await self._die(mishap)
 
     async def _die(self, mishap: Mishap) -> None:
-        """A server crashes, and starts anew, unless somebody else has started it meanwhile."""
+        """Crash a server, and restart it unless the test has done so meanwhile."""
         host, loop = mishap.hosts[0], asyncio.get_running_loop()
         end = loop.time() + mishap.seconds
         await self.crash(*self._tasks[host], silent=mishap.kind == "power failure")
@@ -314,7 +314,7 @@ class SimulatedCluster:
             await self.start(*self._tasks[host])
 
     def _strike(self, mishap: Mishap) -> None:
-        """One of the connections between two hosts is lost, or half of it."""
+        """Break one of the connections between two hosts, or one direction of it."""
         one, other = mishap.hosts
         channels = self.network.channels(one, other)
         if channels and mishap.kind == "reset":
@@ -323,7 +323,7 @@ class SimulatedCluster:
             mishap.of(channels).hang()
 
     def _part(self) -> None:
-        """Parted is who is by any of the partitions that last."""
+        """Disconnect exactly those pairs of hosts that a current partition separates."""
         for one in self._everybody:
             for other in self._everybody:
                 self.network.path(one, other).parted = any(_parts(mishap, one, other) for mishap in self._parted)
@@ -337,13 +337,13 @@ class SimulatedCluster:
 
 
 def _parts(mishap: Mishap, source: str, target: str) -> bool:
-    """Whether what the one sends does not arrive at the other."""
+    """Whether the partition keeps frames of `source` from `target`."""
     inside, outside = source in mishap.hosts, target not in mishap.hosts
     return inside is outside and (inside or mishap.kind == "partition")
 
 
 def _named(spec: Mapping[str, int | Tasks]) -> dict[str, Tasks]:
-    """With the names of hosts where only their number is given."""
+    """Return the spec with names of hosts instead of numbers."""
     return {
         job: [f"{job}{index}" for index in range(tasks)] if isinstance(tasks, int) else tasks
         for job, tasks in spec.items()

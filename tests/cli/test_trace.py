@@ -136,7 +136,7 @@ async def test_whoever_stops_waiting_leaves_nothing(cluster):
 @pytest.mark.parametrize(
     ("target", "text"),
     [
-        ("a:1", "target 'a:1': the address of a task, as ws://host:2222"),
+        ("a:1", "target 'a:1': it must be the address of a task, ws://host:2222"),
         ("http://a:1", "target 'http://a:1'"),
         ("ws://", "target 'ws://'"),
     ],

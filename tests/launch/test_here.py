@@ -99,7 +99,7 @@ async def test_tasks_have_the_functions_certificates_and_files_that_they_are_tol
 
 
 async def test_a_module_of_functions_that_is_not_there_is_named(capfd):
-    with pytest.raises(errors.UnavailableError, match=r"task:0 did not come up on this machine: .*nonesuch"):
+    with pytest.raises(errors.UnavailableError, match=r"task:0 did not start on this machine: .*nonesuch"):
         async with af.launch.local(py_funcs="nonesuch"):
             pytest.fail("it came up")
     assert "nonesuch" in capfd.readouterr().err
