@@ -55,6 +55,7 @@ NotDifferentiable: Final = no_gradient
 
 
 def _register(name: str, rule: Rule | None) -> None:
+    REGISTRY.complete()  # an op that the program has not used yet may declare a gradient of that name
     if name in _registered or _declares_gradient(name):
         raise KeyError(f"a gradient named {name!r} is registered already")
     _registered[name] = rule

@@ -29,6 +29,7 @@ def ops(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--json", action="store_true", help="print a list of objects instead of a table")
 
     def run(options: argparse.Namespace) -> int:
+        REGISTRY.complete()
         facts = [_facts(REGISTRY[name]) for name in sorted(REGISTRY)]
         print(json.dumps(facts, indent=1) if options.json else _table(facts))
         return 0

@@ -5,9 +5,8 @@ An op is declared from its shape rule, an ordinary function on Specs whose param
     @op
     def matmul(a: T, b: T, transpose_a: bool = False) -> Spec: ...
 
-A parameter annotated as a Spec (or a sequence of Specs) is data, every other an attribute. Users call the declared
-object: `matmul(x, w)` adds a node to the default graph. `@matmul.gradient`, `@matmul.kernel(CPU, GPU)` and
-`@matmul.cost` follow in the same file.
+A parameter annotated as a Spec (or a sequence of Specs) is data, every other an attribute. A call `matmul(x, w)` adds
+a node to the default graph. `@matmul.gradient`, `@matmul.kernel(CPU, GPU)`, `@matmul.cost` follow in the same file.
 """
 
 import dataclasses

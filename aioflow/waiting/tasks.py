@@ -38,14 +38,18 @@ class OwnedTasks:
     async def ended(self, deadline: float | None = None) -> None:
         """Wait until no task runs, or until a time on the clock of the loop."""
         loop = asyncio.get_running_loop()
-        while self._tasks and (deadline is None or loop.time() < deadline):
-            await asyncio.wait(self._tasks, timeout=None if deadline is None else deadline - loop.time())
+        while (running := self._running()) and (deadline is None or loop.time() < deadline):
+            await asyncio.wait(running, timeout=None if deadline is None else deadline - loop.time())
 
     async def stop(self) -> None:
         """Cancel all tasks, also those that are started meanwhile, and wait until none runs."""
-        while self._tasks:
+        while running := self._running():
             self.cancel()
-            await asyncio.wait(self._tasks)
+            await asyncio.wait(running)
+
+    def _running(self) -> list[asyncio.Task[Any]]:
+        """The tasks that have not ended. The callback that removes an ended task may still be in the loop's queue."""
+        return [task for task in self._tasks if not task.done()]
 
 
 def ignore_op_error(task: asyncio.Task[Any]) -> None:

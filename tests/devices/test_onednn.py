@@ -82,7 +82,7 @@ def test_another_library_is_refused(switch):
 
 def test_where_there_is_none_none_is_missed(switch, monkeypatch, tmp_path):
     switch("")
-    monkeypatch.setattr(onednn, "_places", lambda: iter([str(tmp_path / "libdnnl.so.3")]))
+    monkeypatch.setattr(onednn, "_candidate_paths", lambda: iter([str(tmp_path / "libdnnl.so.3")]))
     assert onednn.library() is None
 
 
@@ -90,7 +90,7 @@ def test_one_that_is_there_and_cannot_be_loaded_is_told_of_and_passed_over(switc
     switch("")
     broken = tmp_path / "libdnnl.so.3"
     broken.write_text("no library")
-    monkeypatch.setattr(onednn, "_places", lambda: iter([str(broken)]))
+    monkeypatch.setattr(onednn, "_candidate_paths", lambda: iter([str(broken)]))
     with caplog.at_level(logging.WARNING, "aioflow.devices"):
         assert onednn.library() is None
     assert str(broken) in caplog.text
@@ -157,7 +157,7 @@ def test_in_a_forked_process_it_is_switched_off():
 @needs_library
 def test_a_failure_names_the_function_and_what_it_said():
     with pytest.raises(errors.InvalidArgumentError, match="dnnl_memory_desc_create_with_strides says invalid_argument"):
-        onednn.library().made("dnnl_memory_desc_create_with_strides", 99, None, 3, None)
+        onednn.library().create("dnnl_memory_desc_create_with_strides", 99, None, 3, None)
 
 
 @pytest.mark.parametrize(

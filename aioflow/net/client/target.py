@@ -12,7 +12,9 @@ def engine_at(target: str | Address, graph: Graph, config: Config) -> RemoteEngi
     if isinstance(target, Address):
         return RemoteEngine(target, graph, config)
     if not isinstance(target, str):
-        raise TypeError(f"target must be text, 'ws://host:2222', not {safe_repr(target)}; pass graph= and config= by name")
+        raise TypeError(
+            f"target must be text, 'ws://host:2222', not {safe_repr(target)}; pass graph= and config= by name"
+        )
     scheme, separator, address = target.partition("://")
     if not separator or scheme not in ("ws", "wss") or not address:
         raise ValueError(f"target {target!r}: '' for this process, or the address of a master, as 'ws://host:2222'")

@@ -8,7 +8,7 @@ import pytest
 
 import aioflow as af
 from aioflow.devices.device import local_devices
-from aioflow.devices.gpu import Away, Gpu
+from aioflow.devices.gpu import Gpu, SwappedValue
 from aioflow.kernels.control.host_memory import put_away, taken_back
 from aioflow.kernels.control.stacks import Stack
 from aioflow.kernels.state.variables import read_variable
@@ -135,7 +135,7 @@ async def test_a_large_value_is_moved_while_its_device_is_nearly_full(gpu, other
     held = [gpu.copy_in(LARGE) for _ in range(others)]
     value = gpu.copy_in(LARGE)
     kept = put_away(gpu, value)
-    assert isinstance(kept, Away) == is_moved
+    assert isinstance(kept, SwappedValue) == is_moved
     del value
     assert gpu.driver.used == (others + (not is_moved)) * LARGE.nbytes  # at once, in the order of the stream
     back = taken_back(gpu, kept)

@@ -66,7 +66,7 @@ def roles(op):
 def call_of(name, **attrs):
     """The op's kernel as (context, *inputs) -> None."""
     op = REGISTRY[name]
-    defaults = {p.name: op.signature.parameters[p.name].default for p in op.params if p.role == "attr"}
+    defaults = {p.name: op.__signature__.parameters[p.name].default for p in op.params if p.role == "attr"}
     node = Node({**defaults, **attrs})
     return op.kernels[DeviceKind.CPU][0].bind(op, node, np)
 
