@@ -11,17 +11,17 @@ import dataclasses
 import itertools
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from aioflow import errors
 from aioflow.checkpoint import directory, header
-from aioflow.checkpoint.blocks import Written
-from aioflow.checkpoint.encoding import Shape, encoded
+from aioflow.checkpoint.checksums import BLOCK, checksums
+from aioflow.checkpoint.encoding import Shape, encode_tensor
 from aioflow.checkpoint.manifest import INDEX, MANIFEST, Manifest, check_whole, index
-from aioflow.checkpoint.place import located
 from aioflow.checkpoint.records import Entry, ShardRecord, check_keys
+from aioflow.checkpoint.storage import locate
 from aioflow.files.filesystem import FILES, Files, Path, as_name
 from aioflow.tensors.dtypes import Array, string
 
@@ -51,8 +51,8 @@ class Draft:
             raise errors.InvalidArgumentError(f"a draft's token has 1 to 64 letters, digits, '-' and '_': {token!r}")
         self._path: Final = as_name(path).rstrip("/")
         self._token: Final = token
-        self._storage, self._name = located(path, files)
-        self._folder: Final = directory.draft_name(self._name, token) if self._storage.renames else self._name
+        self._storage, self._name = locate(path, files)
+        self._folder: Final = directory.draft_name(self._name, token) if self._storage.can_rename else self._name
 
     def write_shard(self, number: int, count: int, pieces: Mapping[str, Piece | Array]) -> ShardRecord:
         """Write shard `number`, from 0, of `count` to the disk, and return its record.
@@ -62,11 +62,11 @@ class Draft:
         """
         if not 0 <= number < count:
             raise errors.InvalidArgumentError(f"there is no shard {number} of {count}: numbers start at 0")
-        file = directory.shard_name(number, count, None if self._storage.renames else self._token)
-        entries, data = _laid_out(pieces)
+        file = directory.shard_name(number, count, None if self._storage.can_rename else self._token)
+        entries, data = _lay_out(pieces)
         begin = header.header(entries)
-        written = Written()
-        parts = itertools.chain([memoryview(begin)], written.passing(data))
+        written = _ChecksummedBlocks()
+        parts = itertools.chain([memoryview(begin)], written.pass_on(data))
         self._storage.write(f"{self._folder}/{file}", parts)
         placed, offset = [], len(begin)
         for entry, found in zip(entries, written.checksums, strict=True):
@@ -88,7 +88,7 @@ class Draft:
         if not directory.is_free(self._storage, self._name):
             raise errors.AlreadyExistsError(f"{self._path!r} exists and is not a checkpoint: save to another path")
         manifest = Manifest(time.time() if created is None else created, facts, shards)
-        if not self._storage.renames or not self._published(manifest):
+        if not self._storage.can_rename or not self._publish(manifest):
             self._replace(manifest)
         return self._path
 
@@ -99,39 +99,60 @@ class Draft:
     def _check(self, shard: ShardRecord) -> None:
         source = self._storage.open(f"{self._folder}/{shard.file}")
         try:
-            if not header.matches(shard, source):
+            if not header.matches_record(shard, source):
                 raise errors.DataLossError(f"shard {shard.file!r} of {self._path!r} differs from its record")
         finally:
             source.close()
 
-    def _published(self, manifest: Manifest) -> bool:
+    def _publish(self, manifest: Manifest) -> bool:
         """Publish the draft by a rename. Returns False if the name is in use."""
-        self._describe(self._folder, manifest)
+        self._write_index_and_manifest(self._folder, manifest)
         return self._storage.move(self._folder, self._name)
 
     def _replace(self, manifest: Manifest) -> None:
-        shards = tuple(self._beside(shard) for shard in manifest.shards)
-        self._describe(self._name, dataclasses.replace(manifest, shards=shards))
+        shards = tuple(self._move_beside(shard) for shard in manifest.shards)
+        self._write_index_and_manifest(self._name, dataclasses.replace(manifest, shards=shards))
         with contextlib.suppress(errors.OpError):  # the checkpoint is complete; a later sweep removes the rest
             directory.sweep_shards(self._storage, self._name, {shard.file for shard in shards})
             self._storage.remove(directory.draft_name(self._name, self._token))
 
-    def _beside(self, shard: ShardRecord) -> ShardRecord:
+    def _move_beside(self, shard: ShardRecord) -> ShardRecord:
         """Move the shard beside those of the older checkpoint, under a name that none of them has."""
-        if not self._storage.renames:
+        if not self._storage.can_rename:
             return shard
         file = directory.shard_name(shard.number, shard.count, self._token)
         if not self._storage.move(f"{self._folder}/{shard.file}", f"{self._name}/{file}"):
             raise errors.AlreadyExistsError(f"{self._path!r} exists and is not a folder: save to another path")
         return dataclasses.replace(shard, file=file)
 
-    def _describe(self, folder: str, manifest: Manifest) -> None:
+    def _write_index_and_manifest(self, folder: str, manifest: Manifest) -> None:
         told = manifest.to_bytes()
         self._storage.write(f"{folder}/{INDEX}", [memoryview(index(manifest.shards))])
         self._storage.write(f"{folder}/{MANIFEST}", [memoryview(told)])
 
 
-def _laid_out(pieces: Mapping[str, Piece | Array]) -> tuple[list[Entry], list[memoryview]]:
+_CHUNK: Final = 4 * BLOCK
+"""Bytes passed on at a time. A thread may wait for the interpreter between two writes, so they are few and large."""
+
+
+class _ChecksummedBlocks:
+    """Passes bytes on to a file and collects the checksums of their blocks."""
+
+    def __init__(self) -> None:
+        self.checksums: Final[list[tuple[int, ...]]] = []
+
+    def pass_on(self, parts: Iterable[memoryview]) -> Iterator[memoryview]:
+        """Yield the same bytes, some blocks at a time. Afterwards `checksums` has those of each part's blocks."""
+        for part in parts:
+            found: list[int] = []
+            for begin in range(0, len(part), _CHUNK):
+                blocks = part[begin : begin + _CHUNK]
+                found += checksums(blocks)
+                yield blocks
+            self.checksums.append(tuple(found))
+
+
+def _lay_out(pieces: Mapping[str, Piece | Array]) -> tuple[list[Entry], list[memoryview]]:
     """Return the tensors and their bytes in the order of the file: by falling element size, strings last."""
     found = [_entry(name, value if isinstance(value, Piece) else Piece(value)) for name, value in pieces.items()]
     found.sort(key=lambda one: (one[0].dtype is string, -one[0].dtype.size, one[0].key))
@@ -140,7 +161,7 @@ def _laid_out(pieces: Mapping[str, Piece | Array]) -> tuple[list[Entry], list[me
 
 
 def _entry(name: str, piece: Piece) -> tuple[Entry, memoryview]:
-    dtype, shape, data = encoded(name, piece.array)
+    dtype, shape, data = encode_tensor(name, piece.array)
     full = shape if piece.full_shape is None else tuple(map(int, piece.full_shape))
     start = (0,) * len(full) if piece.start is None else tuple(map(int, piece.start))
     _check_piece(name, full, start, shape)

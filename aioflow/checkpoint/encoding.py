@@ -31,7 +31,7 @@ STORED: Final[Mapping[str, DType]] = {dtype.name: dtype for dtype in ALL if dtyp
 _LENGTH: Final = np.dtype("<u8")
 
 
-def encoded(name: str, value: Array) -> tuple[DType, Shape, memoryview]:
+def encode_tensor(name: str, value: Array) -> tuple[DType, Shape, memoryview]:
     """Return the dtype, shape and bytes of a value. The bytes of a contiguous array are not copied.
 
     InvalidArgumentError for a value without bytes, such as a resource handle.
@@ -42,12 +42,12 @@ def encoded(name: str, value: Array) -> tuple[DType, Shape, memoryview]:
     except TypeError:
         raise errors.InvalidArgumentError(f"{name!r} cannot be saved: a checkpoint has no {array.dtype}") from None
     if dtype is string:
-        return dtype, array.shape, _joined(name, array)
+        return dtype, array.shape, _encode_strings(name, array)
     plain = np.ascontiguousarray(array, dtype.np).reshape(-1)
     return dtype, array.shape, plain.view(np.uint8).data
 
 
-def _joined(name: str, array: AnyArray) -> memoryview:
+def _encode_strings(name: str, array: AnyArray) -> memoryview:
     texts = [text.encode() if isinstance(text, str) else text for text in to_list(array)]
     if not all(isinstance(text, bytes) for text in texts):
         raise errors.InvalidArgumentError(f"{name!r} cannot be saved: it holds objects that are not strings")
@@ -76,7 +76,7 @@ def size_of(dtype: DType, shape: Shape) -> int | None:
     return None if dtype is string else dtype.size * math.prod(shape)
 
 
-def header_form(dtype: DType, shape: Shape, size: int) -> tuple[str, Shape]:
+def code_and_shape(dtype: DType, shape: Shape, size: int) -> tuple[str, Shape]:
     """Return the code and shape in the header of a safetensors file for such a tensor of `size` bytes."""
     if dtype is string:
         return "U8", (size,)

@@ -47,10 +47,10 @@ def _read_header(file: str, source: Source) -> bytes:
     return bytes(whole)
 
 
-def described(file: str, source: Source, number: int = 0, count: int = 1) -> ShardRecord:
+def read_record(file: str, source: Source, number: int = 0, count: int = 1) -> ShardRecord:
     """Return the record of a safetensors file from its header, without checksums. DataLossError if it is damaged."""
     raw = _read_header(file, source)
-    told = parsed(file, raw[_LENGTH.size :])
+    told = parse_json(file, raw[_LENGTH.size :])
     entries = [_entry(file, key, value, len(raw)) for key, value in told.items() if key != "__metadata__"]
     entries.sort(key=lambda entry: (entry.offset, entry.size))
     record = ShardRecord(number, count, file, source.size, tuple(entries))
@@ -60,7 +60,7 @@ def described(file: str, source: Source, number: int = 0, count: int = 1) -> Sha
     return record
 
 
-def matches(record: ShardRecord, source: Source) -> bool:
+def matches_record(record: ShardRecord, source: Source) -> bool:
     """Whether a file has the size in its record, and exactly the header that describes its tensors."""
     if source.size != record.size:
         return False
@@ -86,10 +86,10 @@ def _entry(file: str, key: str, value: Any, begin: int) -> Entry:
 _FIELDS: Final[Mapping[str, Any]] = {"dtype": str, "shape": list, "data_offsets": list}
 
 
-def parsed(file: str, text: bytes) -> dict[str, Any]:
+def parse_json(file: str, text: bytes) -> dict[str, Any]:
     """Return the JSON object in the text. DataLossError if there is none, or if it names a field twice."""
     try:
-        found = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_refused)
+        found = json.loads(text.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
         raise errors.DataLossError(f"{file!r} is damaged: {error}") from None
     if not isinstance(found, dict):
@@ -97,12 +97,12 @@ def parsed(file: str, text: bytes) -> dict[str, Any]:
     return found
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a name appears twice")
     return found
 
 
-def _refused(constant: str) -> Any:
+def _reject_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")

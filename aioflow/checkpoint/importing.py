@@ -3,12 +3,11 @@
 from typing import Final
 
 from aioflow import errors
-from aioflow.checkpoint.header import described, parsed
+from aioflow.checkpoint.header import parse_json, read_record
 from aioflow.checkpoint.manifest import read_json
-from aioflow.checkpoint.place import located
 from aioflow.checkpoint.reading import Checkpoint
-from aioflow.checkpoint.records import ShardRecord, checked_file, field
-from aioflow.checkpoint.storage import Storage
+from aioflow.checkpoint.records import ShardRecord, check_file_name, field
+from aioflow.checkpoint.storage import Storage, locate
 from aioflow.files.filesystem import FILES, Files, Path, as_name
 
 _INDEX: Final = ".safetensors.index.json"
@@ -22,12 +21,12 @@ def import_safetensors(path: Path, files: Files = FILES) -> Checkpoint:
     PermissionDeniedError if the index names a file elsewhere or a link.
     """
     given = as_name(path).rstrip("/")
-    storage, name = located(given, files)
+    storage, name = locate(given, files)
     entries = storage.entries(name)
     if not entries:
         return _checkpoint(given, storage, "", [name])
     index = _index(given, storage, name, entries)
-    found = _checkpoint(given, storage, f"{name}/", sorted(set(index.values())) or [_alone(given, entries)])
+    found = _checkpoint(given, storage, f"{name}/", sorted(set(index.values())) or [_single_file(given, entries)])
     for tensor, file in index.items():
         stored = found.tensors.get(tensor)
         if stored is None or stored.pieces[0][0] != file:
@@ -43,7 +42,7 @@ def _checkpoint(given: str, storage: Storage, folder: str, names: list[str]) -> 
 def _shard(storage: Storage, folder: str, name: str, number: int, count: int) -> ShardRecord:
     source = storage.open(f"{folder}{name}")
     try:
-        return described(name, source, number, count)
+        return read_record(name, source, number, count)
     finally:
         source.close()
 
@@ -56,11 +55,11 @@ def _index(given: str, storage: Storage, name: str, entries: list[str]) -> dict[
     if len(indices) > 1:
         raise errors.NotFoundError(f"{given!r} has more than one index: {indices}")
     text = read_json(storage, f"{name}/{indices[0]}", given)
-    told = field(parsed(f"{given}/{indices[0]}", text), "weight_map", dict)
-    return {tensor: checked_file(field(told, tensor, str)) for tensor in told}
+    told = field(parse_json(f"{given}/{indices[0]}", text), "weight_map", dict)
+    return {tensor: check_file_name(field(told, tensor, str)) for tensor in told}
 
 
-def _alone(given: str, entries: list[str]) -> str:
+def _single_file(given: str, entries: list[str]) -> str:
     there = [entry for entry in entries if entry.endswith(".safetensors")]
     if len(there) != 1:
         told = ", ".join(there) or "none"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.checkpoint.header import parsed
+from aioflow.checkpoint.header import parse_json
 from aioflow.checkpoint.records import Entry, ShardRecord, field, pieces_by_name
 from aioflow.checkpoint.storage import Source, Storage
 
@@ -59,7 +59,7 @@ class Manifest:
     @classmethod
     def from_bytes(cls, file: str, text: bytes) -> "Manifest":
         """Return the manifest in `text`. DataLossError if it is damaged, UnimplementedError for another version."""
-        data = parsed(file, text)
+        data = parse_json(file, text)
         if data.get("format") != FORMAT:
             raise errors.DataLossError(f"{file!r} is not the manifest of a checkpoint")
         version = data.get("version")
@@ -108,15 +108,15 @@ def check_index(found: bytes, shards: Sequence[ShardRecord], files: Collection[s
     """
     if found == index(shards):
         return
-    named = names_in_index(found)
+    named = files_in_index(found)
     if not named or not named <= set(files) or named & {shard.file for shard in shards}:
         raise errors.DataLossError(f"{called + '/' + INDEX!r} is damaged: it is not the index of these shards")
 
 
-def names_in_index(text: bytes) -> set[str]:
+def files_in_index(text: bytes) -> set[str]:
     """Return the files that an index names; empty if it is damaged."""
     try:
-        placed = parsed(INDEX, text).get("weight_map")
+        placed = parse_json(INDEX, text).get("weight_map")
     except errors.DataLossError:
         return set()
     return {file for file in placed.values() if isinstance(file, str)} if isinstance(placed, dict) else set()

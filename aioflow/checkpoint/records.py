@@ -14,7 +14,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.checkpoint.checksums import blocks_in
-from aioflow.checkpoint.encoding import STORED, Shape, header_form, size_of
+from aioflow.checkpoint.encoding import STORED, Shape, code_and_shape, size_of
 from aioflow.tensors.dtypes import DType, string
 
 MOST_AXES: Final = 64
@@ -71,9 +71,9 @@ class Entry:
         dtype = STORED.get(field(data, "dtype", str))
         if dtype is None:
             raise errors.DataLossError(f"{name!r} has the unknown dtype {data['dtype']!r}")
-        full, start, shape = (_numbers(data, axes, MOST_AXES) for axes in ("full_shape", "start", "shape"))
-        offset, size = natural(data, "offset"), natural(data, "size")
-        checksums = _numbers(data, "checksums", blocks_in(size))
+        full, start, shape = (_number_list(data, axes, MOST_AXES) for axes in ("full_shape", "start", "shape"))
+        offset, size = natural_field(data, "offset"), natural_field(data, "size")
+        checksums = _number_list(data, "checksums", blocks_in(size))
         entry = cls(name, field(data, "key", str), dtype, full, start, shape, offset, size, checksums)
         entry.check()
         return entry
@@ -130,9 +130,11 @@ class ShardRecord:
     @classmethod
     def from_json(cls, data: Any) -> "ShardRecord":
         """Return the record in plain data. DataLossError if it is damaged, PermissionDeniedError for a foreign file."""
-        file = checked_file(field(data, "file", str))
+        file = check_file_name(field(data, "file", str))
         entries = tuple(map(Entry.from_json, field(data, "entries", list)))
-        record = cls(natural(data, "number"), natural(data, "count"), file, natural(data, "size"), entries)
+        record = cls(
+            natural_field(data, "number"), natural_field(data, "count"), file, natural_field(data, "size"), entries
+        )
         record.check()
         return record
 
@@ -154,7 +156,7 @@ def check_keys(entries: Iterable[Entry]) -> None:
 
 def header_entries(entries: Iterable[Entry]) -> dict[str, tuple[str, Shape, int]]:
     """Return {key: (code, shape, size in bytes)} for the header of a safetensors file."""
-    return {entry.key: (*header_form(entry.dtype, entry.shape, entry.size), entry.size) for entry in entries}
+    return {entry.key: (*code_and_shape(entry.dtype, entry.shape, entry.size), entry.size) for entry in entries}
 
 
 def pieces_by_name(records: Iterable[ShardRecord]) -> dict[str, list[tuple[str, Entry]]]:
@@ -196,7 +198,7 @@ def _overlap(pieces: Sequence[Entry]) -> bool:
     )
 
 
-def checked_file(file: str) -> str:
+def check_file_name(file: str) -> str:
     """Return the name of a file beside the manifest. PermissionDeniedError if it could lead elsewhere."""
     if not _FILE.fullmatch(file):
         raise errors.PermissionDeniedError(
@@ -214,7 +216,7 @@ def field(data: Any, name: str, kind: type[_T]) -> _T:
     return found
 
 
-def natural(data: Any, name: str) -> int:
+def natural_field(data: Any, name: str) -> int:
     """Return the field of a JSON object, a whole number from 0 to `LARGEST`. DataLossError if it is none."""
     value = field(data, name, int)
     if not 0 <= value <= LARGEST:
@@ -222,7 +224,7 @@ def natural(data: Any, name: str) -> int:
     return value
 
 
-def _numbers(data: Any, name: str, most: int) -> tuple[int, ...]:
+def _number_list(data: Any, name: str, most: int) -> tuple[int, ...]:
     values: list[Any] = field(data, name, list)
     if len(values) > most or not all(type(value) is int and 0 <= value <= LARGEST for value in values):
         raise errors.DataLossError(f"{name!r} in a checkpoint's description is no list of at most {most} numbers")

@@ -38,7 +38,7 @@ class Retention:
     def recover(self, last: Iterable[tuple[str, float]]) -> None:
         """Continue with the last checkpoints of an earlier process, given as (path, seconds when it was saved)."""
         self._earlier = []
-        self._last = {_place(path): (path, time) for path, time in last}
+        self._last = {_normalize(path): (path, time) for path, time in last}
 
     def find(self, earlier: Iterable[tuple[str, float]]) -> None:
         """Continue with those of the checkpoints that turn out to belong to the same series as the first one saved.
@@ -52,18 +52,18 @@ class Retention:
 
         The same path twice counts as one replaced checkpoint, also if it is spelled in another way.
         """
-        place = _place(path)
+        place = _normalize(path)
         self._count_earlier(series(place))
         self._last.pop(place, None)
         self._last[place] = path, now
         going = [*self._last][: -self._most] if self._most else []
-        return [old for old, time in map(self._last.pop, going) if self._goes(time)]
+        return [old for old, time in map(self._last.pop, going) if self._is_dropped(time)]
 
     def _count_earlier(self, wanted: str) -> None:
-        found = {place: (path, time) for path, time in self._earlier if series(place := _place(path)) == wanted}
+        found = {place: (path, time) for path, time in self._earlier if series(place := _normalize(path)) == wanted}
         self._last, self._earlier = {**found, **self._last}, []
 
-    def _goes(self, time: float) -> bool:
+    def _is_dropped(self, time: float) -> bool:
         if time <= self._next:
             return True
         self._next += self._every
@@ -75,7 +75,7 @@ def series(path: str) -> str:
     return _NUMBER.sub("", path)
 
 
-def _place(path: str) -> str:
+def _normalize(path: str) -> str:
     """Return the same text for all spellings of a path, except through links, which it does not look up."""
     local = path.removeprefix("file://")
     return path.rstrip("/") if "://" in local else os.path.abspath(local)

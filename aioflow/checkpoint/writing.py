@@ -33,20 +33,20 @@ def write_all(place: str, file: int, parts: Iterable[memoryview]) -> None:
         parts: each is read once, in turn.
     """
     with contextlib.ExitStack() as stack:
-        past: _PastTheCache | None = None
-        for number, views in enumerate(_spans(parts, SPAN)):
+        direct_writer: _DirectWriter | None = None
+        for number, views in enumerate(_split(parts, SPAN)):
             whole = sum(map(len, views)) == SPAN
             if whole and not number:
-                past = _past_the_cache(place, file, stack)
-            if whole and past is not None:
-                past.write(views, number * SPAN)
+                direct_writer = _direct_writer(place, file, stack)
+            if whole and direct_writer is not None:
+                direct_writer.write(views, number * SPAN)
             else:
                 _write(file, views, number * SPAN)
-        if past is not None:
-            past.settle()
+        if direct_writer is not None:
+            direct_writer.settle()
 
 
-class _PastTheCache:
+class _DirectWriter:
     """Writes to a file by a descriptor that bypasses the page cache."""
 
     def __init__(self, direct: int, file: int, threads: ThreadPoolExecutor) -> None:
@@ -60,9 +60,9 @@ class _PastTheCache:
     def write(self, views: Iterable[memoryview], offset: int) -> None:
         """Write a span, or begin to. OSError if this write or an earlier one failed."""
         places = range(offset, offset + SPAN, BLOCK)
-        for turn, place, few in zip(itertools.cycle((0, 1)), places, _spans(views, BLOCK), strict=False):
+        for turn, place, few in zip(itertools.cycle((0, 1)), places, _split(views, BLOCK), strict=False):
             self._settle(turn)
-            _gather(few, self._buffers[turn])
+            _fill_buffer(few, self._buffers[turn])
             self._begin(turn, place)
 
     def _begin(self, turn: int, place: int) -> None:
@@ -93,17 +93,17 @@ class _PastTheCache:
             _write(file, [buffer.data[count:]], place + count)
 
 
-def _past_the_cache(place: str, file: int, stack: contextlib.ExitStack) -> _PastTheCache | None:
+def _direct_writer(place: str, file: int, stack: contextlib.ExitStack) -> _DirectWriter | None:
     """Return a writer that bypasses the cache; None if the file system does not permit it."""
     with contextlib.suppress(OSError, AttributeError):  # some systems have no such flag
         direct = os.open(place, os.O_WRONLY | os.O_DIRECT | os.O_NOFOLLOW | os.O_CLOEXEC)
         stack.callback(os.close, direct)
         threads = stack.enter_context(ThreadPoolExecutor(2, "aioflow-files-past-the-cache"))
-        return _PastTheCache(direct, file, threads)
+        return _DirectWriter(direct, file, threads)
     return None
 
 
-def _gather(views: Sequence[memoryview], buffer: Any) -> None:
+def _fill_buffer(views: Sequence[memoryview], buffer: Any) -> None:
     """Fill the buffer. NumPy copies without the GIL; a memoryview would hold it."""
     filled = 0
     for view in views:
@@ -111,7 +111,7 @@ def _gather(views: Sequence[memoryview], buffer: Any) -> None:
         filled += len(view)
 
 
-def _spans(parts: Iterable[memoryview], size: int) -> Iterator[list[memoryview]]:
+def _split(parts: Iterable[memoryview], size: int) -> Iterator[list[memoryview]]:
     """Yield the same bytes in groups of `size`, each as a few views."""
     views, room = list[memoryview](), size
     for part in parts:
@@ -119,13 +119,13 @@ def _spans(parts: Iterable[memoryview], size: int) -> Iterator[list[memoryview]]
             yield [*views, part[:room]]
             part, views, room = part[room:], [], size
         if len(part):
-            views, room = _few(views), room - len(part)
+            views, room = _limit_views(views), room - len(part)
             views.append(part)
     if views:
         yield views
 
 
-def _few(views: list[memoryview]) -> list[memoryview]:
+def _limit_views(views: list[memoryview]) -> list[memoryview]:
     """Join the views if one system call cannot write that many."""
     return views if len(views) < _MOST_VIEWS else [memoryview(b"".join(views))]
 

@@ -70,7 +70,7 @@ def _new_token(folder: Path) -> str:
 
 async def _launch(workers: int, ps: int, config: Config, py_funcs: str | None, restarts: int) -> int:
     """Serve until a signal comes or a task is lost for good. Returns the exit status."""
-    from aioflow.launch.here import local
+    from aioflow.launch.local_processes import local
 
     stopped = asyncio.Event()
     with stopping_signals(stopped.set):
@@ -79,11 +79,11 @@ async def _launch(workers: int, ps: int, config: Config, py_funcs: str | None, r
                 print(f"{task} at {address}")
             print(f"target {'ws' if config.ssl is None else 'wss'}://{launched.spec.task_address('worker', 0)}")
             print(f"token file {config.token_file}", flush=True)
-            await _first(stopped.wait(), launched.watch())
+            await _wait_first(stopped.wait(), launched.watch())
             return _status(launched)
 
 
-async def _first(*awaited: Coroutine[Any, Any, object]) -> None:
+async def _wait_first(*awaited: Coroutine[Any, Any, object]) -> None:
     """Wait until one of them ends, then cancel the others."""
     tasks = [asyncio.ensure_future(each) for each in awaited]
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from aioflow import errors
-from aioflow.cli.worker import loop_factory, seconds
+from aioflow.cli.worker import loop_factory, parse_seconds
 from aioflow.config import Config
 from aioflow.tracing import RunMetadata
 
@@ -27,16 +27,16 @@ Run = Callable[[argparse.Namespace], int]
 def trace(parser: argparse.ArgumentParser) -> Run:
     """Record what all tasks of a cluster do, as one trace for Perfetto or chrome://tracing."""
     parser.add_argument("target", metavar="TARGET", help="the address of any of its tasks, such as ws://host:port")
-    parser.add_argument("--seconds", type=span, default=2.0, help="seconds to record (default: %(default)g)")
+    parser.add_argument("--seconds", type=parse_span, default=2.0, help="seconds to record (default: %(default)g)")
     parser.add_argument("-o", "--output", metavar="FILE", default="trace.json", help="default: %(default)s")
     parser.add_argument("--token-file", metavar="FILE", help="their token; else AIOFLOW_TOKEN, if set")
     parser.add_argument("--tls", metavar="DIR", help="a directory of certificates")
     return _run
 
 
-def span(text: str) -> float:
+def parse_span(text: str) -> float:
     """Return the seconds in the text. ValueError if they are not above 0, or more than an hour."""
-    found = seconds(text)
+    found = parse_seconds(text)
     if found > _LONGEST:
         raise ValueError(f"a task records at most {_LONGEST:g} s, not {text}")
     return found
@@ -52,7 +52,7 @@ def _run(options: argparse.Namespace) -> int:
         )
     network = network_of_client(Config(token_file=options.token_file, ssl=options.tls), scheme == "wss")
     with asyncio.Runner(loop_factory=loop_factory("uvloop")) as runner:
-        written = runner.run(written_down(address, network, options.seconds))
+        written = runner.run(record_trace(address, network, options.seconds))
     written.metadata.write_chrome_trace(options.output)
     print(f"{options.output}: {written}")
     for text in written.absent:
@@ -61,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Written:
+class Recording:
     """The recorded activity of the tasks of a cluster.
 
     Attributes:
@@ -79,7 +79,7 @@ class Written:
         return f"{counts}, of {', '.join(self.tasks)}"
 
 
-async def written_down(address: str, network: "Network", seconds: float) -> Written:
+async def record_trace(address: str, network: "Network", seconds: float) -> Recording:
     """Record what all tasks of a cluster do from now on. Cancelling leaves nothing on any task.
 
     Args:
@@ -95,9 +95,9 @@ async def written_down(address: str, network: "Network", seconds: float) -> Writ
     from aioflow.net.wire.worker_verbs import Trace
     from aioflow.net.worker.introspection import unpack_trace
 
-    listed, _ = await _answer(network, address, "", ListTasks(), _LIMIT)
+    listed, _ = await _ask(network, address, "", ListTasks(), _LIMIT)
     tasks = dict(listed.addresses)
-    asked = [_answer(network, where, task, Trace(seconds), seconds + _LIMIT) for task, where in tasks.items()]
+    asked = [_ask(network, where, task, Trace(seconds), seconds + _LIMIT) for task, where in tasks.items()]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     metadata, told, absent = RunMetadata(), [], []
     for (task, where), answer in zip(tasks.items(), answers, strict=True):
@@ -110,10 +110,10 @@ async def written_down(address: str, network: "Network", seconds: float) -> Writ
             told.append(task)
     if not told:
         raise errors.UnavailableError(f"no task was traced: {'; '.join(absent)}")
-    return Written(metadata, tuple(told), tuple(absent))
+    return Recording(metadata, tuple(told), tuple(absent))
 
 
-async def _answer(network: "Network", address: str, task: str, request: "Request[A]", limit: float) -> tuple[A, float]:
+async def _ask(network: "Network", address: str, task: str, request: "Request[A]", limit: float) -> tuple[A, float]:
     """Return a task's answer, and how far its clock is ahead. Without a name, any task may be at the address."""
     from aioflow.net.peer.handshake import connect
     from aioflow.net.wire.identity import Identity

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from aioflow import errors
 from aioflow.config import Config
-from aioflow.launch.functions import functions_of
-from aioflow.launch.resolving import resolve
+from aioflow.launch.functions import load_functions
+from aioflow.launch.resolvers import resolve
 from aioflow.net.cluster import ClusterSpec, Member
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def worker(parser: argparse.ArgumentParser) -> Run:
         help="a folder whose files operations may use; may be repeated. By default they may use no files",
     )  # fmt: skip
     parser.add_argument(
-        "--heartbeat-timeout", metavar="SECONDS", type=seconds, default=5.0,
+        "--heartbeat-timeout", metavar="SECONDS", type=parse_seconds, default=5.0,
         help="a peer that is silent for this long counts as lost (default: %(default)g)",
     )  # fmt: skip
     parser.add_argument("--loop", choices=["uvloop", "asyncio"], default="uvloop", help="default: uvloop if installed")
@@ -59,16 +59,16 @@ def _server(options: argparse.Namespace) -> "Server":
     """Return the server that the options describe. InvalidArgumentError if there is no such task."""
     from aioflow.net.server import Server
 
-    member = _member(options)
+    member = _find_member(options)
     config = Config(
         token_file=options.token_file, ssl=options.tls, file_roots=file_roots(options.file_root),
         heartbeat_timeout=options.heartbeat_timeout,
     )  # fmt: skip
-    functions = {} if options.py_funcs is None else functions_of(options.py_funcs)
+    functions = {} if options.py_funcs is None else load_functions(options.py_funcs)
     return Server(member.cluster, member.job, member.index, config, py_funcs=functions, host=options.host)
 
 
-def _member(options: argparse.Namespace) -> Member:
+def _find_member(options: argparse.Namespace) -> Member:
     """Return the task that the options name. InvalidArgumentError if there is no such task."""
     if options.cluster is None and (options.job is not None or options.task is not None):
         raise errors.InvalidArgumentError(
@@ -86,15 +86,15 @@ def _member(options: argparse.Namespace) -> Member:
     return member
 
 
-def file_roots(told: Sequence[str]) -> tuple[str, ...]:
+def file_roots(roots: Sequence[str]) -> tuple[str, ...]:
     """Return folders as absolute paths, and URLs unchanged. InvalidArgumentError names a missing folder."""
-    for root in told:
+    for root in roots:
         if "://" not in root and not os.path.isdir(root):
             raise errors.InvalidArgumentError(f"--file-root {root}: there is no such folder")
-    return tuple(root if "://" in root else os.path.abspath(root) for root in told)
+    return tuple(root if "://" in root else os.path.abspath(root) for root in roots)
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """Return the number in the text. ValueError if it is not above 0."""
     return Config(heartbeat_timeout=float(text)).heartbeat_timeout
 

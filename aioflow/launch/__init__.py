@@ -9,9 +9,9 @@ builds a graph.
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
-    "aioflow.launch.here": "local",
+    "aioflow.launch.local_processes": "local",
     "aioflow.launch.launcher": "Cluster Launch",
     "aioflow.launch.on_dask": "dask",
     "aioflow.launch.on_ray": "ray",
-    "aioflow.launch.resolving": "resolve",
+    "aioflow.launch.resolvers": "resolve",
 })  # fmt: skip

@@ -44,11 +44,11 @@ class Agent:
             env=self._environment,
             start_new_session=True,  # Ctrl-C is for the launcher
         )  # fmt: skip
-        return await self._asked({"host": host, "port": port})
+        return await self._ask({"host": host, "port": port})
 
     async def start(self, order: Order) -> str:
         """Start serving the task. Returns `!` and the cause if it fails."""
-        return await self._asked(dataclasses.asdict(order))
+        return await self._ask(dataclasses.asdict(order))
 
     async def move(self, cluster: Mapping[str, Any], version: int) -> str:
         """Send the new addresses of restarted tasks to this task, unless it has ended."""
@@ -62,7 +62,7 @@ class Agent:
         code = None if self._process is None else self._process.returncode
         return "" if code is None else str(code)
 
-    async def _asked(self, message: dict[str, Any]) -> str:
+    async def _ask(self, message: dict[str, Any]) -> str:
         process = self._process
         assert process is not None
         assert process.stdin is not None

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.config import Config
-from aioflow.launch.functions import functions_of
+from aioflow.launch.functions import load_functions
 from aioflow.net.server import Server
 from aioflow.net.transport.access import network_of_server
 from aioflow.net.transport.addresses import join_address
@@ -52,11 +52,11 @@ def _reserve(host: str, port: int) -> socket.socket:
     """Bind that port if it is free, else any. The socket keeps it reserved until the server listens there."""
     if port:
         with contextlib.suppress(OSError):
-            return _bound(host, port)
-    return _bound(host, 0)
+            return _bind(host, port)
+    return _bind(host, 0)
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     family, *_, where = min(found, key=lambda each: each[0] != socket.AF_INET)  # IPv6 only if there is no IPv4
     reserved = socket.socket(family)
@@ -72,7 +72,7 @@ def _bound(host: str, port: int) -> socket.socket:
 async def _serve(order: dict[str, Any], answers: Any, reserved: socket.socket) -> None:
     config = Config(**order["settings"])
     network = network_of_server(config, Token(order["token"]))
-    functions = {} if order["py_funcs"] is None else functions_of(order["py_funcs"])
+    functions = {} if order["py_funcs"] is None else load_functions(order["py_funcs"])
     async with Server(
         order["cluster"], order["job"], order["index"], config, py_funcs=functions, network=network
     ) as server:

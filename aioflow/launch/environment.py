@@ -92,7 +92,7 @@ class Environment:
         return Member(cluster, "ps", rank) if rank < ps else Member(cluster, "worker", rank - ps)
 
 
-def by_host(hosts: Sequence[str], counts: Sequence[int], port: int) -> list[str]:
+def addresses_by_host(hosts: Sequence[str], counts: Sequence[int], port: int) -> list[str]:
     """Return the addresses of `counts` processes on each host, host by host."""
     return [
         join_address(host, port + local) for host, count in zip(hosts, counts, strict=True) for local in range(count)

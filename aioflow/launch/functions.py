@@ -14,7 +14,7 @@ from typing import Any
 from aioflow import errors
 
 
-def functions_of(name: str) -> dict[str, Callable[..., Any]]:
+def load_functions(name: str) -> dict[str, Callable[..., Any]]:
     """Return {name: function} for the module's `__all__`, or else for its own public functions.
 
     InvalidArgumentError if there is no such module, or if it has no functions.

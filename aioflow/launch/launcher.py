@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import logging
 import secrets
+from collections import deque
 from collections.abc import Awaitable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol
@@ -16,8 +17,7 @@ from aioflow import errors
 from aioflow.config import Config
 from aioflow.launch.agent import STOPPING
 from aioflow.launch.functions import check_module
-from aioflow.launch.order import Order, settings_of
-from aioflow.launch.restarts import Restarts
+from aioflow.launch.order import Order, changed_settings
 from aioflow.net.cluster import ClusterSpec, Member
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Launch:
             raise ValueError(f"restarts must be a whole number of at least 0, not {restarts!r}")
         self._restarts: Final = restarts
         config = config or Config()
-        self._settings: Final = settings_of(dataclasses.replace(config, token_file=None))
+        self._settings: Final = changed_settings(dataclasses.replace(config, token_file=None))
         self._secret: Final = _secret(config)
         self._network: Final = _network(config, self._secret)
         self._py_funcs: Final = py_funcs
@@ -194,14 +194,14 @@ class Launch:
         if self._places:
             raise RuntimeError("a launch can be entered only once")
         self._places = list(await self._engine.place(sum(self._jobs.values())))
-        addresses = await self._all(*[self._told(place, "", "reserve", place.host) for place in self._places])
+        addresses = await self._all(*[self._call(place, "", "reserve", place.host) for place in self._places])
         rest = iter(addresses)
         spec = ClusterSpec({job: [next(rest) for _ in range(count)] for job, count in self._jobs.items()})
         cluster = Cluster(spec, self._target(spec))
         members = [Member(spec, job, index) for job, count in self._jobs.items() for index in range(count)]
         where = list(zip(members, self._places, strict=True))
         version = cluster.version
-        await self._all(*[self._told(place, m.name, "start", self._order(m, version)) for m, place in where])
+        await self._all(*[self._call(place, m.name, "start", self._order(m, version)) for m, place in where])
         create = asyncio.get_running_loop().create_task
         self._watching = [
             create(self._keep(number, member, cluster), name=f"watch {member.name}")
@@ -238,31 +238,31 @@ class Launch:
     async def _start_again(self, number: int, member: Member, cluster: Cluster) -> None:
         """Restart the task and send its address to the others. UnavailableError if it does not start."""
         name = member.name
-        place, address = await self._place_again(number, name, cluster)
+        place, address = await self._reserve_again(number, name, cluster)
         spec = cluster.spec.moved(name, address)
         order = self._order(Member(spec, member.job, member.index), cluster.version)
-        await self._told(place, name, "start", order)
+        await self._call(place, name, "start", order)
         cluster.move(name, address)
         book = cluster.spec.as_dict(), cluster.version
         await asyncio.gather(*[each.ask("move", *book) for each in self._places], return_exceptions=True)
 
-    async def _place_again(self, number: int, name: str, cluster: Cluster) -> tuple[Place, str]:
+    async def _reserve_again(self, number: int, name: str, cluster: Cluster) -> tuple[Place, str]:
         """Start the task's process on the same or another worker of the engine. Returns its place and address."""
         place, former = self._places[number], int(dict(cluster.spec)[name].rpartition(":")[2])
         with contextlib.suppress(errors.UnavailableError):
-            return place, await self._told(place, name, "reserve", place.host, former)
+            return place, await self._call(place, name, "reserve", place.host, former)
         await _stop(place)
         place.release()
         (place,) = await self._engine.place(1)
         self._places[number] = place
-        return place, await self._told(place, name, "reserve", place.host)
+        return place, await self._call(place, name, "reserve", place.host)
 
     def _target(self, spec: ClusterSpec) -> "Address":
         from aioflow.net.client.client import Address
 
         return Address(spec.task_address("worker", 0), self._network)
 
-    async def _told(self, place: Place, task: str, method: str, *arguments: object) -> str:
+    async def _call(self, place: Place, task: str, method: str, *arguments: object) -> str:
         """Return the agent's answer. UnavailableError for a failure."""
         try:
             answer = await place.ask(method, *arguments)
@@ -295,6 +295,41 @@ class Launch:
         finally:
             for place in places:
                 place.release()
+
+
+# Restarts
+
+
+_WINDOW: Final = 600.0
+"""Seconds after which a death no longer counts."""
+_FIRST_DELAY: Final = 0.5
+_LONGEST_DELAY: Final = 30.0
+"""Seconds before a restart: before the first one, and at most."""
+
+
+class Restarts:
+    """The deaths of one task. Each death within ten minutes doubles the delay of the next restart.
+
+    Args:
+        most: the most restarts within that time; 0 for none.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most: Final = most
+        self._deaths: Final[deque[float]] = deque()
+
+    def delay(self, now: float) -> float | None:
+        """Record a death at `now`, in seconds. Returns the delay before the restart; None if there is no restart."""
+        while self._deaths and self._deaths[0] <= now - _WINDOW:
+            self._deaths.popleft()
+        if len(self._deaths) >= self._most:
+            return None
+        self._deaths.append(now)
+        wait: float = min(_LONGEST_DELAY, _FIRST_DELAY * 2 ** (len(self._deaths) - 1))
+        return wait
+
+
+# Connections
 
 
 def _secret(config: Config) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from aioflow.launch.environment import DIGITS, Environment, by_host
+from aioflow.launch.environment import DIGITS, Environment, addresses_by_host
 from aioflow.net.cluster import Member
 
 VARIABLE: Final = "SLURM_JOB_ID"
@@ -42,7 +42,7 @@ def slurm(variables: Mapping[str, str]) -> Member:
         raise environment.error("SLURM_PROCID", text)
     job = environment.number("SLURM_JOB_ID")
     port = environment.ports(max(counts), _FIRST_PORT + _APART * (job % _JOBS))
-    return environment.member(by_host(hosts, counts, port), rank)
+    return environment.member(addresses_by_host(hosts, counts, port), rank)
 
 
 def _hosts(environment: Environment) -> list[str]:
@@ -87,10 +87,10 @@ def _split(text: str) -> list[str]:
 def _pieces(part: str) -> Iterator[list[str]]:
     """Yield the choices for each part of a name: one text, or several numbers."""
     for plain, choice in re.findall(r"([^\[\]]+)|\[([^\[\]]*)\]", part):
-        yield [plain] if plain else _chosen(choice)
+        yield [plain] if plain else _expand_choice(choice)
 
 
-def _chosen(choice: str) -> list[str]:
+def _expand_choice(choice: str) -> list[str]:
     found: list[str] = []
     for each in choice.split(","):
         found += _range(each)

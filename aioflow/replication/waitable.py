@@ -17,14 +17,14 @@ from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.replication.quorum import Decision, Quorum, Ticket
-from aioflow.replication.turns import Turns
+from aioflow.replication.staleness import StalenessBound
 from aioflow.waiting.lines import Attempt, Outcome, Waitable, WaiterLine, wake
 
 Check = Callable[[], None]
 """Raises an OpError if the waiting step has ended, or is being ended."""
 
 
-def _lives() -> None:
+def _accept() -> None:
     """Accept a caller without a step, which waits as long as its asyncio task."""
 
 
@@ -38,14 +38,14 @@ class Membership(Protocol):
         """The replica is lost."""
 
 
-class Together(Waitable):
+class WaitableReplicas(Waitable):
     """Replicas that wait for a decision. Safe to use from any event loop or thread of the process."""
 
     def __init__(self, name: str, members: Membership, signature: Any) -> None:
         super().__init__(name)
         self.signature: Final = signature
         self._members: Final = members
-        self._named: Final[dict[tuple[str, int], WaiterLine]] = {}
+        self._lines_by_name: Final[dict[tuple[str, int], WaiterLine]] = {}
         self._marks: Final[dict[int, object]] = {}
 
     @contextlib.contextmanager
@@ -75,7 +75,7 @@ class Together(Waitable):
         try:
             await self._wait("be present as", replica, functools.partial(self._replaced, replica, mark), who)
         finally:
-            self._depart(replica, mark)
+            self._end_presence(replica, mark)
 
     def count(self) -> int:
         """Return the number of present replicas."""
@@ -89,7 +89,7 @@ class Together(Waitable):
         if self._marks.get(replica) is not mark:
             raise errors.AbortedError(f"replica {replica} is now present elsewhere: it was started twice")
 
-    def _depart(self, replica: int, mark: object) -> None:
+    def _end_presence(self, replica: int, mark: object) -> None:
         with self._lock:
             if self._marks.get(replica) is not mark:
                 return
@@ -103,24 +103,24 @@ class Together(Waitable):
         with self.changing():
             self._members.leave(replica)
 
-    async def _wait(self, what: str, replica: int, ask: Callable[[], Any], who: Any, check: Check = _lives) -> Any:
+    async def _wait(self, what: str, replica: int, ask: Callable[[], Any], who: Any, check: Check = _accept) -> Any:
         """Wait until `ask` returns a value other than None, or raises. It is called only if `check` passes."""
-        serve = functools.partial(_asked, check, ask)
+        serve = functools.partial(_attempt, check, ask)
         return await self.attempt(self._line(what, replica), Attempt(f"{what} replica {replica} of", serve, who))
 
     def _line(self, what: str, replica: int) -> WaiterLine:
         with self._lock:
-            line = self._named.get((what, replica))
+            line = self._lines_by_name.get((what, replica))
             if line is None:
-                line = self._named[what, replica] = WaiterLine()
-                self._lines = tuple([line for _, line in sorted(self._named.items(), key=lambda item: item[0])])
+                line = self._lines_by_name[what, replica] = WaiterLine()
+                self._lines = tuple([line for _, line in sorted(self._lines_by_name.items(), key=lambda item: item[0])])
             return line
 
     def _gone_error(self) -> BaseException:
-        return errors.CancelledError(f"{self.name!r} is closed: its container was reset or its session closed")
+        return errors.CancelledError(f"{self.name!r} is gone: its container was reset or its session closed")
 
 
-def _asked(check: Check, ask: Callable[[], Any]) -> Outcome | None:
+def _attempt(check: Check, ask: Callable[[], Any]) -> Outcome | None:
     try:
         check()
         found = ask()
@@ -129,7 +129,7 @@ def _asked(check: Check, ask: Callable[[], Any]) -> Outcome | None:
     return None if found is None else (found, None)
 
 
-class WaitableQuorum(Together):
+class WaitableQuorum(WaitableReplicas):
     """Replicas of synchronous training.
 
     Args:
@@ -145,12 +145,12 @@ class WaitableQuorum(Together):
     def _join(self, replica: int) -> None:
         self.quorum.join(replica)
 
-    async def admit(self, replica: int, who: Any = None, check: Check = _lives) -> int:
+    async def admit(self, replica: int, who: Any = None, check: Check = _accept) -> int:
         """Wait until training is open and no step is being applied. Returns the step that the replica may begin."""
         step: int = await self._wait("admit", replica, functools.partial(self.quorum.admit, replica), who, check)
         return step
 
-    async def settle(self, ticket: Ticket, who: Any = None, check: Check = _lives) -> tuple[int, bool]:
+    async def settle(self, ticket: Ticket, who: Any = None, check: Check = _accept) -> tuple[int, bool]:
         """Wait for the next step. Returns its number, and whether the gradient was accepted in its own step."""
 
         def ask() -> tuple[int, bool] | None:
@@ -160,7 +160,7 @@ class WaitableQuorum(Together):
         found: tuple[int, bool] = await self._wait("settle", ticket.replica, ask, who, check)
         return found
 
-    async def lead(self, replica: int, who: Any = None, check: Check = _lives) -> Decision:
+    async def lead(self, replica: int, who: Any = None, check: Check = _accept) -> Decision:
         """Wait until a step is decided and no other replica leads. Returns the gradients to apply.
 
         OutOfRangeError if the replica has left.
@@ -193,7 +193,7 @@ class WaitableQuorum(Together):
         return f"<WaitableQuorum {self.name!r} {self.quorum!r}>"
 
 
-class WaitableTurns(Together):
+class WaitableStalenessBound(WaitableReplicas):
     """Replicas of asynchronous training.
 
     Args:
@@ -202,16 +202,16 @@ class WaitableTurns(Together):
         signature: the arguments of its creation, compared when it is opened again.
     """
 
-    def __init__(self, name: str, turns: Turns, signature: Any = None) -> None:
+    def __init__(self, name: str, turns: StalenessBound, signature: Any = None) -> None:
         super().__init__(name, turns, signature)
         self.turns: Final = turns
 
-    async def read(self, replica: int, who: Any = None, check: Check = _lives) -> int:
+    async def read(self, replica: int, who: Any = None, check: Check = _accept) -> int:
         """Wait until the replica may read the variables. Returns the number of updates that it sees."""
         seen: int = await self._wait("read as", replica, functools.partial(self.turns.read, replica), who, check)
         return seen
 
-    async def apply(self, replica: int, ticket: int, who: Any = None, check: Check = _lives) -> int:
+    async def apply(self, replica: int, ticket: int, who: Any = None, check: Check = _accept) -> int:
         """Wait until the replica may update the variables. Returns the number of its update."""
         ask = functools.partial(self.turns.apply, replica, ticket)
         number: int = await self._wait("apply as", replica, ask, who, check)

@@ -19,7 +19,7 @@ Collections = Iterable[str] | None
 
 
 @contextlib.contextmanager
-def _tagged(name: str, family: str | None, tensor: Tensor) -> Iterator[tuple[str, str]]:
+def _tag_scope(name: str, family: str | None, tensor: Tensor) -> Iterator[tuple[str, str]]:
     """Enter the scope of the operation. Yields its name and the tag: the same name, after the family."""
     clean = _NO_TAG.sub("_", name).lstrip("/")
     group = _NO_TAG.sub("_", family or "").strip("/")
@@ -35,7 +35,7 @@ def _tagged(name: str, family: str | None, tensor: Tensor) -> Iterator[tuple[str
         yield scope, f"{group}/{tag}" if group else tag
 
 
-def _collected(summary: Tensor, collections: Collections) -> Tensor:
+def _add_to_collections(summary: Tensor, collections: Collections) -> Tensor:
     """Add the summary to the collections, by default to the one of `merge_all`, and return it."""
     keys = [GraphKeys.SUMMARIES] if collections is None else collections
     summary.graph.add_to_collections(keys, summary)
@@ -57,8 +57,8 @@ def scalar(name: str, tensor: TensorLike, collections: Collections = None, famil
         ValueError: the name cannot be a tag.
     """
     value = convert_to_tensor(tensor)
-    with _tagged(name, family, value) as (scope, tag):
-        return _collected(ops.scalar_summary(value, tag, name=scope), collections)
+    with _tag_scope(name, family, value) as (scope, tag):
+        return _add_to_collections(ops.scalar_summary(value, tag, name=scope), collections)
 
 
 @transactional
@@ -72,8 +72,8 @@ def histogram(name: str, values: TensorLike, collections: Collections = None, fa
         family: see `scalar`.
     """
     value = convert_to_tensor(values)
-    with _tagged(name, family, value) as (scope, tag):
-        return _collected(ops.histogram_summary(value, tag, name=scope), collections)
+    with _tag_scope(name, family, value) as (scope, tag):
+        return _add_to_collections(ops.histogram_summary(value, tag, name=scope), collections)
 
 
 @transactional
@@ -91,8 +91,8 @@ def image(
         family: see `scalar`.
     """
     value = convert_to_tensor(tensor)
-    with _tagged(name, family, value) as (scope, tag):
-        return _collected(ops.image_summary(value, tag, max_outputs, name=scope), collections)
+    with _tag_scope(name, family, value) as (scope, tag):
+        return _add_to_collections(ops.image_summary(value, tag, max_outputs, name=scope), collections)
 
 
 @transactional
@@ -115,9 +115,9 @@ def audio(
         family: see `scalar`.
     """
     value = convert_to_tensor(tensor, float32)
-    with _tagged(name, family, value) as (scope, tag):
+    with _tag_scope(name, family, value) as (scope, tag):
         rate = convert_to_tensor(sample_rate, preferred_dtype=float32)
-        return _collected(ops.audio_summary(value, rate, tag, max_outputs, name=scope), collections)
+        return _add_to_collections(ops.audio_summary(value, rate, tag, max_outputs, name=scope), collections)
 
 
 @transactional
@@ -132,8 +132,10 @@ def text(name: str, tensor: TensorLike, collections: Collections = None) -> Tens
     value = convert_to_tensor(tensor)
     if value.dtype is not string:
         raise ValueError(f"the summary {name!r} needs strings, not {value.dtype.name}; see af.as_string")
-    with _tagged(name, None, value) as (scope, tag):
-        return _collected(ops.tensor_summary(value, tag, summary_wire.metadata("text"), name=scope), collections)
+    with _tag_scope(name, None, value) as (scope, tag):
+        return _add_to_collections(
+            ops.tensor_summary(value, tag, summary_wire.metadata("text"), name=scope), collections
+        )
 
 
 @transactional
@@ -160,8 +162,8 @@ def tensor_summary(
     value = convert_to_tensor(tensor)
     told = b"" if summary_metadata is None else bytes(summary_metadata.SerializeToString())
     told += summary_wire.metadata("", display_name or "", summary_description or "")
-    with _tagged(name, family, value) as (scope, tag):
-        return _collected(ops.tensor_summary(value, tag, told, name=scope), collections)
+    with _tag_scope(name, family, value) as (scope, tag):
+        return _add_to_collections(ops.tensor_summary(value, tag, told, name=scope), collections)
 
 
 @transactional
@@ -176,7 +178,7 @@ def merge(inputs: Iterable[TensorLike], collections: Collections = None, name: s
     """
     summaries = [convert_to_tensor(value) for value in inputs]
     with name_scope(name, "Merge", summaries) as scope:
-        return _collected(ops.merge_summary(summaries, name=scope), collections or ())
+        return _add_to_collections(ops.merge_summary(summaries, name=scope), collections or ())
 
 
 def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None) -> Tensor | None:

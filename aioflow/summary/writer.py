@@ -68,7 +68,7 @@ class FileWriter:
         self._logdir: Final = os.fspath(logdir)
         self._options: Final = max_queue, flush_secs, filename_suffix
         self._tags: Final[set[str]] = set()
-        self._line: _Line | None = None
+        self._queue: _EventQueue | None = None
         self.reopen()
         if graph is not None:
             self.add_graph(graph)
@@ -79,8 +79,8 @@ class FileWriter:
 
     def reopen(self) -> None:
         """Begin a new file in the same folder, if the writer is closed."""
-        if self._line is None:
-            self._line = _Line(self._logdir, *self._options)
+        if self._queue is None:
+            self._queue = _EventQueue(self._logdir, *self._options)
 
     def add_summary(self, summary: Any, global_step: int | None = None) -> None:
         """Add the value of a summary operation, or a Summary of TensorBoard, for that step."""
@@ -90,7 +90,7 @@ class FileWriter:
     def add_event(self, event: Any) -> None:
         """Add an Event of TensorBoard in its present state."""
         data = _bytes_of(event)
-        self._lined.add(lambda: events.protocol_buffer("Event").FromString(data))
+        self._open_queue.add(lambda: events.protocol_buffer("Event").FromString(data))
 
     def add_session_log(self, session_log: Any, global_step: int | None = None) -> None:
         """Add a SessionLog of TensorBoard. With status START, TensorBoard drops earlier events of later steps."""
@@ -123,13 +123,13 @@ class FileWriter:
             fill(event)
             return event
 
-        self._lined.add(make)
+        self._open_queue.add(make)
 
     @property
-    def _lined(self) -> "_Line":
-        if self._line is None:
+    def _open_queue(self) -> "_EventQueue":
+        if self._queue is None:
             raise RuntimeError(f"the writer of {self._logdir!r} is closed: call reopen() to begin a new file")
-        return self._line
+        return self._queue
 
     async def flush(self) -> None:
         """Wait until all added events are in the file. Cancelling ends the wait alone.
@@ -137,7 +137,7 @@ class FileWriter:
         Raises:
             OpError: an event since the last flush could not be written.
         """
-        await self._lined.flush()
+        await self._open_queue.flush()
 
     async def close(self) -> None:
         """Write all added events, and close the file. May be called again. Cancelling ends the wait alone.
@@ -145,9 +145,9 @@ class FileWriter:
         Raises:
             OpError: see `flush`; the file is closed nevertheless.
         """
-        line, self._line = self._line, None
-        if line is not None:
-            await line.close()
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            await queue.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -162,10 +162,10 @@ class FileWriter:
                 raise
 
     def __repr__(self) -> str:
-        return f"<af.summary.FileWriter of {self._logdir!r}{'' if self._line else ', closed'}>"
+        return f"<af.summary.FileWriter of {self._logdir!r}{'' if self._queue else ', closed'}>"
 
 
-class _Line:
+class _EventQueue:
     """A queue of events for one file, and the thread that writes them."""
 
     def __init__(self, logdir: str, max_queue: int, flush_secs: float, suffix: str) -> None:
@@ -177,10 +177,10 @@ class _Line:
         self._file: Any = None
         self._broken: errors.OpError | None = None
         """The error after which nothing can be written any more."""
-        self._misfit: errors.OpError | None = None
+        self._invalid: errors.OpError | None = None
         """The error of the last invalid event, until it is raised."""
         self._lost = 0
-        self._unsure = 0
+        self._unflushed = 0
         """Number of events written since the last flush; they may be lost if a later write fails."""
         self._thread.submit(self._write)
 
@@ -192,9 +192,9 @@ class _Line:
     async def flush(self) -> None:
         """Wait until all added events are in the file, or raise the error that prevents it."""
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, self._write, "flush"))
-        error, self._misfit = self._broken or self._misfit, None
+        error, self._invalid = self._broken or self._invalid, None
         if error is not None:
-            raise self._told(error)
+            raise self._with_losses(error)
 
     async def close(self) -> None:
         """Do the same, close the file and end the thread."""
@@ -203,11 +203,11 @@ class _Line:
             await asyncio.shield(closed)
         finally:
             self._thread.shutdown(wait=closed.done())
-        if (error := self._broken or self._misfit) is not None:
-            raise self._told(error)
+        if (error := self._broken or self._invalid) is not None:
+            raise self._with_losses(error)
 
-    def _told(self, error: errors.OpError) -> errors.OpError:
-        perhaps = f", and perhaps {self._unsure} before them that were not flushed" if self._unsure else ""
+    def _with_losses(self, error: errors.OpError) -> errors.OpError:
+        perhaps = f", and perhaps {self._unflushed} before them that were not flushed" if self._unflushed else ""
         return type(error)(f"{error.message}; lost events: {self._lost}{perhaps}")
 
     # The following methods run on the thread.
@@ -215,25 +215,25 @@ class _Line:
     def _write(self, then: Literal["", "flush", "close"] = "") -> None:
         """Write all queued events, then flush or close the file."""
         with self._writing:
-            self._do(self._begin)
+            self._attempt(self._begin)
             while self._waiting:
-                self._add(self._made(self._waiting.popleft()))
+                self._add(self._make_event(self._waiting.popleft()))
             if then:
                 self._flush()
             if then == "close":
                 self._end()
 
     def _add(self, event: Any) -> None:
-        if event is not None and self._do(self._file_does("add_event", event)):
-            self._unsure += 1
+        if event is not None and self._attempt(self._file_call("add_event", event)):
+            self._unflushed += 1
         elif event is not None:
             self._lost += 1
 
     def _flush(self) -> None:
-        if self._do(self._file_does("flush")):
-            self._unsure = 0
+        if self._attempt(self._file_call("flush")):
+            self._unflushed = 0
 
-    def _file_does(self, method: str, *arguments: Any) -> Callable[[], object]:
+    def _file_call(self, method: str, *arguments: Any) -> Callable[[], object]:
         return lambda: getattr(self._file, method)(*arguments)
 
     def _begin(self) -> None:
@@ -242,20 +242,20 @@ class _Line:
 
     def _end(self) -> None:
         """Close the file even after an error, since its own thread must end."""
-        if not self._do(self._file_does("close")) and self._file is not None:
+        if not self._attempt(self._file_call("close")) and self._file is not None:
             with contextlib.suppress(Exception):  # the error was logged
                 self._file.close()
 
-    def _made(self, make: Callable[[], Any]) -> Any:
+    def _make_event(self, make: Callable[[], Any]) -> Any:
         try:
             return make()
         except Exception as error:  # any value that a message cannot hold
-            self._misfit = errors.InvalidArgumentError(f"invalid event: {type(error).__name__}: {error}")
+            self._invalid = errors.InvalidArgumentError(f"invalid event: {type(error).__name__}: {error}")
             self._lost += 1
-            _log.error("an event for %s is skipped: %s", self._logdir, self._misfit.message)
+            _log.error("an event for %s is skipped: %s", self._logdir, self._invalid.message)
             return None
 
-    def _do(self, work: Callable[[], object]) -> bool:
+    def _attempt(self, work: Callable[[], object]) -> bool:
         """Do the work and return True. Returns False if it fails, or if an earlier write failed."""
         if self._broken is not None:
             return False

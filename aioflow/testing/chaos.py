@@ -91,7 +91,7 @@ class Mishap:
         return f"{self.kind} of {', '.join(self.hosts)}" + (f" for {self.seconds:.3f} s" if self.seconds else "")
 
 
-def drawn(seed: int, chaos: Chaos, servers: Sequence[str], clients: Sequence[str]) -> tuple[Mishap, ...]:
+def draw_mishaps(seed: int, chaos: Chaos, servers: Sequence[str], clients: Sequence[str]) -> tuple[Mishap, ...]:
     """Draw the faults of these hosts, ordered by time."""
     draw = random.Random(f"{seed} mishaps")
     hosts = (*servers, *clients)
@@ -100,32 +100,32 @@ def drawn(seed: int, chaos: Chaos, servers: Sequence[str], clients: Sequence[str
     kinds: list[tuple[tuple[str, ...], float, Callable[[], tuple[str, ...]]]] = [
         (("reset",), chaos.resets, lambda: tuple(draw.sample(hosts, 2))),
         (("half-open",), chaos.half_open, lambda: tuple(draw.sample(hosts, 2))),
-        (("partition", "one-way partition"), chaos.partitions, lambda: _some(draw, hosts)),
+        (("partition", "one-way partition"), chaos.partitions, lambda: _draw_hosts(draw, hosts)),
         (("pause",), chaos.pauses if stopping else 0.0, lambda: (draw.choice(stopping),)),
         (("crash", "power failure"), chaos.crashes if mortal else 0.0, lambda: (draw.choice(mortal),)),
         (("block",), chaos.blocks if stopping else 0.0, lambda: (draw.choice(stopping),)),
     ]
     found = [
-        _one(draw, chaos, draw.choice(names), whom())
+        _draw_mishap(draw, chaos, draw.choice(names), whom())
         for names, expected, whom in kinds
-        for _ in range(_count(draw, expected))
+        for _ in range(_draw_count(draw, expected))
     ]
     return tuple(sorted(found, key=lambda mishap: mishap.at))
 
 
-def _one(draw: random.Random, chaos: Chaos, kind: str, hosts: tuple[str, ...]) -> Mishap:
+def _draw_mishap(draw: random.Random, chaos: Chaos, kind: str, hosts: tuple[str, ...]) -> Mishap:
     at = draw.uniform(0.0, chaos.seconds)
     shortest, longest = map(math.log, chaos.lasting)
     seconds = min(math.exp(draw.uniform(shortest, longest)), chaos.seconds - at)
     return Mishap(at, kind, hosts, 0.0 if kind in ("reset", "half-open") else seconds, draw.random())
 
 
-def _some(draw: random.Random, hosts: Sequence[str]) -> tuple[str, ...]:
+def _draw_hosts(draw: random.Random, hosts: Sequence[str]) -> tuple[str, ...]:
     """Draw at least one host, but not all."""
     return tuple(draw.sample(hosts, draw.randint(1, len(hosts) - 1)))
 
 
-def _count(draw: random.Random, expected: float) -> int:
+def _draw_count(draw: random.Random, expected: float) -> int:
     """Draw a number from a Poisson distribution."""
     count, left = 0, draw.expovariate(1.0)
     while left < expected:
@@ -134,27 +134,27 @@ def _count(draw: random.Random, expected: float) -> int:
     return count
 
 
-def afflict(
-    path: Path, name: str, seed: int, chaos: Chaos, raging: Callable[[], bool], tell: Callable[[str], None]
+def inject_faults(
+    path: Path, name: str, seed: int, chaos: Chaos, active: Callable[[], bool], record: Callable[[str], None]
 ) -> None:
-    """Cause faults of the frames on that path while `raging` returns True, and report them to `tell`."""
+    """Cause faults of the frames on that path while `active` returns True, and report them to `record`."""
     draw = random.Random(f"{seed} {name}")
 
     def delay() -> float:
-        if not raging():
+        if not active():
             return 0.0
         return draw.expovariate(1.0) * chaos.delay * (1.0 if draw.random() > _LATE else 1 / _LATE)
 
     def lost() -> bool:
-        found = raging() and draw.random() < chaos.drop
+        found = active() and draw.random() < chaos.drop
         if found:
-            tell(f"a frame from {name} is lost")
+            record(f"a frame from {name} is lost")
         return found
 
     def twice(frame: bytes) -> bool:
-        found = raging() and draw.random() < chaos.duplicate and _repeatable(frame)
+        found = active() and draw.random() < chaos.duplicate and _repeatable(frame)
         if found:
-            tell(f"{verb_of(frame)} from {name} arrives twice")
+            record(f"{describe_frame(frame)} from {name} arrives twice")
         return found
 
     path.delay, path.lost, path.twice = delay, lost, twice
@@ -169,7 +169,7 @@ def _repeatable(frame: bytes) -> bool:
     return issubclass(announced.record.cls, _REPEATABLE) and not announced.header.follows
 
 
-def verb_of(frame: bytes) -> str:
+def describe_frame(frame: bytes) -> str:
     """Return a short description of a frame."""
     try:
         header = announcement(frame, _LIMITS).header

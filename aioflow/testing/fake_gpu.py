@@ -97,14 +97,14 @@ class FakeGpu:
         self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: FakeStream, on_free: Callable[[], object]
     ) -> FakeArray:
         """Return a new array in memory of that stream."""
-        made = self._made(np.empty(shape, dtype), stream)
+        made = self._new_array(np.empty(shape, dtype), stream)
         made._block.on_free = on_free
         return made
 
     def to_device(self, source: Host, target: FakeArray, stream: FakeStream) -> None:
         """Enqueue a copy from page-locked memory, including the data of enqueued copies to that memory."""
-        ref = self._checked(source, target, stream)
-        coming = _COMING.get(id(ref()))
+        ref = self._check_copy(source, target, stream)
+        coming = _PENDING_COPIES.get(id(ref()))
         now = source.copy() if coming is None else np.frombuffer(coming, source.dtype).reshape(source.shape)
 
         def copy() -> None:
@@ -118,7 +118,7 @@ class FakeGpu:
 
     def to_host(self, source: FakeArray, target: Host, stream: FakeStream) -> None:
         """Enqueue a copy to page-locked memory."""
-        ref = self._checked(target, source, stream)
+        ref = self._check_copy(target, source, stream)
         now = source._data.tobytes()
 
         def copy() -> None:
@@ -127,9 +127,9 @@ class FakeGpu:
                 self.machine.race("page-locked memory was freed before it was copied to")
             else:
                 root[: len(now)] = np.frombuffer(now, np.uint8)
-                _COMING.pop(id(root), None)
+                _PENDING_COPIES.pop(id(root), None)
 
-        _COMING[id(ref())] = now
+        _PENDING_COPIES[id(ref())] = now
         self._use([(source, False)], stream, stream.enqueue(copy))
         self._count_copy("D2H", len(now))
 
@@ -178,8 +178,8 @@ class FakeGpu:
         if stream.device is not self:
             raise ValueError(f"an array of GPU {self.index} is used while GPU {stream.device.index} is current")
         used: list[FakeArray] = []
-        bare = [_bare(value, used) for value in args]
-        named = {key: _bare(value, used) for key, value in (kwargs or {}).items()}
+        bare = [_unwrap(value, used) for value in args]
+        named = {key: _unwrap(value, used) for key, value in (kwargs or {}).items()}
         strange = [array for array in used if array.device is not self]
         if strange:
             raise ValueError(f"{name}: an array of GPU {strange[0].device.index} is used on GPU {self.index}")
@@ -188,22 +188,22 @@ class FakeGpu:
             raise copy.copy(failure)  # a copy, without the traceback to here
         with np.errstate(all="ignore"):
             result = function(*bare, **named)
-        number = stream.enqueue(_failing(failure))
+        number = stream.enqueue(_make_work(failure))
         self.machine.launches[name] += 1
         self._use([(array, any(array is each for each in changed)) for array in used], stream, number)
-        return self._wrapped(result, used, stream, number)
+        return self._wrap(result, used, stream, number)
 
     def from_host(self, data: Any) -> FakeArray:
         """Copy a host array, like `cupy.asarray`."""
         stream = self.machine.stream
-        made = self._made(np.array(data), stream)
+        made = self._new_array(np.array(data), stream)
         self._use([(made, True)], stream, stream.enqueue(lambda: None))
         self._count_copy("H2D", made.nbytes)
         return made
 
-    def _wrapped(self, result: Any, used: list[FakeArray], stream: FakeStream, number: int) -> Any:
+    def _wrap(self, result: Any, used: list[FakeArray], stream: FakeStream, number: int) -> Any:
         if isinstance(result, (tuple, list)):
-            parts = [self._wrapped(part, used, stream, number) for part in result]
+            parts = [self._wrap(part, used, stream, number) for part in result]
             return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
         if not isinstance(result, (np.ndarray, np.generic)):
             return result
@@ -212,11 +212,11 @@ class FakeGpu:
                 return array
             if np.may_share_memory(result, array._data):
                 return FakeArray(result, array._block, array)
-        made = self._made(np.asarray(result), stream)
+        made = self._new_array(np.asarray(result), stream)
         self._use([(made, True)], stream, number)
         return made
 
-    def _made(self, data: Any, stream: FakeStream) -> FakeArray:
+    def _new_array(self, data: Any, stream: FakeStream) -> FakeArray:
         if data.dtype.isbuiltin != 1 or data.dtype.hasobject:
             raise TypeError(f"a GPU has no dtype {data.dtype}")
         return FakeArray(data, Block(self, stream, data.nbytes))
@@ -226,7 +226,7 @@ class FakeGpu:
         for array, changes in arrays:
             array._block.use(stream, number, changes)
 
-    def _checked(self, host: Host, array: FakeArray, stream: FakeStream) -> "weakref.ref[Any]":
+    def _check_copy(self, host: Host, array: FakeArray, stream: FakeStream) -> "weakref.ref[Any]":
         root: Any = host
         while root.base is not None:
             root = root.base
@@ -248,11 +248,11 @@ class FakeGpu:
 
 _PINNED: Final[weakref.WeakValueDictionary[int, Any]] = weakref.WeakValueDictionary()
 """{id: page-locked memory}."""
-_COMING: Final[dict[int, bytes]] = {}
+_PENDING_COPIES: Final[dict[int, bytes]] = {}
 """{id of page-locked memory: the data of an enqueued copy to it}."""
 
 
-def _bare(value: Any, used: list[FakeArray]) -> Any:
+def _unwrap(value: Any, used: list[FakeArray]) -> Any:
     """Replace fake arrays in the value by NumPy arrays, and append them to `used`. TypeError for a host array."""
     if isinstance(value, FakeArray):
         used.append(value)
@@ -260,11 +260,11 @@ def _bare(value: Any, used: list[FakeArray]) -> Any:
     if isinstance(value, np.ndarray):
         raise TypeError("unsupported type numpy.ndarray: a kernel takes no host array")
     if isinstance(value, (tuple, list)):
-        return type(value)([_bare(part, used) for part in value])
+        return type(value)([_unwrap(part, used) for part in value])
     return value
 
 
-def _failing(failure: Exception | None) -> Callable[[], object]:
+def _make_work(failure: Exception | None) -> Callable[[], object]:
     def run() -> None:
         if failure is not None:
             raise failure

@@ -136,7 +136,7 @@ class FakeElementwiseKernel(FakeFunction):
     def _compute(self, *arrays: Any) -> Any:
         values = dict(zip(self._taken, arrays, strict=True))
         for target, text in self._lines:
-            values[target] = _evaluated(ast.parse(text, mode="eval").body, values)
+            values[target] = _evaluate(ast.parse(text, mode="eval").body, values)
         shape = np.broadcast_shapes(*[array.shape for array in arrays])
         made = [np.array(np.broadcast_to(values[name], shape)) for name in self._given]
         return made[0] if len(made) == 1 else tuple(made)
@@ -155,7 +155,7 @@ _OPERATORS: Final[dict[type, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
-def _evaluated(tree: Any, values: dict[str, Any]) -> Any:
+def _evaluate(tree: Any, values: dict[str, Any]) -> Any:
     """Evaluate an expression of arithmetic, comparisons and calls."""
     match tree:
         case ast.Name(id=name):
@@ -163,11 +163,11 @@ def _evaluated(tree: Any, values: dict[str, Any]) -> Any:
         case ast.Constant(value=value):
             return value
         case ast.UnaryOp(op=op, operand=operand):
-            return _OPERATORS[type(op)](_evaluated(operand, values))
+            return _OPERATORS[type(op)](_evaluate(operand, values))
         case ast.BinOp(left=left, op=op, right=right) | ast.Compare(left=left, ops=[op], comparators=[right]):
-            return _OPERATORS[type(op)](_evaluated(left, values), _evaluated(right, values))
+            return _OPERATORS[type(op)](_evaluate(left, values), _evaluate(right, values))
         case ast.Call(func=ast.Name(id=name), args=args):
-            return _OF_C[name](*[_evaluated(each, values) for each in args])
+            return _OF_C[name](*[_evaluate(each, values) for each in args])
     raise NotImplementedError(f"{ast.unparse(tree)} is not supported in a fake kernel")
 
 

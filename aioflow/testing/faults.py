@@ -30,13 +30,13 @@ class Fault:
         self._error = error
         self._gate = gate
 
-    def strike(self) -> None:
+    def raise_if_due(self) -> None:
         """Count a call, and raise the error if this call is to fail."""
         self.calls += 1
         if self._error is not None and self._at in (None, self.calls):
             raise self._error
 
-    async def hold(self) -> None:
+    async def wait_at_gate(self) -> None:
         """Wait at the gate, if there is one."""
         if self._gate is not None:
             await self._gate.wait()
@@ -77,12 +77,12 @@ class _Faulty(Kernel):
         assert fault is not None
 
         def call(*inputs: Any, **options: Any) -> Any:
-            fault.strike()
+            fault.raise_if_due()
             return function(*inputs, **options)
 
         async def awaited(*inputs: Any, **options: Any) -> Any:
-            await fault.hold()
-            fault.strike()
+            await fault.wait_at_gate()
+            fault.raise_if_due()
             return await function(*inputs, **options)
 
         return awaited if self.asynchronous else call

@@ -56,7 +56,7 @@ async def check_gradients(
         AssertionError: a gradient is wrong. The text names the op, the input and the element, and states the error.
     """
     graph = Graph()
-    arrays = [_wide(value) for value in inputs]
+    arrays = [_to_double(value) for value in inputs]
     with graph.as_default():
         points = {
             placeholder(value.dtype, value.shape, name=f"input_{index}"): value for index, value in enumerate(arrays)
@@ -71,7 +71,7 @@ async def check_gradients(
                 outputs = await checker.check(outputs, points, number)
 
 
-def _wide(value: Array) -> AnyArray:
+def _to_double(value: Array) -> AnyArray:
     """Return a copy of `value` in the precision that finite differences need."""
     array = np.array(value)
     dtype = dtypes.as_dtype(array.dtype)
@@ -127,8 +127,8 @@ class _Checker:
         symbolic = await self._run(found, points)
         wrong = []
         for tensor, gradient in zip(moved, symbolic, strict=True):
-            numeric = await self._differences(outputs, weights, points, tensor)
-            wrong.extend(self._compared(tensor, gradient, numeric))
+            numeric = await self._numeric_gradient(outputs, weights, points, tensor)
+            wrong.extend(self._compare(tensor, gradient, numeric))
         if wrong:
             raise AssertionError("\n".join([f"the gradient of {self._label!r} is wrong at order {order}", *wrong]))
         return found
@@ -139,7 +139,7 @@ class _Checker:
             weights = weights + 1j * self._random.standard_normal(value.shape)
         return np.asarray(weights, value.dtype)
 
-    async def _differences(
+    async def _numeric_gradient(
         self, outputs: Sequence[Tensor], weights: Sequence[AnyArray], points: dict[Tensor, AnyArray], tensor: Tensor
     ) -> AnyArray:
         """Return the derivative of the weighted outputs with respect to each element of `tensor`."""
@@ -148,9 +148,7 @@ class _Checker:
             for direction in (1, 1j) if result.dtype.kind == "c" else (1,):
                 step = self._step * float(np.maximum(1, np.abs(points[tensor][place])))
                 ahead, behind = [
-                    await self._run(
-                        outputs, {**points, tensor: _shifted(points[tensor], place, direction * sign * step)}
-                    )
+                    await self._run(outputs, {**points, tensor: _shift(points[tensor], place, direction * sign * step)})
                     for sign in (1, -1)
                 ]
                 change = sum(
@@ -159,7 +157,7 @@ class _Checker:
                 result[place] += direction * change / (2 * step)
         return result
 
-    def _compared(self, tensor: Tensor, symbolic: AnyArray, numeric: AnyArray) -> list[str]:
+    def _compare(self, tensor: Tensor, symbolic: AnyArray, numeric: AnyArray) -> list[str]:
         """Return a sentence if the two differ."""
         if symbolic.shape != numeric.shape:
             return [f"  {tensor.op.name}: the gradient has shape {symbolic.shape}, the input {numeric.shape}"]
@@ -175,7 +173,7 @@ class _Checker:
         ]
 
 
-def _shifted(value: AnyArray, place: tuple[int, ...], by: complex) -> AnyArray:
+def _shift(value: AnyArray, place: tuple[int, ...], by: complex) -> AnyArray:
     moved = value.copy()
     moved[place] += by if value.dtype.kind == "c" else by.real
     return moved

@@ -35,7 +35,7 @@ def on_host(host: str) -> Iterator[None]:
         _HOST.reset(token)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing, in place of a callback that is held back."""
 
 
@@ -54,7 +54,7 @@ class _Ready(deque[asyncio.Handle]):
             if aside is None:
                 return handle  # type: ignore[no-any-return]
             aside.append(handle)
-        return asyncio.Handle(_nothing, (), asyncio.get_running_loop())
+        return asyncio.Handle(_do_nothing, (), asyncio.get_running_loop())
 
 
 class Hosts:
@@ -87,7 +87,7 @@ def _ready(loop: Any) -> deque[asyncio.Handle]:
     return ready
 
 
-class _Numbered(asyncio.Task[Any]):
+class _NumberedTask(asyncio.Task[Any]):
     """A task whose position in a set does not depend on its address."""
 
     def __init__(self, number: int, coroutine: Any, **options: Any) -> None:
@@ -121,7 +121,9 @@ def tasks_in_order() -> Iterator[None]:
     """Make every iteration over a set of tasks created in the block have the same order in every run."""
     loop, numbers = asyncio.get_running_loop(), itertools.count()
     before = loop.get_task_factory()
-    loop.set_task_factory(lambda loop, coroutine, **options: _Numbered(next(numbers), coroutine, loop=loop, **options))
+    loop.set_task_factory(
+        lambda loop, coroutine, **options: _NumberedTask(next(numbers), coroutine, loop=loop, **options)
+    )
     try:
         yield
     finally:

@@ -41,7 +41,7 @@ def no_leaks() -> AbstractContextManager[None]:
     to end (asyncio's watcher of an ended process) gets a second for that. Inside a running loop the threads of its
     default executor do not count: they end with the loop. If the block raises, its error is raised instead.
     """
-    return _no_more(lambda: _tasks() | _threads() | _sockets())
+    return _check_leaks(lambda: _tasks() | _threads() | _sockets())
 
 
 def no_pending_tasks() -> AbstractContextManager[None]:
@@ -49,19 +49,19 @@ def no_pending_tasks() -> AbstractContextManager[None]:
 
     The block may begin in one run of the loop and end in another. If the block raises, its error is raised instead.
     """
-    return _no_more(_tasks)
+    return _check_leaks(_tasks)
 
 
 @contextmanager
-def _no_more(census: Callable[[], Census]) -> Iterator[None]:
+def _check_leaks(census: Callable[[], Census]) -> Iterator[None]:
     before = census()
     yield
-    leaks = tuple(describe() for thing, describe in census().items() if thing not in before and not _ends(thing))
+    leaks = tuple(describe() for thing, describe in census().items() if thing not in before and not _ends_soon(thing))
     if leaks:
         raise LeakError(leaks)
 
 
-def _ends(thing: object) -> bool:
+def _ends_soon(thing: object) -> bool:
     """Whether this is a thread that ends by itself, without the loop; waits up to a second for that."""
     if isinstance(thing, threading.Thread):
         thing.join(timeout=1.0)

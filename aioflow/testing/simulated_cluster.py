@@ -55,12 +55,12 @@ from aioflow.net.server import Server
 from aioflow.net.transport.in_memory import MemoryNetwork, Path
 from aioflow.net.transport.liveness import State
 from aioflow.net.wire.identity import Settings
-from aioflow.testing.chaos import QUIET, Chaos, Mishap, afflict, drawn, verb_of
+from aioflow.testing.chaos import QUIET, Chaos, Mishap, describe_frame, draw_mishaps, inject_faults
 from aioflow.testing.hosts import Hosts, ids_drawn_from, on_host, tasks_in_order
 from aioflow.waiting.time_slice import Slice
 
 
-class _Unhurried(Slice):
+class _EndlessSlice(Slice):
     """A time slice that is never used up: in a simulation, computing takes no time."""
 
     def begin(self) -> float:
@@ -75,7 +75,7 @@ class _SimulatedServer(Server):
 
     async def _start(self, stack: contextlib.AsyncExitStack) -> None:
         await super()._start(stack)
-        self._worker._state.slice = _Unhurried()
+        self._worker._state.slice = _EndlessSlice()
 
     def held(self) -> list[str]:
         """Return a line for each kind of steps and sessions that it still has."""
@@ -129,7 +129,7 @@ class SimulatedCluster:
             py_funcs: functions for `af.py_func` on the servers; `current_host()` names the server there.
             verbose: whether the story records each frame.
         """
-        self.spec: Final = spec if isinstance(spec, ClusterSpec) else ClusterSpec(_named(spec))
+        self.spec: Final = spec if isinstance(spec, ClusterSpec) else ClusterSpec(_with_host_names(spec))
         self.network: Final = MemoryNetwork(latency, bandwidth, self._prepare)
         self.servers: Final[dict[str, Server]] = {}
         self.story: Final[list[str]] = []
@@ -140,25 +140,25 @@ class SimulatedCluster:
             for job in self.spec.jobs
             for index in self.spec.task_indices(job)
         }
-        self._everybody: Final = (*self._tasks, *clients)
-        self.mishaps: Final = () if seed is None else drawn(seed, self._chaos, tuple(self._tasks), clients)
+        self._all_hosts: Final = (*self._tasks, *clients)
+        self.mishaps: Final = () if seed is None else draw_mishaps(seed, self._chaos, tuple(self._tasks), clients)
         self._config: Final = config
         self._settings: Final = settings
         self._py_funcs: Final = py_funcs
         self._verbose: Final = verbose
         self._hosts: Final = Hosts()
-        self._parted: Final[list[Mishap]] = []
+        self._partitions: Final[list[Mishap]] = []
         self._starts: Final = dict.fromkeys(self._tasks, 0)
         self.began: float = 0.0
-        self._happening: asyncio.Task[None] | None = None
-        self._same_again: Final = contextlib.ExitStack()
+        self._mishap_task: asyncio.Task[None] | None = None
+        self._determinism: Final = contextlib.ExitStack()
 
     # Its life
 
     async def __aenter__(self) -> Self:
         """Start all servers, and begin the faults."""
-        self._same_again.enter_context(tasks_in_order())
-        self._same_again.enter_context(ids_drawn_from(self._seed))
+        self._determinism.enter_context(tasks_in_order())
+        self._determinism.enter_context(ids_drawn_from(self._seed))
         loop = asyncio.get_running_loop()
         self.began = loop.time()
         try:
@@ -168,7 +168,7 @@ class SimulatedCluster:
             await self.stop()
             raise
         if self.mishaps:
-            self._happening = loop.create_task(self._happen(), name="mishaps")
+            self._mishap_task = loop.create_task(self._run_mishaps(), name="mishaps")
         return self
 
     async def __aexit__(
@@ -180,23 +180,23 @@ class SimulatedCluster:
 
     async def stop(self) -> None:
         """End all faults, and stop all servers in order."""
-        happening, self._happening = self._happening, None
+        mishap_task, self._mishap_task = self._mishap_task, None
         try:
-            if happening is not None:
-                happening.cancel()
+            if mishap_task is not None:
+                mishap_task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
-                    await happening
+                    await mishap_task
         finally:
             self._recover()
             while self.servers:
                 _, server = self.servers.popitem()
                 await server.stop()
-            self._same_again.close()
+            self._determinism.close()
 
     async def calm(self) -> None:
         """Wait until all faults are over, all servers run, and they can reach each other."""
-        if self._happening is not None:
-            await asyncio.shield(self._happening)
+        if self._mishap_task is not None:
+            await asyncio.shield(self._mishap_task)
         await asyncio.sleep(self.began + self._chaos.seconds - asyncio.get_running_loop().time())
 
     # Its servers
@@ -263,36 +263,36 @@ class SimulatedCluster:
     def _prepare(self, source: str, target: str, path: Path) -> None:
         name = f"{source} to {target}"
         if self._seed is not None:
-            afflict(path, name, self._seed, self._chaos, self._rages, self._tell)
+            inject_faults(path, name, self._seed, self._chaos, self._is_active, self._record)
         if self._verbose:
-            path.sent = lambda frame: self._tell(f"{name}: {verb_of(bytes(frame))}")
+            path.sent = lambda frame: self._record(f"{name}: {describe_frame(bytes(frame))}")
 
-    def _rages(self) -> bool:
+    def _is_active(self) -> bool:
         return asyncio.get_running_loop().time() < self.began + self._chaos.seconds
 
-    def _tell(self, text: str) -> None:
+    def _record(self, text: str) -> None:
         self.story.append(f"{asyncio.get_running_loop().time() - self.began:10.6f} s  {text}")
 
-    async def _happen(self) -> None:
+    async def _run_mishaps(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 for mishap in self.mishaps:
-                    group.create_task(self._befall(mishap), name=str(mishap))
+                    group.create_task(self._cause(mishap), name=str(mishap))
         finally:
             self._recover()
 
-    async def _befall(self, mishap: Mishap) -> None:
+    async def _cause(self, mishap: Mishap) -> None:
         await asyncio.sleep(mishap.at)
-        self._tell(str(mishap))
+        self._record(str(mishap))
         match mishap.kind:
             case "reset" | "half-open":
-                self._strike(mishap)
+                self._break_connection(mishap)
             case "partition" | "one-way partition":
-                self._parted.append(mishap)
-                self._part()
+                self._partitions.append(mishap)
+                self._apply_partitions()
                 await asyncio.sleep(mishap.seconds)
-                self._parted.remove(mishap)
-                self._part()
+                self._partitions.remove(mishap)
+                self._apply_partitions()
             case "pause":
                 self.pause(mishap.hosts[0])
                 await asyncio.sleep(mishap.seconds)
@@ -302,9 +302,9 @@ class SimulatedCluster:
                 await asyncio.sleep(mishap.seconds)
                 self.resume(mishap.hosts[0])
             case _ if mishap.hosts[0] in self.servers:
-                await self._die(mishap)
+                await self._crash_and_restart(mishap)
 
-    async def _die(self, mishap: Mishap) -> None:
+    async def _crash_and_restart(self, mishap: Mishap) -> None:
         """Crash a server, and restart it unless the test has done so meanwhile."""
         host, loop = mishap.hosts[0], asyncio.get_running_loop()
         end = loop.time() + mishap.seconds
@@ -313,7 +313,7 @@ class SimulatedCluster:
         if host not in self.servers:
             await self.start(*self._tasks[host])
 
-    def _strike(self, mishap: Mishap) -> None:
+    def _break_connection(self, mishap: Mishap) -> None:
         """Break one of the connections between two hosts, or one direction of it."""
         one, other = mishap.hosts
         channels = self.network.channels(one, other)
@@ -322,27 +322,29 @@ class SimulatedCluster:
         elif channels:
             mishap.of(channels).hang()
 
-    def _part(self) -> None:
+    def _apply_partitions(self) -> None:
         """Disconnect exactly those pairs of hosts that a current partition separates."""
-        for one in self._everybody:
-            for other in self._everybody:
-                self.network.path(one, other).parted = any(_parts(mishap, one, other) for mishap in self._parted)
+        for one in self._all_hosts:
+            for other in self._all_hosts:
+                self.network.path(one, other).parted = any(
+                    _separates(mishap, one, other) for mishap in self._partitions
+                )
         self.network.wake()
 
     def _recover(self) -> None:
-        self._parted.clear()
-        self._part()
+        self._partitions.clear()
+        self._apply_partitions()
         for host in self._hosts.paused:
             self.resume(host)
 
 
-def _parts(mishap: Mishap, source: str, target: str) -> bool:
+def _separates(mishap: Mishap, source: str, target: str) -> bool:
     """Whether the partition keeps frames of `source` from `target`."""
     inside, outside = source in mishap.hosts, target not in mishap.hosts
     return inside is outside and (inside or mishap.kind == "partition")
 
 
-def _named(spec: Mapping[str, int | Tasks]) -> dict[str, Tasks]:
+def _with_host_names(spec: Mapping[str, int | Tasks]) -> dict[str, Tasks]:
     """Return the spec with names of hosts instead of numbers."""
     return {
         job: [f"{job}{index}" for index in range(tasks)] if isinstance(tasks, int) else tasks

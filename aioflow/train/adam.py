@@ -16,7 +16,7 @@ from aioflow.train.optimizer import Optimizer
 
 
 class AdamOptimizer(Optimizer):
-    """Steps by running means of the gradient and of its square, corrected for their start at 0 [Kingma and Ba, 2015].
+    """Divides a running mean of the gradient by the root of a running mean of its square [Kingma and Ba, 2015].
 
     t += 1; rate = learning_rate * √(1 - beta2^t) / (1 - beta1^t); m += (1 - beta1) * (gradient - m);
     v += (1 - beta2) * (gradient² - v); var -= rate * m / (√v + epsilon), where epsilon is the paper's "epsilon hat".

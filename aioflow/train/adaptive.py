@@ -11,7 +11,7 @@ from aioflow.train.optimizer import Optimizer
 
 
 class AdagradOptimizer(Optimizer):
-    """Smaller steps where gradients were large [Duchi et al., 2011].
+    """Takes smaller steps where gradients were large [Duchi et al., 2011].
 
     accum += gradient²; var -= learning_rate * gradient / √accum. ValueError unless `initial_accumulator_value` is
     positive.
@@ -45,7 +45,7 @@ class AdagradOptimizer(Optimizer):
 
 
 class AdadeltaOptimizer(Optimizer):
-    """Steps in proportion to the steps before, over the gradients before [Zeiler, 2012].
+    """Scales the gradient by the ratio of running means: of the steps so far to the gradients so far [Zeiler, 2012].
 
     accum = rho * accum + (1 - rho) * gradient²; u = √(accum_update + epsilon) / √(accum + epsilon) * gradient;
     var -= learning_rate * u; accum_update = rho * accum_update + (1 - rho) * u².
@@ -83,7 +83,7 @@ class RMSPropOptimizer(Optimizer):
 
     ms += (1 - decay) * (gradient² - ms); mom = momentum * mom + learning_rate * gradient / √(ms + epsilon); var -= mom.
     `centered` subtracts from ms the square of a running mean of the gradient. Rows that a sparse gradient does not name
-    rest.
+    stay unchanged.
     """
 
     def __init__(

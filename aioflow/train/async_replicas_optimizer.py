@@ -26,7 +26,7 @@ Pair = tuple[Gradient, Variable]
 
 
 class _Built(NamedTuple):
-    """What `apply_gradients` has made."""
+    """The operations that `apply_gradients` has built."""
 
     ops: ReplicaOps
     staleness: Tensor
@@ -35,23 +35,23 @@ class _Built(NamedTuple):
 
 
 class AsyncReplicasOptimizer(WrappingOptimizer):
-    """Applies each replica's gradients when they are there, but none that is staler than it may be.
+    """Applies each replica's gradients as soon as they are computed, unless they are too stale.
 
         opt = af.train.AsyncReplicasOptimizer(af.train.GradientDescentOptimizer(0.1), max_staleness=8, task_index=task)
         train = opt.minimize(loss, global_step=step)
 
-    The staleness of a gradient is the number of updates of all replicas between the moment from which its replica read
-    the variables and its own update [P16 section 4.4]; what is measured is never less than that. A replica that is so
-    far ahead that another's gradient could become too stale waits in its train operation, until that one was applied or
-    its replica is gone. Each replica has a graph of its own, built alike, and runs one step at a time, in a session
-    where it takes part, by `start` or `make_session_run_hook`: a second run at the same time is a
-    FailedPreconditionError, as is one after a run that failed and before `local_step_init_op`.
+    The staleness of a gradient is the number of updates of all replicas between the reading of the variables and its
+    own update [P16 section 4.4]; the measured staleness is never less than that. If a replica is so far ahead that the
+    gradient of another could become too stale, its train operation waits until that gradient is applied or its replica
+    is lost. Each replica has its own graph, built alike. It runs one step at a time, in a session in which it takes
+    part by `start` or `make_session_run_hook`: a second run at the same time raises FailedPreconditionError, and so
+    does one after a failed run and before `local_step_init_op`.
 
     Args:
         opt: the optimizer that applies the gradients.
         max_staleness: the largest staleness; with None no replica waits, and staleness is only measured.
         use_locking: for compatibility: every update is atomic.
-        name: what replicas share has this name.
+        name: the name of the objects that replicas share.
         task_index: the number of this replica, from 0 on.
     """
 
@@ -74,11 +74,11 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Variable | None = None, name: str | None = None
     ) -> Operation:
-        """The train operation of this replica: its gradients are applied when it is its turn.
+        """Return the train operation of this replica, which applies its gradients when its turn comes.
 
         Args:
-            grads_and_vars: (gradient, variable) pairs; those without a gradient are left out.
-            global_step: counts the updates of all replicas. What replicas share is beside it.
+            grads_and_vars: (gradient, variable) pairs; pairs without a gradient are ignored.
+            global_step: counts the updates of all replicas. The shared objects are on its device.
             name: the name of the operation.
 
         Raises:
@@ -126,40 +126,40 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
 
     @property
     def local_step_init_op(self) -> Operation:
-        """This replica may begin. Each replica runs it before its first step, and after one that failed."""
+        """The operation that lets this replica begin, to run before its first step and after a failed one."""
         return self._made.ops.admit
 
     @property
     def staleness(self) -> Tensor:
-        """In a run of the train operation: the staleness of its gradient, at most."""
+        """An upper bound of the gradient's staleness, in a run of the train operation."""
         return self._made.staleness
 
     @property
     def num_replicas(self) -> Tensor:
-        """How many replicas are there: those that were started, and have not left, and are not lost."""
+        """The number of replicas that have started and have neither left nor been lost."""
         return self._made.there
 
     @property
     def next_step(self) -> Tensor:
-        """In a run of the train operation: the number of updates that the next run of the replica surely sees."""
+        """The number of updates that the next run of the replica certainly sees, in a run of the train operation."""
         return self._made.seen
 
     def dropped_args(self, since: int) -> SessionRunArgs | None:
-        """Nothing is asked for: no gradient is ever dropped."""
+        """Return empty fetches: no gradient is ever dropped."""
         return None
 
     def dropped_of(self, found: Any) -> list[Dropped]:
-        """None: no gradient is ever dropped."""
+        """Return no drops: no gradient is ever dropped."""
         return []
 
     async def start(self, session: Session, coord: Coordinator, is_chief: bool = False) -> Participation:
-        """The replica is there and may begin. When the coordinator stops, it leaves."""
+        """Let the replica begin. It leaves when the coordinator stops."""
         part = Participation(self._made.ops, session, coord)
         await part.begin(is_chief)
         return part
 
     def make_session_run_hook(self, is_chief: bool = False, num_tokens: int = -1) -> ReplicasHook:
-        """A hook by which the replica takes part in a monitored session."""
+        """Return a hook by which the replica takes part in a monitored session."""
         return ReplicasHook(self, is_chief)
 
 
@@ -168,7 +168,7 @@ def _computed(gradient: Gradient) -> Tensor:
 
 
 def _after(turn: Tensor, pair: Pair) -> Pair:
-    """The gradient where its variable is, once it is its replica's turn."""
+    """Return the gradient on the device of its variable, once its replica's turn has come."""
     gradient, variable = pair
     graph = turn.graph
     with graph.colocate_with(variable.handle, ignore_existing=True), graph.control_dependencies([turn]):

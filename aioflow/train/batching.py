@@ -1,7 +1,7 @@
-"""Batches: queues of examples that queue runners fill; each run takes one batch.
+"""Batches of examples from queues that queue runners fill; each run takes one batch.
 
-Each function is a queue, a queue runner that `start_queue_runners` starts, and the batch as tensors. When the input
-ends and fewer examples than make a batch are left, running these raises OutOfRangeError, or gives a smaller batch.
+Each function builds a queue, a queue runner that `start_queue_runners` starts, and the tensors of a batch. When the
+input has ended and too few examples for a batch are left, a run raises OutOfRangeError or gives a smaller batch.
 """
 
 import functools
@@ -30,7 +30,7 @@ Tensors = Sequence[TensorLike] | dict[Any, TensorLike]
 
 
 class _Options(NamedTuple):
-    """What all functions have in common."""
+    """The options of the queue."""
 
     size: NumberLike
     capacity: int
@@ -56,24 +56,24 @@ def batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of examples, in the order in which they are made.
+    """Return batches of examples, in the order in which they are made.
 
     Args:
-        tensors: one example: its components, sparse or not. The batch has the same form, but that a list of one tensor
-            gives a tensor.
-        batch_size: how many examples make a batch.
-        num_threads: how many tasks make examples; with more than one their order is open.
-        capacity: how many examples the queue holds.
-        enqueue_many: whether `tensors` are several examples, stacked; they are taken apart.
-        shapes: the shapes of the components of one example, if those of the tensors do not tell them.
-        dynamic_pad: whether sizes may be open and differ; a batch is filled up with zeros, or empty text, to the
-            largest. The ranks must be known.
+        tensors: one example: its components, sparse or not. The batch has the same form, except that a list of one
+            tensor gives a tensor.
+        batch_size: number of examples in a batch.
+        num_threads: number of tasks that make examples; with more than one the order is undefined.
+        capacity: the most examples in the queue.
+        enqueue_many: whether `tensors` are several examples, stacked along the first axis.
+        shapes: the shapes of the components of one example, if the tensors do not have them.
+        dynamic_pad: whether sizes may be unknown and differ; a batch is padded with zeros, or empty strings, to the
+            largest size. The ranks must be known.
         allow_smaller_final_batch: whether the last batch may be smaller, if too few examples remain.
-        shared_name: queues of that name are one, in sessions that share their container.
+        shared_name: queues of this name are one queue, in sessions that share their container.
         name: the name of the operations.
 
     Raises:
-        ValueError: the shapes are not known; or there are no tensors.
+        ValueError: the shapes are unknown, or there are no tensors.
     """
     options = _Options(
         batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
@@ -95,7 +95,7 @@ def maybe_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of those examples for which `keep_input` is true: a scalar, or one for each of several. See `batch`."""
+    """Return batches of the examples with true `keep_input`: a scalar, or a value for each of several. See `batch`."""
     options = _Options(
         batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
     )
@@ -114,9 +114,9 @@ def batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of examples that are made in several ways at the same time, as by several readers: see `batch`.
+    """Return batches of examples that are made in several ways at the same time, as by several readers: see `batch`.
 
-    Each of `tensors_list` is one way to make an example, by a task of its own; all have the same components.
+    Each of `tensors_list` is one way to make an example and has its own task; all have the same components.
     """
     options = _Options(
         batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
@@ -137,7 +137,7 @@ def maybe_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of those examples for which `keep_input` is true, made in several ways: see `batch_join`."""
+    """Return batches of the examples with true `keep_input`, made in several ways: see `batch_join`."""
     options = _Options(
         batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
     )
@@ -158,23 +158,24 @@ def shuffle_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of examples in random order: each is drawn from `min_after_dequeue` others at least. See `batch`.
+    """Return batches of examples in random order, each drawn from `min_after_dequeue` others at least. See `batch`.
 
     Args:
-        tensors: one example: its components. The batch has the same form, but that a list of one tensor gives a tensor.
-        batch_size: how many examples make a batch.
-        capacity: how many examples the queue holds; more than `min_after_dequeue`, by some batches.
-        min_after_dequeue: how many examples stay in the queue until the input ends.
-        num_threads: how many tasks make examples.
-        seed: what the order is drawn from.
-        enqueue_many: whether `tensors` are several examples, stacked; they are taken apart.
-        shapes: the shapes of the components of one example, if those of the tensors do not tell them.
+        tensors: one example: its components. The batch has the same form, except that a list of one tensor gives a
+            tensor.
+        batch_size: number of examples in a batch.
+        capacity: the most examples in the queue; some batches more than `min_after_dequeue`.
+        min_after_dequeue: number of examples that stay in the queue until the input ends.
+        num_threads: number of tasks that make examples.
+        seed: seed of the order.
+        enqueue_many: whether `tensors` are several examples, stacked along the first axis.
+        shapes: the shapes of the components of one example, if the tensors do not have them.
         allow_smaller_final_batch: whether the last batch may be smaller, if too few examples remain.
-        shared_name: queues of that name are one, in sessions that share their container.
+        shared_name: queues of this name are one queue, in sessions that share their container.
         name: the name of the operations.
 
     Raises:
-        ValueError: the shapes are not known; there are no tensors; or `capacity` is not above `min_after_dequeue`.
+        ValueError: the shapes are unknown, there are no tensors, or `capacity` is not above `min_after_dequeue`.
     """
     options = _Options(
         batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
@@ -197,7 +198,7 @@ def maybe_shuffle_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches in random order of those examples for which `keep_input` is true: see `shuffle_batch`, `maybe_batch`."""
+    """Return batches in random order of the examples with true `keep_input`: see `shuffle_batch`, `maybe_batch`."""
     options = _Options(
         batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
     )
@@ -217,7 +218,7 @@ def shuffle_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches in random order of examples made in several ways at the same time: see `shuffle_batch`, `batch_join`."""
+    """Return batches in random order of examples made in several ways: see `shuffle_batch`, `batch_join`."""
     options = _Options(
         batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
     )
@@ -238,7 +239,7 @@ def maybe_shuffle_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches in random order of those examples for which `keep_input` is true: see `shuffle_batch_join`."""
+    """Return batches in random order of the examples with true `keep_input`: see `shuffle_batch_join`."""
     options = _Options(
         batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
     )
@@ -251,7 +252,7 @@ def maybe_shuffle_batch_join(
 def _one(
     given: Sequence[Tensors], keep_input: TensorLike, threads: int, options: _Options, name: str | None, default: str
 ) -> Any:
-    """The batch, in the form of each of `given`, after the queue and its runner are built."""
+    """Build the queue and its runner. Returns a batch in the form of each of `given`."""
     if isinstance(given, Tensor) or not given:
         raise ValueError("at least one set of tensors is needed, in a list")
     if threads < 1:
@@ -278,7 +279,7 @@ def _one(
 
 
 def _values(tensors: Any, keys: Sequence[Any] | None) -> list[Any]:
-    """The components of one example. All must have the form of the first."""
+    """Return the components of one example. All examples must have the form of the first."""
     if isinstance(tensors, Tensor):
         raise TypeError(f"the components of an example are in a list or a dict: give [{tensors!r}]")
     if isinstance(tensors, dict) != (keys is not None) or (keys is not None and set(tensors) != set(keys)):
@@ -290,7 +291,7 @@ def _values(tensors: Any, keys: Sequence[Any] | None) -> list[Any]:
 
 
 def _sparse(column: Sequence[Tensor | SparseTensor], enqueue_many: bool) -> Restore | None:
-    """The function that makes a batch of one stored component of several examples; None for tensors."""
+    """Return the function that restores a batch of a stored sparse component; None for tensors."""
     kinds = {source.dtype if isinstance(source, SparseTensor) else None for source in column}
     if len(kinds) > 1 and None in kinds:
         raise TypeError(f"a component is sparse in all sets of tensors or in none: {column}")
@@ -305,7 +306,7 @@ def _sparse(column: Sequence[Tensor | SparseTensor], enqueue_many: bool) -> Rest
 
 
 def _stored(source: Tensor | SparseTensor, enqueue_many: bool) -> Tensor:
-    """What goes into the queue: a sparse tensor as strings."""
+    """Return the component as it is queued: a sparse tensor as strings."""
     if isinstance(source, Tensor):
         return source
     return serialize_many_sparse(source) if enqueue_many else serialize_sparse(source)
@@ -333,7 +334,7 @@ def _queue(examples: Sequence[Sequence[Tensor]], options: _Options, sparse: Sequ
 
 
 def _shapes(examples: Sequence[Sequence[Tensor]], options: _Options) -> list[TensorShape]:
-    """The merged shapes of the components of one example."""
+    """Return the merged shapes of the components of one example."""
     merge = TensorShape.most_specific_compatible_shape if options.pad else TensorShape.merge_with
     found = []
     for column in zip(*examples, strict=True):
@@ -347,7 +348,7 @@ def _shapes(examples: Sequence[Sequence[Tensor]], options: _Options) -> list[Ten
 
 
 def _of_one(tensor: Tensor, enqueue_many: bool) -> TensorShape:
-    """The shape of a component in one example."""
+    """Return the shape of a component in one example."""
     shape: TensorShape = tensor.shape.with_rank_at_least(1)[1:] if enqueue_many else tensor.shape
     return shape
 
@@ -364,7 +365,7 @@ def _keep(keep_input: TensorLike, enqueue_many: bool) -> Tensor:
 
 
 def _enqueue(enqueue: Callable[..., Operation], example: Sequence[Tensor], keep: Tensor) -> Operation:
-    """Puts into the queue what of the example, or of several, is to be kept."""
+    """Return the operation that enqueues the kept part of one or several examples."""
     if keep.shape.ndims == 1:
         return enqueue([boolean_mask(tensor, keep) for tensor in example])
     known = constant_value(keep)

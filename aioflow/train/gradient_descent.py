@@ -1,4 +1,4 @@
-"""Gradient descent, and with momentum."""
+"""Gradient descent, with and without momentum."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from aioflow.train.optimizer import Optimizer
 
 
 class GradientDescentOptimizer(Optimizer):
-    """Steps down the slope: var -= learning_rate * gradient."""
+    """Steps along the negative gradient: var -= learning_rate * gradient."""
 
     def __init__(self, learning_rate: NumberLike, use_locking: bool = False, name: str = "GradientDescent") -> None:
         super().__init__(use_locking, name)
@@ -26,10 +26,10 @@ class GradientDescentOptimizer(Optimizer):
 
 
 class MomentumOptimizer(Optimizer):
-    """Steps with a memory of the steps before.
+    """Steps along a decaying sum of gradients.
 
-    accum = momentum * accum + gradient; var -= learning_rate * accum. With `use_nesterov` the step is taken where the
-    momentum is about to lead [Sutskever et al., 2013]. Rows that a sparse gradient does not name rest.
+    accum = momentum * accum + gradient; var -= learning_rate * accum. With `use_nesterov` the step uses the accumulator
+    after the next update [Sutskever et al., 2013]. Rows that a sparse gradient does not name stay unchanged.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""In which order the stages of a pipeline do what: decided before any graph is built."""
+"""Schedules of pipelines: the order of work of each stage, decided before any graph is built."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
@@ -15,23 +15,23 @@ class Turn(NamedTuple):
 
 
 Schedule: TypeAlias = list[list[Turn]]
-"""For each stage its turns, in order."""
+"""For each stage its work in order."""
 
 
 def gpipe(stages: int, micro_batches: int) -> Schedule:
-    """All micro-batches forward, then all backward [Huang and others 2019, section 2.2].
+    """Run all micro-batches forward, then all backward [Huang and others 2019, section 2.2].
 
-    A stage keeps what all of them need for their way back.
+    Each stage keeps the activations of all micro-batches for the backward pass.
     """
     turns = [Turn(forward, number) for forward in (True, False) for number in range(micro_batches)]
     return [list(turns) for _ in range(stages)]
 
 
 def one_forward_one_backward(stages: int, micro_batches: int) -> Schedule:
-    """Backward as soon as one can, and forward in between [Narayanan and others 2021, section 2.2].
+    """Run each micro-batch backward as soon as possible, and others forward in between [Narayanan 2021, section 2.2].
 
-    It takes as long as `gpipe`, but of `n` stages the first keeps what `n` micro-batches need for their way back, and
-    each later one less, however many there are.
+    It takes as long as `gpipe`, but the first of `n` stages keeps the activations of only `n` micro-batches, and each
+    later stage fewer, however many micro-batches there are.
     """
     found = []
     for stage in range(stages):
@@ -48,9 +48,9 @@ SCHEDULES: Final[Mapping[str, Callable[[int, int], Schedule]]] = {"1f1b": one_fo
 
 
 def chart(schedule: Schedule) -> list[dict[int, Turn]]:
-    """What each stage does at each time, by its number, if every turn takes one: a stage waits for its neighbours.
+    """Return the work of each stage at each time, if every unit takes one time unit: stages wait for their neighbours.
 
-    A turn forward needs the same micro-batch's of the stage before; one backward that of the stage after.
+    Forward work needs the same micro-batch from the stage before; backward work needs it from the stage after.
     """
     left = [list(turns) for turns in schedule]
     done: set[tuple[int, Turn]] = set()
@@ -75,5 +75,5 @@ def _is_ready(stage: int, turn: Turn, done: set[tuple[int, Turn]], stages: int) 
 
 
 def in_order(schedule: Schedule) -> Sequence[tuple[int, Turn]]:
-    """All turns with their stages, each after those it needs."""
+    """Return all work with its stages, each unit after those it needs."""
     return [each for now in chart(schedule) for each in now.items()]

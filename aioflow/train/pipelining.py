@@ -1,9 +1,8 @@
-"""A model whose stages are on different devices, through which the parts of a batch follow each other.
+"""Pipelines: a model whose stages are on different devices, and the parts of a batch move through them.
 
-While one stage is at one micro-batch, the next can be at the one before. In which order a stage takes its turns is said
-by control edges on its own device; between devices nothing is told but values. The gradients of the micro-batches are
-added up on each stage, so that a step changes the variables by that of the whole batch [Huang and others 2019, section
-2.2].
+While one stage computes a micro-batch, the next one can compute the one before. Control edges on a stage's own device
+set the order of its work; only values travel between devices. Each stage adds up the gradients of the micro-batches, so
+that a step updates the variables by the gradients of the whole batch [Huang and others 2019, section 2.2].
 """
 
 from collections.abc import Callable, Sequence
@@ -38,9 +37,9 @@ class Stage(NamedTuple):
     """A part of a model.
 
     Attributes:
-        device: where its variables and operations are.
-        build: from its inputs, tensors, to its outputs: a tensor or several, with a row for each example. It is called
-            for each micro-batch; variables that it makes, it makes by `af.get_variable`, the first time.
+        device: the device of its variables and operations.
+        build: a function from its inputs to its outputs: a tensor or several, with a row for each example. It is called
+            for each micro-batch; the first call creates the variables, by `af.get_variable`.
     """
 
     device: str | DeviceSpec
@@ -48,12 +47,12 @@ class Stage(NamedTuple):
 
 
 class Pipelined(NamedTuple):
-    """A batch that has gone through a pipeline.
+    """The results of a batch in a pipeline.
 
     Attributes:
-        loss: its mean over all examples, on the last stage.
-        outputs: those of the last stage for all examples, on that stage.
-        grads_and_vars: the variables with the gradients of the loss, as `apply_gradients` takes them.
+        loss: the mean loss over all examples, on the last stage.
+        outputs: the outputs of the last stage for all examples, on that stage.
+        grads_and_vars: the variables with the gradients of the loss, for `apply_gradients`.
     """
 
     loss: Tensor
@@ -72,32 +71,31 @@ def pipeline(
     var_list: Sequence[Any] | None = None,
     name: str | None = None,
 ) -> Pipelined:
-    """A batch taken through the stages in micro-batches: its loss, and the gradients of that.
+    """Compute a batch in micro-batches on several stages. Returns its loss and gradients.
 
-    They are those of the whole batch at once, but for how sums are rounded, if each example's outputs do not depend on
-    the other examples. Variables of stages are named `stage0/...`, inside the variable scope around. By `1f1b` the loss
-    cannot be had without the gradients; to look at the outputs alone, build the pipeline by `gpipe`, once more, in a
-    scope that reuses the variables.
+    They are those of the whole batch at once, except for rounding, if the outputs of an example do not depend on other
+    examples. Variables of stages are named `stage0/...`, inside the surrounding variable scope. With `1f1b` a run of
+    the loss always computes the gradients; to compute only outputs, build a second pipeline by `gpipe`, in a scope that
+    reuses the variables.
 
     Args:
         stages: the parts of the model, in order. The result of one is the input of the next.
-        inputs: what the first stage is given, a tensor or several, with a row for each example. They are constants to
+        inputs: the inputs of the first stage, a tensor or several, with a row for each example. They are constants to
             the gradients.
-        labels: what the loss is given besides, a tensor or several, with a row for each example; None for nothing.
-        loss: from the last stage's outputs and the labels to a single number: a mean over the examples. The mean of
-            those of the micro-batches is taken, each weighted by how many examples it has: so a sum would not come out
-            as that of the whole batch.
-        micro_batches: into how many parts to divide the batch. Some have one example more than others if it cannot be
-            divided evenly.
-        schedule: `1f1b`, by which a stage keeps what few micro-batches need for their way back, or `gpipe`, by which
-            all go forward before the first goes back.
+        labels: further arguments of the loss, a tensor or several, with a row for each example; None for none.
+        loss: a function from the last stage's outputs and the labels to a mean over the examples. The losses of
+            micro-batches are averaged, weighted by their numbers of examples, so a sum would give a wrong result.
+        micro_batches: number of parts of the batch. Some have one example more than others if it cannot be divided
+            evenly.
+        schedule: `1f1b`, by which a stage keeps the activations of few micro-batches, or `gpipe`, by which all go
+            forward before the first goes back.
         var_list: the variables; the graph's trainable ones by default.
         name: the name scope.
 
     Raises:
-        ValueError: there are no stages, no such schedule, fewer examples than micro-batches, not as many rows of each
-            input and label, or no variable is used.
-        InvalidArgumentError: in the step, if there are fewer examples than micro-batches, or not as many rows of each.
+        ValueError: there are no stages, no such schedule, fewer examples than micro-batches, different numbers of rows
+            in inputs and labels, or no variable is used.
+        InvalidArgumentError: in the step, if there are fewer examples than micro-batches, or different numbers of rows.
     """
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule is one of {', '.join(SCHEDULES)}, not {schedule!r}")
@@ -114,7 +112,7 @@ def pipeline(
 
 
 class _Pipeline:
-    """A pipeline in the making: what the turns built so far have given."""
+    """A pipeline under construction: the results of the work built so far."""
 
     def __init__(
         self, stages: Sequence[Stage], loss: Callable[..., Tensor], micro_batches: int, var_list: Sequence[Any] | None
@@ -141,7 +139,7 @@ class _Pipeline:
         return len(self._stages) - 1
 
     def feed(self, inputs: Sequence[Tensor], labels: Sequence[Tensor]) -> None:
-        """Divide the batch, where its parts are needed."""
+        """Divide the batch, on the devices that need its parts."""
         if not inputs:
             raise ValueError("the first stage needs an input")
         _check_rows(inputs, labels)
@@ -153,14 +151,14 @@ class _Pipeline:
             self._shares = _shares(inputs[0], self._count)
 
     def take(self, stage: int, turn: Turn) -> None:
-        """Build what a stage does at that turn, after its last one."""
+        """Build the work of a stage at that time, after its earlier work."""
         with device(self._stages[stage].device), name_scope(f"stage{stage}/{turn}"):
             made = self._forward(stage, turn.micro_batch) if turn.forward else self._backward(stage, turn.micro_batch)
             if made:
                 self._before[stage] = group(*made, name="done")
 
     def _gated(self, stage: int, value: Tensor) -> Tensor:
-        """A value that comes to a stage, available when its turn has come."""
+        """Return a value that arrives at a stage, available when its time has come."""
         before = self._before.get(stage)
         with control_dependencies([] if before is None else [before]):
             return identity(value)
@@ -192,7 +190,7 @@ class _Pipeline:
         return [each.values if isinstance(each, IndexedSlices) else each for each in found if each is not None]
 
     def _arrived(self, stage: int, number: int) -> list[tuple[Tensor, Tensor]]:
-        """The results of a stage for a micro-batch, with the gradients that have come back."""
+        """Return the results of a stage for a micro-batch, with the gradients that have arrived."""
         if stage == self._last:
             return [(self._losses[number], self._gated(stage, cast(self._shares[number], self._losses[number].dtype)))]
         outputs, returned = self._outputs[stage, number], self._returned[stage + 1, number]
@@ -205,7 +203,7 @@ class _Pipeline:
         )
 
     def finished(self) -> Pipelined:
-        """What all micro-batches together give."""
+        """Return the results of all micro-batches together."""
         last = self._stages[self._last].device
         with device(last):
             rows = zip(*[self._outputs[self._last, number] for number in range(self._count)], strict=True)
@@ -217,7 +215,7 @@ class _Pipeline:
         return Pipelined(loss, outputs, [(self._gradient_of(variable), variable) for variable in self._variables()])
 
     def _gradient_of(self, variable: Any) -> Gradient:
-        """The sum over all micro-batches, on the stage; over several stages, if a variable is used in these."""
+        """Return the sum over all micro-batches, on the stage; over several stages, if they share a variable."""
         sums = []
         for stage, found in sorted(self._found.get(variable, {}).items()):
             with device(self._stages[stage].device):
@@ -238,7 +236,7 @@ def _tensors(values: Any) -> list[Tensor]:
 
 
 def _rows_of(tensor: Tensor) -> int | None:
-    """How many rows it has, if that is known."""
+    """Return the number of rows, if it is known."""
     if tensor.shape.rank == 0:
         raise ValueError(f"{tensor.name!r} is a single number: inputs and labels have a row for each example")
     return None if tensor.shape.rank is None else tensor.shape.as_list()[0]
@@ -254,7 +252,7 @@ def _check_rows(inputs: Sequence[Tensor], labels: Sequence[Tensor]) -> None:
 
 
 def _agreeing(tensor: Tensor, first: Tensor) -> Tensor:
-    """The tensor, once it has been seen that it has as many rows as the first, where that is not known."""
+    """Return the tensor, after a check in the run that it has as many rows as the first, if that is unknown before."""
     if tensor is first or None not in (_rows_of(tensor), _rows_of(first)):
         return tensor
     with tensor.graph.colocate_with(first, ignore_existing=True):
@@ -265,14 +263,14 @@ def _agreeing(tensor: Tensor, first: Tensor) -> Tensor:
 
 
 def _divided(tensors: Sequence[Tensor], count: int, first: Tensor) -> list[list[Tensor]]:
-    """For each micro-batch its rows of each tensor, which has as many as the first."""
+    """Return for each micro-batch its rows of each tensor."""
     agreeing = [_agreeing(tensor, first) for tensor in tensors]
     columns = [split(tensor, _sizes(tensor, count), 0, num=count) for tensor in agreeing]
     return [[column[number] for column in columns] for number in range(count)]
 
 
 def _sizes(tensor: Tensor, count: int) -> Any:
-    """How many rows each micro-batch has, as a vector."""
+    """Return the number of rows of each micro-batch, as a vector."""
     known = _rows_of(tensor)
     if known is not None:
         if known < count:
@@ -285,6 +283,6 @@ def _sizes(tensor: Tensor, count: int) -> Any:
 
 
 def _shares(tensor: Tensor, count: int) -> list[Tensor]:
-    """Of each micro-batch the share of all examples, as float64."""
+    """Return the share of each micro-batch in all examples, as float64."""
     sizes = cast(convert_to_tensor(_sizes(tensor, count)), dtypes.float64)
     return unstack(sizes / reduce_sum(sizes), num=count)

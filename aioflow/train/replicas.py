@@ -1,4 +1,4 @@
-"""What optimizers for several replicas share: where their state is, and how a replica takes part in a session."""
+"""The common part of optimizers of several replicas: the place of their state, and a replica's work in a session."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from aioflow.train.coordinator import Coordinator
 
 @contextlib.contextmanager
 def beside(graph: Graph, variable: Variable) -> Iterator[None]:
-    """Operations built inside are on a CPU of the variable's task; their state is in the variable's container."""
+    """Build the operations inside on a CPU of the variable's task; their state is in the variable's container."""
     asked = DeviceSpec.from_string(variable.device)
     with graph.container(variable.op.attrs["container"]):
         if variable.device:
@@ -34,13 +34,13 @@ class ReplicaOps:
     """The operations that a replica runs besides its train operation.
 
     Attributes:
-        admit: waits until it may begin.
-        present: lasts as long as it is there.
-        leave: it has no more data.
-        advance: applies one step, once it is decided and no other replica leads; None if there is nothing to lead.
-        open: training begins, or goes on after a restore; the chief's.
-        fail: a run of `advance` has failed.
-        why: what for, to be fed.
+        admit: waits until the replica may begin.
+        present: runs as long as the replica is present.
+        leave: says that the replica has no more data.
+        advance: applies one step, once it is decided and no other replica leads; None without leading.
+        open: begins training, or resumes it after a restore; run by the chief.
+        fail: reports that a run of `advance` has failed.
+        why: the cause, to be fed to `fail`.
     """
 
     admit: Operation
@@ -55,8 +55,8 @@ class ReplicaOps:
 class Participation:
     """One replica in one session, from its admission until the coordinator stops or it leaves.
 
-    Its tasks are the coordinator's: one is present, one leads when it is its turn, one ends both. It leads before it is
-    admitted: that waits for the end of a step which is decided already, and others who could apply it may be gone.
+    The coordinator owns its tasks: one keeps it present, one leads when its turn comes, one ends both. It leads before
+    it is admitted: admission waits for the end of a decided step, and other replicas that could apply it may be lost.
     """
 
     def __init__(self, ops: ReplicaOps, session: Session, coord: Coordinator) -> None:
@@ -68,7 +68,7 @@ class Participation:
         self._left = False
 
     async def begin(self, is_chief: bool) -> None:
-        """The replica is there and may begin, once training is open; it leads if need be. The chief opens it first."""
+        """Let the replica begin once training is open, and lead when its turn comes. The chief opens training first."""
         if is_chief and self._ops.open is not None:
             await self._session.run(self._ops.open)
         create = self._coord.create_task
@@ -80,14 +80,14 @@ class Participation:
         await self.admit()
 
     async def admit(self) -> None:
-        """The replica may begin: at first, and after a run of which it has not heard the end."""
+        """Admit the replica, at first and after a run whose end it has not learned."""
         await self._session.run(self._ops.admit)
 
     async def _lead(self, advance: Operation) -> None:
-        """Apply steps until the replica has left. Others are told why the run failed."""
+        """Apply steps until the replica has left. If a run fails, report the cause to the others."""
         try:
             await self._ends(advance)
-        except (errors.AbortedError, errors.UnavailableError):  # others know of it, or cannot be reached
+        except (errors.AbortedError, errors.UnavailableError):  # the others know it or cannot be reached
             raise
         except errors.OpError as error:
             if self._ops.fail is not None and self._ops.why is not None:
@@ -96,7 +96,7 @@ class Participation:
             raise
 
     async def _ends(self, op: Operation) -> None:
-        """Run the operation again and again until the replica has left. AbortedError if somebody else says it has."""
+        """Run the operation again and again until the replica has left. AbortedError if it was declared lost."""
         step = self._session.make_callable(op)
         try:
             while True:
@@ -117,7 +117,7 @@ class Participation:
                 task.cancel()
 
     async def leave(self) -> None:
-        """The replica is gone in good order: a step that it was applying is applied. Doing it twice does no harm."""
+        """Let the replica leave after the step that it is applying. May be repeated."""
         if self._left:
             return
         self._left = True

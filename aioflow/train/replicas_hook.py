@@ -13,40 +13,40 @@ from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, Se
 
 _log: Final = logging.getLogger("aioflow.train")
 OnDropped = Callable[[Dropped], object]
-"""(a gradient that was dropped) -> nothing that is looked at."""
+"""Called with a dropped gradient; the result is ignored."""
 
 
 class Replica(Protocol):
-    """An optimizer of one replica of several."""
+    """An optimizer of one of several replicas."""
 
     @property
     def task_index(self) -> int:
-        """Its number."""
+        """The number of the replica."""
 
     @property
     def next_step(self) -> Tensor:
-        """In a run of the train operation: something that is there when it is done."""
+        """A tensor that is available when the train operation is done."""
 
     async def start(self, session: Session, coord: Coordinator, is_chief: bool = False) -> Participation:
-        """The replica is there and may begin."""
+        """Let the replica begin."""
 
     def dropped_args(self, since: int) -> SessionRunArgs | None:
-        """The fetches that report drops after the first `since`."""
+        """Return the fetches that report drops after the first `since`."""
 
     def dropped_of(self, found: Any) -> list[Dropped]:
-        """The drops that such a run has told of."""
+        """Return the drops in the result of such a run."""
 
 
 class ReplicasHook(SessionRunHook):
     """Announces the replica while the session lives, lets it leave at the end, and reports its dropped examples.
 
-    A run that failed may have been in the midst of a step: before the next one the replica is admitted anew. What was
-    dropped is said once, however often training recovers; what was dropped before it began is not said.
+    A failed run may have ended in the middle of a step, so the replica is admitted again before the next one. Each drop
+    is reported once, even if training recovers; earlier drops are not reported.
 
     Args:
         replica: its optimizer.
         is_chief: whether it opens training, after variables were initialized or restored.
-        on_dropped: called with each gradient of this replica that was dropped.
+        on_dropped: called with each dropped gradient of this replica.
     """
 
     def __init__(self, replica: Replica, is_chief: bool, on_dropped: OnDropped | None = None) -> None:
@@ -62,7 +62,7 @@ class ReplicasHook(SessionRunHook):
         _ = self._replica.next_step
 
     async def after_create_session(self, session: Session, coord: Coordinator) -> None:
-        """The replica is there and may begin, once the chief has opened training."""
+        """Let the replica begin, once the chief has opened training."""
         self._failed = False
         self._part = await self._replica.start(session, coord, self._is_chief)
         await self._find_known(session)
@@ -81,11 +81,11 @@ class ReplicasHook(SessionRunHook):
 
     @property
     def _known(self) -> int:
-        """How many drops need not be told."""
+        """The number of drops that are already reported."""
         return 0 if self._last is None else self._last.number
 
     async def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """The replica may begin."""
+        """Admit the replica."""
         if self._failed and self._part is not None:
             await self._part.admit()
         self._failed = True
@@ -105,7 +105,7 @@ class ReplicasHook(SessionRunHook):
                     self._on_dropped(drop)
 
     async def end(self, session: Session) -> None:
-        """The replica leaves, and no replica waits for it. The drops of its last step are reported."""
+        """Let the replica leave, so that no replica waits for it. Reports the drops of its last step."""
         asked = self._replica.dropped_args(self._known)
         if asked is not None:
             self._report(await session.run(asked.fetches, asked.feeds))

@@ -15,13 +15,13 @@ from aioflow.tensors.recursion import safe_repr
 
 
 def get_global_step(graph: Graph | None = None) -> Variable | Tensor | None:
-    """The global step of the graph: the tensor in its GLOBAL_STEP collection, else its variable named `global_step`.
+    """Return the global step: the tensor in the graph's GLOBAL_STEP collection, else its variable `global_step`.
 
-    None if there is none, or several in the collection.
+    None if there is none, or if the collection has several.
 
     Raises:
-        TypeError: it is no integer.
-        ValueError: it is no scalar.
+        TypeError: it is not an integer.
+        ValueError: it is not a scalar.
     """
     graph = graph or get_default_graph()
     found = graph.get_collection(GraphKeys.GLOBAL_STEP)
@@ -36,7 +36,7 @@ def get_global_step(graph: Graph | None = None) -> Variable | Tensor | None:
 
 
 def create_global_step(graph: Graph | None = None) -> Variable:
-    """The graph's global step, made: an int64 that begins at 0. ValueError if there is one already."""
+    """Create the graph's global step, an int64 that begins at 0. ValueError if there is one already."""
     graph = graph or get_default_graph()
     if get_global_step(graph) is not None:
         raise ValueError("the graph has a global step already: use get_or_create_global_step()")
@@ -46,13 +46,13 @@ def create_global_step(graph: Graph | None = None) -> Variable:
 
 
 def get_or_create_global_step(graph: Graph | None = None) -> Variable | Tensor:
-    """The graph's global step, made if there is none."""
+    """Return the graph's global step, created if there is none."""
     found = get_global_step(graph)
     return create_global_step(graph) if found is None else found
 
 
 def assert_global_step(global_step_tensor: Any) -> None:
-    """TypeError unless it is a variable or tensor of integers, ValueError unless it is a scalar."""
+    """Raise TypeError unless it is a variable or tensor of integers, ValueError unless it is a scalar."""
     if not isinstance(global_step_tensor, (Variable, Tensor)):
         raise TypeError(f"a global step is a variable or a tensor, not {safe_repr(global_step_tensor)}")
     if not global_step_tensor.dtype.is_integer:
@@ -62,5 +62,5 @@ def assert_global_step(global_step_tensor: Any) -> None:
 
 
 async def global_step(sess: Runner, global_step_tensor: Variable | Tensor) -> int:
-    """The present value of the global step in that session."""
+    """Return the present value of the global step in that session."""
     return int(await sess.run(global_step_tensor))

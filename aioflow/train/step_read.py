@@ -1,4 +1,4 @@
-"""The global step as it is when a run ends."""
+"""Reads the global step at the end of a run."""
 
 from typing import Final
 
@@ -10,14 +10,14 @@ from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, Se
 from aioflow.train.step_counter import get_global_step
 
 _READS: Final = "global_step_read_op_cache"
-"""The collection that TensorFlow keeps it in."""
+"""TensorFlow's collection for this tensor."""
 
 
 def global_step_read() -> Tensor | None:
-    """The default graph's global step after the updates built so far; None if there is no global step.
+    """Return the default graph's global step after the updates built so far; None if there is no global step.
 
-    Within a run, reads and updates of one variable happen in the order they were built, so that this is the step that
-    the run has led to.
+    Within a run, reads and updates of one variable happen in the order they were built, so the tensor has the step
+    after the run.
     """
     graph = get_default_graph()
     found: list[Tensor] = graph.get_collection(_READS)
@@ -31,7 +31,7 @@ def global_step_read() -> Tensor | None:
 
 
 def needed_step_read(whom: str) -> Tensor:
-    """The same. RuntimeError if there is no global step."""
+    """Return the same. RuntimeError if there is no global step."""
     read = global_step_read()
     if read is None:
         raise RuntimeError(f"{whom} needs a global step: build one by af.train.get_or_create_global_step()")
@@ -39,11 +39,11 @@ def needed_step_read(whom: str) -> Tensor:
 
 
 class StepReadHook(SessionRunHook):
-    """Knows the global step.
+    """Tracks the global step.
 
     Attributes:
-        step: after the last run that has succeeded; None as long as it is not known.
-        name: the name of the operation that holds it; None if the graph has no global step.
+        step: the step after the last successful run; None if it is unknown.
+        name: the name of its operation; None if the graph has no global step.
     """
 
     def __init__(self) -> None:
@@ -52,20 +52,20 @@ class StepReadHook(SessionRunHook):
         self._read: Tensor | None = None
 
     def begin(self) -> None:
-        """Build what reads it."""
+        """Build the read."""
         self._read, variable = global_step_read(), get_global_step()
         self.name = None if variable is None else variable.op.name
 
     async def after_create_session(self, session: Session, coord: object) -> None:
-        """Know the step that training begins at."""
+        """Record the first step."""
         self.step = await self.read(session)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Ask for it."""
+        """Fetch the step."""
         return None if self._read is None else SessionRunArgs(self._read)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Know it."""
+        """Record the step."""
         if self._read is not None:
             self.step = int(run_values.results)
 

@@ -17,8 +17,8 @@ import pytest
 import aioflow as af
 from aioflow import cli, errors
 from aioflow.cli.worker import loop_factory, read_cluster
-from aioflow.launch.functions import functions_of
-from aioflow.launch.resolving import RESOLVERS
+from aioflow.launch.functions import load_functions
+from aioflow.launch.resolvers import RESOLVERS
 from aioflow.net.transport.channel import ClosedError, receive
 from aioflow.net.transport.websocket import dial
 from aioflow.net.wire.codec import announcement
@@ -230,8 +230,8 @@ def test_the_functions_of_a_module_are_its_public_ones_or_those_it_lists(tmp_pat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "funcs_all.py").write_text("from os.path import join\n__all__ = ['join']\ndef other(): ...\n")
     (tmp_path / "funcs_own.py").write_text("from os import system\ndef one(): ...\ndef _two(): ...\nclass C: ...\n")
-    assert list(functions_of("funcs_all")) == ["join"]
-    assert list(functions_of("funcs_own")) == ["one"]
+    assert list(load_functions("funcs_all")) == ["join"]
+    assert list(load_functions("funcs_own")) == ["one"]
 
 
 def test_the_loop_is_uvloop_unless_asyncio_is_wanted():

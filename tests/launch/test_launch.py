@@ -19,8 +19,8 @@ from aioflow import errors, launch
 from aioflow.config import Config
 from aioflow.launch import Launch
 from aioflow.launch.agent import Agent
+from aioflow.launch.launcher import Restarts
 from aioflow.launch.order import Order
-from aioflow.launch.restarts import Restarts
 from aioflow.net.peer.address_book import AddressBook
 from aioflow.net.transport.authority import init
 

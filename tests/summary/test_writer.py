@@ -55,9 +55,9 @@ async def test_a_writer_that_is_closed_takes_nothing_until_it_is_reopened(tmp_pa
     await writer.close()
     await writer.close()
     assert repr(writer) == f"<af.summary.FileWriter of {str(tmp_path)!r}, closed>"
-    with pytest.raises(RuntimeError, match=r"closed: reopen\(\) it"):
+    with pytest.raises(RuntimeError, match=r"closed: call reopen\(\) to"):
         writer.add_summary(summary_wire.scalar("x", 2.0), 2)
-    with pytest.raises(RuntimeError, match=r"closed: reopen\(\) it"):
+    with pytest.raises(RuntimeError, match=r"closed: call reopen\(\) to"):
         await writer.flush()
     writer.reopen()
     writer.reopen()

@@ -180,7 +180,7 @@ async def test_a_tensor_of_another_shape_is_not_restored_into_variables_that_hol
 def test_rows_that_no_checkpoint_can_hold_are_refused_when_the_saver_is_built(values):
     with af.Graph().as_default():
         parts = [af.Variable(value) for value in values]
-        with pytest.raises(ValueError, match="parts of 'table' are of one dtype and no texts"):
+        with pytest.raises(ValueError, match="parts of 'table' must have one numeric dtype"):
             af.train.Saver({"table": parts})
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.launch import here
+from aioflow.launch import local_processes
 from aioflow.net.transport.authority import init
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -125,6 +125,6 @@ async def test_tasks_of_one_machine_share_its_cores_unless_a_variable_says_other
     monkeypatch.setattr(os, "cpu_count", lambda: 9)
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
-    for place in await here._Here().place(4):
+    for place in await local_processes._LocalEngine().place(4):
         found = place._agent._environment
         assert (found["OMP_NUM_THREADS"], found["OPENBLAS_NUM_THREADS"]) == ("7", "2")

@@ -21,7 +21,7 @@ class Rows(NamedTuple):
     values: AnyArray
 
 
-class Shares(Generic[G]):
+class GradientStore(Generic[G]):
     """The gradients of one variable that replicas have stored. Safe to use from any thread.
 
     Args:
@@ -44,15 +44,15 @@ class Shares(Generic[G]):
         Does not call `make` if no step can use the gradient. InvalidArgumentError if the gradient does not fit the
         variable; otherwise the step would fail for all replicas.
         """
-        if not self._wants(ticket):
+        if not self._is_wanted(ticket):
             return
         gradient = make()
         self._check(gradient)
         with self._lock:
-            if self._wants(ticket):
+            if self._is_wanted(ticket):
                 self._stored[ticket.replica] = ticket, gradient
 
-    def _wants(self, ticket: Ticket) -> bool:
+    def _is_wanted(self, ticket: Ticket) -> bool:
         present = self._stored.get(ticket.replica)
         newer = present is None or present[0].serial < ticket.serial
         return ticket.serial != REPEATED and newer and (self._taken is None or ticket.step > self._taken)
@@ -69,7 +69,7 @@ class Shares(Generic[G]):
         with self._lock:
             if self._taken is not None and step <= self._taken:
                 raise errors.AbortedError(f"the gradients of {self.name!r} of step {step} were taken before")
-            found = [self._found(replica, serial) for replica, serial in tickets]
+            found = [self._find(replica, serial) for replica, serial in tickets]
             if any(gradient is None for gradient in found):
                 missing = [place[0] for place, each in zip(tickets, found, strict=True) if each is None]
                 raise errors.AbortedError(
@@ -80,7 +80,7 @@ class Shares(Generic[G]):
             self._stored = {key: kept for key, kept in self._stored.items() if kept[0].step > step}
         return [gradient for gradient in found if gradient is not None]
 
-    def _found(self, replica: int, serial: int) -> G | None:
+    def _find(self, replica: int, serial: int) -> G | None:
         ticket, gradient = self._stored.get(replica, (None, None))
         return gradient if ticket is not None and ticket.serial == serial else None
 
@@ -103,7 +103,7 @@ class Shares(Generic[G]):
         return f"<{type(self).__name__} {self.name!r} of {self.spec}, {len(self._stored)} stored>"
 
 
-class DenseShares(Shares[AnyArray]):
+class DenseGradientStore(GradientStore[AnyArray]):
     """Dense gradients."""
 
     def _check(self, gradient: AnyArray) -> None:
@@ -123,7 +123,7 @@ class DenseShares(Shares[AnyArray]):
         return total.astype(self.spec.dtype.np, copy=False)
 
 
-class RowShares(Shares[Rows]):
+class RowGradientStore(GradientStore[Rows]):
     """Gradients of some rows only."""
 
     def _check(self, gradient: Rows) -> None:

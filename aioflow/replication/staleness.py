@@ -20,7 +20,7 @@ from typing import Final
 from aioflow import errors
 
 
-class Turns:
+class StalenessBound:
     """The active replicas, their readings, and the updates that are allowed.
 
     Args:
@@ -31,7 +31,7 @@ class Turns:
         self.bound: Final = bound
         self._next = 0
         self._read: Final[dict[int, int]] = {}
-        self._out: Final[dict[int, int]] = {}
+        self._tickets_by_replica: Final[dict[int, int]] = {}
         """{replica: ticket of the gradient that it has begun since its last reading}."""
         self._tickets: Final = itertools.count(1)
         self._updating: Final[dict[int, tuple[int, int]]] = {}
@@ -59,13 +59,13 @@ class Turns:
         FailedPreconditionError without a reading, or if a gradient of this reading was begun before. Of several runs at
         once, only one can use the reading.
         """
-        if replica not in self._read or replica in self._out:
+        if replica not in self._read or replica in self._tickets_by_replica:
             raise errors.FailedPreconditionError(
                 f"replica {replica} cannot begin a gradient: it runs one step at a time. Before its first, and after "
                 "one that failed, run local_step_init_op of its AsyncReplicasOptimizer, or use make_session_run_hook()"
             )
-        self._out[replica] = next(self._tickets)
-        return self._out[replica]
+        self._tickets_by_replica[replica] = next(self._tickets)
+        return self._tickets_by_replica[replica]
 
     def apply(self, replica: int, ticket: int) -> int | None:
         """Let the replica update the variables. Returns the number of the update; None if it must wait.
@@ -73,10 +73,10 @@ class Turns:
         AbortedError if the replica was declared lost or has restarted since it took the ticket.
         """
         read = self._read.get(replica)
-        if read is None or self._out.get(replica) != ticket:
+        if read is None or self._tickets_by_replica.get(replica) != ticket:
             raise self._lost(replica)
         others = [stamp for other, stamp in self._read.items() if other != replica]
-        if not self._feasible(others, self._next + 1) or not self._spares(self._next):
+        if not self._feasible(others, self._next + 1) or not self._keeps_others_fresh(self._next):
             return None
         del self._read[replica]
         number, self._next = self._next, self._next + 1
@@ -103,7 +103,7 @@ class Turns:
         """Remove the replica, so that no other waits for it."""
         self._updating.pop(replica, None)
         self._read.pop(replica, None)
-        self._out.pop(replica, None)
+        self._tickets_by_replica.pop(replica, None)
 
     lose = leave
 
@@ -113,7 +113,7 @@ class Turns:
             return True
         return all(number + place - stamp <= self.bound for place, stamp in enumerate(sorted(stamps)))
 
-    def _spares(self, number: int) -> bool:
+    def _keeps_others_fresh(self, number: int) -> bool:
         """Whether every unfinished update stays within the bound if it happens after this one."""
         return self.bound is None or all(number - read <= self.bound for _, read in self._updating.values())
 

@@ -37,10 +37,10 @@ def local(
         py_funcs: the module whose functions `af.py_func` may name on the tasks; the tasks import it.
         restarts: the most restarts of each task within ten minutes; 0 for none.
     """
-    return Launch(_Here(), {"ps": ps, "worker": workers}, config, py_funcs, restarts)
+    return Launch(_LocalEngine(), {"ps": ps, "worker": workers}, config, py_funcs, restarts)
 
 
-class _Here:
+class _LocalEngine:
     """This machine."""
 
     _placed = 0
@@ -49,10 +49,10 @@ class _Here:
         """Return `count` agents in this process."""
         self._placed = max(self._placed, count)
         threads = max(1, (os.cpu_count() or 1) // self._placed)
-        return [_Child(threads) for _ in range(count)]
+        return [_LocalPlace(threads) for _ in range(count)]
 
 
-class _Child:
+class _LocalPlace:
     """An agent in this process."""
 
     name: Final = "this machine"
