@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from aioflow.launch.here import THREADS
+from aioflow.launch.local_processes import THREADS
 from benchmarks import peers
 
 STARTING, ENDING = 120.0, 10.0

@@ -1,7 +1,7 @@
-"""Branches: `cond`, and `case` and `switch_case` made of it, with their gradient.
+"""`cond` with its gradient.
 
-The gradient of a `cond` is a `cond` on the same predicate. What its branches need of the forward ones, these hand out
-as further outputs. The branch that did not run gives an `absent` value there, which no operation reads.
+The gradient of a `cond` is a `cond` on the same predicate. The forward branches return the tensors that the backward
+branches need as further outputs. For the branch that did not run, these are `absent` values, which no operation reads.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,23 +33,23 @@ def cond(
     fn1: Branch | None = None,
     fn2: Branch | None = None,
 ) -> Any:
-    """What `true_fn` returns if `pred` is true in the run, else what `false_fn` returns.
+    """Return the result of `true_fn` if `pred` is true in the run, else that of `false_fn`.
 
-    Both are called once, now, to describe the branches; a run computes only the one that is taken. They may use all
-    tensors around, and must return the same structure of tensors of the same dtypes; an operation stands for a bool
-    that is there when it is done.
+    Both functions are called once, now, to build the branches; a run computes only one of them. They may use all
+    tensors of enclosing graphs, and must return the same structure of tensors with the same dtypes. An operation in it
+    stands for a bool that is available when it is done.
 
     Args:
         pred: one bool.
         true_fn: a function without arguments.
-        false_fn: another.
-        strict: whether a list of one thing stays a list; else it stands for that thing.
+        false_fn: a function without arguments.
+        strict: whether a list of one element stays a list; else it stands for the element.
         name: the name of the operation.
         fn1: an older name of `true_fn`.
         fn2: an older name of `false_fn`.
 
     Raises:
-        TypeError: `pred` is Python's bool, not a tensor, or a branch is no function, or their dtypes differ.
+        TypeError: `pred` is Python's bool, not a tensor, or a branch is not a function, or their dtypes differ.
         ValueError: the structures of the results differ.
     """
     if isinstance(pred, bool):
@@ -78,7 +78,7 @@ def _function(what: str, new: Branch | None, old: Branch | None) -> Branch:
 
 
 def _result(inner: BodyGraph, function: Branch, strict: bool) -> tuple[Leaves, list[Tensor]]:
-    """The result of a branch, and its tensors as tensors of the body."""
+    """Return the result of a branch, and its tensors as tensors of the body."""
     result = function()
     if result is None:
         raise ValueError("a branch returns None: it must return tensors, or an operation, or nothing of it would run")
@@ -89,7 +89,7 @@ def _result(inner: BodyGraph, function: Branch, strict: bool) -> tuple[Leaves, l
 
 
 def _built(graph: Graph, pred: Tensor, *sides: Any) -> Sequence[Tensor]:
-    """The outputs of a new `cond` of two bodies, each with its outputs; the last argument is the name."""
+    """Build a `cond` of two bodies with their outputs, and return its outputs; the last argument is the name."""
     (first, made), (second, also_made), name = sides
     inputs = captured_tensors(first, second)
     places = {tensor: 1 + index for index, tensor in enumerate(inputs)}
@@ -130,7 +130,7 @@ def _backward(op: Operation, which: str, dys: Sequence[Tensor | None]) -> Side:
 
 
 def _side(inner: BackwardGraph, op: Operation, body: Body, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """The gradients of the inputs of `op` as far as one of its branches uses them."""
+    """Return the gradients of those inputs of `op` that a branch uses."""
     live = [index for index, dy in enumerate(dys) if dy is not None]
     ys = [body.outputs[index] for index in live]
     seeds = [inner.adopt(dys[index]) for index in live]  # type: ignore[arg-type]
@@ -141,13 +141,13 @@ def _side(inner: BackwardGraph, op: Operation, body: Body, dys: Sequence[Tensor 
 
 
 def _completed(inner: BackwardGraph, op: Operation, found: list[Tensor | None], used: list[int]) -> list[Tensor]:
-    """One gradient for each input that has one in either branch."""
+    """Return one gradient for each input that has one in either branch."""
     with inner.again():
         return [dx if (dx := found[i]) is not None else zeros_for(op.inputs[i]) for i in used]
 
 
 class _Expose:
-    """How a tensor inside a branch is made an output of its `cond`."""
+    """Adds outputs to a `cond` for tensors inside a branch."""
 
     def __init__(self, op: Operation, which: str) -> None:
         self._op = op
@@ -155,7 +155,7 @@ class _Expose:
         self._other = "otherwise" if which == "then" else "then"
 
     def __call__(self, tensor: Tensor) -> Tensor:
-        """The output of the `cond` that is `tensor` if this branch was taken."""
+        """Return the output of the `cond` that equals `tensor` if this branch runs."""
         attrs = self._op.attrs
         other: Body = attrs[self._other]
         spec = tensor.spec

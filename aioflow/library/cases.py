@@ -1,6 +1,6 @@
-"""More than two branches: `case` and `switch_case`, made of nested `cond`s.
+"""`case` and `switch_case`: more than two branches, by nested `cond`s.
 
-Both halve the branches that are left with each `cond`: of n branches a run tests about log2(n) times.
+Each `cond` halves the remaining branches: with n branches, a run tests about log2(n) times.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,22 +32,22 @@ def case(
     strict: bool = False,
     name: str = "case",
 ) -> Any:
-    """The result of the function of the first predicate that is true in the run, or that of `default` if none is.
+    """Return the result of the function of the first true predicate, or that of `default` if none is true.
 
         y = af.case([(x < 0, lambda: -x), (x < 1, lambda: x * x)], default=lambda: 2 * x - 1)
 
-    Each function is called once, now, to describe its branch, as those of `cond` are; all return the same structure of
-    tensors of the same dtypes.
+    Each function is called once, now, to build its branch, as with `cond`; all return the same structure of tensors
+    with the same dtypes.
 
     Args:
-        pred_fn_pairs: pairs of a bool tensor and a function without arguments, or a dict, which is asked in its order.
-        default: a function without arguments for when no predicate is true.
+        pred_fn_pairs: pairs of a bool tensor and a function without arguments, or a dict, tested in its order.
+        default: a function without arguments for the case that no predicate is true.
         exclusive: whether it is an error if more than one predicate is true.
-        strict: whether a list of one thing stays a list; else it stands for that thing.
+        strict: whether a list of one element stays a list; else it stands for the element.
         name: the name of the operations' scope.
 
     Raises:
-        TypeError: the pairs are no pairs of a bool tensor and a function, or the dtypes of the branches differ.
+        TypeError: a pair is not a bool tensor and a function, or the dtypes of the branches differ.
         ValueError: there are no pairs, or the structures that the branches return differ.
         InvalidArgumentError: in the run, if no predicate is true and there is no `default`, or with `exclusive` more
             than one is.
@@ -87,7 +87,7 @@ def _pair(index: int, item: Any) -> Pair:
 
 
 def _checks(preds: list[Tensor], some: bool, exclusive: bool) -> list[Operation]:
-    """Assertions that one of the predicates is true, and that not more than one is."""
+    """Return assertions that one of the predicates is true and, if `exclusive`, only one."""
     if not (some or exclusive):
         return []
     values = stack(preds)
@@ -101,7 +101,7 @@ def _checks(preds: list[Tensor], some: bool, exclusive: bool) -> list[Operation]
 
 
 def _alone(function: Branch, strict: bool) -> Any:
-    """The result of the only branch, copied so that the checks run before it."""
+    """Return the result of the only branch, copied so that the checks run before it."""
     result = function()
     if not strict and isinstance(result, (list, tuple)) and len(result) == 1:
         result = result[0]
@@ -110,7 +110,7 @@ def _alone(function: Branch, strict: bool) -> Any:
 
 
 def _chosen(pairs: Sequence[Pair], default: Branch | None, strict: bool) -> Any:
-    """The result of the first branch with a true predicate. Without a default one of them is true."""
+    """Return the result of the first branch with a true predicate. Without a default one of them must be true."""
     (pred, function), *others = pairs
     if not others:
         return function() if default is None else cond(pred, function, default, strict)
@@ -133,12 +133,12 @@ def switch_case(
     default: Branch | None = None,
     name: str = "switch_case",
 ) -> Any:
-    """The result of the function of an index that is known in the run, or that of `default` for any other index.
+    """Return the result of the function of an index that the run knows, or that of `default` for other indices.
 
         y = af.switch_case(kind, [lambda: x, lambda: x * x, lambda: af.exp(x)])
 
-    Each function is called once, now, to describe its branch, as those of `cond` are; all return the same structure of
-    tensors of the same dtypes.
+    Each function is called once, now, to build its branch, as with `cond`; all return the same structure of tensors
+    with the same dtypes.
 
     Args:
         branch_index: one integer.

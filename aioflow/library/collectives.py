@@ -1,7 +1,7 @@
-"""`af.collectives`: tensors on several devices reduced to one, which all of these get; an alternative to one that adds.
+"""`af.collectives`: reductions of tensors on several devices, whose result all of these devices get.
 
-Each function takes a list with one tensor for each device, the devices being those the tensors are on, and gives a list
-of as many, each on the device of its number. The names are those of TensorFlow's `contrib.nccl`.
+Each function takes a list with one tensor per device, on the devices of the tensors, and returns a list of the same
+length, with each result on the device of its number. The names are those of TensorFlow's `contrib.nccl`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,22 +57,20 @@ def all_reduce(
     in_task_order: bool = False,
     name: str | None = None,
 ) -> list[Any]:
-    """The sum of all tensors, or another reduction of them, on each of their devices, the same to the last bit on all.
+    """Return the sum, or another reduction, of all tensors on each of their devices, the same to the last bit on all.
 
-    Devices stand in a ring, and each sends pieces to the next only: twice the bytes of a tensor, less one n-th, leave
-    each of them however many there are. Gradients flow through, and take as many. It waits for all devices, and a step
-    that fails on one fails on all.
+    The devices form a ring, and each sends pieces only to the next one: for n devices, each sends twice the bytes of a
+    tensor, less one n-th, for any n. Gradients use as many bytes. It waits for all devices, and a step that fails on
+    one device fails on all.
 
     Args:
-        tensors: one for each device, of one dtype and shape. The rows of IndexedSlices are not added up but put one
-            after the other.
-        op: `sum`, `mean`, `prod`, `min` or `max`. For a mean narrow floats are added up as float32, in task order.
-        codec: a lossy form, as of `af.lossy`, in which sums and means travel: once on their way to a device that adds
-            up a piece, once more from there. With `top_k` what is left out is kept on each device for the next step;
-            rows of IndexedSlices, which are others each time, go as they are. Gradients stop there: they are None.
-        in_task_order: whether a piece is reduced in the order of `tensors`, all at once where it belongs, so that the
-            result is to the last bit that of one device which does so. As many bytes are sent, but by all to all. With
-            a codec it is so in any case.
+        tensors: one for each device, of one dtype and shape. The rows of IndexedSlices are concatenated, not added.
+        op: `sum`, `mean`, `prod`, `min` or `max`. For a mean, narrow floats are added as float32, in task order.
+        codec: a lossy form, see `af.lossy`, in which sums and means are sent: once to the device that adds up a piece,
+            once from there. With `top_k` each device keeps the omitted elements for the next step; rows of
+            IndexedSlices, which change from step to step, are sent exactly. Gradients stop there: they are None.
+        in_task_order: whether each piece is reduced in the order of `tensors`, on one device, so that the result equals
+            to the last bit that of one device. As many bytes are sent, but from all to all. A codec always does this.
         name: the name scope.
 
     Raises:
@@ -91,28 +89,28 @@ def all_reduce(
 
 
 def all_sum(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]:
-    """The sum of all tensors, on each of their devices: `all_reduce`."""
+    """Return the sum of all tensors, on each of their devices: `all_reduce`."""
     return list(all_reduce(tensors, "sum", name=name or "all_sum"))
 
 
 def all_prod(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]:
-    """The product of all tensors, on each of their devices: `all_reduce`."""
+    """Return the product of all tensors, on each of their devices: `all_reduce`."""
     return list(all_reduce(tensors, "prod", name=name or "all_prod"))
 
 
 def all_min(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]:
-    """The least of each element, on each of the tensors' devices: `all_reduce`."""
+    """Return the smallest of each element, on each of the tensors' devices: `all_reduce`."""
     return list(all_reduce(tensors, "min", name=name or "all_min"))
 
 
 def all_max(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]:
-    """The greatest of each element, on each of the tensors' devices: `all_reduce`."""
+    """Return the greatest of each element, on each of the tensors' devices: `all_reduce`."""
     return list(all_reduce(tensors, "max", name=name or "all_max"))
 
 
 @transactional
 def all_gather(tensors: Sequence[TensorLike], axis: int = 0, name: str | None = None) -> list[Tensor]:
-    """All tensors one after the other along an axis, on each of their devices; each is passed on round the ring.
+    """Concatenate all tensors along an axis, on each of their devices; each tensor travels around the ring.
 
     Raises:
         TypeError: the dtypes differ.
@@ -125,9 +123,9 @@ def all_gather(tensors: Sequence[TensorLike], axis: int = 0, name: str | None = 
 
 @transactional
 def broadcast(tensors: Sequence[TensorLike], root: int = 0, name: str | None = None) -> list[Tensor]:
-    """The tensor of number `root` on the devices of all, which are of its dtype and shape.
+    """Return the tensor of number `root` on the devices of all tensors, which have its dtype and shape.
 
-    Each device gets a piece of it, and these go round the ring.
+    Each device gets a piece of it, and the pieces travel around the ring.
     """
     given = _converted(tensors)
     if not 0 <= root < len(given):
@@ -150,7 +148,7 @@ def broadcast(tensors: Sequence[TensorLike], root: int = 0, name: str | None = N
 
 def _check(op: str, codec: str | None) -> None:
     if op not in _OPS:
-        raise ValueError(f"op is one of {', '.join(_OPS)}, not {op!r}")
+        raise ValueError(f"op must be one of {', '.join(_OPS)}, not {op!r}")
     if codec is not None:
         Codec.parse(codec)
         if op not in ("sum", "mean"):
@@ -162,7 +160,7 @@ def _converted(tensors: Sequence[TensorLike]) -> list[Tensor]:
 
 
 def _whole(tensors: Sequence[Tensor]) -> TensorShape:
-    """The shape of all tensors, as far as it is known."""
+    """Return the known part of the shape of all tensors."""
     if not tensors:
         raise ValueError("at least one tensor is needed")
     whole = tensors[0].spec.same_dtype(*[tensor.spec for tensor in tensors[1:]]).shape
@@ -172,7 +170,7 @@ def _whole(tensors: Sequence[Tensor]) -> TensorShape:
 
 
 def _pieces(whole: TensorShape, devices: int) -> int:
-    """How many pieces to make: one for each device, unless there are too few elements."""
+    """Return the number of pieces: one for each device, unless there are too few elements."""
     known = whole.num_elements()
     return devices if known is None else min(devices, known)
 
@@ -189,7 +187,7 @@ def _reduced(tensors: Sequence[Tensor], op: str, codec: str | None, in_task_orde
     if len(ring) == 1 or not count:
         return _unchanged(ring, tensors)
     pieces = [_divided(ring, number, tensor, whole, count) for number, tensor in enumerate(_agreeing(ring, tensors))]
-    if op == "mean" and tensors[0].dtype in NARROW:  # the sum might be infinite
+    if op == "mean" and tensors[0].dtype in NARROW:  # the sum could overflow
         reduced = ring.collect_in_order(pieces, _wide_sum, codec)
     elif in_task_order or codec is not None:
         reduced = ring.collect_in_order(pieces, _OPS[op], codec)
@@ -209,7 +207,7 @@ def _unchanged(ring: Ring, tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _agreeing(ring: Ring, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    """The tensors, once each has seen that its shape is that of the one before, where this is not known."""
+    """Return the tensors, after a check in the run that each has the shape of the one before, if that is unknown."""
     if all(tensor.shape.is_fully_defined() for tensor in tensors):
         return tensors
     outlines, found = [], []
@@ -225,7 +223,7 @@ def _agreeing(ring: Ring, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
 
 
 def _divided(ring: Ring, number: int, tensor: Tensor, whole: TensorShape, count: int) -> list[Tensor]:
-    """A tensor in `count` one-dimensional pieces of nearly the same size."""
+    """Divide a tensor into `count` one-dimensional pieces of nearly the same size."""
     with ring.at(number):
         flat = reshape(tensor, [-1])
         known = whole.num_elements()
@@ -250,7 +248,7 @@ def _shares(ring: Ring, sums: Sequence[Tensor], dtype: DType) -> list[Tensor]:
 def _joined(
     ring: Ring, tensors: Sequence[Tensor], pieces: Sequence[Sequence[Tensor]], whole: TensorShape
 ) -> list[Tensor]:
-    """On each device a tensor of its pieces, in the shape that its own has."""
+    """Return on each device a tensor of its pieces, in the shape of its own tensor."""
     found = []
     for number, tensor in enumerate(tensors):
         with ring.at(number):
@@ -263,7 +261,7 @@ def _joined(
 
 
 def _slices(slices: Sequence[IndexedSlices], op: str, codec: str | None) -> list[IndexedSlices]:
-    """All rows on each device, in the order of the devices."""
+    """Return all rows on each device, in the order of the devices."""
     if op not in ("sum", "mean"):
         raise ValueError(f"the rows of IndexedSlices can be added up, which {op!r} cannot")
     ring = Ring([each.values for each in slices])

@@ -1,4 +1,4 @@
-"""Rows of a table looked up by number."""
+"""Lookups of rows of a table by number."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,18 +31,18 @@ def embedding_lookup(
     validate_indices: bool = True,
     max_norm: float | None = None,
 ) -> Tensor:
-    """The rows `ids` of the table `params`: of shape [*ids.shape, *row].
+    """Return the rows `ids` of the table `params`, with shape [*ids.shape, *row].
 
     The gradient of the table is IndexedSlices: an optimizer touches only the rows that were looked up.
 
     Args:
         params: a variable or a tensor, or a list of several, between which the rows of the table are divided.
         ids: integers of any shape.
-        partition_strategy: how they are: with "mod" in turn, so that row i is in part i % len(params); with "div" one
-            part after the other, the first ones longer by one where it cannot be helped.
+        partition_strategy: the division: with "mod" row i is in part i % len(params); with "div" the parts are
+            consecutive, and the first ones have one row more if it does not divide evenly.
         name: the name of the operation.
-        validate_indices: for compatibility: a row that is not there is always an error.
-        max_norm: rows longer than that, in the Euclidean norm, are shortened to it.
+        validate_indices: for compatibility: a missing row is always an error.
+        max_norm: rows with a greater Euclidean norm are scaled down to it.
 
     Raises:
         ValueError: `params` is an empty list, or there is no such strategy.
@@ -72,7 +72,7 @@ def _rows(part: Any, ids: Tensor, name: str | None = None) -> Tensor:
 
 
 def _collected(parts: Sequence[Any], ids: Tensor, strategy: str, name: str) -> Tensor:
-    """The rows of a divided table: each part is asked for its own, and these are put in the order asked for."""
+    """Return rows of a divided table: looks up each part, and restores the order."""
     flat = reshape(ensure_index(ids, _total(parts, ids)), [-1])
     number, within = _divided(parts, flat, strategy)
     places = [reshape(where(equal(number, cast(index, flat.dtype))), [-1]) for index in range(len(parts))]
@@ -85,25 +85,25 @@ def _collected(parts: Sequence[Any], ids: Tensor, strategy: str, name: str) -> T
 
 
 def _divided(parts: Sequence[Any], ids: Tensor, strategy: str) -> tuple[Tensor, Tensor]:
-    """In which part each row is, and which row of it."""
+    """Return the part of each row, and its row number there."""
     count = len(parts)
     if strategy == "mod":
         return mod(ids, count), floordiv(ids, count)
     if strategy != "div":
-        raise ValueError(f"partition_strategy is 'mod' or 'div', not {strategy!r}")
+        raise ValueError(f"partition_strategy must be 'mod' or 'div', not {strategy!r}")
     each, longer = _lengths(parts, ids)
     number = maximum(floordiv(ids, each + 1), floordiv(ids - longer, maximum(each, 1)))
     return number, where(less(number, longer), mod(ids, each + 1), mod(ids - longer, maximum(each, 1)))
 
 
 def _total(parts: Sequence[Any], ids: Tensor) -> Any:
-    """The number of rows of the whole table."""
+    """Return the number of rows of the whole table."""
     sizes = [part.shape.as_list()[0] if part.shape.ndims else None for part in parts]
     return sum(sizes) if None not in sizes else add_n([shape(part, out_type=ids.dtype)[0] for part in parts])
 
 
 def _lengths(parts: Sequence[Any], ids: Tensor) -> tuple[Tensor, Tensor]:
-    """The length of a short part, and how many are longer by one."""
+    """Return the length of a short part, and the number of parts with one row more."""
     whole = convert_to_tensor(_total(parts, ids), ids.dtype)
     return floordiv(whole, len(parts)), mod(whole, len(parts))
 

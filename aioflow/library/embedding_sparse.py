@@ -1,4 +1,4 @@
-"""Rows of tables looked up by the ids that sparse tensors hold, and combined row by row."""
+"""Lookups of table rows by the ids in sparse tensors, combined row by row."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -35,21 +35,21 @@ def embedding_lookup_sparse(
     combiner: str | None = None,
     max_norm: float | None = None,
 ) -> Tensor:
-    """For each row of `sp_ids` the rows of the table it names, combined: of shape [rows, *row of the table].
+    """For each row of `sp_ids`, look up its rows of the table and combine them: [rows, *row of the table].
 
     Args:
-        params: the table, as of `embedding_lookup`.
-        sp_ids: a sparse matrix of ids, its rows in rising order; up to the last row that holds one.
-        sp_weights: by how much each counts, in the same positions; 1 if None.
-        partition_strategy: as of `embedding_lookup`.
+        params: the table, see `embedding_lookup`.
+        sp_ids: a sparse matrix of ids with ascending rows; the result ends with the last row that has one.
+        sp_weights: the weight of each id, at the same positions; 1 if None.
+        partition_strategy: see `embedding_lookup`.
         name: the name of the result.
-        combiner: "sum" of the weighted rows; "mean": divided by the sum of the weights, as by default; or "sqrtn": by
-            the root of the sum of their squares.
-        max_norm: as of `embedding_lookup`.
+        combiner: "sum" of the weighted rows; "mean", the default: divided by the sum of the weights; or "sqrtn":
+            divided by the root of the sum of their squares.
+        max_norm: see `embedding_lookup`.
     """
     how = "mean" if combiner is None else combiner
     if how not in _COMBINERS:
-        raise ValueError(f"combiner is one of {', '.join(_COMBINERS)}, not {combiner!r}")
+        raise ValueError(f"combiner must be one of {', '.join(_COMBINERS)}, not {combiner!r}")
     ids = SparseTensor.from_value(sp_ids)
     with name_scope(name, "embedding_lookup_sparse") as scope:
         rows = embedding_lookup(params, ids.values, partition_strategy, max_norm=max_norm)
@@ -68,7 +68,7 @@ def embedding_lookup_sparse(
 
 
 def _beside(weights: Tensor, rows: Tensor) -> Tensor:
-    """`weights`, one for each row, in a shape that broadcasts to that of the rows."""
+    """Return `weights`, one for each row, in a shape that broadcasts to that of the rows."""
     rank = rows.shape.ndims
     if rank is None:
         raise ValueError("the rank of the table must be known")
@@ -88,10 +88,10 @@ def safe_embedding_lookup_sparse(
     partition_strategy: str = "div",
     max_norm: float | None = None,
 ) -> Tensor:
-    """`embedding_lookup_sparse` without ids below 0 and, unless they are summed, weights that are not positive.
+    """Return `embedding_lookup_sparse` without negative ids and, unless rows are summed, without weights up to 0.
 
-    A row that is empty then is the row `default_id` of the table, or zeros if that is None. `sparse_ids` may have more
-    axes than two: the result has a row for each vector along the last.
+    An empty row gives the row `default_id` of the table, or zeros if that is None. `sparse_ids` may have more than two
+    axes: the result has a row for each vector along the last.
     """
     ids = SparseTensor.from_value(sparse_ids)
     with name_scope(name, "safe_embedding_lookup_sparse") as scope:

@@ -35,7 +35,7 @@ def dropout(
     name: str | None = None,
     rate: float | Tensor | None = None,
 ) -> Tensor:
-    """`x` with elements dropped at random, each with probability `rate`; the others are scaled to keep the sum's mean.
+    """Return `x` with random elements dropped with probability `rate`; the others are scaled to keep the expected sum.
 
     Args:
         x: a floating tensor.
@@ -99,7 +99,7 @@ def moments(
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The mean and the variance of `x` along `axes`; of narrow floats computed in float32. `shift` has no effect."""
+    """Return mean and variance of `x` along `axes`, for narrow floats in float32. `shift` has no effect."""
     with name_scope(name, "moments", [x]):
         value = convert_to_tensor(x)
         wide = cast(value, float32) if value.dtype in NARROW else value
@@ -120,7 +120,7 @@ def batch_normalization(
     variance_epsilon: float,
     name: str | None = None,
 ) -> Tensor:
-    """(x - mean) / sqrt(variance + variance_epsilon), times `scale`, plus `offset`; None for one leaves it out."""
+    """Return (x - mean) / sqrt(variance + variance_epsilon), times `scale`, plus `offset`; either may be None."""
     with name_scope(name, "batchnorm", [x, mean, variance, offset, scale]) as scope:
         value = convert_to_tensor(x)
         factor = rsqrt(convert_to_tensor(variance, value.dtype) + variance_epsilon)
@@ -134,7 +134,7 @@ def batch_normalization(
 def l2_normalize(
     x: NumberLike, axis: Axes = None, epsilon: float = 1e-12, name: str | None = None, dim: Axes = None
 ) -> Tensor:
-    """`x` divided by its Euclidean norm along `axis`, but by sqrt(epsilon) at least."""
+    """Divide `x` by its Euclidean norm along `axis`, at least sqrt(epsilon)."""
     with name_scope(name, "l2_normalize", [x]) as scope:
         value = convert_to_tensor(x)
         squares = real(value * conj(value)) if value.dtype.is_complex else square(value)
@@ -144,14 +144,14 @@ def l2_normalize(
 
 @transactional
 def xw_plus_b(x: NumberLike, weights: NumberLike, biases: NumberLike, name: str | None = None) -> Tensor:
-    """The layer x @ weights + biases."""
+    """Return the layer x @ weights + biases."""
     with name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
         return bias_add(matmul(x, weights), biases, name=scope)
 
 
 @transactional
 def relu_layer(x: NumberLike, weights: NumberLike, biases: NumberLike, name: str | None = None) -> Tensor:
-    """The layer relu(x @ weights + biases)."""
+    """Return the layer relu(x @ weights + biases)."""
     with name_scope(name, "relu_layer", [x, weights, biases]) as scope:
         return relu(bias_add(matmul(x, weights), biases), name=scope)
 
@@ -164,7 +164,7 @@ def weighted_cross_entropy_with_logits(
     name: str | None = None,
     targets: NumberLike | None = None,
 ) -> Tensor:
-    """`sigmoid_cross_entropy_with_logits` in which what a label of 1 costs counts `pos_weight` times."""
+    """Return `sigmoid_cross_entropy_with_logits` with the loss of positive labels multiplied by `pos_weight`."""
     truth = targets if labels is None else labels
     if truth is None or logits is None or pos_weight is None:
         raise ValueError("weighted_cross_entropy_with_logits needs labels, logits and pos_weight")
@@ -178,9 +178,9 @@ def weighted_cross_entropy_with_logits(
 def log_poisson_loss(
     targets: NumberLike, log_input: NumberLike, compute_full_loss: bool = False, name: str | None = None
 ) -> Tensor:
-    """exp(log_input) - targets * log_input: the loss of a prediction of exp(log_input) events for `targets` events.
+    """Return exp(log_input) - targets * log_input: the loss of a prediction of exp(log_input) events for `targets`.
 
-    That is the negative logarithm of Poisson's distribution but for log(targets!), for which Stirling's approximation
+    It is the negative logarithm of Poisson's distribution without log(targets!). Stirling's approximation of that term
     is added with `compute_full_loss`, where targets are above 1.
     """
     with name_scope(name, "log_poisson_loss", [log_input, targets]) as scope:
@@ -196,7 +196,7 @@ def log_poisson_loss(
 
 @transactional
 def zero_fraction(value: NumberLike, name: str | None = None) -> Tensor:
-    """The share of elements of `value` that are 0, as a float32."""
+    """Return the share of zeros in `value`, as a float32."""
     with name_scope(name, "zero_fraction", [value]) as scope:
         x = convert_to_tensor(value)
         return reduce_mean(cast(equal(x, cast(0, x.dtype)), float32), name=scope)

@@ -1,11 +1,12 @@
-"""Devices in a ring, and what goes round in it: the two halves of an all-reduce [Patarasu and Yuan 2009, section 3].
+"""Rings of devices: the two halves of an all-reduce [Patarasu and Yuan 2009, section 3].
 
-Each device has a tensor in as many pieces as there are devices. In the first half a piece goes from device to device
-and collects those of its number, until it comes home complete; in the second it goes round once more, and stays with
-everybody. So each device sends and receives twice the bytes of its tensor, less one n-th, however many there are.
+Each device has a tensor in as many pieces as there are devices. In the first half each piece travels around the ring
+and adds up the pieces of its number, until it is complete. In the second half each complete piece travels around once
+more, and every device keeps a copy. So each of n devices sends and receives twice the bytes of its tensor, less one
+n-th.
 
-All of it is ordinary nodes on the devices of the tensors: what goes from one to the next are Sends and Recvs, which
-partitioning makes, and gradients are those of the nodes.
+Everything is ordinary nodes on the devices of the tensors: partitioning inserts Sends and Recvs between devices, and
+gradients are those of the nodes.
 """
 
 import contextlib
@@ -20,11 +21,11 @@ from aioflow.kernels.control.lossy import lossy, lossy_decode, lossy_encode, los
 from aioflow.tensors.codecs import Codec
 
 Reduction = Callable[[Sequence[Tensor]], Tensor]
-"""From tensors of one shape to one of that shape, the first two first."""
+"""(two or more tensors of one shape) -> a tensor of that shape; adds the first two first."""
 
 
 class Ring:
-    """The devices of some tensors, in their order, the first after the last."""
+    """The devices of some tensors, in order; the first follows the last."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self._graph: Final = same_graph(*tensors)
@@ -35,13 +36,13 @@ class Ring:
 
     @contextlib.contextmanager
     def at(self, number: int) -> Iterator[None]:
-        """Operations built inside are where the tensor of that number is, whatever scopes are around."""
+        """Put operations built inside on the device of the tensor of that number, whatever the enclosing scopes."""
         colocation, devices = self._places[number % len(self)]
         with scopes.change_scope(self._graph, colocation=colocation, devices=devices):
             yield
 
     def collect(self, pieces: Sequence[Sequence[Tensor]], reduction: Reduction) -> list[Tensor]:
-        """The pieces `pieces[device][number]` of each number reduced on the way round, which ends on that device."""
+        """Reduce the pieces `pieces[device][number]` of each number around the ring, ending on that device."""
         return [self._collected([own[number] for own in pieces], number, reduction) for number in range(len(pieces[0]))]
 
     def _collected(self, pieces: Sequence[Tensor], home: int, reduction: Reduction) -> Tensor:
@@ -55,9 +56,9 @@ class Ring:
     def collect_in_order(
         self, pieces: Sequence[Sequence[Tensor]], reduction: Reduction, codec: str | None
     ) -> list[Tensor]:
-        """The same, but that all go home straight away and are reduced there in the order of the devices.
+        """Do the same, but send all pieces directly to their final device and reduce them there in device order.
 
-        With a codec, pieces travel home in that form. A piece that is at home already loses nothing.
+        With a codec, pieces are sent in that form. A piece that is already on its final device stays exact.
         """
         reduced = []
         for home in range(len(pieces[0])):
@@ -76,9 +77,9 @@ class Ring:
             return made
 
     def spread(self, values: Sequence[Tensor], codec: str | None) -> list[list[Tensor]]:
-        """`values`, each on the device of its number, on all devices, which get them by way of the one before.
+        """Copy `values`, each on the device of its number, to all devices, around the ring.
 
-        In a lossy form they are the same bits on all, that one included where they come from.
+        In a lossy form they are the same bits on all devices, including the first one.
         """
         rows = [self._passed_on(value, home, codec) for home, value in enumerate(values)]
         return [[row[number] for row in rows] for number in range(len(self))]
@@ -96,13 +97,13 @@ class Ring:
 
 
 def _places_of(op: Operation) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What to be colocated with, and what device to ask for, to be where an operation is."""
+    """Return the colocation and the requested device that put an operation beside another one."""
     device = op.device or next(filter(None, map(_device_of(op), op.colocation)), "")
     return ((), (device,)) if device else (op.colocation or (op.name,), ())
 
 
 def _device_of(op: Operation) -> Callable[[str], str]:
-    """What device an operation beside `op` asks for, by its name; "" if it is not in this graph."""
+    """Return the device that an operation beside `op` asks for; "" if it is not in this graph."""
 
     def device(name: str) -> str:
         try:

@@ -1,4 +1,4 @@
-"""Recurrent nets: a cell applied to one step of a sequence after the other, in a loop or written out."""
+"""Recurrent nets: apply a cell to each step of a sequence, in a loop or unrolled."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -38,16 +38,16 @@ def dynamic_rnn(
     time_major: bool = False,
     scope: Scope = None,
 ) -> tuple[Any, Any]:
-    """The outputs of a cell at all steps of sequences, and its state after the last; the steps are a loop.
+    """Return the outputs of a cell at all steps of sequences, and its last state; the steps are a loop.
 
         cell = af.nn.rnn_cell.LSTMCell(256)
         outputs, state = af.nn.dynamic_rnn(cell, sequences, dtype=af.float32)
 
     With `sequence_length` each sequence of the batch ends at its own length: later outputs are zeros, and the state
-    stays what it was at the end.
+    stays unchanged.
 
     Args:
-        cell: see `af.nn.rnn_cell.RNNCell`. It is called once, now, to describe a step.
+        cell: see `af.nn.rnn_cell.RNNCell`. It is called once, now, to build a step.
         inputs: [batch, time, ...], or a nested structure of such.
         sequence_length: the lengths [batch], integers; by default all sequences are as long as `inputs`.
         initial_state: the state before the first step; zeros by default.
@@ -61,9 +61,9 @@ def dynamic_rnn(
         The outputs, [batch, time, ...] in the structure of the cell's `output_size`, and the state.
 
     Raises:
-        TypeError: the cell is none, or dtypes do not fit.
+        TypeError: `cell` is not a cell, or dtypes do not fit.
         ValueError: shapes or structures do not fit, or there is neither a dtype nor an initial state.
-        InvalidArgumentError: in the run, if `sequence_length` is not of the batch's size.
+        InvalidArgumentError: in the run, if `sequence_length` does not have the batch's size.
     """
     check_cell(cell)
     with variable_scope(scope or "rnn"):
@@ -99,9 +99,9 @@ def static_rnn(
     sequence_length: NumberLike | None = None,
     scope: Scope = None,
 ) -> tuple[list[Any], Any]:
-    """The outputs of a cell for a list of inputs, one step each, and its state after the last.
+    """Return the outputs of a cell for a list of inputs, one step each, and its last state.
 
-    Every step is a part of the graph of its own: for few steps. Otherwise as `dynamic_rnn`.
+    Each step is a separate part of the graph, so use it for few steps. Otherwise like `dynamic_rnn`.
 
     Args:
         cell: see `af.nn.rnn_cell.RNNCell`.
@@ -134,7 +134,7 @@ def static_rnn(
 
 
 def check_cell(cell: Any, what: str = "cell") -> None:
-    """TypeError unless it can be called as a cell."""
+    """Raise TypeError unless it can be called as a cell."""
     missing = [name for name in ("state_size", "output_size", "zero_state") if not hasattr(cell, name)]
     if missing or not callable(cell):
         lacks = f"it has no {missing[0]}" if missing else "it cannot be called"
@@ -142,7 +142,7 @@ def check_cell(cell: Any, what: str = "cell") -> None:
 
 
 def _exchanged(x: Tensor) -> Tensor:
-    """The same with the first two axes exchanged. ValueError if there are none."""
+    """Exchange the first two axes. ValueError if there are none."""
     rank = x.spec.rank
     if rank is None or rank < 2:
         raise ValueError(f"inputs must have a known rank, and axes for batch and time: {x.name} has shape {x.shape}")
@@ -150,7 +150,7 @@ def _exchanged(x: Tensor) -> Tensor:
 
 
 def batch_size_of(tensors: Sequence[Tensor], axis: int) -> Any:
-    """The size along the batch's axis: a number if it is known, else a tensor. ValueError if sizes surely differ."""
+    """Return the size of the batch axis: a number if it is known, else a tensor. ValueError if known sizes differ."""
     if not tensors:
         raise ValueError("inputs has no tensor in it")
     for tensor in tensors:
@@ -163,7 +163,7 @@ def batch_size_of(tensors: Sequence[Tensor], axis: int) -> Any:
 
 
 def checked_lengths(lengths: NumberLike, batch: Any) -> Tensor:
-    """The lengths as int32. TypeError or ValueError unless they are integers [batch]; the run asserts open sizes."""
+    """Return the lengths as int32. TypeError or ValueError unless they are integers [batch]; the run checks sizes."""
     tensor = convert_to_tensor(lengths)
     if not tensor.dtype.is_integer:
         raise TypeError(f"sequence_length must be integers, not {tensor.dtype.name}")
@@ -181,7 +181,7 @@ def checked_lengths(lengths: NumberLike, batch: Any) -> Tensor:
 
 
 def first_state(cell: Any, initial_state: Any, batch: Any, dtype: Any) -> Any:
-    """The state before the first step."""
+    """Return the state before the first step."""
     if initial_state is None:
         if dtype is None:
             raise ValueError("give an initial_state, or the dtype for a state of zeros")
@@ -194,7 +194,7 @@ def first_state(cell: Any, initial_state: Any, batch: Any, dtype: Any) -> Any:
 
 
 def _check_batch(what: str, size: Any, value: Any, batch: Any) -> None:
-    """ValueError if a part of the state, [batch, size], is surely of another batch than the inputs."""
+    """Raise ValueError if a part of the state, [batch, size], has a known batch size other than the inputs'."""
     if isinstance(value, TensorArray) or not isinstance(batch, int) or value.spec.rank != 1 + len(sizes_of(size)):
         return
     own = value.shape[0].value
@@ -214,7 +214,7 @@ def _check_structure(wanted: Any, given: Any, one: str, other: str) -> None:
 
 
 def output_dtype(state: Any, dtype: Any) -> DType:
-    """The dtype of outputs: `dtype` if it is given, else that of the state. ValueError if there is none or several."""
+    """Return the dtype of outputs: `dtype` if it is given, else that of the state. ValueError unless it is unique."""
     if dtype is not None and not nest.is_nested(dtype):
         return as_dtype(dtype)
     kinds = {value.dtype for value in nest.flatten(state)}
@@ -226,7 +226,7 @@ def output_dtype(state: Any, dtype: Any) -> DType:
 
 
 def output_arrays(output_size: Any, count: Any, batch: Any, dtype: DType, **options: Any) -> list[TensorArray]:
-    """For each output of a cell the list that it is written to, step by step."""
+    """Return for each output of a cell the list to which it is written, step by step."""
     first = batch if isinstance(batch, int) else None
     shapes = [[first, *sizes_of(size)] for size in nest.flatten(output_size)]
     return [TensorArray(dtype, count, element_shape=each, **options) for each in shapes]
@@ -234,18 +234,18 @@ def output_arrays(output_size: Any, count: Any, batch: Any, dtype: DType, **opti
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a batch of sequences: those that have ended stay as they are.
+    """One step of a batch of sequences: ended sequences stay unchanged.
 
     Attributes:
         lengths: the length of each; None if all go on.
-        time: how many steps were before.
+        time: the number of earlier steps.
     """
 
     lengths: Tensor | None
     time: Any
 
     def of(self, cell: Any, inputs: Any, before: Any) -> tuple[Any, Any]:
-        """The output of the cell, zeros for sequences that have ended, and the state."""
+        """Return the output of the cell, zeros for ended sequences, and the state."""
         output, after = cell(inputs, before)
         _check_structure(cell.output_size, output, "the cell's output_size", "its output")
         _check_structure(before, after, "the state before", "the state that the cell returns")
@@ -259,14 +259,14 @@ class Step:
 
 
 def kept_where(alive: Tensor, new: Any, old: Any) -> Any:
-    """The new rows where `alive` is true, the old ones elsewhere. A value without a batch axis is new."""
+    """Return the new rows where `alive` is true, the old ones elsewhere; a value without a batch axis is new."""
     if isinstance(new, TensorArray) or new.spec.rank == 0:
         return new
     return select(per_row(alive, new), new, old)
 
 
 def per_row(alive: Tensor, value: Tensor) -> Tensor:
-    """`alive` [batch] with an axis of size 1 for each further axis of `value`. ValueError if its rank is not known."""
+    """Return `alive` [batch] with an axis of size 1 for each further axis of `value`. ValueError for unknown ranks."""
     rank = value.spec.rank
     if rank is None:
         raise ValueError(f"the rank of {value.name} must be known for sequences of different lengths: use set_shape")

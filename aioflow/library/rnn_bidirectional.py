@@ -28,10 +28,10 @@ def bidirectional_dynamic_rnn(
     time_major: bool = False,
     scope: Scope = None,
 ) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """What `dynamic_rnn` gives for one cell from the first step on, and for another from the last step on.
+    """Return the results of `dynamic_rnn` for a cell from the first step on, and for another from the last step on.
 
-    The second reads each sequence from its own end, and its outputs stand at the steps they belong to. The variables
-    are in `fw` and `bw` in the scope, which is `bidirectional_rnn` by default. Otherwise as `dynamic_rnn`.
+    The second cell reads each sequence from its own end; its outputs are at the positions of their steps. The variables
+    are in `fw` and `bw` in the scope, which is `bidirectional_rnn` by default. Otherwise like `dynamic_rnn`.
 
     Returns:
         The outputs of both cells, and the states of both.
@@ -58,7 +58,7 @@ def bidirectional_dynamic_rnn(
 
 
 def _reversed(x: Tensor, lengths: Tensor | None, axis: int) -> Tensor:
-    """Each sequence from its end, as long as it is."""
+    """Reverse each sequence within its length."""
     return reverse(x, [axis]) if lengths is None else reverse_sequence(x, lengths, axis, batch_axis=1 - axis)
 
 
@@ -73,9 +73,9 @@ def static_bidirectional_rnn(
     sequence_length: NumberLike | None = None,
     scope: Scope = None,
 ) -> tuple[list[Any], Any, Any]:
-    """What `static_rnn` gives for one cell from the first step on, and for another from the last step on.
+    """Return the results of `static_rnn` for a cell from the first step on, and for another from the last step on.
 
-    As `bidirectional_dynamic_rnn`, with every step a part of the graph of its own.
+    Like `bidirectional_dynamic_rnn`, with each step a separate part of the graph.
 
     Returns:
         The outputs of both cells side by side along their last axis, for each step, and the two states.
@@ -99,7 +99,7 @@ def static_bidirectional_rnn(
 
 
 def _all_reversed(steps: list[Any], lengths: NumberLike | None) -> list[Any]:
-    """The steps of each sequence from its end."""
+    """Return the steps of each sequence in reverse order."""
     if lengths is None:
         return steps[::-1]
     columns = zip(*[nest.flatten(step) for step in steps], strict=True)

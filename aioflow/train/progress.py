@@ -150,7 +150,7 @@ class Progress:
 
     @property
     def _width(self) -> int:
-        """Return the usable width of the terminal."""
+        """The usable width of the terminal."""
         with contextlib.suppress(AttributeError, OSError, ValueError):  # the stream is not a file, or not a terminal
             if self._stream is not None and (columns := os.get_terminal_size(self._stream.fileno()).columns):
                 return columns - 1

@@ -199,7 +199,7 @@ class SavedCounts:
 
 
 def run_state_of(graph: Graph) -> Iterator[Savable]:
-    """Return the queues and readers of a graph, each once. The log names other objects with state."""
+    """Yield the queues and readers of a graph, each once. The log names other objects with state."""
     seen, left_out = set[tuple[str, str, str]](), list[str]()
     for operation in graph.get_operations():
         if not operation.definition.handle:

@@ -67,7 +67,7 @@ def test_each_part_of_a_table_has_slices_for_its_gradient():
 
 def test_a_table_is_divided_in_one_of_two_ways():
     parts = [constant(normal(2, 2))] * 2
-    with pytest.raises(ValueError, match="partition_strategy is 'mod' or 'div', not 'even'"):
+    with pytest.raises(ValueError, match="partition_strategy must be 'mod' or 'div', not 'even'"):
         embedding_lookup(parts, [0], "even")
     with pytest.raises(ValueError, match="at least one part"):
         embedding_lookup([], [0])
