@@ -1,4 +1,4 @@
-"""`af.nn`: what neural networks are made of."""
+"""`af.nn`: functions of neural networks."""
 
 from aioflow.lazy import Face
 

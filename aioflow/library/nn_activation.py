@@ -1,4 +1,4 @@
-"""Activation functions that are composed of others."""
+"""Activation functions composed of other ops."""
 
 import math
 
@@ -16,9 +16,9 @@ from aioflow.library.control import name_scope
 
 @transactional
 def gelu(features: NumberLike, approximate: bool = False, name: str | None = None) -> Tensor:
-    """`features` times the probability that a normal number is lower [Hendrycks 2016].
+    """Return `features` times the probability that a normal number is smaller [Hendrycks 2016].
 
-    With `approximate`, 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))), which is near.
+    `approximate` computes 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) instead.
     """
     with name_scope(name, "gelu", [features]) as scope:
         x = convert_to_tensor(features)
@@ -29,7 +29,7 @@ def gelu(features: NumberLike, approximate: bool = False, name: str | None = Non
 
 @transactional
 def swish(features: NumberLike, name: str | None = None) -> Tensor:
-    """`features` times their sigmoid [Ramachandran 2017]."""
+    """Return `features` times their sigmoid [Ramachandran 2017]."""
     with name_scope(name, "swish", [features]) as scope:
         x = convert_to_tensor(features)
         return multiply(x, sigmoid(x), name=scope)
@@ -37,7 +37,7 @@ def swish(features: NumberLike, name: str | None = None) -> Tensor:
 
 @transactional
 def crelu(features: NumberLike, name: str | None = None, axis: int = -1) -> Tensor:
-    """The positive parts of `features` and of their negatives, one after the other along `axis`, which doubles."""
+    """Concatenate the positive parts of `features` and of -`features` along `axis`, which doubles."""
     with name_scope(name, "CRelu", [features]) as scope:
         x = convert_to_tensor(features)
         return relu(concat([x, negative(x)], axis), name=scope)
@@ -45,6 +45,6 @@ def crelu(features: NumberLike, name: str | None = None, axis: int = -1) -> Tens
 
 @transactional
 def hard_sigmoid(x: NumberLike, name: str | None = None) -> Tensor:
-    """0.2 * x + 0.5, held between 0 and 1: a sigmoid made of three straight lines."""
+    """Return 0.2 * x + 0.5, clipped to the range from 0 to 1: a piecewise linear sigmoid."""
     with name_scope(name, "hard_sigmoid", [x]) as scope:
         return clip_by_value(convert_to_tensor(x) * 0.2 + 0.5, 0.0, 1.0, name=scope)

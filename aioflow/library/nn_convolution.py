@@ -1,4 +1,4 @@
-"""Convolutions and poolings that are composed of others, and those that choose among them by rank."""
+"""Convolutions and poolings composed of others, and functions that choose among them by rank."""
 
 import itertools
 from collections.abc import Sequence
@@ -33,12 +33,12 @@ def depthwise_conv2d(
     data_format: str | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """Images times filters, each channel by its own: output channel k * multiplier + q is channel k by filter q.
+    """Convolve each channel separately: output channel k * multiplier + q is channel k by filter q.
 
     Args:
         input: images [batch, height, width, channels], or [batch, channels, height, width] with 'NCHW'.
         filter: numbers [height, width, channels, multiplier].
-        strides: by how much the filter moves: one number, one for height and width each, or one per axis of `input`.
+        strides: the step of the filter: one number, one for height and width each, or one per axis of `input`.
         padding: "SAME", "VALID", or zeros before and after each axis, as four pairs.
         rate: the distance between elements of a patch: one number, or one for height and width each.
         name: the name of the operation.
@@ -63,7 +63,7 @@ def separable_conv2d(
     data_format: str | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """`depthwise_conv2d`, and then `pointwise_filter`, [1, 1, channels * multiplier, outputs], for each pixel."""
+    """Apply `depthwise_conv2d`, then `pointwise_filter`, [1, 1, channels * multiplier, outputs], to each pixel."""
     with name_scope(name, "separable_conv2d", [input, depthwise_filter, pointwise_filter]) as scope:
         window = convert_to_tensor(pointwise_filter)
         if not window.shape.is_compatible_with([1, 1, None, None]):
@@ -74,18 +74,18 @@ def separable_conv2d(
         return conv2d(between, window, 1, "VALID", data_format=data_format or "NHWC", name=scope)
 
 
-# With holes
+# With dilation
 
 
 def atrous_conv2d(value: NumberLike, filters: NumberLike, rate: int, padding: Any, name: str | None = None) -> Tensor:
-    """`conv2d` of filters with `rate` - 1 holes between their elements; strides are 1."""
+    """Return `conv2d` with `rate` - 1 holes between the elements of filters; strides are 1."""
     return conv2d(value, filters, 1, padding, dilations=rate, name=name or "atrous_conv2d")
 
 
 def atrous_conv2d_transpose(
     value: NumberLike, filters: NumberLike, output_shape: NumberLike, rate: int, padding: Any, name: str | None = None
 ) -> Tensor:
-    """The gradient of `atrous_conv2d` as an op of its own, to images of shape `output_shape`."""
+    """Return the gradient of `atrous_conv2d` as a separate op, for images of shape `output_shape`."""
     return conv2d_transpose(
         value, filters, output_shape, 1, padding, dilations=rate, name=name or "atrous_conv2d_transpose"
     )
@@ -106,7 +106,7 @@ def convolution(
     filters: NumberLike | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """`conv1d`, `conv2d` or `conv3d`, as the rank of `filter` says; strides and dilations are one per spatial axis."""
+    """Return `conv1d`, `conv2d` or `conv3d`, by the rank of `filter`; one stride and dilation per spatial axis."""
     window = convert_to_tensor(either(filter, filters, "filter, filters"))
     steps = 1 if strides is None else _numbers(strides)
     rates = dilations if dilation_rate is None else dilation_rate
@@ -138,15 +138,15 @@ def pool(
     data_format: str | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """The highest element ("MAX") or the mean ("AVG") of each window along one, two or three axes.
+    """Return the largest element ("MAX") or the mean ("AVG") of each window along one, two or three axes.
 
     Args:
-        input: [batch, *sizes, channels], or [batch, channels, *sizes] with a format as 'NCHW'.
+        input: [batch, *sizes, channels], or [batch, channels, *sizes] with a format such as 'NCHW'.
         window_shape: the size of the window along each axis.
         pooling_type: "MAX" or "AVG".
         padding: "SAME" or "VALID".
         dilation_rate: the distance between elements of a window along each axis; strides are 1 where one is above 1.
-        strides: by how much the window moves along each axis, 1 by default.
+        strides: the step of the window along each axis, 1 by default.
         name: the name of the operation.
         data_format: "NWC", "NCW", "NHWC", "NCHW", "NDHWC" or "NCDHW".
         dilations: another name for `dilation_rate`.
@@ -187,7 +187,7 @@ def _pooled(
 
 
 def _dilated(x: Tensor, along: Sequence[tuple[int, int, int]], kind: str, padding: str) -> Tensor:
-    """The windows' elements, shifted copies of the images, combined; `along` is axis, window size and rate."""
+    """Combine the elements of windows, as shifted copies of the images; `along` is axis, window size and rate."""
     reach = {axis: (size - 1) * rate for axis, size, rate in along}
     rank = x.shape.with_rank(len(along) + 2).ndims or 0
     around = [(reach.get(axis, 0) // 2, reach.get(axis, 0) - reach.get(axis, 0) // 2) for axis in range(rank)]
@@ -207,7 +207,7 @@ def _dilated(x: Tensor, along: Sequence[tuple[int, int, int]], kind: str, paddin
 
 
 def _window(rank: int, start: Sequence[tuple[int, int]], reach: dict[int, int]) -> tuple[slice, ...]:
-    """The index of the elements that windows beginning everywhere see at `start` of theirs."""
+    """Return the index of the elements at offset `start` of all windows."""
     index = [slice(None)] * rank
     for axis, place in start:
         index[axis] = slice(place, place - reach[axis] or None)
@@ -222,7 +222,7 @@ def max_pool1d(
     data_format: str = "NWC",
     name: str | None = None,
 ) -> Tensor:
-    """The highest element of each window of sequences [batch, width, channels], or with channels second for 'NCW'."""
+    """Return the largest element of each window of sequences [batch, width, channels], or 'NCW'."""
     return _pool1d(input, ksize, strides, "MAX", padding, data_format, name or "max_pool1d")
 
 
@@ -234,7 +234,7 @@ def avg_pool1d(
     data_format: str = "NWC",
     name: str | None = None,
 ) -> Tensor:
-    """The mean of each window of sequences [batch, width, channels], or with channels second for 'NCW'."""
+    """Return the mean of each window of sequences [batch, width, channels], or 'NCW'."""
     return _pool1d(input, ksize, strides, "AVG", padding, data_format, name or "avg_pool1d")
 
 

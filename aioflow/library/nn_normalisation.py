@@ -1,4 +1,4 @@
-"""Normalisation of layers, and means and variances from sums that are added up part by part."""
+"""Normalisation of layers, and means and variances from sums over parts of the data."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def layer_normalization(
     variance_epsilon: float = 1e-12,
     name: str | None = None,
 ) -> Tensor:
-    """Each element of a batch with mean 0 and variance 1 along `axis`, times `scale`, plus `offset` [Ba 2016].
+    """Normalise each element of a batch to mean 0 and variance 1 along `axis`, times `scale`, plus `offset` [Ba 2016].
 
     The statistics of narrow floats are computed in float32.
     """
@@ -57,7 +57,7 @@ def batch_norm_with_global_normalization(
     mean: NumberLike | None = None,
     variance: NumberLike | None = None,
 ) -> Tensor:
-    """(t - m) / sqrt(v + variance_epsilon), times `gamma` if `scale_after_normalization`, plus `beta`.
+    """Return (t - m) / sqrt(v + variance_epsilon), times `gamma` if `scale_after_normalization`, plus `beta`.
 
     `input`, `mean` and `variance` are other names for `t`, `m` and `v`.
     """
@@ -85,11 +85,11 @@ def sufficient_statistics(
     name: str | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """The sums from which the mean and variance of `x` along `axes` follow. Sums over parts of the data add up.
+    """Return sums that determine the mean and variance of `x` along `axes`. Sums over parts of the data add up.
 
     Returns:
-        How many elements there are, the sum of these less `shift`, the sum of the squares of these less `shift`, and
-        `shift` itself. A shift near the mean keeps the sums exact.
+        The number of elements, the sum of the elements less `shift`, the sum of the squares of these, and `shift`. A
+        shift near the mean keeps the sums exact.
     """
     with name_scope(name, "sufficient_statistics", [x, shift]):
         value = convert_to_tensor(x)
@@ -102,7 +102,7 @@ def sufficient_statistics(
 
 
 def _count(x: Tensor, axes: Axis, reduced: Tensor) -> Tensor:
-    """How many elements of `x` one of `reduced` is made of."""
+    """Return the number of elements of `x` in each element of `reduced`."""
     sizes = x.spec.sizes
     along = None if sizes is None else [sizes[axis] for axis in axes_of(axes, len(sizes))]
     if along is not None and None not in along:
@@ -117,7 +117,7 @@ def _count(x: Tensor, axes: Axis, reduced: Tensor) -> Tensor:
 def normalize_moments(
     counts: NumberLike, mean_ss: NumberLike, variance_ss: NumberLike, shift: NumberLike, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The mean and the variance that follow from what `sufficient_statistics` gave."""
+    """Return the mean and the variance from the result of `sufficient_statistics`."""
     with name_scope(name, "normalize", [counts, mean_ss, variance_ss, shift]):
         share = reciprocal(convert_to_tensor(counts))
         off = multiply(mean_ss, share)
@@ -134,7 +134,7 @@ def weighted_moments(
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The mean and the variance of `x` along `axes`, each element counted as often as `frequency_weights` says.
+    """Return the mean and the variance of `x` along `axes`, each element weighted by `frequency_weights`.
 
     The weights broadcast to the shape of `x`; of narrow floats all is computed in float32.
     """

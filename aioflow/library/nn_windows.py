@@ -1,4 +1,4 @@
-"""Windows over inputs of any rank: poolings and transposed convolutions chosen by it, and holes by blocks."""
+"""Windows on inputs of any rank: poolings, transposed convolutions, and dilation by rearranging blocks."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def conv_transpose(
     dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """`conv1d_transpose`, `conv2d_transpose` or `conv3d_transpose`, as the rank of `filters` says."""
+    """Return `conv1d_transpose`, `conv2d_transpose` or `conv3d_transpose`, by the rank of `filters`."""
     window, label = convert_to_tensor(filters), name or "conv_transpose"
     if window.shape.ndims == 3:
         layout = data_format or "NWC"
@@ -60,7 +60,7 @@ def max_pool_v2(
     data_format: str | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """The highest element of each window of sequences, images or volumes, as the rank of `input` says."""
+    """Return the largest element of each window of sequences, images or volumes, by the rank of `input`."""
     return _pool("max", input, ksize, strides, padding, data_format, name or "max_pool")
 
 
@@ -73,7 +73,7 @@ def avg_pool_v2(
     data_format: str | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """The mean of each window of sequences, images or volumes, as the rank of `input` says."""
+    """Return the mean of each window of sequences, images or volumes, by the rank of `input`."""
     return _pool("avg", input, ksize, strides, padding, data_format, name or "avg_pool")
 
 
@@ -96,7 +96,7 @@ def max_pool2d(
     data_format: str = "NHWC",
     name: str | None = None,
 ) -> Tensor:
-    """The highest element of each window of images: `max_pool`."""
+    """Return the largest element of each window of images: `max_pool`."""
     return max_pool(input, ksize, strides, padding, data_format, name or "max_pool2d")
 
 
@@ -108,22 +108,22 @@ def avg_pool2d(
     data_format: str = "NHWC",
     name: str | None = None,
 ) -> Tensor:
-    """The mean of each window of images, without padding: `avg_pool`."""
+    """Return the mean of each window of images, without padding: `avg_pool`."""
     return avg_pool(input, ksize, strides, padding, data_format, name or "avg_pool2d")
 
 
-# Holes by blocks
+# Dilation by blocks
 
 
 @transactional
 def required_space_to_batch_paddings(
     input_shape: NumberLike, block_shape: NumberLike, base_paddings: NumberLike | None = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Paddings, not less than `base_paddings`, with which sizes are multiples of blocks; and the crops that undo them.
+    """Return paddings of at least `base_paddings` that make sizes multiples of blocks; and the crops that undo them.
 
     Args:
         input_shape: the sizes, a vector of integers.
-        block_shape: the sizes of the blocks, as many.
+        block_shape: the sizes of the blocks, a vector of the same length.
         base_paddings: pairs of least paddings, one for each size; 0 by default.
         name: the name of the scope.
 
@@ -152,15 +152,15 @@ def with_space_to_batch(
     spatial_dims: Sequence[int] | None = None,
     data_format: str | None = None,
 ) -> Tensor:
-    """What `op` gives for windows with holes: the input is divided into batches in which their elements lie together.
+    """Return the result of `op` for dilated windows: divides the input into batches in which windows are dense.
 
     Args:
         input: [batch, *sizes, ...].
-        dilation_rate: the distance of a window's elements along each of the axes, a vector.
+        dilation_rate: the distance between elements of a window along each axis, a vector.
         padding: "SAME" or "VALID".
-        op: called with (input, the number of axes, padding), it slides windows without holes.
+        op: called with (input, the number of axes, padding); it uses dense windows.
         filter_shape: the sizes of the window along these axes, needed for "SAME".
-        spatial_dims: the axes, rising; by default those after the first, or with channels second those after these.
+        spatial_dims: the axes, ascending; by default those after the first, or after the channels if these are second.
         data_format: "N...C" or "NC...".
     """
     x = convert_to_tensor(input)
@@ -194,7 +194,7 @@ def _same(window: Tensor, rates: Tensor) -> Tensor:
 
 
 def _for_all(values: Tensor, axes: Sequence[int]) -> Tensor:
-    """For each axis from the second to the last named its number or pair, 1 or no padding if it is not named."""
+    """Return for each axis from the second to the last named one its value; 1 or no padding for others."""
     pairs = values.shape.ndims == 2
     each = [values[axes.index(axis)] if axis in axes else ([0, 0] if pairs else 1) for axis in range(1, axes[-1] + 1)]
     return stack(each)

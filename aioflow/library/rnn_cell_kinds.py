@@ -53,19 +53,19 @@ class BasicRNNCell(RNNCell):
         return self._num_units
 
     def build(self, inputs_shape: TensorShape) -> None:
-        """Make `kernel` and `bias`."""
+        """Create `kernel` and `bias`."""
         rows = features_of(inputs_shape) + self._num_units
         self._kernel = self.add_variable("kernel", [rows, self._num_units])
         self._bias = self.add_variable("bias", [self._num_units], zeros_initializer())
 
     def call(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The output, twice."""
+        """Return the output, twice."""
         output = self._activation(linear([inputs, state], self._kernel, self._bias))
         return output, output
 
 
 class GRUCell(RNNCell):
-    """A gated recurrent unit [Cho et al. 2014]: the state is kept by a gate u, and enters what is new by a gate r.
+    """A gated recurrent unit [Cho et al. 2014]: gate u keeps the state, gate r selects its part in the candidate.
 
         r, u = sigmoid([inputs, state] @ gates/kernel + gates/bias)
         output = state = u * state + (1 - u) * activation([inputs, r * state] @ candidate/kernel + candidate/bias)
@@ -74,8 +74,8 @@ class GRUCell(RNNCell):
         num_units: the size of the output and of the state.
         activation: `tanh` by default.
         reuse: see RNNCell.
-        kernel_initializer: of both kernels.
-        bias_initializer: of both biases; by default ones for the gates and zeros for the candidate.
+        kernel_initializer: initializer of both kernels.
+        bias_initializer: initializer of both biases; by default ones for the gates and zeros for the candidate.
         name: see RNNCell.
         dtype: see RNNCell.
     """
@@ -108,7 +108,7 @@ class GRUCell(RNNCell):
         return self._num_units
 
     def build(self, inputs_shape: TensorShape) -> None:
-        """Make a kernel and a bias for the gates, and for the candidate."""
+        """Create a kernel and a bias for the gates, and for the candidate."""
         rows, units = features_of(inputs_shape) + self._num_units, self._num_units
         make, first = self._kernel_initializer, self._bias_initializer
         self._gate_kernel = self.add_variable("gates/kernel", [rows, 2 * units], make)
@@ -117,7 +117,7 @@ class GRUCell(RNNCell):
         self._candidate_bias = self.add_variable("candidate/bias", [units], first or zeros_initializer())
 
     def call(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The output, twice."""
+        """Return the output, twice."""
         gates = sigmoid(linear([inputs, state], self._gate_kernel, self._gate_bias))
         r, u = split(gates, 2, axis=1)
         new = self._activation(linear([inputs, r * state], self._candidate_kernel, self._candidate_bias))

@@ -1,4 +1,4 @@
-"""LSTM cells [Hochreiter and Schmidhuber 1997]: a memory c, which gates write, keep and show."""
+"""LSTM cells [Hochreiter and Schmidhuber 1997]: gates write, keep and output a memory c."""
 
 from typing import Any, NamedTuple
 
@@ -46,8 +46,8 @@ class BasicLSTMCell(RNNCell):
 
     Args:
         num_units: the size of c and h.
-        forget_bias: is added to the gate that keeps the memory, so that at first little is forgotten.
-        state_is_tuple: whether the state is an LSTMStateTuple; else c and h side by side in one tensor.
+        forget_bias: added to the gate that keeps the memory, so that at first little is forgotten.
+        state_is_tuple: whether the state is an LSTMStateTuple; else c and h are concatenated in one tensor.
         activation: `tanh` by default.
         reuse: see RNNCell.
         name: see RNNCell.
@@ -83,7 +83,7 @@ class BasicLSTMCell(RNNCell):
         return self._num_units
 
     def build(self, inputs_shape: TensorShape) -> None:
-        """Make `kernel` and `bias`."""
+        """Create `kernel` and `bias`."""
         rows = features_of(inputs_shape) + self.output_size
         self._kernel = self.add_variable("kernel", [rows, 4 * self._num_units], self._initializer)
         self._bias = self.add_variable("bias", [4 * self._num_units], zeros_initializer())
@@ -91,7 +91,7 @@ class BasicLSTMCell(RNNCell):
     _initializer: Initializer | None = None
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """The output h, and the state."""
+        """Return the output h, and the state."""
         c, h = self._parts(state)
         i, j, f, o = split(linear([inputs, h], self._kernel, self._bias), 4, axis=1)
         c = c * sigmoid(self._with_bias(f)) + sigmoid(i) * self._activation(j)
@@ -102,7 +102,7 @@ class BasicLSTMCell(RNNCell):
         return f + self._forget_bias if isinstance(self._forget_bias, Tensor) or self._forget_bias else f
 
     def _parts(self, state: Any) -> tuple[Tensor, Tensor]:
-        """The memory c, and h."""
+        """Return the memory c, and h."""
         if not self._state_is_tuple:
             c, h = split(state, [self._num_units, self.output_size], axis=1)
             return c, h
@@ -123,15 +123,15 @@ class LSTMCell(BasicLSTMCell):
 
     Args:
         num_units: the size of c, and of h if there is no projection.
-        use_peepholes: whether the gates see c, by the three vectors `w_?_diag`; else these terms are left out.
+        use_peepholes: whether the gates use c, by the three vectors `w_?_diag`; else these terms are omitted.
         cell_clip: c is clipped to +-cell_clip.
-        initializer: of the kernels and the peepholes.
+        initializer: initializer of the kernels and the peepholes.
         num_proj: the size of the projected h; None for no projection.
         proj_clip: h is clipped to +-proj_clip, if it is projected.
-        num_unit_shards: has no meaning here: variables are not partitioned.
-        num_proj_shards: has no meaning here either.
-        forget_bias: is added to the gate that keeps the memory, so that at first little is forgotten.
-        state_is_tuple: whether the state is an LSTMStateTuple; else c and h side by side in one tensor.
+        num_unit_shards: for compatibility: variables are not partitioned.
+        num_proj_shards: for compatibility.
+        forget_bias: added to the gate that keeps the memory, so that at first little is forgotten.
+        state_is_tuple: whether the state is an LSTMStateTuple; else c and h are concatenated in one tensor.
         activation: `tanh` by default.
         reuse: see RNNCell.
         name: see RNNCell.
@@ -169,7 +169,7 @@ class LSTMCell(BasicLSTMCell):
         return self._num_units if self._num_proj is None else self._num_proj
 
     def build(self, inputs_shape: TensorShape) -> None:
-        """Make `kernel` and `bias`, three peepholes and the kernel of the projection if there are to be such."""
+        """Create `kernel` and `bias`, and, if used, three peepholes and the kernel of the projection."""
         super().build(inputs_shape)
         if self._use_peepholes:
             self._peepholes = [
@@ -180,7 +180,7 @@ class LSTMCell(BasicLSTMCell):
             self._projection = self.add_variable("projection/kernel", shape, self._initializer)
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """The output h, and the state."""
+        """Return the output h, and the state."""
         c, h = self._parts(state)
         i, j, f, o = split(linear([inputs, h], self._kernel, self._bias), 4, axis=1)
         keep, write = sigmoid(self._seen(0, self._with_bias(f), c)), sigmoid(self._seen(1, i, c))
@@ -191,7 +191,7 @@ class LSTMCell(BasicLSTMCell):
         return h, self._state(c, h)
 
     def _seen(self, number: int, gate: Tensor, c: Tensor) -> Tensor:
-        """A gate that sees the memory, if it is to."""
+        """Return a gate, which uses the memory with peepholes."""
         return gate + self._peepholes[number] * c if self._use_peepholes else gate
 
 

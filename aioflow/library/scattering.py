@@ -1,4 +1,4 @@
-"""What users do with parts of variables: count one up, change elements and rows of one by function."""
+"""Functions that change a variable, or some of its elements and rows."""
 
 from typing import Any
 
@@ -25,15 +25,15 @@ def _checked(ref: Any) -> Variable:
 
 
 def assign_mul(ref: Variable, value: TensorLike, use_locking: bool | None = None, name: str | None = None) -> Any:
-    """The variable is multiplied by `value`. Gives the new value."""
+    """Multiply the variable by `value`. Returns the new value."""
     return _checked(ref).assign_mul(value, name=name)
 
 
 def count_up_to(ref: Variable, limit: int, name: str | None = None) -> Tensor:
-    """The variable, one integer, grows by one. Gives its value before.
+    """Increment the variable, one integer. Returns its former value.
 
     Raises:
-        OutOfRangeError: it has reached `limit`, and stays as it is.
+        OutOfRangeError: it has reached `limit`, and stays unchanged.
     """
     graph = graph_to_build_in(ref.graph)
     with graph.as_default(), graph.colocate_with(_checked(ref).handle, ignore_existing=True):
@@ -43,49 +43,49 @@ def count_up_to(ref: Variable, limit: int, name: str | None = None) -> Tensor:
 def scatter_mul(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """The rows `indices` of the variable are multiplied by `updates`, repeated ones repeatedly. Gives its new value."""
+    """Multiply the rows `indices` of the variable by `updates`, repeated rows repeatedly. Returns its new value."""
     return _scatter(kernels.scatter_mul_variable, ref, indices, updates, name)
 
 
 def scatter_div(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """The rows `indices` of the variable are divided by `updates`, repeated ones repeatedly. Gives its new value."""
+    """Divide the rows `indices` of the variable by `updates`, repeated rows repeatedly. Returns its new value."""
     return _scatter(kernels.scatter_div_variable, ref, indices, updates, name)
 
 
 def scatter_min(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """The rows `indices` of the variable hold the lesser of themselves and `updates`. Gives its new value."""
+    """Set the rows `indices` of the variable to the minimum of them and `updates`. Returns its new value."""
     return _scatter(kernels.scatter_min_variable, ref, indices, updates, name)
 
 
 def scatter_max(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """The rows `indices` of the variable hold the greater of themselves and `updates`. Gives its new value."""
+    """Set the rows `indices` of the variable to the maximum of them and `updates`. Returns its new value."""
     return _scatter(kernels.scatter_max_variable, ref, indices, updates, name)
 
 
 def scatter_nd_update(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
 ) -> Tensor:
-    """The variable holds `updates` at the positions along the last axis of `indices`. Gives its new value."""
+    """Set the elements at the positions along the last axis of `indices` to `updates`. Returns the new value."""
     return _scatter(kernels.scatter_nd_update_variable, ref, indices, updates, name)
 
 
 def scatter_nd_add(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """The variable grows by `updates` at the positions along the last axis of `indices`. Gives its new value."""
+    """Add `updates` to the elements at the positions along the last axis of `indices`. Returns the new value."""
     return _scatter(kernels.scatter_nd_add_variable, ref, indices, updates, name)
 
 
 def scatter_nd_sub(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """The variable shrinks by `updates` at the positions along the last axis of `indices`. Gives its new value."""
+    """Subtract `updates` from the elements at the positions along the last axis of `indices`. Returns the new value."""
     return _scatter(kernels.scatter_nd_sub_variable, ref, indices, updates, name)
 
 
@@ -93,9 +93,9 @@ def scatter_nd_sub(
 def batch_scatter_update(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
 ) -> Tensor:
-    """In each batch, along all axes of `indices` but the last, the rows `indices` hold `updates`. Gives the new value.
+    """Set the rows `indices`, in each batch along all but their last axis, to `updates`. Returns the new value.
 
-    `indices` has the batch's axes and then one of rows; `updates` its shape and then a row's.
+    `indices` has the axes of the batch and then one of rows; `updates` its shape and then a row's.
     """
     rows = convert_to_tensor(indices, preferred_dtype=int32)
     rank = rows.spec.rank

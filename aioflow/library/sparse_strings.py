@@ -1,4 +1,4 @@
-"""Sparse tensors as strings, in the forms that users know."""
+"""Sparse tensors as strings, in TensorFlow's forms."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from aioflow.tensors.dtypes import as_dtype
 def serialize_sparse(
     sp_input: SparseTensor | SparseTensorValue, name: str | None = None, out_type: Any = dtypes.string
 ) -> Tensor:
-    """A sparse tensor as a vector of three strings, for `deserialize_many_sparse`."""
+    """Return a sparse tensor as a vector of three strings, for `deserialize_many_sparse`."""
     return kernels.pack_sparse(*_parts(sp_input, out_type), name=name)
 
 
@@ -23,9 +23,9 @@ def serialize_sparse(
 def serialize_many_sparse(
     sp_input: SparseTensor | SparseTensorValue, name: str | None = None, out_type: Any = dtypes.string
 ) -> Tensor:
-    """Each row of a sparse tensor, one of a batch, as three strings: [rows, 3].
+    """Return each row of a batch in a sparse tensor as three strings: [rows, 3].
 
-    InvalidArgumentError in the run if its positions do not come row by row.
+    InvalidArgumentError in the run if its positions are not ordered by row.
     """
     return kernels.pack_sparse_rows(*_parts(sp_input, out_type), name=name)
 
@@ -41,7 +41,7 @@ def _parts(given: SparseTensor | SparseTensorValue, out_type: Any) -> tuple[Tens
 def deserialize_many_sparse(
     serialized_sparse: TensorLike, dtype: Any, rank: int | None = None, name: str | None = None
 ) -> SparseTensor:
-    """The batch whose rows are the given sparse tensors, three strings each; its sizes are the greatest of theirs.
+    """Return the batch whose rows are the given sparse tensors, three strings each; sizes are the largest of theirs.
 
     Args:
         serialized_sparse: [rows, 3].
@@ -50,7 +50,7 @@ def deserialize_many_sparse(
         name: the name of the operation.
 
     Raises:
-        InvalidArgumentError: in the run: a row is none, has values of another dtype, or another rank than the rest.
+        InvalidArgumentError: in the run: a row is not a sparse tensor, or has values of another dtype, or another rank.
     """
     indices, values, shape = kernels.unpack_sparse(serialized_sparse, as_dtype(dtype), rank, name=name)
     return SparseTensor(indices, values, shape)

@@ -1,4 +1,4 @@
-"""What users do with variables: list them, initialize them, assign them by function, share them by templates."""
+"""Functions of variables: lists of them, initialization, assignment, and templates that share them."""
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
@@ -23,27 +23,27 @@ from aioflow.tensors.recursion import safe_repr
 
 
 def global_variables(scope: str | None = None) -> list[Variable]:
-    """The default graph's variables that sessions share and checkpoints keep; with `scope`, of names that begin so."""
+    """Return the default graph's variables that sessions share and checkpoints keep; with `scope`, by name prefix."""
     return get_default_graph().get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
 
 
 def local_variables(scope: str | None = None) -> list[Variable]:
-    """The default graph's variables that each process has for itself and checkpoints leave out."""
+    """Return the default graph's variables that each process has for itself and checkpoints omit."""
     return get_default_graph().get_collection(GraphKeys.LOCAL_VARIABLES, scope)
 
 
 def trainable_variables(scope: str | None = None) -> list[Variable]:
-    """The default graph's variables that optimizers change unless told otherwise."""
+    """Return the default graph's variables that optimizers change by default."""
     return get_default_graph().get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
 
 
 def model_variables(scope: str | None = None) -> list[Variable]:
-    """The default graph's variables that layers added to the MODEL_VARIABLES collection."""
+    """Return the default graph's variables that layers added to the MODEL_VARIABLES collection."""
     return get_default_graph().get_collection(GraphKeys.MODEL_VARIABLES, scope)
 
 
 def moving_average_variables(scope: str | None = None) -> list[Variable]:
-    """The default graph's variables of which a moving average is kept."""
+    """Return the default graph's variables with moving averages."""
     return get_default_graph().get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
 
 
@@ -53,20 +53,20 @@ all_variables = global_variables
 
 
 def variables_initializer(var_list: Iterable[Variable], name: str = "init") -> Operation:
-    """An operation that gives each of the variables its initial value.
+    """Return an operation that gives each of the variables its initial value.
 
-    In one run of it they are initialized in the order they were built, so that one may be made from another's value.
+    A run initializes them in the order they were built, so that an initial value may depend on another variable.
     """
     return group(*[variable.initializer for variable in var_list or ()], name=name)
 
 
 def global_variables_initializer() -> Operation:
-    """An operation that gives each global variable of the default graph its initial value."""
+    """Return an operation that gives each global variable of the default graph its initial value."""
     return variables_initializer(global_variables())
 
 
 def local_variables_initializer() -> Operation:
-    """An operation that gives each local variable of the default graph its initial value."""
+    """Return an operation that gives each local variable of the default graph its initial value."""
     return variables_initializer(local_variables())
 
 
@@ -76,16 +76,16 @@ initialize_local_variables = local_variables_initializer
 
 
 def assert_variables_initialized(var_list: Iterable[Variable] | None = None) -> Operation:
-    """An operation that raises FailedPreconditionError in the run if one of those variables has no value.
+    """Return an operation that raises FailedPreconditionError in the run if one of the variables has no value.
 
-    Of `var_list`; by default of the default graph's global and local variables.
+    Checks `var_list`; by default the default graph's global and local variables.
     """
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
     return group(*[variable.read_value() for variable in variables], name="assert_variables_initialized")
 
 
 def is_variable_initialized(variable: Variable) -> Tensor:
-    """Whether the variable has a value."""
+    """Return whether the variable has a value."""
     return variable.is_initialized()
 
 
@@ -93,9 +93,9 @@ def is_variable_initialized(variable: Variable) -> Tensor:
 def report_uninitialized_variables(
     var_list: Sequence[Variable] | None = None, name: str = "report_uninitialized_variables"
 ) -> Tensor:
-    """A vector of strings: the names of those variables that have no value.
+    """Return a vector of strings: the names of the variables without a value.
 
-    Of `var_list`; by default of the default graph's global and local variables.
+    Checks `var_list`; by default the default graph's global and local variables.
     """
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
     if not variables:
@@ -116,40 +116,40 @@ def assign(
     use_locking: bool | None = None,
     name: str | None = None,
 ) -> Any:
-    """The variable holds `value`. Gives the new value."""
+    """Assign `value` to the variable. Returns the new value."""
     return _checked(ref).assign(value, name=name)
 
 
 @transactional
 def assign_add(ref: Variable, value: NumberLike, use_locking: bool | None = None, name: str | None = None) -> Any:
-    """The variable grows by `value`. Gives the new value."""
+    """Add `value` to the variable. Returns the new value."""
     return _checked(ref).assign_add(value, name=name)
 
 
 @transactional
 def assign_sub(ref: Variable, value: NumberLike, use_locking: bool | None = None, name: str | None = None) -> Any:
-    """The variable shrinks by `value`. Gives the new value."""
+    """Subtract `value` from the variable. Returns the new value."""
     return _checked(ref).assign_sub(value, name=name)
 
 
 def scatter_update(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
 ) -> Tensor:
-    """The rows `indices` of the variable hold `updates`. Gives its new value."""
+    """Set the rows `indices` of the variable to `updates`. Returns its new value."""
     return _checked(ref).scatter(kernels.scatter_update_variable, indices, updates, name)
 
 
 def scatter_add(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """The rows `indices` of the variable grow by `updates`, repeated ones repeatedly. Gives its new value."""
+    """Add `updates` to the rows `indices` of the variable, repeated rows repeatedly. Returns its new value."""
     return _checked(ref).scatter(kernels.scatter_add_variable, indices, updates, name)
 
 
 def scatter_sub(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """The rows `indices` of the variable shrink by `updates`, repeated ones repeatedly. Gives its new value."""
+    """Subtract `updates` from the rows `indices` of the variable, repeated rows repeatedly. Returns its new value."""
     return _checked(ref).scatter(kernels.scatter_sub_variable, indices, updates, name)
 
 
@@ -163,9 +163,9 @@ def _checked(ref: Any) -> Variable:
 
 
 class Template:
-    """A function whose variables are made when it is first called, and found again by every later call.
+    """A function whose first call creates its variables, and whose later calls use the same ones.
 
-    They are those that `func` takes from `get_variable`. See `make_template`.
+    They are the variables that `func` gets from `get_variable`. See `make_template`.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class Template:
         """Call the function and return its result.
 
         Raises:
-            ValueError: a later call makes a variable that is trained, as by `Variable` in place of `get_variable`.
+            ValueError: a later call creates a trainable variable, as by `Variable` instead of `get_variable`.
         """
         again = self._scope is not None
         with variable_scope(self._scope, reuse=self._called) if again else self._first() as scope:
@@ -209,7 +209,7 @@ class Template:
 
     @property
     def variable_scope(self) -> VariableScope | None:
-        """The scope its variables are in, None before the first call."""
+        """The scope of its variables, None before the first call."""
         return self._scope
 
     @property
@@ -246,15 +246,15 @@ def make_template(
     custom_getter_: Callable[..., Any] | None = None,
     **kwargs: Any,
 ) -> Template:
-    """`func_` as a function that shares its variables among all its calls.
+    """Return `func_` as a function that shares its variables among all its calls.
 
     Args:
-        name_: the name of the variable scope around, made unique.
-        func_: takes its variables from `get_variable`.
+        name_: the name of the variable scope, made unique.
+        func_: gets its variables from `get_variable`.
         create_scope_now_: whether the scope is made unique now, not at the first call.
-        unique_name_: the name of the scope as it is, instead of `name_`.
+        unique_name_: the exact name of the scope, instead of `name_`.
         custom_getter_: see `get_variable`.
-        **kwargs: arguments that every call gives to `func_`.
+        **kwargs: arguments for every call of `func_`.
     """
     func = functools.partial(func_, **kwargs) if kwargs else func_
     return Template(name_, func, create_scope_now_, unique_name_, custom_getter_)

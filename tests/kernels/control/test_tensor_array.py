@@ -247,9 +247,9 @@ async def test_in_a_run_too_all_tensors_have_one_shape(graph, shape, text):
             await session.run(result, {one: X, other: np.ones(shape)})
         assert text in caught.value.message
         assert "pass infer_shape=False" in caught.value.message
-        with pytest.raises(TypeError, match="a TensorArray is no tensor"):
+        with pytest.raises(TypeError, match="a TensorArray is not a tensor"):
             await session.run(array())
-        with pytest.raises(TypeError, match="a TensorArray is no tensor"):
+        with pytest.raises(TypeError, match="a TensorArray is not a tensor"):
             await session.run(result, {array(): 1})
         with pytest.raises(ValueError, match="has no value"):
             await session.run(array().flow)
