@@ -1,4 +1,4 @@
-"""`af.nn`: what neural networks are made of."""
+"""`af.nn`: functions of neural networks."""
 
 # Made by `make stubs`.
 

@@ -1,4 +1,4 @@
-"""`af.nn.rnn_cell`: the cells of recurrent nets, and what wraps them."""
+"""`af.nn.rnn_cell`: the cells of recurrent nets, and their wrappers."""
 
 # Made by `make stubs`.
 
