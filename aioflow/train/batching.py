@@ -30,17 +30,17 @@ Tensors = Sequence[TensorLike] | dict[Any, TensorLike]
 
 
 class _Options(NamedTuple):
-    """The options of the queue."""
+    """The options of the queue, named as the arguments of the public functions."""
 
-    size: NumberLike
+    batch_size: NumberLike
     capacity: int
     enqueue_many: bool
     shapes: Sequence[ShapeLike] | None
-    smaller: bool
+    allow_smaller_final_batch: bool
     shared_name: str | None
-    min_after: int | None = None
+    dynamic_pad: bool = False
+    min_after_dequeue: int | None = None
     seed: int | None = None
-    pad: bool = False
 
 
 @transactional
@@ -75,10 +75,7 @@ def batch(
     Raises:
         ValueError: the shapes are unknown, or there are no tensors.
     """
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
-    )
-    return _one([tensors], True, num_threads, options, name, "batch")
+    return _batches("batch", **locals())
 
 
 @transactional
@@ -96,10 +93,7 @@ def maybe_batch(
     name: str | None = None,
 ) -> Any:
     """Return batches of the examples with true `keep_input`: a scalar, or a value for each of several. See `batch`."""
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
-    )
-    return _one([tensors], keep_input, num_threads, options, name, "batch")
+    return _batches("batch", **locals())
 
 
 @transactional
@@ -118,10 +112,7 @@ def batch_join(
 
     Each of `tensors_list` is one way to make an example and has its own task; all have the same components.
     """
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
-    )
-    return _one(tensors_list, True, 1, options, name, "batch_join")
+    return _batches("batch_join", **locals())
 
 
 @transactional
@@ -138,10 +129,7 @@ def maybe_batch_join(
     name: str | None = None,
 ) -> Any:
     """Return batches of the examples with true `keep_input`, made in several ways: see `batch_join`."""
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
-    )
-    return _one(tensors_list, keep_input, 1, options, name, "batch_join")
+    return _batches("batch_join", **locals())
 
 
 @transactional
@@ -177,10 +165,7 @@ def shuffle_batch(
     Raises:
         ValueError: the shapes are unknown, there are no tensors, or `capacity` is not above `min_after_dequeue`.
     """
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
-    )
-    return _one([tensors], True, num_threads, options, name, "shuffle_batch")
+    return _batches("shuffle_batch", **locals())
 
 
 @transactional
@@ -199,10 +184,7 @@ def maybe_shuffle_batch(
     name: str | None = None,
 ) -> Any:
     """Return batches in random order of the examples with true `keep_input`: see `shuffle_batch`, `maybe_batch`."""
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
-    )
-    return _one([tensors], keep_input, num_threads, options, name, "shuffle_batch")
+    return _batches("shuffle_batch", **locals())
 
 
 @transactional
@@ -219,10 +201,7 @@ def shuffle_batch_join(
     name: str | None = None,
 ) -> Any:
     """Return batches in random order of examples made in several ways: see `shuffle_batch`, `batch_join`."""
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
-    )
-    return _one(tensors_list, True, 1, options, name, "shuffle_batch_join")
+    return _batches("shuffle_batch_join", **locals())
 
 
 @transactional
@@ -240,37 +219,43 @@ def maybe_shuffle_batch_join(
     name: str | None = None,
 ) -> Any:
     """Return batches in random order of the examples with true `keep_input`: see `shuffle_batch_join`."""
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
-    )
-    return _one(tensors_list, keep_input, 1, options, name, "shuffle_batch_join")
+    return _batches("shuffle_batch_join", **locals())
 
 
 # Shared by all
 
 
-def _one(
-    given: Sequence[Tensors], keep_input: TensorLike, threads: int, options: _Options, name: str | None, default: str
+def _batches(
+    scope_name: str,
+    name: str | None,
+    tensors: Tensors | None = None,
+    tensors_list: Sequence[Tensors] = (),
+    keep_input: TensorLike = True,
+    num_threads: int = 1,
+    **queue_options: Any,
 ) -> Any:
-    """Build the queue and its runner. Returns a batch in the form of each of `given`."""
+    """Build the queue and its runner from the arguments of a public function. Returns a batch in their form."""
+    given, options = tensors_list if tensors is None else [tensors], _Options(**queue_options)
     if isinstance(given, Tensor) or not given:
         raise ValueError("at least one set of tensors is needed, in a list")
-    if threads < 1:
-        raise ValueError(f"num_threads must be at least 1, not {threads}")
+    if num_threads < 1:
+        raise ValueError(f"num_threads must be at least 1, not {num_threads}")
     keys = sorted(given[0], key=str) if isinstance(given[0], dict) else None
     many = options.enqueue_many
-    with name_scope(name, default, [tensor for tensors in given for tensor in _values(tensors, keys)]) as scope:
+    with name_scope(name, scope_name, [tensor for tensors in given for tensor in _values(tensors, keys)]) as scope:
         sources = [[convert_to_tensor_or_sparse_tensor(value) for value in _values(each, keys)] for each in given]
         if len({len(each) for each in sources}) > 1:
             counts = ", ".join(str(len(each)) for each in sources)
             raise ValueError(f"all sets of tensors must have as many components, not {counts}")
-        sparse = [_sparse(column, many) for column in zip(*sources, strict=True)]
-        examples = [[_stored(source, many) for source in each] for each in sources]
+        sparse = [_restore_function(column, many) for column in zip(*sources, strict=True)]
+        examples = [[_serialize(source, many) for source in each] for each in sources]
         queue = _queue(examples, options, sparse)
         enqueue = queue.enqueue_many if many else queue.enqueue
-        keep = _keep(keep_input, many)
-        add_queue_runner(QueueRunner(queue, [_enqueue(enqueue, each, keep) for each in examples] * threads))
-        taken = (queue.dequeue_up_to if options.smaller else queue.dequeue_many)(options.size, name=scope)
+        keep = _check_keep_input(keep_input, many)
+        add_queue_runner(QueueRunner(queue, [_enqueue(enqueue, each, keep) for each in examples] * num_threads))
+        taken = (queue.dequeue_up_to if options.allow_smaller_final_batch else queue.dequeue_many)(
+            options.batch_size, name=scope
+        )
         several = taken if len(sparse) > 1 else [taken]
         batches = [tensor if how is None else how(tensor) for tensor, how in zip(several, sparse, strict=True)]
     if keys is None:
@@ -290,7 +275,7 @@ def _values(tensors: Any, keys: Sequence[Any] | None) -> list[Any]:
     return found
 
 
-def _sparse(column: Sequence[Tensor | SparseTensor], enqueue_many: bool) -> Restore | None:
+def _restore_function(column: Sequence[Tensor | SparseTensor], enqueue_many: bool) -> Restore | None:
     """Return the function that restores a batch of a stored sparse component; None for tensors."""
     kinds = {source.dtype if isinstance(source, SparseTensor) else None for source in column}
     if len(kinds) > 1 and None in kinds:
@@ -305,7 +290,7 @@ def _sparse(column: Sequence[Tensor | SparseTensor], enqueue_many: bool) -> Rest
     return functools.partial(deserialize_many_sparse, dtype=dtype, rank=None if rank is None else rank - enqueue_many)
 
 
-def _stored(source: Tensor | SparseTensor, enqueue_many: bool) -> Tensor:
+def _serialize(source: Tensor | SparseTensor, enqueue_many: bool) -> Tensor:
     """Return the component as it is queued: a sparse tensor as strings."""
     if isinstance(source, Tensor):
         return source
@@ -325,35 +310,40 @@ def _queue(examples: Sequence[Sequence[Tensor]], options: _Options, sparse: Sequ
     else:
         given = zip(options.shapes, sparse, strict=True)
         shapes = [as_shape(shape if how is None else [PARTS]) for shape, how in given]
-    if options.min_after is None:
-        kind = PaddingFIFOQueue if options.pad else FIFOQueue
+    if options.min_after_dequeue is None:
+        kind = PaddingFIFOQueue if options.dynamic_pad else FIFOQueue
         return kind(options.capacity, types[0], shapes, shared_name=options.shared_name)
     return RandomShuffleQueue(
-        options.capacity, options.min_after, types[0], shapes, shared_name=options.shared_name, seed=options.seed
+        options.capacity,
+        options.min_after_dequeue,
+        types[0],
+        shapes,
+        shared_name=options.shared_name,
+        seed=options.seed,
     )
 
 
 def _shapes(examples: Sequence[Sequence[Tensor]], options: _Options) -> list[TensorShape]:
     """Return the merged shapes of the components of one example."""
-    merge = TensorShape.most_specific_compatible_shape if options.pad else TensorShape.merge_with
+    merge = TensorShape.most_specific_compatible_shape if options.dynamic_pad else TensorShape.merge_with
     found = []
     for column in zip(*examples, strict=True):
-        shape = functools.reduce(merge, [_of_one(tensor, options.enqueue_many) for tensor in column])
-        if shape.ndims is None or not (options.pad or shape.is_fully_defined()):
-            pads = shape.ndims is not None and options.min_after is None
+        shape = functools.reduce(merge, [_example_shape(tensor, options.enqueue_many) for tensor in column])
+        if shape.ndims is None or not (options.dynamic_pad or shape.is_fully_defined()):
+            pads = shape.ndims is not None and options.min_after_dequeue is None
             mend = "give shapes=" + ", or dynamic_pad=True if sizes differ" * pads
             raise ValueError(f"one example of {column[0]!r} has shape {shape}, which must be known: {mend}")
         found.append(shape)
     return found
 
 
-def _of_one(tensor: Tensor, enqueue_many: bool) -> TensorShape:
+def _example_shape(tensor: Tensor, enqueue_many: bool) -> TensorShape:
     """Return the shape of a component in one example."""
     shape: TensorShape = tensor.shape.with_rank_at_least(1)[1:] if enqueue_many else tensor.shape
     return shape
 
 
-def _keep(keep_input: TensorLike, enqueue_many: bool) -> Tensor:
+def _check_keep_input(keep_input: TensorLike, enqueue_many: bool) -> Tensor:
     keep = convert_to_tensor(keep_input)
     keep.spec.only(BOOL)
     rank = keep.shape.ndims
