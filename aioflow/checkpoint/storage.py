@@ -169,7 +169,7 @@ class LocalStorage:
     def _replace(self, place: str, parts: Iterable[memoryview]) -> None:
         temporary = f"{place}.{secrets.token_hex(4)}{_PART}"
         try:
-            with _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK) as file:
+            with _open_descriptor(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK) as file:
                 write_all(temporary, file, parts)
                 os.fsync(file)
             os.rename(temporary, place)
@@ -206,7 +206,7 @@ class LocalSource:
 
 
 @contextlib.contextmanager
-def _opened(place: str, flags: int) -> Iterator[int]:
+def _open_descriptor(place: str, flags: int) -> Iterator[int]:
     file = os.open(place, flags, 0o666)
     try:
         yield file
@@ -215,7 +215,7 @@ def _opened(place: str, flags: int) -> Iterator[int]:
 
 
 def _sync(folder: str) -> None:
-    with _opened(folder, os.O_RDONLY) as file:
+    with _open_descriptor(folder, os.O_RDONLY) as file:
         os.fsync(file)
 
 
@@ -295,10 +295,10 @@ class FsspecStorage:
         place = self._place(name)
         with translate_errors(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             folder = self._system.info(place)["type"] == "directory"
-            return FileStatus(folder, math.inf if folder else self._changed(place))
+            return FileStatus(folder, math.inf if folder else self._change_time(place))
         return None
 
-    def _changed(self, place: str) -> float:
+    def _change_time(self, place: str) -> float:
         try:
             return float(self._system.modified(place).timestamp())
         except NotImplementedError:

@@ -67,9 +67,9 @@ class _DirectWriter:
 
     def _begin(self, turn: int, place: int) -> None:
         try:
-            self._writing[turn] = self._threads.submit(self._put, self._buffers[turn], place)
+            self._writing[turn] = self._threads.submit(self._write_buffer, self._buffers[turn], place)
         except RuntimeError:  # a finalizing interpreter starts no threads
-            self._put(self._buffers[turn], place)
+            self._write_buffer(self._buffers[turn], place)
 
     def settle(self) -> None:
         """Wait until all bytes are written. OSError if a write failed."""
@@ -81,7 +81,7 @@ class _DirectWriter:
         if writing is not None:
             writing.result()
 
-    def _put(self, buffer: Any, place: int) -> None:
+    def _write_buffer(self, buffer: Any, place: int) -> None:
         direct, file = self._files
         try:
             count = os.pwrite(direct, buffer.data, place)

@@ -194,14 +194,14 @@ class Launch:
         if self._places:
             raise RuntimeError("a launch can be entered only once")
         self._places = list(await self._engine.place(sum(self._jobs.values())))
-        addresses = await self._all(*[self._call(place, "", "reserve", place.host) for place in self._places])
+        addresses = await self._gather(*[self._call(place, "", "reserve", place.host) for place in self._places])
         rest = iter(addresses)
         spec = ClusterSpec({job: [next(rest) for _ in range(count)] for job, count in self._jobs.items()})
         cluster = Cluster(spec, self._target(spec))
         members = [Member(spec, job, index) for job, count in self._jobs.items() for index in range(count)]
         where = list(zip(members, self._places, strict=True))
         version = cluster.version
-        await self._all(*[self._call(place, m.name, "start", self._order(m, version)) for m, place in where])
+        await self._gather(*[self._call(place, m.name, "start", self._order(m, version)) for m, place in where])
         create = asyncio.get_running_loop().create_task
         self._watching = [
             create(self._keep(number, member, cluster), name=f"watch {member.name}")
@@ -273,7 +273,7 @@ class Launch:
             raise errors.UnavailableError(f"{name} did not start on {place.name}: {answer[1:]}", task=task or None)
         return answer
 
-    async def _all(self, *asked: Awaitable[str]) -> list[str]:
+    async def _gather(self, *asked: Awaitable[str]) -> list[str]:
         """Return all answers. Raises the first error after all have answered."""
         answers = await asyncio.gather(*asked, return_exceptions=True)
         for answer in answers:

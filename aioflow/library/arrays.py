@@ -88,10 +88,10 @@ def repeat(input: TensorLike, repeats: TensorLike, axis: int | None = None, name
         value, axis = reshape(value, [-1]), 0
     axis = value.spec.axis(axis)
     count = shape(value, out_type=times.dtype)[axis]
-    return gather(value, _repeated(count, times), axis=axis, name=name or "repeat")
+    return gather(value, _repeat_numbers(count, times), axis=axis, name=name or "repeat")
 
 
-def _repeated(count: Tensor, times: Tensor) -> Tensor:
+def _repeat_numbers(count: Tensor, times: Tensor) -> Tensor:
     """Return the numbers below `count`, each repeated as often as `times` says."""
     if times.spec.rank == 0 or times.shape == [1]:
         each = reshape(times, [])

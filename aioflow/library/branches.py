@@ -64,7 +64,7 @@ def cond(
             graph, f"{scope}false", lambda inner: _result(inner, otherwise, strict)
         )
         mine.check_same(theirs, "what true_fn returns", "what false_fn returns")
-        outputs = _built(graph, test, (first, made), (second, also_made), scope)
+        outputs = _build_cond(graph, test, (first, made), (second, also_made), scope)
         return mine.rebuilt(outputs)
 
 
@@ -88,7 +88,7 @@ def _result(inner: BodyGraph, function: Branch, strict: bool) -> tuple[Leaves, l
     return leaves, [inner.adopt(tensor) for tensor in leaves.tensors]
 
 
-def _built(graph: Graph, pred: Tensor, *sides: Any) -> Sequence[Tensor]:
+def _build_cond(graph: Graph, pred: Tensor, *sides: Any) -> Sequence[Tensor]:
     """Build a `cond` of two bodies with their outputs, and return its outputs; the last argument is the name."""
     (first, made), (second, also_made), name = sides
     inputs = captured_tensors(first, second)
@@ -112,8 +112,8 @@ def _(op: Operation, *dys: Tensor | None) -> list[Tensor | None]:
     used = [i for i in range(1, len(op.inputs)) if any(found[i] is not None for _, found in sides)]
     results: list[Tensor | None] = [None] * len(op.inputs)
     if used:
-        completed = [(inner, _completed(inner, op, found, used)) for inner, found in sides]
-        made = _built(get_default_graph(), op.inputs[0], *completed, None)
+        completed = [(inner, _complete_gradients(inner, op, found, used)) for inner, found in sides]
+        made = _build_cond(get_default_graph(), op.inputs[0], *completed, None)
         for index, tensor in zip(used, made, strict=True):
             results[index] = tensor
     return results
@@ -126,7 +126,7 @@ Side = tuple[BackwardGraph, list[Tensor | None]]
 def _backward(op: Operation, which: str, dys: Sequence[Tensor | None]) -> Side:
     body: Body = op.attrs[which]
     graph = get_default_graph()
-    return backward_outline(graph, op, body, _Expose(op, which), which, lambda inner: _side(inner, op, body, dys))
+    return backward_outline(graph, op, body, _OutputAdder(op, which), which, lambda inner: _side(inner, op, body, dys))
 
 
 def _side(inner: BackwardGraph, op: Operation, body: Body, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
@@ -140,13 +140,15 @@ def _side(inner: BackwardGraph, op: Operation, body: Body, dys: Sequence[Tensor 
     return found
 
 
-def _completed(inner: BackwardGraph, op: Operation, found: list[Tensor | None], used: list[int]) -> list[Tensor]:
+def _complete_gradients(
+    inner: BackwardGraph, op: Operation, found: list[Tensor | None], used: list[int]
+) -> list[Tensor]:
     """Return one gradient for each input that has one in either branch."""
     with inner.again():
         return [dx if (dx := found[i]) is not None else zeros_for(op.inputs[i]) for i in used]
 
 
-class _Expose:
+class _OutputAdder:
     """Adds outputs to a `cond` for tensors inside a branch."""
 
     def __init__(self, op: Operation, which: str) -> None:

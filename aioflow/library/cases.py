@@ -164,7 +164,7 @@ def switch_case(
     with get_default_graph().name_scope(name or "switch_case"):
         inside = logical_and(less_equal(0, index), less(index, len(functions)))
         otherwise = functions[-1] if default is None else default
-        return cond(inside, lambda: _indexed(index, 0, functions), otherwise)
+        return cond(inside, lambda: _select_branch(index, 0, functions), otherwise)
 
 
 def _functions(given: Any) -> list[Branch]:
@@ -189,13 +189,13 @@ def _functions(given: Any) -> list[Branch]:
     return [found[index] for index in range(len(pairs))]
 
 
-def _indexed(index: Tensor, first: int, functions: list[Branch]) -> Any:
+def _select_branch(index: Tensor, first: int, functions: list[Branch]) -> Any:
     """The result of the function of this index, if `first` is the index of the first function."""
     if len(functions) == 1:
         return functions[0]()
     half = len(functions) // 2
     return cond(
         less(index, first + half),
-        lambda: _indexed(index, first, functions[:half]),
-        lambda: _indexed(index, first + half, functions[half:]),
+        lambda: _select_branch(index, first, functions[:half]),
+        lambda: _select_branch(index, first + half, functions[half:]),
     )

@@ -116,9 +116,9 @@ def all_gather(tensors: Sequence[TensorLike], axis: int = 0, name: str | None = 
         TypeError: the dtypes differ.
         ValueError: there are none, or they cannot be concatenated.
     """
-    given = _converted(tensors)
+    given = _convert_all(tensors)
     with name_scope(name, "all_gather", given):
-        return _gathered(given, axis, None)
+        return _gather_rows(given, axis, None)
 
 
 @transactional
@@ -127,20 +127,20 @@ def broadcast(tensors: Sequence[TensorLike], root: int = 0, name: str | None = N
 
     Each device gets a piece of it, and the pieces travel around the ring.
     """
-    given = _converted(tensors)
+    given = _convert_all(tensors)
     if not 0 <= root < len(given):
         raise ValueError(f"there are {len(given)} tensors: root cannot be {root!r}")
     with name_scope(name, "broadcast", given):
-        ring, whole = Ring(given), _whole(given)
+        ring, whole = Ring(given), _merged_shape(given)
         count = _pieces(whole, len(ring))
         if not count:
-            return _unchanged(ring, given)
-        pieces = _divided(ring, root, given[root], whole, count)
+            return _check_same_shapes(ring, given)
+        pieces = _divide(ring, root, given[root], whole, count)
         here = []
         for number, piece in enumerate(pieces):
             with ring.at(number):
                 here.append(identity(piece))
-        return _joined(ring, given, ring.spread(here, None), whole)
+        return _join(ring, given, ring.spread(here, None), whole)
 
 
 # Arguments
@@ -155,11 +155,11 @@ def _check(op: str, codec: str | None) -> None:
             raise ValueError(f"only sums and means can be sent in a lossy form, not {op!r}")
 
 
-def _converted(tensors: Sequence[TensorLike]) -> list[Tensor]:
+def _convert_all(tensors: Sequence[TensorLike]) -> list[Tensor]:
     return [convert_to_tensor(tensor) for tensor in tensors]
 
 
-def _whole(tensors: Sequence[Tensor]) -> TensorShape:
+def _merged_shape(tensors: Sequence[Tensor]) -> TensorShape:
     """Return the known part of the shape of all tensors."""
     if not tensors:
         raise ValueError("at least one tensor is needed")
@@ -179,14 +179,14 @@ def _pieces(whole: TensorShape, devices: int) -> int:
 
 
 def _reduced(tensors: Sequence[Tensor], op: str, codec: str | None, in_task_order: bool) -> list[Tensor]:
-    whole = _whole(tensors)
+    whole = _merged_shape(tensors)
     if op == "mean":
         tensors[0].spec.only(FLOAT | COMPLEX)
     ring = Ring(tensors)
     count = _pieces(whole, len(ring))
     if len(ring) == 1 or not count:
-        return _unchanged(ring, tensors)
-    pieces = [_divided(ring, number, tensor, whole, count) for number, tensor in enumerate(_agreeing(ring, tensors))]
+        return _check_same_shapes(ring, tensors)
+    pieces = [_divide(ring, number, tensor, whole, count) for number, tensor in enumerate(_agreeing(ring, tensors))]
     if op == "mean" and tensors[0].dtype in NARROW:  # the sum could overflow
         reduced = ring.collect_in_order(pieces, _wide_sum, codec)
     elif in_task_order or codec is not None:
@@ -195,10 +195,10 @@ def _reduced(tensors: Sequence[Tensor], op: str, codec: str | None, in_task_orde
         reduced = ring.collect(pieces, _OPS[op])
     if op == "mean":
         reduced = _shares(ring, reduced, tensors[0].dtype)
-    return _joined(ring, tensors, ring.spread(reduced, codec), whole)
+    return _join(ring, tensors, ring.spread(reduced, codec), whole)
 
 
-def _unchanged(ring: Ring, tensors: Sequence[Tensor]) -> list[Tensor]:
+def _check_same_shapes(ring: Ring, tensors: Sequence[Tensor]) -> list[Tensor]:
     found = []
     for number, tensor in enumerate(tensors):
         with ring.at(number):
@@ -222,7 +222,7 @@ def _agreeing(ring: Ring, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     return found
 
 
-def _divided(ring: Ring, number: int, tensor: Tensor, whole: TensorShape, count: int) -> list[Tensor]:
+def _divide(ring: Ring, number: int, tensor: Tensor, whole: TensorShape, count: int) -> list[Tensor]:
     """Divide a tensor into `count` one-dimensional pieces of nearly the same size."""
     with ring.at(number):
         flat = reshape(tensor, [-1])
@@ -245,7 +245,7 @@ def _shares(ring: Ring, sums: Sequence[Tensor], dtype: DType) -> list[Tensor]:
     return shares
 
 
-def _joined(
+def _join(
     ring: Ring, tensors: Sequence[Tensor], pieces: Sequence[Sequence[Tensor]], whole: TensorShape
 ) -> list[Tensor]:
     """Return on each device a tensor of its pieces, in the shape of its own tensor."""
@@ -266,14 +266,14 @@ def _slices(slices: Sequence[IndexedSlices], op: str, codec: str | None) -> list
         raise ValueError(f"the rows of IndexedSlices can be added up, which {op!r} cannot")
     ring = Ring([each.values for each in slices])
     keeps = codec is not None and Codec.parse(codec).name == "top_k"
-    rows = _gathered([each.values for each in slices], 0, None if keeps else codec)
-    places = _gathered([each.indices for each in slices], 0, None)
+    rows = _gather_rows([each.values for each in slices], 0, None if keeps else codec)
+    places = _gather_rows([each.indices for each in slices], 0, None)
     if op == "mean":
         rows = _shares(ring, rows, rows[0].dtype)
     return [IndexedSlices(*parts) for parts in zip(rows, places, [each.dense_shape for each in slices], strict=True)]
 
 
-def _gathered(tensors: Sequence[Tensor], axis: int, codec: str | None) -> list[Tensor]:
+def _gather_rows(tensors: Sequence[Tensor], axis: int, codec: str | None) -> list[Tensor]:
     if not tensors:
         raise ValueError("at least one tensor is needed")
     ring = Ring(tensors)

@@ -188,10 +188,10 @@ def register_tensor_conversion_function(
         functions = _REGISTERED.setdefault(kind, [])
         functions.append((priority, conversion_func))
         functions.sort(key=lambda entry: entry[0])
-        CONVERTERS[kind] = _converted
+        CONVERTERS[kind] = _convert_registered
 
 
-def _converted(value: Any, dtype: DType | None) -> Tensor:
+def _convert_registered(value: Any, dtype: DType | None) -> Tensor:
     found = next(kind for kind in type(value).__mro__ if kind in _REGISTERED)
     for _, function in _REGISTERED[found]:
         made = function(value, dtype=dtype, name=None, as_ref=False)

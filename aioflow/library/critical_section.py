@@ -128,7 +128,7 @@ def _arguments_first(lock: Operation, body: Sequence[Operation]) -> None:
 
 def _check_resources(handle: Tensor, body: Sequence[Operation], exclusive: bool) -> None:
     """Raise ValueError for a section inside itself, and for shared variables if a section wants exclusive access."""
-    inner = next((held for held in _locked(body) if _lock_of(held) == _lock_of(handle)), None)
+    inner = next((held for held in _acquired_locks(body) if _lock_of(held) == _lock_of(handle)), None)
     if inner is not None:
         other = "" if inner.op is outermost_source(handle).op else f", by {inner.op.name!r}, which shares its lock"
         raise ValueError(f"critical section {handle.op.name!r} is executed inside itself{other}: it would never end")
@@ -144,14 +144,14 @@ def _check_resources(handle: Tensor, body: Sequence[Operation], exclusive: bool)
     handle.graph.add_to_collection(EXECUTIONS, Execution(mine, used, exclusive))
 
 
-def _locked(operations: Sequence[Operation]) -> Iterator[Tensor]:
+def _acquired_locks(operations: Sequence[Operation]) -> Iterator[Tensor]:
     """Yield the handles of the locks that these operations acquire, also inside branches and loops."""
     for op in operations:
         if op.type == "acquire_variable_lock":
             yield outermost_source(op.inputs[0])
         for body in bodies_of(op):
             given = {made: op.inputs[place] for made, place in zip(body.arguments, body.takes, strict=True)}
-            for handle in _locked(body.graph.get_operations()):
+            for handle in _acquired_locks(body.graph.get_operations()):
                 yield outermost_source(given.get(handle, handle))
 
 

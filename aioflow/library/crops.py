@@ -57,7 +57,7 @@ def crop_and_resize(
         inside = [logical_and(greater_equal(at, 0.0), less_equal(at, sizes[i] - 1)) for i, at in enumerate(along)]
         rows, columns = (clip_by_value(at, 0.0, sizes[i] - 1) for i, at in enumerate(along))
         numbers = ensure_index(convert_to_tensor(which, preferred_dtype=int32), shape(images)[0])
-        pixels = _sampled(images, numbers, rows, columns, method)
+        pixels = _sample(images, numbers, rows, columns, method)
         seen = logical_and(inside[0][:, :, None, None], inside[1][:, None, :, None])
         return where(seen, pixels, convert_to_tensor(extrapolation_value, images.dtype), name=scope)
 
@@ -70,7 +70,7 @@ def _positions(first: Tensor, last: Tensor, reach: Tensor, count: Tensor) -> Ten
     return (first[:, None] + (last - first)[:, None] * part) * reach
 
 
-def _sampled(images: Tensor, which: Tensor, rows: Tensor, columns: Tensor, method: str) -> Tensor:
+def _sample(images: Tensor, which: Tensor, rows: Tensor, columns: Tensor, method: str) -> Tensor:
     """Return the pixels at these rows and columns of each box's image."""
     if method == "nearest":
         return _pixels(images, which, floor(rows + 0.5), floor(columns + 0.5))

@@ -53,8 +53,8 @@ def embedding_lookup(
         rows = _rows(parts[0], places, name)
     else:
         with get_default_graph().name_scope(name or "embedding_lookup") as scope:
-            rows = _collected(parts, places, partition_strategy, scope)
-    return rows if max_norm is None else _shortened(rows, places, max_norm)
+            rows = _look_up_parts(parts, places, partition_strategy, scope)
+    return rows if max_norm is None else _limit_norm(rows, places, max_norm)
 
 
 def _parts(params: Any) -> list[Any]:
@@ -71,10 +71,10 @@ def _rows(part: Any, ids: Tensor, name: str | None = None) -> Tensor:
     return part.sparse_read(ids, name=name) if isinstance(part, Variable) else gather(part, ids, name=name)
 
 
-def _collected(parts: Sequence[Any], ids: Tensor, strategy: str, name: str) -> Tensor:
+def _look_up_parts(parts: Sequence[Any], ids: Tensor, strategy: str, name: str) -> Tensor:
     """Return rows of a divided table: looks up each part, and restores the order."""
     flat = reshape(ensure_index(ids, _total(parts, ids)), [-1])
-    number, within = _divided(parts, flat, strategy)
+    number, within = _locate_rows(parts, flat, strategy)
     places = [reshape(where(equal(number, cast(index, flat.dtype))), [-1]) for index in range(len(parts))]
     found = concat([_rows(part, gather(within, place)) for part, place in zip(parts, places, strict=True)], 0)
     rows = gather(found, invert_permutation(concat(places, 0)))
@@ -84,7 +84,7 @@ def _collected(parts: Sequence[Any], ids: Tensor, strategy: str, name: str) -> T
     return reshape(rows, [*ids.shape.as_list(), *each], name=name)
 
 
-def _divided(parts: Sequence[Any], ids: Tensor, strategy: str) -> tuple[Tensor, Tensor]:
+def _locate_rows(parts: Sequence[Any], ids: Tensor, strategy: str) -> tuple[Tensor, Tensor]:
     """Return the part of each row, and its row number there."""
     count = len(parts)
     if strategy == "mod":
@@ -108,7 +108,7 @@ def _lengths(parts: Sequence[Any], ids: Tensor) -> tuple[Tensor, Tensor]:
     return floordiv(whole, len(parts)), mod(whole, len(parts))
 
 
-def _shortened(rows: Tensor, ids: Tensor, max_norm: float) -> Tensor:
+def _limit_norm(rows: Tensor, ids: Tensor, max_norm: float) -> Tensor:
     if rows.shape.ndims is None or ids.shape.ndims is None:
         raise ValueError("max_norm needs params and ids of known rank")
     axes = list(range(ids.shape.ndims, rows.shape.ndims))

@@ -101,7 +101,7 @@ def safe_embedding_lookup_sparse(
         weights = None
         if sparse_weights is not None:
             weights = SparseTensor(ids.indices, SparseTensor.from_value(sparse_weights).values, ids.dense_shape)
-        ids, weights = _pruned(ids, weights, combiner)
+        ids, weights = _prune(ids, weights, combiner)
         ids, empty = sparse_fill_empty_rows(ids, 0 if default_id is None else default_id)
         if weights is not None:
             weights = sparse_fill_empty_rows(weights, 1)[0]
@@ -113,7 +113,7 @@ def safe_embedding_lookup_sparse(
         return reshape(rows, concat([outer, cast(shape(rows), int64)[1:]], 0), name=scope)
 
 
-def _pruned(
+def _prune(
     ids: SparseTensor, weights: SparseTensor | None, combiner: str | None
 ) -> tuple[SparseTensor, SparseTensor | None]:
     valid = greater_equal(ids.values, 0)

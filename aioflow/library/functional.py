@@ -222,13 +222,13 @@ def rows_of(elems: Any, what: str = "elems") -> Rows:
     leaves = nest.flatten(elems)
     if not leaves:
         raise ValueError(f"{what} has no tensor in it: {elems!r}")
-    tensors = [_with_rows(f"{what}[{index}]", value) for index, value in enumerate(leaves)]
+    tensors = [_check_rows(f"{what}[{index}]", value) for index, value in enumerate(leaves)]
     count = _count(tensors, what)
     arrays = [TensorArray(tensor.dtype, count, clear_after_read=False).unstack(tensor) for tensor in tensors]
     return Rows(elems, arrays, count)
 
 
-def _with_rows(what: str, value: Any) -> Tensor:
+def _check_rows(what: str, value: Any) -> Tensor:
     if isinstance(value, (SparseTensor, IndexedSlices)):
         raise TypeError(f"{what} is {type(value).__name__}, which has no rows: use its component tensors")
     tensor = convert_to_tensor(value)

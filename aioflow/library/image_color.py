@@ -40,7 +40,7 @@ def _colors(images: NumberLike) -> Tensor:
     return tensor
 
 
-def _changed(images: NumberLike, matrix: Any) -> Tensor:
+def _transform_colors(images: NumberLike, matrix: Any) -> Tensor:
     tensor = _colors(images)
     return tensordot(tensor, convert_to_tensor(np.array(matrix), tensor.dtype), [[-1], [0]])
 
@@ -48,25 +48,25 @@ def _changed(images: NumberLike, matrix: Any) -> Tensor:
 @transactional
 def rgb_to_yiq(images: NumberLike) -> Tensor:
     """Convert floating RGB images to YIQ, the colour space of NTSC."""
-    return _changed(images, _RGB_TO_YIQ)
+    return _transform_colors(images, _RGB_TO_YIQ)
 
 
 @transactional
 def yiq_to_rgb(images: NumberLike) -> Tensor:
     """Convert floating YIQ images to RGB."""
-    return _changed(images, _YIQ_TO_RGB)
+    return _transform_colors(images, _YIQ_TO_RGB)
 
 
 @transactional
 def rgb_to_yuv(images: NumberLike) -> Tensor:
     """Convert floating RGB images to YUV, the colour space of PAL."""
-    return _changed(images, _RGB_TO_YUV)
+    return _transform_colors(images, _RGB_TO_YUV)
 
 
 @transactional
 def yuv_to_rgb(images: NumberLike) -> Tensor:
     """Convert floating YUV images to RGB."""
-    return _changed(images, _YUV_TO_RGB)
+    return _transform_colors(images, _YUV_TO_RGB)
 
 
 @transactional

@@ -17,7 +17,7 @@ from aioflow.library.image_color import adjust_hue, adjust_saturation
 from aioflow.tensors.dtypes import float32
 
 
-def _flipped(image: NumberLike, axis: int, seed: int | None, name: str) -> Tensor:
+def _flip_randomly(image: NumberLike, axis: int, seed: int | None, name: str) -> Tensor:
     """Flip each image along an axis, counted from the end, with probability 1/2."""
     with name_scope(None, name, [image]) as scope:
         tensor = an_image(image)
@@ -32,13 +32,13 @@ def _flipped(image: NumberLike, axis: int, seed: int | None, name: str) -> Tenso
 @transactional
 def random_flip_left_right(image: NumberLike, seed: int | None = None) -> Tensor:
     """Flip each image of a batch, or the one, horizontally with probability 1/2."""
-    return _flipped(image, -2, seed, "random_flip_left_right")
+    return _flip_randomly(image, -2, seed, "random_flip_left_right")
 
 
 @transactional
 def random_flip_up_down(image: NumberLike, seed: int | None = None) -> Tensor:
     """Flip each image of a batch, or the one, vertically with probability 1/2."""
-    return _flipped(image, -3, seed, "random_flip_up_down")
+    return _flip_randomly(image, -3, seed, "random_flip_up_down")
 
 
 @transactional

@@ -103,7 +103,7 @@ class Identity(Initializer):
         return self.gain * eye(rows, columns, dtype=self._dtype(dtype))
 
 
-class _Drawn(Initializer):
+class _RandomInitializer(Initializer):
     """Random numbers of a distribution with two parameters."""
 
     draw: Draw
@@ -118,7 +118,7 @@ class _Drawn(Initializer):
         return type(self).draw(shape, *self.parameters, self._dtype(dtype), seed=self.seed)
 
 
-class RandomUniform(_Drawn):
+class RandomUniform(_RandomInitializer):
     """Uniformly distributed numbers from `minval` to `maxval`, exclusive; `maxval` is 1 by default for floats."""
 
     draw = staticmethod(random.random_uniform)
@@ -133,7 +133,7 @@ class RandomUniform(_Drawn):
         super().__init__(minval, maxval, seed, dtype)
 
 
-class RandomNormal(_Drawn):
+class RandomNormal(_RandomInitializer):
     """Normally distributed numbers."""
 
     draw = staticmethod(random.random_normal)
@@ -148,7 +148,7 @@ class RandomNormal(_Drawn):
         super().__init__(mean, stddev, seed, dtype)
 
 
-class TruncatedNormal(_Drawn):
+class TruncatedNormal(_RandomInitializer):
     """Normally distributed numbers within two standard deviations of the mean."""
 
     draw = staticmethod(random.truncated_normal)

@@ -84,7 +84,9 @@ def while_loop(
     with get_default_graph().name_scope(name or "while") as scope:
         first = taken_apart(loop_vars)
         limit = [] if maximum_iterations is None else [_limit(maximum_iterations)]
-        outputs = _built(scope, first, shape_invariants, limit, cond, body, parallel_iterations, back_prop, swap_memory)
+        outputs = _build_loop(
+            scope, first, shape_invariants, limit, cond, body, parallel_iterations, back_prop, swap_memory
+        )
         result = first.rebuilt(outputs)
         return result if return_same_structure or len(first.leaves) > 1 else result[0]
 
@@ -100,14 +102,16 @@ def _limit(maximum: TensorLike) -> Tensor:
     return cast(tensor, int32)
 
 
-def _built(
+def _build_loop(
     scope: str, first: Leaves, invariants: Any, limit: list[Tensor], cond: Any, body: Any, parallel: int, back: bool,
     swap: bool,
 ) -> Sequence[Tensor]:  # fmt: skip
     graph = get_default_graph()
     specs = _invariants(first, invariants)
-    test, asked_of, asked = _outlined(f"{scope}cond", first, specs, lambda variables: _asked(cond(*variables)))
-    step, made_of, made = _outlined(f"{scope}body", first, specs, lambda variables: _stepped(first, body(*variables)))
+    test, asked_of, asked = _build_body(f"{scope}cond", first, specs, lambda variables: _cond_result(cond(*variables)))
+    step, made_of, made = _build_body(
+        f"{scope}body", first, specs, lambda variables: _body_results(first, body(*variables))
+    )
     _check_shapes(first, specs, made)
     inputs = [graph.adopt(tensor) for tensor in [*limit, *first.tensors]]
     captures = captured_tensors(test, step)
@@ -122,7 +126,7 @@ def _built(
     return outputs[: len(first.tensors)]
 
 
-def _outlined(
+def _build_body(
     name: str, first: Leaves, specs: Sequence[Spec], describe: Callable[[Any], Any]
 ) -> tuple[BodyGraph, list[Tensor], Any]:
     """Build a body with an argument for each loop variable by calling a function of these."""
@@ -136,7 +140,7 @@ def _outlined(
     return graph, arguments, result
 
 
-def _asked(value: Any) -> Tensor:
+def _cond_result(value: Any) -> Tensor:
     """Return the result of `cond` as a tensor of the body."""
     flat = nest.flatten(value)
     if len(flat) != 1:
@@ -146,7 +150,7 @@ def _asked(value: Any) -> Tensor:
     return get_default_graph().adopt(tensor)
 
 
-def _stepped(first: Leaves, value: Any) -> list[Tensor]:
+def _body_results(first: Leaves, value: Any) -> list[Tensor]:
     """Return the results of `body` as tensors of the body, with the structure and dtypes of the loop variables."""
     made = taken_apart(list(value) if isinstance(value, (list, tuple)) else [value])
     Leaves(list(first.structure), first.leaves).check_same(made, "loop_vars", "what body returns")
@@ -253,7 +257,7 @@ class _Backward:
             get_default_graph(), self._op, self._body, expose, "body", self._describe, replay=True
         )
         made = self._build(inner, outputs)
-        return self._placed(made)
+        return self._place_gradients(made)
 
     def _find_active(self) -> list[int]:
         """Return the loop variables with gradients, and all that these are computed from."""
@@ -303,7 +307,7 @@ class _Backward:
         self._summed = [i for i in dxs if i >= listed + self._replays]
         self._listed = [i for i in dxs if listed <= i < listed + self._replays]
         sums = [inner.argument(_unknowing(dxs[i].spec)) for i in self._summed]
-        made += [_added(total, dxs[i]) for total, i in zip(sums, self._summed, strict=True)]
+        made += [_add(total, dxs[i]) for total, i in zip(sums, self._summed, strict=True)]
         self._given = [*given, *sums]
         recorded = [dxs[i] for i in self._listed]
         recorded += [part for rows in self._rows.values() for part in (rows.values, rows.indices)]
@@ -335,7 +339,7 @@ class _Backward:
         )
         return made
 
-    def _placed(self, made: Sequence[Tensor]) -> list[Tensor | IndexedSlices | None]:
+    def _place_gradients(self, made: Sequence[Tensor]) -> list[Tensor | IndexedSlices | None]:
         results: list[Tensor | IndexedSlices | None] = [None] * len(self._op.inputs)
         for place, index in enumerate(self._active):
             results[self._first + index] = made[place]
@@ -355,7 +359,7 @@ def _is_part(rows: IndexedSlices) -> bool:
     return rows.values.shape[1:].is_fully_defined() and (count is None or whole is None or count < whole)
 
 
-def _added(total: Tensor, part: Tensor) -> Tensor:
+def _add(total: Tensor, part: Tensor) -> Tensor:
     return add_lists([total, part]) if isinstance(total.spec, ListSpec) else add(total, part)
 
 

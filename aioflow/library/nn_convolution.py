@@ -159,11 +159,13 @@ def pool(
     with name_scope(name, f"{pooling_type.lower()}_pool", [input]) as scope:
         x, first = convert_to_tensor(input), data_format is not None and data_format[1] == "C"
         if set(rates) == {1}:
-            return _pooled(x, window, pooling_type, steps, padding, data_format, scope)
+            return _pool_windows(x, window, pooling_type, steps, padding, data_format, scope)
         if set(steps) != {1}:
             raise ValueError(f"strides {steps} and dilation_rate {rates} cannot both be above 1")
         axes = range(2, 2 + len(window)) if first else range(1, 1 + len(window))
-        return identity(_dilated(x, list(zip(axes, window, rates, strict=True)), pooling_type, padding), name=scope)
+        return identity(
+            _pool_dilated(x, list(zip(axes, window, rates, strict=True)), pooling_type, padding), name=scope
+        )
 
 
 def _per_axis(values: Any, count: int, what: str) -> list[int]:
@@ -173,7 +175,7 @@ def _per_axis(values: Any, count: int, what: str) -> list[int]:
     return given
 
 
-def _pooled(
+def _pool_windows(
     x: Tensor, window: list[int], kind: str, steps: list[int], padding: str, data_format: str | None, name: str
 ) -> Tensor:
     if len(window) == 3:
@@ -186,7 +188,7 @@ def _pooled(
     return squeeze(pool2d(expand_dims(x, axis), [1, *window], [1, *steps], padding, layout), [axis], name=name)
 
 
-def _dilated(x: Tensor, along: Sequence[tuple[int, int, int]], kind: str, padding: str) -> Tensor:
+def _pool_dilated(x: Tensor, along: Sequence[tuple[int, int, int]], kind: str, padding: str) -> Tensor:
     """Combine the elements of windows, as shifted copies of the images; `along` is axis, window size and rate."""
     reach = {axis: (size - 1) * rate for axis, size, rate in along}
     rank = x.shape.with_rank(len(along) + 2).ndims or 0
@@ -242,4 +244,4 @@ def avg_pool1d(
 def _pool1d(input: NumberLike, ksize: Any, strides: Any, kind: str, padding: str, layout: str, name: str) -> Tensor:
     window, steps = plane_step(ksize, "ksize", layout)[1:], plane_step(strides, "strides", layout)[1:]
     with name_scope(name, None, [input]) as scope:
-        return _pooled(convert_to_tensor(input), window, kind, steps, padding, layout, scope)
+        return _pool_windows(convert_to_tensor(input), window, kind, steps, padding, layout, scope)

@@ -51,7 +51,7 @@ def dilation2d(
         steps, distances = per_axis(strides, "NHWC"), per_axis(either(rates, dilations, "rates, dilations"), "NHWC")
         if padding == "SAME":
             moves, reaches = spatial(tuple(steps), True, "strides"), spatial(tuple(distances), True, "rates")
-            images, inside = _widened(images, window, moves, reaches)
+            images, inside = _pad(images, window, moves, reaches)
         else:
             inside = None
         seen = _seen(images, window, steps, distances) + reshape(window, _flat_shape(window))
@@ -95,7 +95,7 @@ def _seen(images: Tensor, window: Tensor, strides: Any, rates: Any) -> Tensor:
     return reshape(patches, stack([at if size is None else size for at, size in zip(sizes, known, strict=True)]))
 
 
-def _widened(images: Tensor, window: Tensor, strides: tuple[int, ...], rates: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+def _pad(images: Tensor, window: Tensor, strides: tuple[int, ...], rates: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Return images padded for "SAME" by the smallest number of the dtype, and a mask that is 1 inside the images."""
     sizes = images.shape.as_list()[1:3]
     pairs: list[list[Any]] = [[0, 0]]

@@ -68,7 +68,7 @@ class FixedLenSequenceFeature(NamedTuple):
 Feature = FixedLenFeature | VarLenFeature | SparseFeature | FixedLenSequenceFeature
 
 
-class _Wanted:
+class _ParsingArguments:
     """The arguments of a parsing op."""
 
     def __init__(self, features: Mapping[str, Feature]) -> None:
@@ -117,9 +117,11 @@ class _Wanted:
             for place, key in enumerate(self.sparse)
         }
         dense = dict(zip(self.shapes, made[3 * count :], strict=True))
-        return {key: self._one(key, feature, sparse, dense) for key, feature in self.features.items()}
+        return {key: self._feature_result(key, feature, sparse, dense) for key, feature in self.features.items()}
 
-    def _one(self, key: str, feature: Feature, sparse: dict[str, SparseTensor], dense: dict[str, Tensor]) -> Any:
+    def _feature_result(
+        self, key: str, feature: Feature, sparse: dict[str, SparseTensor], dense: dict[str, Tensor]
+    ) -> Any:
         if not isinstance(feature, SparseFeature):
             return sparse[key] if key in sparse and isinstance(feature, VarLenFeature) else dense[key]
         several = isinstance(feature.index_key, (list, tuple))
@@ -150,10 +152,10 @@ def _labels(names: TensorLike | None) -> Tensor:
     return convert_to_tensor(np.empty(0, object) if names is None else names, dtypes.string)
 
 
-def _parsed(serialized: Tensor, names: TensorLike | None, features: Mapping[str, Feature], name: str) -> dict[str, Any]:
+def _parse(serialized: Tensor, names: TensorLike | None, features: Mapping[str, Feature], name: str) -> dict[str, Any]:
     if not features:
         raise ValueError("features are missing: give a dict from names to feature descriptions such as FixedLenFeature")
-    wanted = _Wanted(features)
+    wanted = _ParsingArguments(features)
     made = ops.parse_example(
         serialized, _labels(names), list(wanted.defaults.values()), tuple(wanted.sparse), tuple(wanted.sparse.values()),
         tuple(wanted.shapes), tuple(wanted.shapes.values()), tuple(wanted.paired),
@@ -187,7 +189,7 @@ def parse_example(
         tensor = convert_to_tensor(serialized, dtypes.string)
         if tensor.shape.ndims != 1:
             raise ValueError(f"serialized is a vector, its shape is {tensor.shape}: for one use parse_single_example")
-        return _parsed(tensor, example_names, features, scope)
+        return _parse(tensor, example_names, features, scope)
 
 
 @transactional
@@ -201,7 +203,7 @@ def parse_single_example(
     with name_scope(name, "parse_single_example") as scope:
         tensor = convert_to_tensor(serialized, dtypes.string)
         tensor.shape.assert_has_rank(0)
-        return _parsed(tensor, example_names, features, scope)
+        return _parse(tensor, example_names, features, scope)
 
 
 @transactional
@@ -267,8 +269,8 @@ def _parsed_sequences(
     name: str,
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
     """Return contexts and steps, and for a vector of sequences the numbers of steps."""
-    context = _Wanted(context_features)
-    sparse, dense, missing = _of_steps(sequence_features)
+    context = _ParsingArguments(context_features)
+    sparse, dense, missing = _step_arguments(sequence_features)
     if not context_features and not sequence_features:
         raise ValueError("features are missing: give context_features, sequence_features, or both")
     made = ops.parse_sequence_example(
@@ -287,7 +289,7 @@ def _parsed_sequences(
     return context.result(list(made[:count])), steps, dict(zip(dense, rest[end:], strict=False))
 
 
-def _of_steps(
+def _step_arguments(
     features: Mapping[str, Feature],
 ) -> tuple[dict[str, DType], dict[str, tuple[DType, TensorShape]], list[str]]:
     sparse: dict[str, DType] = {}

@@ -120,7 +120,7 @@ class QueueBase(Handle):
         )
 
     def _tensors(self, vals: Any) -> list[Tensor]:
-        given = self._in_order(vals)
+        given = self._order_values(vals)
         if len(given) != len(self._dtypes):
             mend = ": give the components in a list" if len(self._dtypes) > 1 or isinstance(vals, (list, tuple)) else ""
             raise ValueError(f"{len(given)} components were given, an element has {len(self._dtypes)}{mend}")
@@ -133,7 +133,7 @@ class QueueBase(Handle):
         except (TypeError, ValueError) as error:
             raise with_text(error, f"component {place} is {dtype.name}: {error}") from error
 
-    def _in_order(self, vals: Any) -> Sequence[Any]:
+    def _order_values(self, vals: Any) -> Sequence[Any]:
         if isinstance(vals, dict):
             if self._names is None:
                 raise ValueError("the components of this queue have no names: give a list, not a dict")
@@ -152,7 +152,7 @@ class QueueBase(Handle):
         A tensor if there is one component, a dict if they have names, else a list. The run fails with OutOfRangeError
         if the queue is closed and empty.
         """
-        return self._taken("dequeue", name, lambda name: ops.queue_dequeue(self._ref, name))
+        return self._build_take("dequeue", name, lambda name: ops.queue_dequeue(self._ref, name))
 
     def dequeue_many(self, n: NumberLike, name: str | None = None) -> Any:
         """Take the next `n` elements, stacked component by component. The run waits until there are `n`.
@@ -160,13 +160,13 @@ class QueueBase(Handle):
         While it waits all of them stay in the queue. The run fails with OutOfRangeError if the queue is closed and has
         fewer. ValueError if the shapes of the components are not known.
         """
-        return self._taken("dequeue_many", name, lambda name: ops.queue_dequeue_many(self._ref, n, name))
+        return self._build_take("dequeue_many", name, lambda name: ops.queue_dequeue_many(self._ref, n, name))
 
     def dequeue_up_to(self, n: NumberLike, name: str | None = None) -> Any:
         """Do the same, except that a closed queue gives its remaining elements, if there is at least one."""
-        return self._taken("dequeue_up_to", name, lambda name: ops.queue_dequeue_up_to(self._ref, n, name))
+        return self._build_take("dequeue_up_to", name, lambda name: ops.queue_dequeue_up_to(self._ref, n, name))
 
-    def _taken(self, what: str, name: str | None, build: Callable[[str], Sequence[Tensor]]) -> Any:
+    def _build_take(self, what: str, name: str | None, build: Callable[[str], Sequence[Tensor]]) -> Any:
         tensors = self._build(what, name, build)
         if self._names is not None:
             return dict(zip(self._names, tensors, strict=True))
@@ -257,7 +257,7 @@ class PaddingFIFOQueue(QueueBase):
         capacity_bytes: int | None = None,
     ) -> None:
         types = dtypes_of(dtypes)
-        known = _ranked(shapes, len(types))
+        known = _check_ranks(shapes, len(types))
         handle = _handle(
             handles.padding_fifo_queue, name, shared_name, types, known, capacity, capacity_bytes=capacity_bytes
         )
@@ -364,7 +364,7 @@ def _shapes(given: Any, count: int) -> list[TensorShape]:
     return [as_shape(shape) for shape in shapes]
 
 
-def _ranked(given: Any, count: int) -> list[TensorShape]:
+def _check_ranks(given: Any, count: int) -> list[TensorShape]:
     """Do the same for a list of shapes. ValueError for a single shape, since `[None]` could be either."""
     several = isinstance(given, (list, tuple)) and given
     if not several or any(shape is None or isinstance(shape, int) for shape in given):

@@ -53,7 +53,7 @@ class ReaderBase(Handle):
             NotFoundError: in the run: there is no such file.
             DataLossError: in the run: a file is corrupt.
         """
-        key, value = self._made(ops.reader_read, _handle(queue), name=name)
+        key, value = self._build_op(ops.reader_read, _handle(queue), name=name)
         return key, value
 
     def read_up_to(
@@ -63,34 +63,34 @@ class ReaderBase(Handle):
 
         They come from one file, so there may be fewer, at least one.
         """
-        keys, values = self._made(ops.reader_read_up_to, _handle(queue), num_records, name=name)
+        keys, values = self._build_op(ops.reader_read_up_to, _handle(queue), num_records, name=name)
         return keys, values
 
     def num_records_produced(self, name: str | None = None) -> Tensor:
         """Return the number of records it has returned, int64."""
-        return self._made(ops.reader_num_records_produced, name=name)
+        return self._build_op(ops.reader_num_records_produced, name=name)
 
     def num_work_units_completed(self, name: str | None = None) -> Tensor:
         """Return the number of files it has read to the end, int64."""
-        return self._made(ops.reader_num_work_units_completed, name=name)
+        return self._build_op(ops.reader_num_work_units_completed, name=name)
 
     def num_skipped(self, name: str | None = None) -> Tensor:
         """Return the number of skipped files, and parts of files, that were missing or corrupt, int64."""
-        return self._made(ops.reader_num_skipped, name=name)
+        return self._build_op(ops.reader_num_skipped, name=name)
 
     def serialize_state(self, name: str | None = None) -> Tensor:
         """Return a string with the position of the reader. It does not include the names in the queue."""
-        return self._made(ops.reader_serialize_state, name=name)
+        return self._build_op(ops.reader_serialize_state, name=name)
 
     def restore_state(self, state: TensorLike, name: str | None = None) -> Operation:
         """Return an operation that moves the reader to a serialized position."""
-        return self._made(ops.reader_restore_state, state, name=name)
+        return self._build_op(ops.reader_restore_state, state, name=name)
 
     def reset(self, name: str | None = None) -> Operation:
         """Return an operation that resets the reader to its initial state. The rest of its file is not read."""
-        return self._made(ops.reader_reset, name=name)
+        return self._build_op(ops.reader_reset, name=name)
 
-    def _made(self, op: Op[R], *inputs: Any, name: str | None) -> R:
+    def _build_op(self, op: Op[R], *inputs: Any, name: str | None) -> R:
         """Build the operation, on the reader's device."""
         with self._at_home(get_default_graph()):
             return op(self._ref, *inputs, name=name)

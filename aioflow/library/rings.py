@@ -43,9 +43,9 @@ class Ring:
 
     def collect(self, pieces: Sequence[Sequence[Tensor]], reduction: Reduction) -> list[Tensor]:
         """Reduce the pieces `pieces[device][number]` of each number around the ring, ending on that device."""
-        return [self._collected([own[number] for own in pieces], number, reduction) for number in range(len(pieces[0]))]
+        return [self._collect([own[number] for own in pieces], number, reduction) for number in range(len(pieces[0]))]
 
-    def _collected(self, pieces: Sequence[Tensor], home: int, reduction: Reduction) -> Tensor:
+    def _collect(self, pieces: Sequence[Tensor], home: int, reduction: Reduction) -> Tensor:
         count = len(self)
         reduced = pieces[(home + 1) % count]
         for number in range(home + 2, home + count + 1):
@@ -86,13 +86,13 @@ class Ring:
 
     def _passed_on(self, value: Tensor, home: int, codec: str | None) -> list[Tensor]:
         with self.at(home):
-            sent = value if codec is None else _encoded(value, codec)
+            sent = value if codec is None else _encode(value, codec)
         found: dict[int, Tensor] = {}
         for number in range(home, home + len(self)):
             with self.at(number):
                 sent = identity(sent) if number > home else sent
                 edge = "" if number == home else f"{value.name} to {sent.device or sent.op.name}"
-                found[number % len(self)] = sent if codec is None else _decoded(sent, value, codec, edge)
+                found[number % len(self)] = sent if codec is None else _decode(sent, value, codec, edge)
         return [found[number] for number in range(len(self))]
 
 
@@ -114,12 +114,12 @@ def _device_of(op: Operation) -> Callable[[str], str]:
     return device
 
 
-def _encoded(value: Tensor, codec: str) -> Tensor:
+def _encode(value: Tensor, codec: str) -> Tensor:
     parsed = Codec.parse(codec)
     if parsed.name == "top_k":
         return lossy_encode_top_k(value, lossy_residual(), parsed.keep)
     return lossy_encode(value, codec)
 
 
-def _decoded(wire: Tensor, value: Tensor, codec: str, edge: str) -> Tensor:
+def _decode(wire: Tensor, value: Tensor, codec: str, edge: str) -> Tensor:
     return lossy_decode(wire, codec, value.dtype, value.shape, edge)

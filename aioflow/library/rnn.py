@@ -68,7 +68,7 @@ def dynamic_rnn(
     check_cell(cell)
     with variable_scope(scope or "rnn"):
         given = nest.map_structure(convert_to_tensor, inputs)
-        sequences = given if time_major else nest.map_structure(_exchanged, given)
+        sequences = given if time_major else nest.map_structure(_exchange_axes, given)
         batch = batch_size_of(nest.flatten(sequences), 1)
         lengths = None if sequence_length is None else checked_lengths(sequence_length, batch)
         state = first_state(cell, initial_state, batch, dtype)
@@ -87,7 +87,9 @@ def dynamic_rnn(
             parallel_iterations=parallel_iterations or 32, swap_memory=swap_memory,
         )  # fmt: skip
         outputs = [array.stack() for array in arrays]
-        return nest.pack_sequence_as(cell.output_size, outputs if time_major else [*map(_exchanged, outputs)]), state
+        return nest.pack_sequence_as(
+            cell.output_size, outputs if time_major else [*map(_exchange_axes, outputs)]
+        ), state
 
 
 @describing
@@ -141,7 +143,7 @@ def check_cell(cell: Any, what: str = "cell") -> None:
         raise TypeError(f"{what} must be a cell, as af.nn.rnn_cell.LSTMCell(256), not {cell!r}: {lacks}")
 
 
-def _exchanged(x: Tensor) -> Tensor:
+def _exchange_axes(x: Tensor) -> Tensor:
     """Exchange the first two axes. ValueError if there are none."""
     rank = x.spec.rank
     if rank is None or rank < 2:

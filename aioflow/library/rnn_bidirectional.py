@@ -49,7 +49,7 @@ def bidirectional_dynamic_rnn(
         axis = 0 if time_major else 1
 
         def turned(values: Any) -> Any:
-            return nest.map_structure(lambda value: _reversed(value, lengths, axis), values)
+            return nest.map_structure(lambda value: _reverse(value, lengths, axis), values)
 
         with variable_scope("bw") as inner:
             flipped = turned(given)
@@ -57,7 +57,7 @@ def bidirectional_dynamic_rnn(
         return (forward, turned(backward)), (state, other)
 
 
-def _reversed(x: Tensor, lengths: Tensor | None, axis: int) -> Tensor:
+def _reverse(x: Tensor, lengths: Tensor | None, axis: int) -> Tensor:
     """Reverse each sequence within its length."""
     return reverse(x, [axis]) if lengths is None else reverse_sequence(x, lengths, axis, batch_axis=1 - axis)
 
@@ -91,14 +91,14 @@ def static_bidirectional_rnn(
         with variable_scope("fw") as inner:
             forward, state = static_rnn(cell_fw, steps, initial_state_fw, dtype, sequence_length, inner)
         with variable_scope("bw") as inner:
-            flipped = _all_reversed(steps, sequence_length)
+            flipped = _reverse_all(steps, sequence_length)
             backward, other = static_rnn(cell_bw, flipped, initial_state_bw, dtype, sequence_length, inner)
-        pairs = zip(forward, _all_reversed(backward, sequence_length), strict=True)
+        pairs = zip(forward, _reverse_all(backward, sequence_length), strict=True)
         outputs = [nest.map_structure(lambda one, two: concat([one, two], -1), *pair) for pair in pairs]
         return outputs, state, other
 
 
-def _all_reversed(steps: list[Any], lengths: NumberLike | None) -> list[Any]:
+def _reverse_all(steps: list[Any], lengths: NumberLike | None) -> list[Any]:
     """Return the steps of each sequence in reverse order."""
     if lengths is None:
         return steps[::-1]

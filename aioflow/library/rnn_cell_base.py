@@ -87,7 +87,7 @@ class RNNCell:
         Raises:
             ValueError: shapes or structures do not fit, or variables exist against `reuse`, or are missing.
         """
-        with get_default_graph().transaction(), self._opened(scope):
+        with get_default_graph().transaction(), self._open_scope(scope):
             given = nest.map_structure(convert_to_tensor, inputs)
             if not self.built:
                 self._set(_dtype=self._dtype or _dtype_of(given))
@@ -141,7 +141,7 @@ class RNNCell:
         return get_variable(name, shape, self._dtype or float32, initializer, trainable=self._trainable)
 
     @contextlib.contextmanager
-    def _opened(self, scope: str | VariableScope | None) -> Iterator[None]:
+    def _open_scope(self, scope: str | VariableScope | None) -> Iterator[None]:
         """Inside, `get_variable` creates variables of the cell, or finds existing ones."""
         graph = get_default_graph().root
         if self._home not in (None, graph):
@@ -150,15 +150,15 @@ class RNNCell:
             block = variable_scope(self._scope, reuse=self.built or self._reuse)
         elif scope is not None or self._reuse:
             entered = self.name if scope is None else scope
-            block = variable_scope(entered, reuse=self._reuse, custom_getter=self._recorded)
+            block = variable_scope(entered, reuse=self._reuse, custom_getter=self._record_variable)
         else:
-            block = variable_scope(None, self.name, custom_getter=self._recorded)
+            block = variable_scope(None, self.name, custom_getter=self._record_variable)
         with block as opened:
             if self._scope is None:
                 self._set(_scope=opened, _home=graph)
             yield
 
-    def _recorded(self, getter: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
+    def _record_variable(self, getter: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
         variable = getter(name, *args, **options)
         if all(variable is not each for each in self._variables):
             self._set(_variables=(*self._variables, variable))

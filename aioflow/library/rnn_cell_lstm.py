@@ -94,11 +94,11 @@ class BasicLSTMCell(RNNCell):
         """Return the output h, and the state."""
         c, h = self._parts(state)
         i, j, f, o = split(linear([inputs, h], self._kernel, self._bias), 4, axis=1)
-        c = c * sigmoid(self._with_bias(f)) + sigmoid(i) * self._activation(j)
+        c = c * sigmoid(self._add_forget_bias(f)) + sigmoid(i) * self._activation(j)
         h = self._activation(c) * sigmoid(o)
         return h, self._state(c, h)
 
-    def _with_bias(self, f: Tensor) -> Tensor:
+    def _add_forget_bias(self, f: Tensor) -> Tensor:
         return f + self._forget_bias if isinstance(self._forget_bias, Tensor) or self._forget_bias else f
 
     def _parts(self, state: Any) -> tuple[Tensor, Tensor]:
@@ -183,11 +183,11 @@ class LSTMCell(BasicLSTMCell):
         """Return the output h, and the state."""
         c, h = self._parts(state)
         i, j, f, o = split(linear([inputs, h], self._kernel, self._bias), 4, axis=1)
-        keep, write = sigmoid(self._seen(0, self._with_bias(f), c)), sigmoid(self._seen(1, i, c))
-        c = _clipped(keep * c + write * self._activation(j), self._cell_clip)
+        keep, write = sigmoid(self._seen(0, self._add_forget_bias(f), c)), sigmoid(self._seen(1, i, c))
+        c = _clip(keep * c + write * self._activation(j), self._cell_clip)
         h = sigmoid(self._seen(2, o, c)) * self._activation(c)
         if self._num_proj is not None:
-            h = _clipped(matmul(h, self._projection), self._proj_clip)
+            h = _clip(matmul(h, self._projection), self._proj_clip)
         return h, self._state(c, h)
 
     def _seen(self, number: int, gate: Tensor, c: Tensor) -> Tensor:
@@ -195,5 +195,5 @@ class LSTMCell(BasicLSTMCell):
         return gate + self._peepholes[number] * c if self._use_peepholes else gate
 
 
-def _clipped(x: Tensor, bound: Any) -> Tensor:
+def _clip(x: Tensor, bound: Any) -> Tensor:
     return x if bound is None else clip_by_value(x, -bound, bound)

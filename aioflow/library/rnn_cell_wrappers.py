@@ -184,22 +184,22 @@ class DropoutWrapper(_Wrapper):
     def __call__(self, inputs: Any, state: Any, scope: str | VariableScope | None = None) -> tuple[Any, Any]:
         """Return the output and state of the inner cell, with dropout."""
         with get_default_graph().transaction():
-            inputs = self._dropped("input", inputs, self._input_keep_prob)
+            inputs = self._drop("input", inputs, self._input_keep_prob)
             output, after = self.cell(inputs, state, scope)
-            after = self._dropped("state", after, self._state_keep_prob, self._may_drop)
-            return self._dropped("output", output, self._output_keep_prob), after
+            after = self._drop("state", after, self._state_keep_prob, self._may_drop)
+            return self._drop("output", output, self._output_keep_prob), after
 
-    def _dropped(self, salt: str, values: Any, keep_prob: Any, may: Callable[[Any], Any] = lambda _: True) -> Any:
+    def _drop(self, salt: str, values: Any, keep_prob: Any, may: Callable[[Any], Any] = lambda _: True) -> Any:
         if not _drops(keep_prob):
             return values
         leaves, chosen = nest.flatten(values), _spread(may, values)
         made = [
-            self._thinned(salt, index, value, keep_prob) if drop else value
+            self._drop_one(salt, index, value, keep_prob) if drop else value
             for index, (value, drop) in enumerate(zip(leaves, chosen, strict=True))
         ]
         return nest.pack_sequence_as(values, made)
 
-    def _thinned(self, salt: str, index: int, value: Any, keep_prob: Any) -> Tensor:
+    def _drop_one(self, salt: str, index: int, value: Any, keep_prob: Any) -> Tensor:
         if salt not in self._noise:
             return dropout(value, keep_prob=keep_prob, seed=self._seed_of(salt, index))
         kept: Tensor = value / keep_prob * floor(self._noise[salt][index] + keep_prob)

@@ -53,7 +53,7 @@ def raw_rnn(
     if not callable(loop_fn):
         raise TypeError(f"loop_fn must be a function of (time, output, state, loop_state), not {loop_fn!r}")
     with variable_scope(scope or "rnn"):
-        raw = _Raw(cell, loop_fn)
+        raw = _RawLoop(cell, loop_fn)
         _, _, _, arrays, state, own = plain_loop(
             lambda time, finished, *rest: logical_not(reduce_all(finished)), raw.step, raw.first,
             parallel_iterations=parallel_iterations or 32, swap_memory=swap_memory,
@@ -61,7 +61,7 @@ def raw_rnn(
         return nest.pack_sequence_as(raw.emitted, arrays), state, own if raw.has_state else None
 
 
-class _Raw:
+class _RawLoop:
     """The parts of the loop.
 
     Attributes:

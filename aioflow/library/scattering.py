@@ -15,10 +15,10 @@ from aioflow.tensors.recursion import safe_repr
 
 
 def _scatter(op: Op[Tensor], ref: Any, indices: NumberLike, updates: TensorLike, name: str | None) -> Tensor:
-    return _checked(ref).scatter(op, indices, updates, name)
+    return _check_variable(ref).scatter(op, indices, updates, name)
 
 
-def _checked(ref: Any) -> Variable:
+def _check_variable(ref: Any) -> Variable:
     if not isinstance(ref, Variable):
         raise TypeError(f"only a variable can be changed, not {safe_repr(ref)}")
     return ref
@@ -26,7 +26,7 @@ def _checked(ref: Any) -> Variable:
 
 def assign_mul(ref: Variable, value: TensorLike, use_locking: bool | None = None, name: str | None = None) -> Any:
     """Multiply the variable by `value`. Returns the new value."""
-    return _checked(ref).assign_mul(value, name=name)
+    return _check_variable(ref).assign_mul(value, name=name)
 
 
 def count_up_to(ref: Variable, limit: int, name: str | None = None) -> Tensor:
@@ -36,7 +36,7 @@ def count_up_to(ref: Variable, limit: int, name: str | None = None) -> Tensor:
         OutOfRangeError: it has reached `limit`, and stays unchanged.
     """
     graph = graph_to_build_in(ref.graph)
-    with graph.as_default(), graph.colocate_with(_checked(ref).handle, ignore_existing=True):
+    with graph.as_default(), graph.colocate_with(_check_variable(ref).handle, ignore_existing=True):
         return kernels.count_up_to_variable(ref.handle, limit, name=name)
 
 

@@ -164,17 +164,17 @@ def _sparse_sum(a: SparseTensor, b: SparseTensor, threshold: TensorLike | None) 
 def sparse_dense_cwise_mul(sp_input: SparseTensor, dense: TensorLike, name: str | None = None) -> SparseTensor:
     """Multiply each element by the one of `dense` at its position; `dense` is broadcast to the shape."""
     sp_input = _sparse(sp_input)
-    return _with_values(sp_input, OPERATORS["multiply"](sp_input.values, _at(sp_input, dense), name=name))
+    return _replace_values(sp_input, OPERATORS["multiply"](sp_input.values, _at(sp_input, dense), name=name))
 
 
 @transactional
 def sparse_dense_cwise_div(sp_input: SparseTensor, dense: TensorLike, name: str | None = None) -> SparseTensor:
     """Divide each element by the one of `dense` at its position; `dense` is broadcast to the shape."""
     sp_input = _sparse(sp_input)
-    return _with_values(sp_input, OPERATORS["truediv"](sp_input.values, _at(sp_input, dense), name=name))
+    return _replace_values(sp_input, OPERATORS["truediv"](sp_input.values, _at(sp_input, dense), name=name))
 
 
-def _with_values(sparse: SparseTensor, values: Tensor) -> SparseTensor:
+def _replace_values(sparse: SparseTensor, values: Tensor) -> SparseTensor:
     return SparseTensor(sparse.indices, values, sparse.dense_shape)
 
 
@@ -194,7 +194,7 @@ def _at(sparse: SparseTensor, dense: TensorLike) -> Tensor:
 def sparse_softmax(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
     """Return the softmax of each row, all axes but the last, over its elements."""
     sp_input = _sparse(sp_input)
-    return _with_values(sp_input, kernels.sparse_softmax(*_parts(sp_input), name=name))
+    return _replace_values(sp_input, kernels.sparse_softmax(*_parts(sp_input), name=name))
 
 
 # Parts and order

@@ -36,7 +36,7 @@ Collect = Callable[[Tensor, Tensor, Tensor], Tensor]
 # Along axes
 
 
-def _reduced(collect: Collect, value: SparseTensor, axis: Axis, keepdims: bool) -> SparseTensor:
+def _reduce(collect: Collect, value: SparseTensor, axis: Axis, keepdims: bool) -> SparseTensor:
     """Return one element for each remaining position with elements; the others stay empty."""
     kept, sizes = parts.sparse_keep(value.indices, value.dense_shape, axis, keepdims)
     groups, count = kernels.sparse_group(kept)
@@ -54,7 +54,7 @@ def sparse_reduce_max(
 ) -> Tensor:
     """Return the maximum of the elements along the axes, all if None, and 0 without elements: a dense tensor."""
     with name_scope(name, "sparse_reduce_max") as scope:
-        found = _reduced(unsorted_segment_max, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
+        found = _reduce(unsorted_segment_max, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
         return sparse_tensor_to_dense(found, name=scope)
 
 
@@ -69,7 +69,7 @@ def sparse_reduce_max_sparse(
 ) -> SparseTensor:
     """Return the maximum of the elements along the axes, all if None: a sparse tensor."""
     with name_scope(name, "sparse_reduce_max_sparse"):
-        return _reduced(unsorted_segment_max, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
+        return _reduce(unsorted_segment_max, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
 
 
 @transactional
@@ -83,13 +83,13 @@ def sparse_reduce_sum_sparse(
 ) -> SparseTensor:
     """Return the sum of the elements along the axes, all if None: a sparse tensor."""
     with name_scope(name, "sparse_reduce_sum_sparse"):
-        return _reduced(unsorted_segment_sum, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
+        return _reduce(unsorted_segment_sum, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
 
 
 # Two tensors
 
 
-def _combined(a: Any, b: Any, function: Callable[..., Tensor], name: str | None, default: str) -> SparseTensor:
+def _combine(a: Any, b: Any, function: Callable[..., Tensor], name: str | None, default: str) -> SparseTensor:
     first, second = _sparse(a), _sparse(b)
     with name_scope(name, default):
         indices, places = kernels.sparse_union(first.indices, first.dense_shape, second.indices, second.dense_shape)
@@ -104,13 +104,13 @@ def _combined(a: Any, b: Any, function: Callable[..., Tensor], name: str | None,
 @transactional
 def sparse_maximum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> SparseTensor:
     """Return the maximum of two sparse tensors of one shape, where either has an element. Absent elements are 0."""
-    return _combined(sp_a, sp_b, maximum, name, "sparse_maximum")
+    return _combine(sp_a, sp_b, maximum, name, "sparse_maximum")
 
 
 @transactional
 def sparse_minimum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> SparseTensor:
     """Return the minimum of two sparse tensors of one shape, where either has an element. Absent elements are 0."""
-    return _combined(sp_a, sp_b, minimum, name, "sparse_minimum")
+    return _combine(sp_a, sp_b, minimum, name, "sparse_minimum")
 
 
 def sparse_matmul(

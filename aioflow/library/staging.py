@@ -94,7 +94,7 @@ class BaseStagingArea(Handle):
             raise ValueError(f"no component is named {strays[0]!r}")
         return [names.index(index) if isinstance(index, str) else index for index in indices]
 
-    def _given(self, tensors: Sequence[Tensor], places: Sequence[int]) -> Any:
+    def _arrange_outputs(self, tensors: Sequence[Tensor], places: Sequence[int]) -> Any:
         """Return the tensors of these components in a list; by name if they have names."""
         if self._names is None:
             return list(tensors)
@@ -162,12 +162,12 @@ class StagingArea(BaseStagingArea):
     def get(self, name: str | None = None) -> Any:
         """Take the oldest element, as soon as there is one, and return its components: a list, or a dict by name."""
         tensors = self._build("get", name, lambda name: ops.unstage(self._ref, name))
-        return self._given(tensors, range(len(tensors)))
+        return self._arrange_outputs(tensors, range(len(tensors)))
 
     def peek(self, index: NumberLike, name: str | None = None) -> Any:
         """Return the components of element number `index`, from the oldest, as soon as it exists; it stays."""
         tensors = self._build("peek", name, lambda name: ops.stage_peek(self._ref, index, name))
-        return self._given(tensors, range(len(tensors)))
+        return self._arrange_outputs(tensors, range(len(tensors)))
 
     def size(self, name: str | None = None) -> Tensor:
         """Return the number of elements."""
@@ -258,8 +258,8 @@ class MapStagingArea(BaseStagingArea):
             chosen = None if indices is None else places
             if key is None:
                 found, *tensors = ops.map_unstage_no_key(self._ref, chosen, name)
-                return found, self._given(tensors, places)
-            return key, self._given(ops.map_unstage(self._ref, _key(key), chosen, name), places)
+                return found, self._arrange_outputs(tensors, places)
+            return key, self._arrange_outputs(ops.map_unstage(self._ref, _key(key), chosen, name), places)
 
         return self._build("get", name, build)
 
@@ -268,7 +268,9 @@ class MapStagingArea(BaseStagingArea):
 
         def build(name: str) -> Any:
             places = self._places(indices)
-            return self._given(ops.map_peek(self._ref, _key(key), None if indices is None else places, name), places)
+            return self._arrange_outputs(
+                ops.map_peek(self._ref, _key(key), None if indices is None else places, name), places
+            )
 
         return self._build("peek", name, build)
 

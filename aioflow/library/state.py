@@ -117,43 +117,43 @@ def assign(
     name: str | None = None,
 ) -> Any:
     """Assign `value` to the variable. Returns the new value."""
-    return _checked(ref).assign(value, name=name)
+    return _check_variable(ref).assign(value, name=name)
 
 
 @transactional
 def assign_add(ref: Variable, value: NumberLike, use_locking: bool | None = None, name: str | None = None) -> Any:
     """Add `value` to the variable. Returns the new value."""
-    return _checked(ref).assign_add(value, name=name)
+    return _check_variable(ref).assign_add(value, name=name)
 
 
 @transactional
 def assign_sub(ref: Variable, value: NumberLike, use_locking: bool | None = None, name: str | None = None) -> Any:
     """Subtract `value` from the variable. Returns the new value."""
-    return _checked(ref).assign_sub(value, name=name)
+    return _check_variable(ref).assign_sub(value, name=name)
 
 
 def scatter_update(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
 ) -> Tensor:
     """Set the rows `indices` of the variable to `updates`. Returns its new value."""
-    return _checked(ref).scatter(kernels.scatter_update_variable, indices, updates, name)
+    return _check_variable(ref).scatter(kernels.scatter_update_variable, indices, updates, name)
 
 
 def scatter_add(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
     """Add `updates` to the rows `indices` of the variable, repeated rows repeatedly. Returns its new value."""
-    return _checked(ref).scatter(kernels.scatter_add_variable, indices, updates, name)
+    return _check_variable(ref).scatter(kernels.scatter_add_variable, indices, updates, name)
 
 
 def scatter_sub(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
     """Subtract `updates` from the rows `indices` of the variable, repeated rows repeatedly. Returns its new value."""
-    return _checked(ref).scatter(kernels.scatter_sub_variable, indices, updates, name)
+    return _check_variable(ref).scatter(kernels.scatter_sub_variable, indices, updates, name)
 
 
-def _checked(ref: Any) -> Variable:
+def _check_variable(ref: Any) -> Variable:
     if not isinstance(ref, Variable):
         raise TypeError(f"only a variable can be assigned, not {safe_repr(ref)}")
     return ref

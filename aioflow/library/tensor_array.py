@@ -118,12 +118,12 @@ class TensorArray:
             TypeError, ValueError: another dtype or shape, or a known index out of range.
             InvalidArgumentError: in the run, the same, or the slot is written already.
         """
-        return self.with_flow(ops.tensor_array_write(self._flow, index, self._converted(value), name=name))
+        return self.with_flow(ops.tensor_array_write(self._flow, index, self._convert(value), name=name))
 
     @transactional
     def unstack(self, value: TensorLike, name: str | None = None) -> "TensorArray":
         """Return the TensorArray with the rows of `value` in the slots from 0 on. Raises the errors of `write`."""
-        tensor = self._converted(value)
+        tensor = self._convert(value)
         if tensor.spec.rank == 0:
             raise ValueError("a value of rank 0 has no rows")
         count, size = tensor.shape[0].value, self._spec.size
@@ -135,7 +135,7 @@ class TensorArray:
     @transactional
     def scatter(self, indices: NumberLike, value: TensorLike, name: str | None = None) -> "TensorArray":
         """Return the TensorArray with each row of `value` in the slot of its index. Raises the errors of `write`."""
-        return self.with_flow(ops.tensor_array_scatter(self._flow, indices, self._converted(value), name=name))
+        return self.with_flow(ops.tensor_array_scatter(self._flow, indices, self._convert(value), name=name))
 
     @transactional
     def split(self, value: TensorLike, lengths: NumberLike, name: str | None = None) -> "TensorArray":
@@ -143,9 +143,9 @@ class TensorArray:
 
         There must be as many lengths as slots, unless it can grow. Raises the errors of `write`.
         """
-        return self.with_flow(ops.tensor_array_split(self._flow, self._converted(value), lengths, name=name))
+        return self.with_flow(ops.tensor_array_split(self._flow, self._convert(value), lengths, name=name))
 
-    def _converted(self, value: TensorLike) -> Tensor:
+    def _convert(self, value: TensorLike) -> Tensor:
         return convert_to_tensor(value, preferred_dtype=self.dtype)
 
     # Reading
@@ -159,34 +159,34 @@ class TensorArray:
             InvalidArgumentError: in the run, the same, or it was read before, or there is no shape for zeros.
         """
         place = convert_to_tensor(index, preferred_dtype=int32)
-        return self._taken(ops.tensor_array_read(self._flow, place, name=name), place)
+        return self._clear_after_read(ops.tensor_array_read(self._flow, place, name=name), place)
 
     @transactional
     def gather(self, indices: NumberLike, name: str | None = None) -> Tensor:
         """Return the values of the slots of these indices, stacked along a new first axis. Raises as `read` does."""
         places = convert_to_tensor(indices, preferred_dtype=int32)
-        return self._taken(ops.tensor_array_gather(self._flow, places, name=name), places)
+        return self._clear_after_read(ops.tensor_array_gather(self._flow, places, name=name), places)
 
     @transactional
     def stack(self, name: str | None = None) -> Tensor:
         """Return the values of all slots, stacked along a new first axis. Raises the errors of `read`."""
-        places = self._all()
-        return self._taken(ops.tensor_array_gather(self._flow, places, name=name), places)
+        places = self._all_indices()
+        return self._clear_after_read(ops.tensor_array_gather(self._flow, places, name=name), places)
 
     @transactional
     def concat(self, name: str | None = None) -> Tensor:
         """Return the values of all slots, concatenated along the first axis. Raises the errors of `read`."""
         value, _ = ops.tensor_array_concat(self._flow, name=name)
-        return self._taken(value, self._all() if self._spec.clear_after_read else None)
+        return self._clear_after_read(value, self._all_indices() if self._spec.clear_after_read else None)
 
     def size(self, name: str | None = None) -> Tensor:
         """Return the number of slots."""
         return ops.tensor_array_size(self._flow, name=name)
 
-    def _all(self) -> Tensor:
+    def _all_indices(self) -> Tensor:
         return range(ops.tensor_array_size(self._flow))
 
-    def _taken(self, value: Tensor, places: Tensor | None) -> Tensor:
+    def _clear_after_read(self, value: Tensor, places: Tensor | None) -> Tensor:
         """Return `value`, read from these slots. Later reads use a list without them.
 
         Not in a body that uses the list of an enclosing graph, since others use it too.

@@ -147,13 +147,13 @@ def variable_scope(
     graph = same_graph(*(values or ()))
     root = graph.root
     around, store = _scope_of(root), _store(root)
-    base, name, label = _entered(name_or_scope, default_name, around, store)
+    base, name, label = _resolve_scope(name_or_scope, default_name, around, store)
     scope = dataclasses.replace(base, name=name)
     scope.reuse = reuse or base.reuse or around.reuse
     scope.initializer = base.initializer if initializer is None else initializer
     scope.regularizer = base.regularizer if regularizer is None else regularizer
     scope.constraint = base.constraint if constraint is None else constraint
-    scope.custom_getter = _nested(custom_getter, base.custom_getter)
+    scope.custom_getter = _nest_getters(custom_getter, base.custom_getter)
     scope.dtype = base.dtype if dtype is None else as_dtype(dtype)
     _count(root, store, name)
     with contextlib.ExitStack() as stack:
@@ -170,7 +170,7 @@ def variable_scope(
             store.close(name, before)
 
 
-def _entered(
+def _resolve_scope(
     given: str | VariableScope | None, default_name: str | None, around: VariableScope, store: _Store
 ) -> tuple[VariableScope, str, str]:
     """Return the scope that the new one copies, the name of the new one, and the name of its name scope."""
@@ -188,7 +188,7 @@ def _count(graph: Graph, store: _Store, name: str) -> None:
     graph.on_failure(lambda: store.opened.update({name: before}))
 
 
-def _nested(inner: Callable[..., Any] | None, outer: Callable[..., Any] | None) -> Callable[..., Any] | None:
+def _nest_getters(inner: Callable[..., Any] | None, outer: Callable[..., Any] | None) -> Callable[..., Any] | None:
     """Return a custom getter that calls `inner`, whose getter is `outer`."""
     if inner is None or outer is None:
         return inner or outer
@@ -240,7 +240,7 @@ def get_variable(
     scope = _scope_of(graph)
     if partitioner is not None:
         raise ValueError("variables are not partitioned: partitioner must be None")
-    getter = _nested(custom_getter, scope.custom_getter)
+    getter = _nest_getters(custom_getter, scope.custom_getter)
     options = {
         "shape": shape,
         "dtype": dtype if dtype is not None else _dtype_of(initializer) or scope.dtype,
@@ -278,7 +278,7 @@ def _get(
     graph = get_default_graph().root
     found = _store(graph).variables.get(name)
     if found is not None:
-        return _found(found, reuse, shape, as_dtype(dtype))
+        return _check_found(found, reuse, shape, as_dtype(dtype))
     if reuse is True:
         raise ValueError(
             f"variable {name!r} does not exist, or was not made by get_variable(); did you mean reuse=af.AUTO_REUSE?"
@@ -293,7 +293,7 @@ def _get(
     return made
 
 
-def _found(variable: Variable, reuse: Reuse, shape: ShapeLike, dtype: DType) -> Variable:
+def _check_found(variable: Variable, reuse: Reuse, shape: ShapeLike, dtype: DType) -> Variable:
     if not reuse:
         raise ValueError(
             f"variable {variable.op.name!r} exists already; did you mean reuse=True or reuse=af.AUTO_REUSE in the "

@@ -73,7 +73,7 @@ class WaitableReplicas(Waitable):
             self._marks[replica] = mark
             self._join(replica)
         try:
-            await self._wait("be present as", replica, functools.partial(self._replaced, replica, mark), who)
+            await self._wait("be present as", replica, functools.partial(self._check_replaced, replica, mark), who)
         finally:
             self._end_presence(replica, mark)
 
@@ -85,7 +85,7 @@ class WaitableReplicas(Waitable):
     def _join(self, replica: int) -> None:
         """Expect the replica, if the decision depends on that."""
 
-    def _replaced(self, replica: int, mark: object) -> None:
+    def _check_replaced(self, replica: int, mark: object) -> None:
         if self._marks.get(replica) is not mark:
             raise errors.AbortedError(f"replica {replica} is now present elsewhere: it was started twice")
 

@@ -63,8 +63,8 @@ def all_reduce_gradients(
     rows = {place: row for place, row in enumerate(_rows(towers)) if row[0] is not None}
     places = list(rows)
     with name_scope(name, "all_reduce_gradients"):
-        for bucket in buckets([_measured(row) for row in rows.values()], bucket_bytes):
-            reduced = _reduced([rows[places[number]] for number in bucket], op, codec, in_task_order)
+        for bucket in buckets([_measure(row) for row in rows.values()], bucket_bytes):
+            reduced = _reduce([rows[places[number]] for number in bucket], op, codec, in_task_order)
             for number, row in zip(bucket, reduced, strict=True):
                 for pairs, gradient in zip(found, row, strict=True):
                     pairs[places[number]] = (gradient, pairs[places[number]][1])
@@ -113,13 +113,13 @@ def buckets(measures: Sequence[Measure], limit: int) -> list[list[int]]:
     return found
 
 
-def _measured(row: Sequence[Tensor | IndexedSlices]) -> Measure:
+def _measure(row: Sequence[Tensor | IndexedSlices]) -> Measure:
     if any(isinstance(gradient, IndexedSlices) or not gradient.shape.is_fully_defined() for gradient in row):
         return None
     return row[0].dtype, row[0].dtype.size * (row[0].shape.num_elements() or 0)
 
 
-def _reduced(
+def _reduce(
     rows: Sequence[Sequence[Any]], op: str, codec: str | None, in_task_order: bool
 ) -> Sequence[Sequence[Gradient]]:
     """Return for each gradient of a bucket those of all towers, reduced."""

@@ -25,7 +25,7 @@ from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gra
 Pair = tuple[Gradient, Variable]
 
 
-class _Built(NamedTuple):
+class _BuiltOps(NamedTuple):
     """The operations that `apply_gradients` has built."""
 
     ops: ReplicaOps
@@ -69,7 +69,7 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
         ops.check_replica(task_index)
         self._bound: Final = turns.UNBOUNDED if max_staleness is None else max_staleness
         self.task_index: Final = task_index
-        self._built: _Built | None = None
+        self._built: _BuiltOps | None = None
 
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Variable | None = None, name: str | None = None
@@ -103,7 +103,7 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
             leave = ops.replica_leave(shared, me, name="leave")
             there = ops.replica_count(shared, name="count")
             ticket = turns.replica_begin_turn(shared, me, name="begin")
-        with beside(graph, global_step), graph.control_dependencies([_computed(gradient) for gradient, _ in pairs]):
+        with beside(graph, global_step), graph.control_dependencies([_wait_tensor(gradient) for gradient, _ in pairs]):
             turn = turns.replica_apply_turn(shared, ticket, me, name="turn")
         applied = part_of_training(self._opt.apply_gradients([_after(turn, pair) for pair in pairs], global_step))
         with beside(graph, global_step):
@@ -111,7 +111,7 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
                 staleness = turns.replica_finish_turn(shared, turn, me, name="finish")
             with graph.control_dependencies([staleness]):
                 seen = turns.replica_read_turn(shared, me, name="read")
-        self._built = _Built(ReplicaOps(admit, present, leave), staleness, seen, there)
+        self._built = _BuiltOps(ReplicaOps(admit, present, leave), staleness, seen, there)
         done = control.group(seen.op, name=scope)
         graph.add_to_collection(GraphKeys.TRAIN_OP, done)
         return done
@@ -119,7 +119,7 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
     # Operations of a replica
 
     @property
-    def _made(self) -> _Built:
+    def _built_ops(self) -> _BuiltOps:
         if self._built is None:
             raise ValueError("apply_gradients() or minimize() comes first")
         return self._built
@@ -127,22 +127,22 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
     @property
     def local_step_init_op(self) -> Operation:
         """The operation that lets this replica begin, to run before its first step and after a failed one."""
-        return self._made.ops.admit
+        return self._built_ops.ops.admit
 
     @property
     def staleness(self) -> Tensor:
         """An upper bound of the gradient's staleness, in a run of the train operation."""
-        return self._made.staleness
+        return self._built_ops.staleness
 
     @property
     def num_replicas(self) -> Tensor:
         """The number of replicas that have started and have neither left nor been lost."""
-        return self._made.there
+        return self._built_ops.there
 
     @property
     def next_step(self) -> Tensor:
         """The number of updates that the next run of the replica certainly sees, in a run of the train operation."""
-        return self._made.seen
+        return self._built_ops.seen
 
     def dropped_args(self, since: int) -> SessionRunArgs | None:
         """Return empty fetches: no gradient is ever dropped."""
@@ -154,7 +154,7 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
 
     async def start(self, session: Session, coord: Coordinator, is_chief: bool = False) -> Participation:
         """Let the replica begin. It leaves when the coordinator stops."""
-        part = Participation(self._made.ops, session, coord)
+        part = Participation(self._built_ops.ops, session, coord)
         await part.begin(is_chief)
         return part
 
@@ -163,7 +163,7 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
         return ReplicasHook(self, is_chief)
 
 
-def _computed(gradient: Gradient) -> Tensor:
+def _wait_tensor(gradient: Gradient) -> Tensor:
     return gradient if isinstance(gradient, Tensor) else gradient.values
 
 

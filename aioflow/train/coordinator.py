@@ -153,11 +153,11 @@ class Coordinator:
             raise TypeError(f"a coordinator coordinates tasks, not {task!r}")
         if task not in self._tasks:
             self._tasks.add(task)
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._on_task_end)
 
     register_thread = register_task
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _on_task_end(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:

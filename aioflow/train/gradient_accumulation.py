@@ -113,7 +113,7 @@ def _wide(dtype: DType) -> DType:
     return dtypes.float32 if dtype.size < 4 else dtype
 
 
-def _widened(gradient: Gradient) -> Gradient:
+def _widen(gradient: Gradient) -> Gradient:
     if isinstance(gradient, IndexedSlices):
         values = cast(gradient.values, _wide(gradient.values.dtype))
         return IndexedSlices(values, gradient.indices, gradient.dense_shape)
@@ -123,7 +123,7 @@ def _widened(gradient: Gradient) -> Gradient:
 def _add(graph: Graph, total: Variable, gradient: Gradient) -> Tensor:
     """Return the sum with this gradient; the variable holds it from then on."""
     with graph.colocate_with(total.handle, ignore_existing=True):
-        more = _widened(gradient)
+        more = _widen(gradient)
         if isinstance(more, IndexedSlices):
             return total.scatter_add(more)
         added: Tensor = total.assign_add(more)
@@ -133,7 +133,7 @@ def _add(graph: Graph, total: Variable, gradient: Gradient) -> Tensor:
 def _with(graph: Graph, total: Variable, gradient: Gradient) -> Tensor:
     """Return the same sum; the variable keeps its value, because the run may fail and be repeated."""
     with graph.colocate_with(total.handle, ignore_existing=True):
-        more = _widened(gradient)
+        more = _widen(gradient)
         if isinstance(more, IndexedSlices):
             return tensor_scatter_add(total.value(), expand_dims(more.indices, -1), more.values)
         return add(total.value(), more)

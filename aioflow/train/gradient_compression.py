@@ -34,7 +34,7 @@ def compress_gradients(
         ValueError: there is no such codec.
     """
     parsed = Codec.parse(codec)
-    return [(_marked(gradient, parsed, smallest), variable) for gradient, variable in grads_and_vars]
+    return [(_mark_lossy(gradient, parsed, smallest), variable) for gradient, variable in grads_and_vars]
 
 
 def kept_if(accepted: Tensor, gradients: Iterable[Any]) -> list[Operation]:
@@ -52,7 +52,7 @@ def _keeps(codec: Codec) -> bool:
     return codec.name == "top_k"
 
 
-def _marked(gradient: Any, codec: Codec, smallest: int) -> Any:
+def _mark_lossy(gradient: Any, codec: Codec, smallest: int) -> Any:
     values = gradient.values if isinstance(gradient, IndexedSlices) else gradient
     if not isinstance(values, Tensor) or values.dtype not in LOSSY:
         return gradient

@@ -14,7 +14,7 @@ from aioflow.train.session_run_hook import SessionRunArgs
 T = TypeVar("T")
 
 
-class Merged:
+class MergedRun:
     """The fetches, feeds and options of one run, merged from its caller and all hooks.
 
     Attributes:
@@ -32,7 +32,7 @@ class Merged:
         if own.fetches is None:
             parse_fetches(graph, None)  # which raises
         self.elements: Final = list(dict.fromkeys(e for parsed in self._parsed if parsed for e in _elements(parsed)))
-        self.feeds: Final = _fed(graph, [args.feeds for args in wanted if args.feeds])
+        self.feeds: Final = _merge_feeds(graph, [args.feeds for args in wanted if args.feeds])
         self.options: Final = merged_options([args.options for args in wanted if args.options is not None])
 
     def split(self, values: Sequence[Any]) -> list[Any]:
@@ -45,7 +45,7 @@ def _elements(parsed: Fetches) -> list[Tensor | Operation]:
     return [*parsed.tensors, *parsed.operations]
 
 
-def _fed(graph: Graph, several: Sequence[Mapping[Any, Any]]) -> dict[Any, Any] | None:
+def _merge_feeds(graph: Graph, several: Sequence[Mapping[Any, Any]]) -> dict[Any, Any] | None:
     together: dict[Any, Any] = {}
     for feeds in several:
         given = parse_feeds(graph, feeds)

@@ -26,10 +26,10 @@ from aioflow.session import Session
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import safe_repr
 from aioflow.tracing import RunMetadata
-from aioflow.train.hooked_run import Merged, finished
+from aioflow.train.hooked_run import MergedRun, finished
 from aioflow.train.recovery import LOSSES, Patience, Recovery, patiently, step_of_checkpoint
 from aioflow.train.scaffold import Scaffold
-from aioflow.train.session_creator import ChiefSessionCreator, Failed, SessionCreator
+from aioflow.train.session_creator import ChiefSessionCreator, FailedRuns, SessionCreator
 from aioflow.train.session_life import Life
 from aioflow.train.session_manager import Preparation
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
@@ -65,7 +65,7 @@ class StepContext:
         self, fetches: Any, feeds: Mapping[Any, Any] | None = None, options: RunOptions | None = None
     ) -> Any:
         """Run with hooks, as `MonitoredSession.run` does."""
-        return await self._monitored._hooked(self._life, SessionRunArgs(fetches, feeds, options), None)
+        return await self._monitored._run_with_hooks(self._life, SessionRunArgs(fetches, feeds, options), None)
 
     def request_stop(self) -> None:
         """Make `should_stop()` of the monitored session true."""
@@ -189,7 +189,7 @@ class _MonitoredSession:
         if wrong:
             refuse("run", wrong)
         args = SessionRunArgs(fetches, feeds, options)
-        return await self._surviving(lambda life: self._hooked(life, args, metadata))
+        return await self._surviving(lambda life: self._run_with_hooks(life, args, metadata))
 
     async def run_step_fn(self, step_fn: StepFn[T]) -> T:
         """Return the result of the coroutine function `step_fn(step_context)`; call it again after a loss."""
@@ -241,7 +241,7 @@ class _MonitoredSession:
             now = await self._alive()
             while not self._attempts.is_settled(attempt):
                 async with self._recovering:
-                    if now is self._life and now.lost is None and not await self._undone(now, Failed([attempt])):
+                    if now is self._life and now.lost is None and not await self._undone(now, FailedRuns([attempt])):
                         now.lose(error, attempt)
                 now = await self._alive()
         except BaseException:
@@ -249,7 +249,7 @@ class _MonitoredSession:
                 self._settle(life, attempt)
             raise
 
-    async def _undone(self, life: Life, failed: Failed) -> bool:
+    async def _undone(self, life: Life, failed: FailedRuns) -> bool:
         """Undo runs that failed after the last recovery. False if another recovery is needed for that."""
         try:
             left = await failed.take_back(life.session, self._deadline())
@@ -268,9 +268,9 @@ class _MonitoredSession:
         except LOSSES:
             return True
 
-    async def _hooked(self, life: Life, args: SessionRunArgs, metadata: RunMetadata | None) -> Any:
+    async def _run_with_hooks(self, life: Life, args: SessionRunArgs, metadata: RunMetadata | None) -> Any:
         context = SessionRunContext(args, life.session)
-        merged = Merged(self.graph, args, [await finished(hook.before_run(context)) for hook in self._hooks])
+        merged = MergedRun(self.graph, args, [await finished(hook.before_run(context)) for hook in self._hooks])
         if metadata is None and merged.options is not None and merged.options.trace:
             metadata = RunMetadata()
         values = await life.session.run(merged.elements, merged.feeds, merged.options, metadata)
@@ -311,13 +311,13 @@ class _MonitoredSession:
             await life.end(_GRACE)
         deadline = self._deadline()
         try:
-            fresh = self._life = Life(await self._mended(life))
+            fresh = self._life = Life(await self._repair_or_replace(life))
         except errors.DeadlineExceededError:
             self._patience.succeeded()  # the next run has the full time again
             raise
         try:
             await fresh.begin(self._hooks, deadline)
-            recovery = await self._told(fresh, error, before, loop.time() - began)
+            recovery = await self._make_recovery(fresh, error, before, loop.time() - began)
         except _SUSPECTS as again:
             fresh.lose(again)
             fresh.unfit = isinstance(again, errors.AbortedError)
@@ -331,7 +331,7 @@ class _MonitoredSession:
             self.recoveries.append(recovery)
             _log.warning("%s", recovery)
 
-    async def _mended(self, life: Life) -> Session:
+    async def _repair_or_replace(self, life: Life) -> Session:
         """Return a ready session in which the failed runs are undone, or all variables are restored."""
         is_in_vain = life.unfit and self._creator.ends_runs
         session = None if is_in_vain else await self._creator.repair_session(life.session, life.failed)
@@ -350,9 +350,9 @@ class _MonitoredSession:
         """Stop all steps of these attempts on the reachable tasks, and undo their changes."""
         if not life.session.closed:
             with contextlib.suppress(errors.OpError):
-                await Failed(list(attempts)).take_back(life.session, asyncio.get_running_loop().time() + _GRACE)
+                await FailedRuns(list(attempts)).take_back(life.session, asyncio.get_running_loop().time() + _GRACE)
 
-    async def _told(self, life: Life, error: errors.OpError, before: int | None, seconds: float) -> Recovery:
+    async def _make_recovery(self, life: Life, error: errors.OpError, before: int | None, seconds: float) -> Recovery:
         """Return the result of the recovery, for the hooks."""
         done = self._creator.prepared
         after = self._step_after(done, before)

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from aioflow.net.client.client import Address
 
 
-class _Usual:
+class _DefaultInterval:
     """The default interval, unless the other one of two arguments is given."""
 
     def __repr__(self) -> str:
         return "as usual"
 
 
-USUAL: Final = _Usual()
+USUAL: Final = _DefaultInterval()
 _SAVE_SECS: Final = 600.0
 _SUMMARY_STEPS: Final = 100
 
@@ -39,14 +39,14 @@ def MonitoredTrainingSession(
     scaffold: Scaffold | None = None,
     hooks: Sequence[SessionRunHook] | None = None,
     chief_only_hooks: Sequence[SessionRunHook] | None = None,
-    save_checkpoint_secs: float | _Usual | None = USUAL,
-    save_summaries_steps: int | _Usual | None = USUAL,
-    save_summaries_secs: float | _Usual | None = USUAL,
+    save_checkpoint_secs: float | _DefaultInterval | None = USUAL,
+    save_summaries_steps: int | _DefaultInterval | None = USUAL,
+    save_summaries_secs: float | _DefaultInterval | None = USUAL,
     config: Config | None = None,
     stop_grace_period_secs: float = 120,
     log_step_count_steps: int | None = 100,
     max_wait_secs: float = LONGEST,
-    save_checkpoint_steps: int | _Usual | None = USUAL,
+    save_checkpoint_steps: int | _DefaultInterval | None = USUAL,
     summary_dir: Path | None = None,
     restore: Scope = "all",
     examples_per_step: int | None = None,
@@ -120,15 +120,15 @@ def _savers(
 
 def _chosen(
     what: str,
-    steps: int | _Usual | None,
-    secs: float | _Usual | None,
+    steps: int | _DefaultInterval | None,
+    secs: float | _DefaultInterval | None,
     usual_steps: int | None,
     usual_secs: float | None,
 ) -> Every:
     """Return the interval in steps or seconds. ValueError if both are given."""
-    if isinstance(steps, _Usual) and isinstance(secs, _Usual):
+    if isinstance(steps, _DefaultInterval) and isinstance(secs, _DefaultInterval):
         return usual_steps, usual_secs
-    found = None if isinstance(steps, _Usual) else steps, None if isinstance(secs, _Usual) else secs
+    found = None if isinstance(steps, _DefaultInterval) else steps, None if isinstance(secs, _DefaultInterval) else secs
     if found[0] and found[1]:
         raise ValueError(f"give save_{what}_steps or save_{what}_secs, and None for the other")
     return found

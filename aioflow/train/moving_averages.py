@@ -77,11 +77,11 @@ class ExponentialMovingAverage:
     def _update(self, variable: Variable) -> Operation:
         shadow = self._averages[variable.graph, variable.op.name]
         with graph_to_build_in(variable.graph).colocate_with(shadow.handle, ignore_existing=True):
-            step = (shadow - variable) * (1 - self._kept(variable))
+            step = (shadow - variable) * (1 - self._share_kept(variable))
             moved: Operation = shadow.assign_sub(step, read_value=False)
             return moved
 
-    def _kept(self, variable: Variable) -> Tensor:
+    def _share_kept(self, variable: Variable) -> Tensor:
         decay = as_number(self._decay, variable.dtype, "decay")
         if self._num_updates is None:
             return decay

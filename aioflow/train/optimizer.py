@@ -258,7 +258,7 @@ class Optimizer:
     def _get_or_make_slot(self, var: Variable, val: Any, slot_name: str, op_name: str) -> Variable:
         """Return the slot, created with `val`, a value or a function that returns one, if it is missing."""
         named = self._slots.setdefault(slot_name, {})
-        return self._kept(named, _key(var), lambda: slots.create_slot(var, val, op_name))
+        return self._get_or_create(named, _key(var), lambda: slots.create_slot(var, val, op_name))
 
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Variable) -> Variable:
         """Return the variable of that name that belongs to no other in particular, created if it is missing."""
@@ -269,7 +269,7 @@ class Optimizer:
             with graph.colocate_with(colocate_with.handle, ignore_existing=True), graph.container(container):
                 return Variable(initial_value, name=name, trainable=False)
 
-        return self._kept(self._non_slots, (graph, name), make)
+        return self._get_or_create(self._non_slots, (graph, name), make)
 
     def _get_non_slot_variable(self, name: str, graph: Graph | None = None) -> Variable | None:
         """Return a variable that `_create_non_slot_variable` created."""
@@ -279,7 +279,7 @@ class Optimizer:
         """Return the value, or the result of it if it is a function."""
         return param() if callable(param) else param
 
-    def _kept(self, group: dict[tuple[Graph, str], Variable], key: tuple[Graph, str], make: Any) -> Variable:
+    def _get_or_create(self, group: dict[tuple[Graph, str], Variable], key: tuple[Graph, str], make: Any) -> Variable:
         if key not in group:
             group[key] = make()
             key[0].on_failure(lambda: group.pop(key))

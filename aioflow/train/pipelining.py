@@ -157,14 +157,14 @@ class _Pipeline:
             if made:
                 self._before[stage] = group(*made, name="done")
 
-    def _gated(self, stage: int, value: Tensor) -> Tensor:
+    def _wait_turn(self, stage: int, value: Tensor) -> Tensor:
         """Return a value that arrives at a stage, available when its time has come."""
         before = self._before.get(stage)
         with control_dependencies([] if before is None else [before]):
             return identity(value)
 
     def _forward(self, stage: int, number: int) -> list[Tensor]:
-        given = [self._gated(stage, value) for value in self._outputs[stage - 1, number]]
+        given = [self._wait_turn(stage, value) for value in self._outputs[stage - 1, number]]
         self._given[stage, number] = given
         outputs = _tensors(self._build[stage](*given))
         self._outputs[stage, number] = outputs
@@ -179,7 +179,7 @@ class _Pipeline:
     def _backward(self, stage: int, number: int) -> list[Tensor]:
         given, variables = self._given[stage, number], self._variables()
         returning = [value for value in given if stage > 0 and value.dtype.is_differentiable]
-        arrived = self._arrived(stage, number)
+        arrived = self._results_with_gradients(stage, number)
         ys, dys = [y for y, _ in arrived], [dy for _, dy in arrived]
         found = gradients(ys, [*returning, *variables], dys, stop_gradients=given)
         back = dict(zip(returning, found, strict=False))
@@ -189,13 +189,15 @@ class _Pipeline:
                 self._found.setdefault(variable, {}).setdefault(stage, []).append(gradient)
         return [each.values if isinstance(each, IndexedSlices) else each for each in found if each is not None]
 
-    def _arrived(self, stage: int, number: int) -> list[tuple[Tensor, Tensor]]:
+    def _results_with_gradients(self, stage: int, number: int) -> list[tuple[Tensor, Tensor]]:
         """Return the results of a stage for a micro-batch, with the gradients that have arrived."""
         if stage == self._last:
-            return [(self._losses[number], self._gated(stage, cast(self._shares[number], self._losses[number].dtype)))]
+            return [
+                (self._losses[number], self._wait_turn(stage, cast(self._shares[number], self._losses[number].dtype)))
+            ]
         outputs, returned = self._outputs[stage, number], self._returned[stage + 1, number]
         pairs = zip(outputs, returned, strict=True)
-        return [(y, self._gated(stage, dense(dy, y))) for y, dy in pairs if dy is not None]
+        return [(y, self._wait_turn(stage, dense(dy, y))) for y, dy in pairs if dy is not None]
 
     def _variables(self) -> list[Any]:
         return list(

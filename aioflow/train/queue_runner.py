@@ -51,7 +51,7 @@ class QueueRunner:
             raise ValueError(f"a runner of queue {queue.name!r} needs operations to run")
         self.queue: Final = queue
         self.enqueue_ops: Final = list(enqueue_ops)
-        self.queue_closed_exception_types: Final = _checked(queue_closed_exception_types)
+        self.queue_closed_exception_types: Final = _check_classes(queue_closed_exception_types)
         self.close_op: Final = queue.close() if close_op is None else close_op
         self.cancel_op: Final = queue.close(cancel_pending_enqueues=True) if cancel_op is None else cancel_op
         self._started: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -124,14 +124,14 @@ class _Work:
         _at_work.setdefault(self._sess, []).append(self)
         for number, step in enumerate(steps):
             task = create(self._run(step), name=f"queue runner {number} of {name!r}")
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._note_end)
             self._tasks.append(task)
         if self._coord is None:
             return list(self._tasks)
         self._closer = create(self._close_on_stop(self._coord), name=f"closer of {name!r}")
         return [*self._tasks, self._closer]
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _note_end(self, task: asyncio.Task[None]) -> None:
         self._running -= 1
         if not self._running:
             _at_work[self._sess].remove(self)
@@ -194,7 +194,7 @@ def _create(coroutine: Any, name: str) -> asyncio.Task[None]:
     return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
-def _checked(kinds: Any) -> tuple[type[errors.OpError], ...]:
+def _check_classes(kinds: Any) -> tuple[type[errors.OpError], ...]:
     """Return the classes of errors at the end of the input."""
     if kinds is None:
         return (errors.OutOfRangeError,)

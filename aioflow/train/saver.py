@@ -27,7 +27,7 @@ from aioflow.session import Session
 from aioflow.tensors import dtypes
 from aioflow.tensors.recursion import safe_repr
 from aioflow.train.savable import Savable, SavedCounts, SavedVariable, run_state_of
-from aioflow.train.saving import Feeds, Giving, build, file_device
+from aioflow.train.saving import Feeds, RestoreOps, build, file_device
 from aioflow.train.step_boundary import StepBoundary
 from aioflow.train.writing import OnFailure, Writing, Writings
 
@@ -173,7 +173,7 @@ class Saver:
             async with asyncio.timeout(limit):
                 await self._writings.room()
                 _live.add(token)
-                draft, write = await self._taken(session, token, save_path, global_step, options)
+                draft, write = await self._begin_write(session, token, save_path, global_step, options)
         except BaseException as error:
             self._give_up(token)
             if isinstance(error, TimeoutError) and not isinstance(error, errors.OpError):
@@ -206,7 +206,7 @@ class Saver:
         else:
             await self._writings.cancel()
 
-    async def _taken(
+    async def _begin_write(
         self, session: Session, token: str, save_path: Path, step: Any, options: RunOptions | None
     ) -> tuple["_Draft", Callable[[], Awaitable[Any]]]:
         """Return the draft and its write. In consistent mode the values are taken now."""
@@ -335,7 +335,7 @@ class Saver:
         await session.partial_run(handle, read, fed)
         await session.partial_run(handle, given, {feeds.go: ""})
 
-    def _givings(self, variables: Sequence[Variable]) -> list[Giving]:
+    def _givings(self, variables: Sequence[Variable]) -> list[RestoreOps]:
         """Return the operations that restore these variables."""
         names = list(dict.fromkeys(_name(variable) for variable in variables))
         if not names:
@@ -426,7 +426,7 @@ def to_save(var_list: Any) -> list[SavedVariable]:
         if isinstance(var_list, Mapping)
         else [(_name(each), each) for each in items_of("var_list", var_list)]
     )
-    found = [saved for name, value in given for saved in _named(name, value)]
+    found = [saved for name, value in given for saved in _saved_variables(name, value)]
     if not found:
         raise ValueError("there are no variables to save: create variables before the Saver, or give var_list")
     twice = [name for name, count in Counter(name for name, _ in given).items() if count > 1]
@@ -436,7 +436,7 @@ def to_save(var_list: Any) -> list[SavedVariable]:
 
 
 def _name(variable: Any) -> str:
-    return _checked(variable).op.name
+    return _check_variable(variable).op.name
 
 
 def _check(session: Any, options: Any) -> None:
@@ -445,18 +445,18 @@ def _check(session: Any, options: Any) -> None:
     expect("options", options, RunOptions)
 
 
-def _checked(variable: Any) -> Variable:
+def _check_variable(variable: Any) -> Variable:
     if not isinstance(variable, Variable):
         raise TypeError(f"a Saver saves variables, not {safe_repr(variable)}")
     return variable
 
 
-def _named(name: Any, value: Any) -> list[SavedVariable]:
+def _saved_variables(name: Any, value: Any) -> list[SavedVariable]:
     if not isinstance(name, str) or not name:
         raise TypeError(f"var_list needs text for names in the checkpoint, not {safe_repr(name)}")
     if isinstance(value, (list, tuple)):
-        return _rows(name, [_checked(part) for part in value])
-    return [SavedVariable(name, _checked(value))]
+        return _rows(name, [_check_variable(part) for part in value])
+    return [SavedVariable(name, _check_variable(value))]
 
 
 def _rows(name: str, parts: Sequence[Variable]) -> list[SavedVariable]:

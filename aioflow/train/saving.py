@@ -49,7 +49,7 @@ class Feeds(NamedTuple):
     damaged: Tensor
 
 
-class Giving(NamedTuple):
+class RestoreOps(NamedTuple):
     """The operations that restore some values of a checkpoint.
 
     Attributes:
@@ -84,8 +84,8 @@ class Nodes:
     discard: Operation
     tidy: Operation
     latest: Tensor
-    every: Giving
-    each: Mapping[str, Giving]
+    every: RestoreOps
+    each: Mapping[str, RestoreOps]
 
 
 class Group(NamedTuple):
@@ -115,8 +115,8 @@ def build(
         feeds = _feeds()
         values, taken = _cut(graph, groups, feeds) if consistent else (_read(graph, groups), None)
         saved_path = _written(graph, groups, values, feeds)
-        kept = _kept(graph, groups[0].device, feeds)
-        return Nodes(feeds, taken, saved_path, *kept, *_restored(graph, groups, feeds, extra, reshape))
+        kept = _build_cleanup(graph, groups[0].device, feeds)
+        return Nodes(feeds, taken, saved_path, *kept, *_build_restore(graph, groups, feeds, extra, reshape))
 
 
 def _feeds() -> Feeds:
@@ -177,7 +177,7 @@ def _at(graph: Graph, device: str, after: Iterable[Operation] = ()) -> Iterator[
         yield
 
 
-def _joined(graph: Graph, groups: Sequence[Group], work: Sequence[Sequence[Operation]]) -> Operation:
+def _join(graph: Graph, groups: Sequence[Group], work: Sequence[Sequence[Operation]]) -> Operation:
     """Return an operation that is done when all groups are, with few control edges between tasks."""
     done = []
     for group, operations in zip(groups, work, strict=True):
@@ -189,7 +189,7 @@ def _joined(graph: Graph, groups: Sequence[Group], work: Sequence[Sequence[Opera
 
 def _meeting(graph: Graph, groups: Sequence[Group], work: Sequence[Sequence[Operation]]) -> list[Operation]:
     """Return for each group an operation that is done when the whole group is."""
-    all_done, gates = _joined(graph, groups, work), []
+    all_done, gates = _join(graph, groups, work), []
     for group in groups:
         with _at(graph, group.device, [all_done]):
             gates.append(no_op())
@@ -201,10 +201,10 @@ def _meeting(graph: Graph, groups: Sequence[Group], work: Sequence[Sequence[Oper
 
 def _read(graph: Graph, groups: Sequence[Group]) -> list[list[Tensor]]:
     """Return the values, each read when it is written."""
-    return [[value for saved in group.members for value in _taken(graph, saved, cut=False)] for group in groups]
+    return [[value for saved in group.members for value in _take(graph, saved, cut=False)] for group in groups]
 
 
-def _taken(graph: Graph, saved: Savable, cut: bool, after: Sequence[Operation] = ()) -> Sequence[Tensor]:
+def _take(graph: Graph, saved: Savable, cut: bool, after: Sequence[Operation] = ()) -> Sequence[Tensor]:
     with _beside(graph, saved, after):
         return saved.take(cut)
 
@@ -217,7 +217,7 @@ def _cut(graph: Graph, groups: Sequence[Group], feeds: Feeds) -> tuple[list[list
             with _beside(graph, saved):
                 mine.append(saved.mark())
     values = [
-        [value for saved in group.members for value in _taken(graph, saved, True, [gate])]
+        [value for saved in group.members for value in _take(graph, saved, True, [gate])]
         for group, gate in zip(groups, _meeting(graph, groups, marks), strict=True)
     ]
     gates = _meeting(graph, groups, [[value.op for value in mine] for mine in values])
@@ -237,7 +237,7 @@ def _written(graph: Graph, groups: Sequence[Group], values: Sequence[Sequence[Te
         return files.commit_checkpoint(feeds.path, feeds.token, feeds.facts, records, name="saved")
 
 
-def _kept(graph: Graph, device: str, feeds: Feeds) -> tuple[Operation, Operation, Tensor]:
+def _build_cleanup(graph: Graph, device: str, feeds: Feeds) -> tuple[Operation, Operation, Tensor]:
     """Build the operations that delete and list checkpoints."""
     with _at(graph, device):
         discard = files.discard_checkpoint(feeds.path, feeds.token, name="discard")
@@ -248,25 +248,25 @@ def _kept(graph: Graph, device: str, feeds: Feeds) -> tuple[Operation, Operation
 # Restoring
 
 
-def _restored(
+def _build_restore(
     graph: Graph, groups: Sequence[Group], feeds: Feeds, extra: bool, reshape: bool
-) -> tuple[Giving, dict[str, Giving]]:
+) -> tuple[RestoreOps, dict[str, RestoreOps]]:
     """Return the operations that restore all values, and those that restore one variable."""
     with _at(graph, groups[0].device):
-        check = _checked(groups, feeds, extra, reshape)
+        check = _build_check(groups, feeds, extra, reshape)
     found = [[_giving(graph, group, saved, check, feeds, reshape) for saved in group.members] for group in groups]
-    all_read = _joined(graph, groups, [[giving.read.op for giving in mine] for mine in found])
-    all_given = _joined(graph, groups, [[giving.given.op for giving in mine] for mine in found])
+    all_read = _join(graph, groups, [[giving.read.op for giving in mine] for mine in found])
+    all_given = _join(graph, groups, [[giving.given.op for giving in mine] for mine in found])
     with _at(graph, groups[0].device, [all_read]):
         read = identity(feeds.path, name="read")
     with _at(graph, groups[0].device, [all_given]):
-        every = Giving((), read, identity(feeds.go, name="restored"))
+        every = RestoreOps((), read, identity(feeds.go, name="restored"))
     members = [saved for group in groups for saved in group.members]
     pairs = zip(members, [giving for mine in found for giving in mine], strict=True)
     return every, {saved.home.name: giving for saved, giving in pairs if isinstance(saved, SavedVariable)}
 
 
-def _giving(graph: Graph, group: Group, saved: Savable, check: Operation, feeds: Feeds, reshape: bool) -> Giving:
+def _giving(graph: Graph, group: Group, saved: Savable, check: Operation, feeds: Feeds, reshape: bool) -> RestoreOps:
     """Return the operations that restore one value, in a run of two calls: one reads, one assigns."""
     with _at(graph, group.device, [check]):
         values = [_value(entry, feeds, reshape) for entry in saved.entries]
@@ -275,10 +275,10 @@ def _giving(graph: Graph, group: Group, saved: Savable, check: Operation, feeds:
     with _beside(graph, saved, [gate.op]):
         back = saved.give_back(values)
     with _at(graph, group.device, [back]):
-        return Giving([entry.name for entry in saved.entries], read, identity(feeds.go))
+        return RestoreOps([entry.name for entry in saved.entries], read, identity(feeds.go))
 
 
-def _checked(groups: Sequence[Group], feeds: Feeds, extra: bool, reshape: bool) -> Operation:
+def _build_check(groups: Sequence[Group], feeds: Feeds, extra: bool, reshape: bool) -> Operation:
     entries = [entry for group in groups for saved in group.members for entry in saved.entries]
     wanted = {entry.name: entry for entry in entries}
     shapes = [TensorShape(entry.part[0]) if entry.part else entry.shape for entry in wanted.values()]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(slots=True)
-class Failed:
+class FailedRuns:
     """The runs that a loss has ended, to be repeated.
 
     Attributes:
@@ -81,7 +81,7 @@ class SessionCreator(abc.ABC):
         """Whether the values of a ready session are still there; True by default."""
         return True
 
-    async def repair_session(self, session: Session, failed: Failed) -> Session | None:
+    async def repair_session(self, session: Session, failed: FailedRuns) -> Session | None:
         """Return a ready session after a loss that took no values, or only some of them.
 
         Undoes the failed runs, so that they can be repeated. Returns None, the default, if a repair would not be
@@ -129,7 +129,7 @@ class _ScaffoldSessionCreator(SessionCreator):
         """Whether all variables have values."""
         return await self._manager.is_ready(session)
 
-    async def repair_session(self, session: Session, failed: Failed) -> Session | None:
+    async def repair_session(self, session: Session, failed: FailedRuns) -> Session | None:
         """Return the session, ready again, or a new one if its master has lost it. None if a repair is not enough.
 
         Raises:
@@ -147,9 +147,9 @@ class _ScaffoldSessionCreator(SessionCreator):
         return repaired
 
     async def _repair(
-        self, session: Session, failed: Failed, deadline: float, retried: tuple[type[Exception], ...]
+        self, session: Session, failed: FailedRuns, deadline: float, retried: tuple[type[Exception], ...]
     ) -> Session | None:
-        again = functools.partial(self._repaired, session, failed, deadline)
+        again = functools.partial(self._repair_once, session, failed, deadline)
         left = max(deadline - asyncio.get_running_loop().time(), 0.0)
         done = await patiently(again, "the session", left, 1.0, retried)
         if done is None:
@@ -162,7 +162,7 @@ class _ScaffoldSessionCreator(SessionCreator):
         self._repeated.clear()
 
     @abc.abstractmethod
-    async def _repaired(self, session: Session, failed: Failed, deadline: float) -> Preparation | None:
+    async def _repair_once(self, session: Session, failed: FailedRuns, deadline: float) -> Preparation | None:
         """Make the session ready and undo the runs. None if a repair is not enough; an error names a missing task."""
 
 
@@ -214,7 +214,7 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
             self._repeated.clear()
         return session
 
-    async def _repaired(self, session: Session, failed: Failed, deadline: float) -> Preparation | None:
+    async def _repair_once(self, session: Session, failed: FailedRuns, deadline: float) -> Preparation | None:
         self._repeated.update(await failed.take_back(session, deadline))
         is_partial = self._repeated or self._saves_state or not await self._manager.is_ready(session)
         if self._scope == "all" and is_partial:
@@ -268,7 +268,7 @@ class WorkerSessionCreator(_ScaffoldSessionCreator):
         """Return a ready session. Raises the errors of `SessionManager.wait_for_session`."""
         return await self._manager.wait_for_session(self._master, self._config, self.max_wait_secs)
 
-    async def _repaired(self, session: Session, failed: Failed, deadline: float) -> Preparation | None:
+    async def _repair_once(self, session: Session, failed: FailedRuns, deadline: float) -> Preparation | None:
         self._repeated.update(await failed.take_back(session, deadline))
         await self._manager.wait_until_ready(session, deadline, "lost")
         return Preparation(repeated=tuple(sorted(self._repeated)))

@@ -14,7 +14,7 @@ from aioflow.runtime.attempts import Attempt
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.queue_runner import QueueRunner
-from aioflow.train.session_creator import Failed
+from aioflow.train.session_creator import FailedRuns
 from aioflow.train.session_run_hook import SessionRunHook
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Life:
         self.session: Final = session
         self.coord: Final = Coordinator()
         self.lost: errors.OpError | None = None
-        self.failed: Final = Failed()
+        self.failed: Final = FailedRuns()
         self.unfit = False
         self.attempts: Final[set[Attempt]] = set()
         self._runs: Final[set[asyncio.Timeout]] = set()
@@ -60,13 +60,13 @@ class Life:
         for runner in runners:
             for task in runner.create_tasks(self.session):
                 self._fillers.append(task)
-                task.add_done_callback(functools.partial(self._filled, runner))
+                task.add_done_callback(functools.partial(self._on_runner_end, runner))
         for hook in hooks:
             known = hook.after_create_session(self.session, self.coord)
             if inspect.isawaitable(known):
-                await self._in_time(hook, known, deadline)
+                await self._call_hook_in_time(hook, known, deadline)
 
-    async def _in_time(self, hook: SessionRunHook, known: Awaitable[None], deadline: float) -> None:
+    async def _call_hook_in_time(self, hook: SessionRunHook, known: Awaitable[None], deadline: float) -> None:
         """Show the session to the hook. In a task, because explain() names only waits of running tasks."""
         task = asyncio.ensure_future(known)
         try:
@@ -88,7 +88,7 @@ class Life:
                 told.append(str(await self.session.explain()))
         return "\n".join(told)
 
-    def _filled(self, runner: QueueRunner, task: asyncio.Task[None]) -> None:
+    def _on_runner_end(self, runner: QueueRunner, task: asyncio.Task[None]) -> None:
         """Note that a task of that runner has ended, perhaps with an error."""
         if runner.exceptions_raised:
             self.coord.request_stop(runner.exceptions_raised[0])

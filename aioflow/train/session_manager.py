@@ -208,7 +208,7 @@ class SessionManager:
                     await self._initialize_locals(session, RunOptions())
                 return session, not await self._missing(session, self._ready_op, RunOptions())
 
-        return await patiently(attempt, f"a session of {_named(master)}", max_wait_secs, self._longest_pause)
+        return await patiently(attempt, f"a session of {_target_name(master)}", max_wait_secs, self._longest_pause)
 
     async def prepared(
         self, master: "str | Address", config: Config | None, source: Source, scope: Scope, seconds: float
@@ -220,7 +220,7 @@ class SessionManager:
                 return session, await self.prepare(session, source, scope, deadline)
 
         deadline = _in(seconds)
-        return await patiently(attempt, f"a session of {_named(master)}", seconds, self._longest_pause)
+        return await patiently(attempt, f"a session of {_target_name(master)}", seconds, self._longest_pause)
 
     async def prepare(
         self, session: Session, source: Source, scope: Scope, deadline: float, known: set[str] | None = None,
@@ -233,12 +233,12 @@ class SessionManager:
         """
         for _ in range(2):  # a task may restart between giving values and checking them
             done = await self._give_values(session, source, scope, deadline, set() if known is None else known)
-            await self._initialize_locals(session, _left(deadline), of_locals)
-            missing = await self._missing(session, self._ready_op, _left(deadline))
+            await self._initialize_locals(session, _remaining_options(deadline), of_locals)
+            missing = await self._missing(session, self._ready_op, _remaining_options(deadline))
             if not missing:
                 return done
         raise RuntimeError(
-            f"{', '.join(missing)}: without a value after {_how(done)}; give them one by init_op, init_fn or "
+            f"{', '.join(missing)}: without a value after {_source_name(done)}; give them one by init_op, init_fn or "
             "local_init_op, or leave them out of ready_op"
         )
 
@@ -246,12 +246,12 @@ class SessionManager:
         self, session: Session, source: Source, scope: Scope, deadline: float, known: set[str]
     ) -> Preparation:
         if scope == "lost":
-            missing = set(await self._missing(session, self._ready_op, _left(deadline)))
+            missing = set(await self._missing(session, self._ready_op, _remaining_options(deadline)))
             known |= missing
             lost = [variable for variable in self._variables() if variable.op.name in known]
             if len(missing) < len(self._variables()):
                 return await self._give_back(session, source, lost, missing, deadline)
-        path = await source.restore(session, functools.partial(_left, deadline))
+        path = await source.restore(session, functools.partial(_remaining_options, deadline))
         if path is None or source.saver is None:
             return await self._initialize(session, source, deadline)
         return Preparation(path, restored=_names(source.saver.variables))
@@ -269,17 +269,17 @@ class SessionManager:
         fresh = [variable for variable in lost if variable.op.name not in saved]
         wanted = [variable for variable in back if variable.op.name in missing]
         if wanted:
-            path = await source.restore(session, functools.partial(_left, deadline), wanted)
+            path = await source.restore(session, functools.partial(_remaining_options, deadline), wanted)
         anew = [variable.initializer for variable in fresh if variable.op.name in missing]
         if anew:
-            await session.run(anew, options=_left(deadline))
+            await session.run(anew, options=_remaining_options(deadline))
         return Preparation(path if back else None, _names(back), _names(fresh))
 
     async def _initialize(self, session: Session, source: Source, deadline: float) -> Preparation:
         if source.init_op is None and source.init_fn is None and self._local_init_op is None:
             raise RuntimeError("variables have no source of values: there is no checkpoint, no init_op and no init_fn")
         if source.init_op is not None:
-            await session.run(source.init_op, source.init_feed_dict, options=_left(deadline))
+            await session.run(source.init_op, source.init_feed_dict, options=_remaining_options(deadline))
         if source.init_fn is not None:
             await finished(source.init_fn(session))
         return Preparation(initialized=_names(self._variables()))
@@ -301,7 +301,7 @@ class SessionManager:
                 return session
 
         deadline = _in(max_wait_secs)
-        return await patiently(attempt, f"a session of {_named(master)}", max_wait_secs, self._longest_pause)
+        return await patiently(attempt, f"a session of {_target_name(master)}", max_wait_secs, self._longest_pause)
 
     async def wait_until_ready(self, session: Session, deadline: float, of_locals: Scope = "all") -> None:
         """Wait until another task has given values to all variables, and initialize local ones.
@@ -311,8 +311,8 @@ class SessionManager:
         """
 
         async def look() -> None:
-            await self._initialize_locals(session, _left(end), of_locals)
-            missing = await self._missing(session, self._ready_op, _left(end))
+            await self._initialize_locals(session, _remaining_options(end), of_locals)
+            missing = await self._missing(session, self._ready_op, _remaining_options(end))
             if missing:
                 raise _NotReadyError(f"not initialized by the chief: {', '.join(missing)}")
 
@@ -382,7 +382,7 @@ def _in(seconds: float) -> float:
     return asyncio.get_running_loop().time() + seconds
 
 
-def _left(deadline: float) -> RunOptions:
+def _remaining_options(deadline: float) -> RunOptions:
     """Return options with a limit for a run before the deadline. DeadlineExceededError if it has passed."""
     left = _share(deadline)
     if left <= 0:
@@ -400,11 +400,11 @@ def _names(variables: Sequence[Variable]) -> tuple[str, ...]:
     return tuple([variable.op.name for variable in variables])
 
 
-def _named(target: "str | Address") -> str:
+def _target_name(target: "str | Address") -> str:
     if isinstance(target, str):
         return target or "this process"
     return target.address
 
 
-def _how(done: Preparation) -> str:
+def _source_name(done: Preparation) -> str:
     return "initializing" if done.checkpoint is None else f"restoring {done.checkpoint}"

@@ -42,7 +42,7 @@ from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gra
 Pair = tuple[Gradient, Variable]
 
 
-class _Built(NamedTuple):
+class _BuiltOps(NamedTuple):
     """The operations that `apply_gradients` has built."""
 
     ops: ReplicaOps
@@ -115,7 +115,7 @@ class SyncReplicasOptimizer(WrappingOptimizer):
         self._averages: Final = variable_averages
         self._averaged: Final = None if variables_to_average is None else list(variables_to_average)
         self.task_index: Final = task_index
-        self._built: _Built | None = None
+        self._built: _BuiltOps | None = None
 
     # Building
 
@@ -154,7 +154,7 @@ class SyncReplicasOptimizer(WrappingOptimizer):
     # Operations of a replica
 
     @property
-    def _made(self) -> _Built:
+    def _built_ops(self) -> _BuiltOps:
         if self._built is None:
             raise ValueError("apply_gradients() or minimize() comes first")
         return self._built
@@ -166,37 +166,37 @@ class SyncReplicasOptimizer(WrappingOptimizer):
         It drops all stored gradients. Its run fails with AbortedError if an unfinished run applied a part of a step:
         then variables must be restored first.
         """
-        return self._made.ops.open
+        return self._built_ops.ops.open
 
     @property
     def local_step_init_op(self) -> Operation:
         """The operation that lets this replica begin, to run before its first step; waits until training is open."""
-        return self._made.ops.admit
+        return self._built_ops.ops.admit
 
     @property
     def ready_for_local_init_op(self) -> Tensor:
         """The names of the global variables without a value: none when the chief can open training."""
-        return self._made.ready
+        return self._built_ops.ready
 
     @property
     def sync_op(self) -> Operation | None:
         """The operation that applies one decided step, if no other replica leads. A replica must run it repeatedly."""
-        return self._made.ops.advance
+        return self._built_ops.ops.advance
 
     @property
     def accepted(self) -> Tensor:
         """Whether the step accepted the gradient of this run, in a run of the train operation."""
-        return self._made.accepted
+        return self._built_ops.accepted
 
     @property
     def num_replicas(self) -> Tensor:
         """The number of replicas that have started and have neither left nor been lost."""
-        return self._made.there
+        return self._built_ops.there
 
     @property
     def next_step(self) -> Tensor:
         """The step that begins after a run of the train operation, in that run."""
-        return self._made.step
+        return self._built_ops.step
 
     async def dropped(self, session: Session, since: int = 0) -> list[Dropped]:
         """Return the drops of all replicas, oldest first, after the first `since`. The last 10,000 are kept."""
@@ -205,7 +205,7 @@ class SyncReplicasOptimizer(WrappingOptimizer):
 
     def dropped_args(self, since: int) -> SessionRunArgs:
         """Return the fetches that report drops."""
-        return SessionRunArgs(self._made.dropped, {self._made.since: since})
+        return SessionRunArgs(self._built_ops.dropped, {self._built_ops.since: since})
 
     def dropped_of(self, found: Any) -> list[Dropped]:
         """Return the drops in the result of such a run."""
@@ -217,7 +217,7 @@ class SyncReplicasOptimizer(WrappingOptimizer):
 
         Waits until the chief has opened training. When the coordinator stops, the replica leaves.
         """
-        part = Participation(self._made.ops, session, coord)
+        part = Participation(self._built_ops.ops, session, coord)
         await part.begin(is_chief)
         return part
 
@@ -280,7 +280,7 @@ class _Building:
         with graph.control_dependencies(None):
             opt._built = self._besides(step, accepted)
         left_out = kept_if(accepted, [gradient for gradient, _ in self._pairs])
-        done = control.group(seen, *left_out, *_if_dropped(accepted, requeue), name=scope)
+        done = control.group(seen, *left_out, *_requeue_if_dropped(accepted, requeue), name=scope)
         graph.add_to_collection(GraphKeys.TRAIN_OP, done)
         return done
 
@@ -291,7 +291,7 @@ class _Building:
                 return gradients.replica_put_rows(shares, ticket, gradient.indices, gradient.values, name="store")
             return gradients.replica_put(shares, ticket, gradient, name="store")
 
-    def _besides(self, step: Tensor, accepted: Tensor) -> _Built:
+    def _besides(self, step: Tensor, accepted: Tensor) -> _BuiltOps:
         me = self._opt.task_index
         advance = self._advance()
         with self._at_home():
@@ -310,7 +310,7 @@ class _Building:
             mark = constant(0, dtypes.int64, name="mark")
             hold, held = ops.replica_hold(self._quorum, mark), ops.replica_held(self._quorum, mark)
         self._graph.add_to_collection(GraphKeys.STEP_BOUNDARIES, StepBoundary(mark, hold, held))
-        return _Built(made, report_uninitialized_variables(), accepted, step, dropped, since, there)
+        return _BuiltOps(made, report_uninitialized_variables(), accepted, step, dropped, since, there)
 
     def _open(self) -> Operation:
         resets = []
@@ -350,7 +350,7 @@ class _Building:
             return IndexedSlices(values, indices, gradient.dense_shape), variable
 
 
-def _if_dropped(accepted: Tensor, requeue: Callable[[], Any] | None) -> list[Any]:
+def _requeue_if_dropped(accepted: Tensor, requeue: Callable[[], Any] | None) -> list[Any]:
     if requeue is None:
         return []
 

@@ -82,10 +82,10 @@ class Writings:
         """Begin to write a checkpoint in the reserved room, and return it."""
         made = Writing(path, work)
         self._under_way[made] = None
-        made._task.add_done_callback(lambda task: self._ended(made))
+        made._task.add_done_callback(lambda task: self._on_write_end(made))
         return made
 
-    def _ended(self, writing: Writing) -> None:
+    def _on_write_end(self, writing: Writing) -> None:
         del self._under_way[writing]
         self._room.release()
         error = None if writing._task.cancelled() else writing._task.exception()
