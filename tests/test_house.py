@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "distributed": ("launch",),
     "fsspec": ("checkpoint/storage.py", "files/filesystem.py"),
     "ml_dtypes": (".",),
-    "msgpack": ("net", "serving", "graph/graphdef.py"),
+    "msgpack": ("net", "serving", "graph/graphdef.py", "tensors/plain_data.py"),
     "numpy": (".",),
     "ray": ("launch",),
     "tensorboard": ("summary",),
@@ -42,28 +42,37 @@ def place(file):
 
 
 @cache
-def tree(file):
-    return ast.parse(file.read_text())
+def nodes(file):
+    """The imports and calls of a file, at its top or inside functions."""
+    kinds = (ast.Import, ast.ImportFrom, ast.Call)
+    return [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, kinds)]
 
 
+@cache
+def calls(file):
+    """The calls of a file, and the text of the function of each."""
+    return [(node, ast.unparse(node.func)) for node in nodes(file) if isinstance(node, ast.Call)]
+
+
+def called(file):
+    return {function for _, function in calls(file)}
+
+
+@cache
 def imports(file):
     """The full name of each module that the file imports, at its top or later."""
-    for node in ast.walk(tree(file)):
+    found = []
+    for node in nodes(file):
         match node:
             case ast.Import(names=names):
-                yield from (name.name for name in names)
+                found += [name.name for name in names]
             case ast.ImportFrom(module=module, level=0):
-                yield module
-            case ast.Call(args=[ast.Constant(value=str(module)), *_]) if called(node) == "importlib.import_module":
-                yield module
-
-
-def calls(file):
-    return [node for node in ast.walk(tree(file)) if isinstance(node, ast.Call)]
-
-
-def called(call):
-    return ast.unparse(call.func)
+                found.append(module)
+    for call, function in calls(file):
+        match call.args:
+            case [ast.Constant(value=str(module)), *_] if function == "importlib.import_module":
+                found.append(module)
+    return found
 
 
 def everywhere(offences):
@@ -88,7 +97,7 @@ def test_third_party_packages_are_imported_only_where_the_design_allows():
 
 def test_modules_import_each_other_by_module():
     def offences(file):
-        for node in ast.walk(tree(file)):
+        for node in nodes(file):
             match node:
                 case ast.Import(names=names):
                     yield from (name.name for name in names if name.name == "aioflow")
@@ -105,7 +114,7 @@ def test_nothing_deserialises_code():
 
 def test_only_the_code_generator_compiles():
     def offences(file):
-        return COMPILERS.intersection(map(called, calls(file))) if place(file) != Path("program/codegen.py") else ()
+        return COMPILERS.intersection(called(file)) if place(file) != Path("program/codegen.py") else ()
 
     assert everywhere(offences) == []
 
@@ -114,21 +123,21 @@ def test_no_module_is_imported_by_a_name_that_is_computed():
     def offences(file):
         if place(file) in (Path("launch/functions.py"), Path("lazy.py"), Path("instead.py")):
             return  # --py-funcs, whose user may run any code; the tables of public names
-        for call in calls(file):
-            if called(call).endswith(("__import__", "import_module")) and not isinstance(call.args[0], ast.Constant):
+        for call, function in calls(file):
+            if function.endswith(("__import__", "import_module")) and not isinstance(call.args[0], ast.Constant):
                 yield ast.unparse(call)
 
     assert everywhere(offences) == []
 
 
 def test_nothing_waits_with_wait_for():
-    assert everywhere(lambda file: {"asyncio.wait_for", "wait_for"}.intersection(map(called, calls(file)))) == []
+    assert everywhere(lambda file: {"asyncio.wait_for", "wait_for"}.intersection(called(file))) == []
 
 
 def test_arrays_are_loaded_without_objects():
     def offences(file):
-        for call in calls(file):
-            if called(call) == "np.load" and "allow_pickle=False" not in map(ast.unparse, call.keywords):
+        for call, function in calls(file):
+            if function == "np.load" and "allow_pickle=False" not in map(ast.unparse, call.keywords):
                 yield ast.unparse(call)
 
     assert everywhere(offences) == []

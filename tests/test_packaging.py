@@ -80,11 +80,12 @@ def test_a_wheel_says_its_name_its_extras_and_its_command(wheel):
 @pytest.mark.slow
 def test_a_wheel_runs_in_a_fresh_environment(wheel, tmp_path):
     """The environment sees the packages that are installed here, so nothing is downloaded."""
-    venv.create(tmp_path / "fresh", with_pip=True)
+    venv.create(tmp_path / "fresh")
     python = tmp_path / "fresh" / "bin" / "python"
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
-    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check", wheel)
+    pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--ignore-installed", wheel)
     assert run(python, "-I", "-c", PROGRAM, cwd=tmp_path).split() == ["25.0", "True"]
     assert "matmul" in run(tmp_path / "fresh" / "bin" / "aioflow", "ops", cwd=tmp_path, env={})
 

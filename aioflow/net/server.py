@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from aioflow import errors
 from aioflow.config import Config, expect
 from aioflow.graph.op import REGISTRY
 from aioflow.net.cluster import ClusterSpec, Member
@@ -18,16 +17,14 @@ from aioflow.net.master.master import Master
 from aioflow.net.peer.address_book import AddressBook
 from aioflow.net.peer.handshake import Acceptor
 from aioflow.net.peer.peers import Itself, Peers
-from aioflow.net.peer.serving import Call, Handler, Hears
+from aioflow.net.peer.serving import Call, Service
 from aioflow.net.transport.addresses import join_address
 from aioflow.net.transport.channel import Channel, Listener, Network
 from aioflow.net.wire.control_verbs import Reply
 from aioflow.net.wire.identity import Identity, Settings
-from aioflow.net.wire.schema import Answer, Message
 from aioflow.net.wire.worker_verbs import Stop
 from aioflow.net.worker import step_table
 from aioflow.net.worker import worker as workers
-from aioflow.net.worker.step_table import StepTable
 from aioflow.net.worker.worker import Worker
 from aioflow.runtime.explain import explain, report_stall
 from aioflow.runtime.session_state import SessionState
@@ -85,7 +82,7 @@ class Server:
         self._settings: Final = settings or Settings.of(self._config)
         self._open: contextlib.AsyncExitStack | None = None
         self._asked: Final = asyncio.Event()
-        self._ending = False
+        self._service: Final = Service(self.name)
         self._listener: Listener | None = None
 
     @property
@@ -117,15 +114,14 @@ class Server:
         stack.push_async_callback(state.close)
         spec = self.member.cluster
         identity = Identity(self.name, cluster=spec.digest)
-        service = _Service(self)
+        service = self._service
         peers = Peers(self._network, identity, self._book, Itself(service), service, self._settings)
         self._worker = Worker(self.name, state, peers)
         self._master = Master(self._book, self._config, self._worker, peers)
-        self._handlers = {
-            **_bound(workers.HANDLERS, self._worker),
-            **_bound(step_table.HANDLERS, self._worker.step_table),
-            **_bound(masters.HANDLERS, self._master),
-        }
+        service.add(self, {Stop: Server._stop})
+        service.add(self._worker, workers.HANDLERS)
+        service.add(self._worker.step_table, step_table.HANDLERS, step_table.NOTES)
+        service.add(self._master, masters.HANDLERS, masters.NOTES)
         peers.on_loss = self._worker.step_table.lost
         self._acceptor = Acceptor(
             identity, service, self._settings, peers.has_ended, network=self._network, begins=peers.lose_before
@@ -143,7 +139,7 @@ class Server:
 
     async def _end(self) -> None:
         """While who asked can still be told: end what runs."""
-        self._ending = True
+        self._service.stop(Stop)
         self._asked.set()
         await self._worker.close()
         await self._acceptor.close("it stops")
@@ -196,23 +192,7 @@ class Server:
         """The handler of requests from clients."""
         return self._master
 
-    def check_open(self) -> None:
-        """UnavailableError if it is stopping."""
-        if self._ending:
-            raise errors.UnavailableError(f"{self.name} is stopping", task=self.name)
-
-    async def handle(self, call: Call) -> Answer:
-        """Answer a request."""
-        kind = type(call.message)
-        if isinstance(call.message, Stop):
-            return self._stop(call)
-        self.check_open()
-        handler = self._handlers.get(kind)
-        if handler is None:
-            raise errors.UnimplementedError(f"{self.name} does not answer {kind.__name__}")
-        return await handler(call)
-
-    def _stop(self, call: Call) -> Reply:
+    async def _stop(self, call: Call) -> Reply:
         message: Any = call.message
         asker = "itself" if call.peer is None else call.peer.it.label
         _log.info("%s is to stop: %s asks it to%s", self.name, asker, message.reason and f": {message.reason!r}")
@@ -221,36 +201,6 @@ class Server:
 
     def __repr__(self) -> str:
         return f"<af.train.Server {self.name} at {self._address}>"
-
-
-class _Service:
-    """A server as the handler of what its peers ask.
-
-    Attributes:
-        notes: what hears notes.
-    """
-
-    def __init__(self, server: Server) -> None:
-        self._server: Final = server
-        self.notes: Mapping[type[Message], Hears] = {
-            **{kind: functools.partial(self._of_meetings, hears) for kind, hears in step_table.NOTES.items()},
-            **{kind: functools.partial(self._of_master, hears) for kind, hears in masters.NOTES.items()},
-        }
-
-    def _of_meetings(self, hears: Callable[[StepTable, Call], None], call: Call) -> None:
-        hears(self._server.worker.step_table, call)
-
-    def _of_master(self, hears: Callable[[Master, Call], None], call: Call) -> None:
-        hears(self._server.master, call)
-
-    async def __call__(self, call: Call) -> Answer:
-        """Answer a request."""
-        return await self._server.handle(call)
-
-
-def _bound(handlers: Mapping[type, Any], to: object) -> dict[type, Handler]:
-    """The handlers of an object of that class."""
-    return {kind: functools.partial(handler, to) for kind, handler in handlers.items()}
 
 
 def _report_stall(state: SessionState) -> None:

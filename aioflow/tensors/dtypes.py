@@ -42,22 +42,19 @@ class DeviceKind(enum.StrEnum):
 class DType:
     """The type of a tensor's elements. One object per type: compare with `is` or `==`."""
 
-    __slots__ = ("family", "name", "np")
+    __slots__ = ("family", "name", "np", "size")
 
     def __init__(self, name: str, numpy_type: npt.DTypeLike, family: str) -> None:
         self.name: Final = name
         self.np: Final[np.dtype[Any]] = np.dtype(numpy_type)
         self.family: Final = family
+        self.size: Final = self.np.itemsize
+        """Bytes per element; for strings and resources the size of a pointer."""
 
     @property
     def as_numpy_dtype(self) -> type:
         """The NumPy scalar type."""
         return self.np.type
-
-    @property
-    def size(self) -> int:
-        """Bytes per element; for strings and resources the size of a pointer."""
-        return self.np.itemsize
 
     @property
     def is_floating(self) -> bool:

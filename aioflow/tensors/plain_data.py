@@ -187,3 +187,36 @@ _READERS: Final[dict[Any, Callable[[Any], Any]]] = {
     "shape": _shape,
     "array": _array,
 }
+
+
+def unpack(data: bytes | memoryview) -> Any:
+    """Read plain data in msgpack. ValueError for malformed data, and for too many lists and maps for its size.
+
+    An empty list is one byte in msgpack and 64 in memory. So there may be one list or map for every four bytes, besides
+    the first thousand: the result takes at most some 30 times the memory of `data`.
+    """
+    if len(data) <= _BYTES_PER_CONTAINER * _CONTAINERS:
+        return _unpack(data)
+    left = _CONTAINERS + len(data) // _BYTES_PER_CONTAINER
+
+    def counted(container: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise ValueError(f"{len(data)} bytes hold too many lists and maps")
+        return container
+
+    return _unpack(data, list_hook=counted, object_hook=counted)
+
+
+def _unpack(data: bytes | memoryview, **hooks: Callable[[Any], Any]) -> Any:
+    import msgpack
+
+    try:
+        return msgpack.unpackb(data, max_ext_len=0, **hooks)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise ValueError(str(error) or type(error).__name__) from None
+
+
+_CONTAINERS: Final = 1024
+_BYTES_PER_CONTAINER: Final = 4

@@ -11,7 +11,7 @@ import pytest
 
 import aioflow as af
 from aioflow.testing import Chaos, on_host
-from tests.support.cluster_runs import SILENCE, every_seed, failed, new_graph, survives, together
+from tests.support.cluster_runs import SILENCE, every_fourth_seed, every_seed, failed, new_graph, survives, together
 
 PS, FIRST, SECOND = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
 WEATHER = Chaos(seconds=5.0, lasting=(0.05, 5.0))
@@ -214,7 +214,7 @@ def uniform(array):
     return array.shape == (100_000,) and array.min() == array.max()
 
 
-@every_seed
+@every_fourth_seed
 def test_a_large_array_that_is_pulled_while_others_push_is_whole(seeds):
     survives(seeds, pulls, chaos=WEATHER, bandwidth=1e8)
 

@@ -11,6 +11,7 @@ from aioflow.cli.worker import loop_factory
 from tests.net.test_cluster_programs import CHOICES, scattered, travelling, values_of
 from tests.support.cluster_processes import FIRST
 from tests.support.programs import blocks, built
+from tests.support.scale import amount
 
 pytest_plugins = ["tests.support.three_processes"]
 pytestmark = [pytest.mark.sockets, pytest.mark.slow]
@@ -34,13 +35,13 @@ def check_program(processes, block, order, choices):
         np.testing.assert_allclose(one, other, rtol=rounding, atol=rounding, strict=True)
 
 
-@settings(max_examples=15)
+@settings(max_examples=amount(6, 15))
 @given(block=blocks().map(travelling), choices=CHOICES)
 def test_branches_loops_and_state_are_the_same_over_processes(processes, block, choices):
     check_program(processes, block, 0, choices)
 
 
-@settings(max_examples=6)
+@settings(max_examples=amount(2, 6))
 @given(block=blocks(depth=2).map(travelling), choices=CHOICES)
 def test_gradients_are_the_same_over_processes(processes, block, choices):
     check_program(processes, block, 1, choices)

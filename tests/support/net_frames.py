@@ -2,9 +2,8 @@
 
 import msgpack
 
-from aioflow.net.wire.assembler import Assembler
 from aioflow.net.wire.codec import Envelope
-from aioflow.net.wire.framing import Outgoing
+from aioflow.net.wire.framing import Assembler, Outgoing
 from aioflow.net.wire.limits import Limits
 
 LIMITS = Limits(chunk=64 << 10)

@@ -46,6 +46,7 @@ async def test_the_program_runs_and_learns():
     assert await program.main() > 0
 
 
+@pytest.mark.long
 def test_nearly_everything_public_has_a_type():
     text = output("basedpyright", "--verifytypes", "aioflow", "--ignoreexternal", "--outputjson")
     assert json.loads(text)["typeCompleteness"]["completenessScore"] >= 0.95

@@ -12,11 +12,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from aioflow import errors
-from aioflow.net.peer.dedup import Recent
 from aioflow.net.peer.dial_liveness import DialLiveness
 from aioflow.net.peer.peer import Peer
 from aioflow.net.peer.peer_loss import Loss
-from aioflow.net.peer.serving import Call, Handler
+from aioflow.net.peer.serving import Call, Handler, Recent
 from aioflow.net.peer.timeouts import listening_timeout
 from aioflow.net.transport.channel import (
     LOST,

@@ -12,13 +12,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
-from aioflow.net.peer.sent_log import SentLog
 from aioflow.net.transport.channel import Channel, ClosedError, Reason
 from aioflow.net.transport.credits import Credits
-from aioflow.net.wire.assembler import Assembler, Receiver
 from aioflow.net.wire.codec import Envelope
 from aioflow.net.wire.control_verbs import Credit, Drop
-from aioflow.net.wire.framing import Frame, Outgoing, StreamKey, frame_of
+from aioflow.net.wire.framing import Assembler, Frame, Outgoing, Receiver, StreamKey, frame_of
 from aioflow.net.wire.limits import FRAME_SLICE, MIB, Limits
 
 T = TypeVar("T")
@@ -291,3 +289,58 @@ class Link:
 
 def _left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
+
+
+class SentLog:
+    """The sent frames of a link that the peer may not have received, to send them again over a new channel.
+
+    A position counts the bytes of all frames in one direction since the connection was made. The peer reports its
+    position now and then, and the log drops the frames before it. A frame that is a view of an array keeps the array
+    alive.
+
+    Attributes:
+        end: the position after the last frame.
+    """
+
+    __slots__ = ("_frames", "_start", "end")
+
+    def __init__(self) -> None:
+        self.end: int = 0
+        self._start = 0
+        self._frames: Final[deque[Frame]] = deque()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the kept frames."""
+        return self.end - self._start
+
+    def append(self, frame: Frame) -> None:
+        """Add a frame."""
+        self._frames.append(frame)
+        self.end += len(frame)
+
+    def forget(self, position: int) -> None:
+        """Drop the frames that the peer has received whole. ValueError if the position lies beyond the sent bytes."""
+        if position > self.end:
+            raise ValueError(f"the peer has received {position} bytes, but only {self.end} were sent")
+        while self._frames and self._start + len(self._frames[0]) <= position:
+            self._start += len(self._frames.popleft())
+
+    def keeps(self, position: int) -> bool:
+        """Whether all frames after that position are kept, and the position was reached."""
+        return self._start <= position <= self.end
+
+    def after(self, position: int) -> deque[Frame]:
+        """The frames that the peer lacks, the first one without its part before the position.
+
+        Raises ValueError if they are not kept.
+        """
+        if not self.keeps(position):
+            raise ValueError(
+                f"the peer needs the bytes from {position} on, but only those from {self._start} on are kept"
+            )
+        self.forget(position)
+        frames = self._frames.copy()
+        if position > self._start:
+            frames[0] = frames[0][position - self._start :]
+        return frames

@@ -16,11 +16,10 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from aioflow import errors
-from aioflow.net.peer.dedup import NEW, UNKNOWN, Recent
 from aioflow.net.peer.link import Link
 from aioflow.net.peer.peer_loss import End, Loss, end_of
 from aioflow.net.peer.reconnect import HasEnded, Reconnect, Redial
-from aioflow.net.peer.serving import Handler, Serving
+from aioflow.net.peer.serving import NEW, UNKNOWN, Handler, Recent, Serving
 from aioflow.net.transport.channel import LOST, NORMAL, Channel, ClosedError
 from aioflow.net.transport.liveness import Liveness, State, Watch, Word
 from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError

@@ -11,7 +11,7 @@ from aioflow.net.peer.dial_liveness import DialLiveness
 from aioflow.net.peer.handshake import connect
 from aioflow.net.peer.peer import Peer
 from aioflow.net.peer.peer_loss import Loss
-from aioflow.net.peer.serving import Call, Handler, Hearer
+from aioflow.net.peer.serving import Call, Handler, Service
 from aioflow.net.transport.channel import Network, NobodyListensError
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.schema import Answer, Note, Request
@@ -236,7 +236,7 @@ class Itself:
 
     task = "this task"
 
-    def __init__(self, handler: Hearer) -> None:
+    def __init__(self, handler: Service) -> None:
         self._handler: Final = handler
 
     @property

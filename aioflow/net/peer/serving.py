@@ -1,15 +1,18 @@
-"""The requests that a peer has sent and that are not answered yet."""
+"""Answers the requests of a peer, and each of them once, also if the peer sends it again."""
 
 import asyncio
 import contextvars
 import dataclasses
+import functools
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.net.peer.peer_loss import End, Loss
 from aioflow.net.wire.codec import Envelope, ProtocolError
+from aioflow.net.wire.control_verbs import Failure
 from aioflow.net.wire.failures import failure_of
 from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.limits import Limits
@@ -65,17 +68,37 @@ Hears = Callable[[Call], None]
 """Is told of a note."""
 
 
-class Hearer(Protocol):
-    """A handler that hears notes, too.
+class Service:
+    """The handlers of a task by class of message. Called with a request, it gives the answer.
 
     Attributes:
-        notes: what hears each, by their classes.
+        notes: the handlers of notes, which have no answer.
     """
 
-    notes: Mapping[type[Message], Hears]
+    def __init__(self, name: str) -> None:
+        self.notes: Final[dict[type[Message], Hears]] = {}
+        self._name: Final = name
+        self._handlers: dict[type[Message], Handler] = {}
+        self._is_stopping = False
+
+    def add(self, target: object, handlers: Mapping[type, Any], notes: Mapping[type, Any] | None = None) -> None:
+        """Add handlers, which are methods of the class of `target`."""
+        self._handlers |= {kind: functools.partial(handler, target) for kind, handler in handlers.items()}
+        self.notes.update({kind: functools.partial(handler, target) for kind, handler in (notes or {}).items()})
+
+    def stop(self, *still: type[Message]) -> None:
+        """From now on refuse requests of all other classes with UnavailableError."""
+        self._is_stopping = True
+        self._handlers = {kind: self._handlers[kind] for kind in still}
 
     async def __call__(self, call: Call) -> Answer:
         """Answer a request."""
+        handler = self._handlers.get(type(call.message))
+        if handler is not None:
+            return await handler(call)
+        if self._is_stopping:
+            raise errors.UnavailableError(f"{self._name} is stopping", task=self._name)
+        raise errors.UnimplementedError(f"{self._name} does not answer {type(call.message).__name__}")
 
 
 class Serving:
@@ -226,3 +249,45 @@ def _is_cancelled() -> bool:
     """Whether it is the running task that was cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+# Repeated requests
+
+RequestKey = tuple[int, int]
+"""The incarnation of who asks, and the number of the request."""
+
+
+class Recent:
+    """The last so many requests of all who ask."""
+
+    def __init__(self, most: int) -> None:
+        self._most: Final = most
+        self._seen: Final[OrderedDict[RequestKey, Answer | None]] = OrderedDict()
+
+    def begin(self, key: RequestKey) -> "Answer | Known | None":
+        """Begin a request. NEW for the first time; the answer if there is one; None while the request is under way."""
+        found = self._seen.get(key, NEW)
+        if found is NEW:
+            self._seen[key] = None
+            if len(self._seen) > self._most:
+                self._seen.popitem(last=False)
+        return found
+
+    def end(self, key: RequestKey, answer: Answer | None) -> None:
+        """Record the answer, or with None, that it is not kept. Only the first answer counts."""
+        if self._seen.get(key, NEW) is None:
+            self._seen[key] = UNKNOWN if answer is None else answer
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+
+class Known:
+    """Stands for a request that is new."""
+
+
+NEW: Final = Known()
+UNKNOWN: Final[Failure] = failure_of(
+    errors.AbortedError("the request came before, and its answer is not known any more; ask under a new number"), ""
+)
+"""The answer to a request whose outcome is unknown."""

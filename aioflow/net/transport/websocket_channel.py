@@ -22,7 +22,6 @@ from aioflow.net.transport.channel import (
     FrameReceiver,
     Reason,
 )
-from aioflow.net.transport.websocket_arrivals import Arrivals
 from aioflow.net.wire.framing import Frame
 from aioflow.net.wire.limits import FRAME_SLICE
 
@@ -48,7 +47,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         """
         self._transport: Final = transport
         self._before: Final = transport.get_protocol()
-        self._arrivals: Final = Arrivals(longest, masked=not dialled)
+        self._arrivals: Final = frames.FrameReader(longest, masked=not dialled)
         self._dialled: Final = dialled
         self._release: Final = release
         self._ear: FrameReceiver | None = None

@@ -6,7 +6,7 @@ bytes of the values, if these are few. The header is a map, of which what has it
     verb      which message it is
     id        the number of the request that it is, answers or is about
     fields    its fields
-    values    a descriptor for each value that travels beside the header, see `payload`
+    values    a descriptor for each value that travels beside the header, see `values.py`
     left      seconds that are left to answer the request
     trace     the trace that it belongs to, as W3C's traceparent
     follows   so many bytes follow in frames of raw bytes; what is missing comes in later messages `Part`
@@ -19,12 +19,11 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgpack
 
-from aioflow.graph.graphdef import unpack
 from aioflow.net.wire import master_verbs, worker_verbs  # noqa: F401 - all messages are known
-from aioflow.net.wire.decode_values import Budget, Incoming, incoming
 from aioflow.net.wire.limits import Limits
 from aioflow.net.wire.schema import VERBS, Integer, Message, Real, Record, Simple, Text
-from aioflow.tensors.plain_data import summarise
+from aioflow.net.wire.values import Budget, Incoming, incoming
+from aioflow.tensors.plain_data import summarise, unpack
 
 TRACE: Final = r"|00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
 _LENGTH: Final = struct.Struct("<I")

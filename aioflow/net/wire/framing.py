@@ -1,18 +1,21 @@
-"""Messages on their way out, cut into the frames of a channel, a burst at a time. Back again goes `assembler`.
+"""Cuts messages into the frames of a channel, and assembles messages from frames.
 
-Between two bursts of a large message those of others may come: so a small one does not wait for a large one, and a
-sender that no longer wants to send can say so.
+A message is sent in bursts of frames. Bursts of other messages may come between them, so a small message does not wait
+for a large one, and a sender can give a message up.
+
+The Assembler checks all bounds on the first frame of a message, before it takes memory. Then it copies each frame to
+its final place.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from aioflow import errors
-from aioflow.net.wire.codec import Envelope, fields_of, head_of
-from aioflow.net.wire.control_verbs import Part
-from aioflow.net.wire.encode_values import Buffer, describe
+from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError, announcement, fields_of, head_of
+from aioflow.net.wire.control_verbs import Drop, Part
 from aioflow.net.wire.limits import INLINE, Limits
 from aioflow.net.wire.schema import Answer
+from aioflow.net.wire.values import Buffer, describe
 
 Frame = bytes | memoryview
 Burst = list[Frame]
@@ -118,3 +121,222 @@ def _chunks(buffers: Sequence[Buffer], chunk: int) -> Iterator[Frame]:
             yield buffer[start : start + chunk]
     if few:
         yield b"".join(few)
+
+
+# Assembling
+
+
+class Receiver(Protocol):
+    """Who decides on messages that need memory, when they are announced."""
+
+    def admits(self, announced: Announcement, key: StreamKey) -> bool:
+        """Whether the message is wanted: else its bytes are thrown away."""
+
+    def out_of_memory(self, announced: Announcement, key: StreamKey) -> None:
+        """There is no memory for the message: its bytes are thrown away."""
+
+    def dropped(self, key: StreamKey) -> None:
+        """The rest of the message will not come."""
+
+
+class Assembler:
+    """Feed it the frames of one channel in order. What the protocol does not allow raises ProtocolError.
+
+    Attributes:
+        received: bytes of the window that are free again, of which the sender was not told yet.
+    """
+
+    def __init__(self, limits: Limits, receiver: Receiver) -> None:
+        self.received: int = 0
+        self._limits: Final = limits
+        self._receiver: Final = receiver
+        self._streams: Final[dict[StreamKey, _Stream]] = {}
+        self._current: _Stream | None = None
+        self._follows = 0
+        self._charged = 0
+
+    def feed(self, frame: Frame) -> Envelope | None:
+        """The message that is whole with this frame, if one is and somebody wants it."""
+        stream = self._current
+        if stream is None:
+            return self._head(frame)
+        if not 0 < len(frame) <= min(self._follows, self._limits.chunk):
+            raise ProtocolError(f"a frame of {len(frame)} bytes came where up to {self._follows} were to follow")
+        stream.fill(frame)
+        return self._came(stream, len(frame))
+
+    @property
+    def raw(self) -> int:
+        """So many raw bytes are to follow, which may be fed in parts."""
+        return self._follows
+
+    def space(self, most: int) -> memoryview | None:
+        """Where the next raw bytes belong, `most` at most; None if nowhere."""
+        return None if self._current is None else self._current.space(min(most, self._follows))
+
+    def filled(self, nbytes: int) -> Envelope | None:
+        """The message that is whole when so many have been written to where they belong."""
+        assert self._current is not None
+        self._current.filled(nbytes)
+        return self._came(self._current, nbytes)
+
+    def _came(self, stream: "_Stream", nbytes: int) -> Envelope | None:
+        self._follows -= nbytes
+        if self._follows:
+            return None
+        self._current = None
+        return None if stream.left else self._end(stream)
+
+    def expects(self, key: StreamKey) -> bool:
+        """Whether that message is announced, but not complete."""
+        return key in self._streams
+
+    def abandon(self, key: StreamKey) -> None:
+        """Nobody wants that message any more: what still comes of it is thrown away."""
+        stream = self._streams.get(key)
+        if stream is not None:
+            stream.abandon()
+
+    def clear(self) -> None:
+        """Nothing more will come."""
+        for stream in self._streams.values():
+            self._drop(stream)
+        self._streams.clear()
+
+    def _drop(self, stream: "_Stream") -> None:
+        if (
+            stream.announced is not None
+        ):  # an unannounced message is unknown to the receiver, which may expect another one of this number
+            stream.abandon()
+            self._receiver.dropped(stream.key)
+
+    @property
+    def pending(self) -> int:
+        """How many messages are on their way in."""
+        return len(self._streams)
+
+    def _head(self, frame: Frame) -> Envelope | None:
+        announced = announcement(frame, self._limits)
+        name, header = announced.record.name, announced.header
+        if name in (Part.__name__, Drop.__name__):
+            announced.check()
+            stream = self._stream_of((header.id, header.fields.get("answer", False)))
+            if name == Drop.__name__:
+                self._drop(stream)
+                return self._end(stream)
+        elif len(announced.inline) == announced.nbytes:
+            return _whole(announced)
+        else:
+            stream = self._begin(announced)
+        if header.follows > stream.left:
+            raise ProtocolError(f"{header.follows} bytes are to follow where {stream.left} are missing")
+        if header.follows:
+            self._current, self._follows = stream, header.follows
+        return None
+
+    def _stream_of(self, key: StreamKey) -> "_Stream":
+        stream = self._streams.get(key)
+        if stream is None:
+            raise ProtocolError(f"message {key[0]} was not announced, and bytes of it come")
+        return stream
+
+    def _begin(self, announced: Announcement) -> "_Stream":
+        key = announced.header.id, issubclass(announced.record.cls, Answer)
+        charge = self._limits.charge(announced.nbytes)
+        if key in self._streams:
+            raise ProtocolError(f"message {key[0]} was announced twice")
+        if self._charged + self.received + charge > self._limits.window:
+            raise ProtocolError(
+                f"{announced.nbytes} bytes were announced with {self._limits.window - self._charged - self.received} "
+                "of credit left"
+            )
+        if len(self._streams) >= self._limits.requests:
+            raise ProtocolError(f"more than {self._limits.requests} messages were announced at a time")
+        announced.check()
+        self._charged += charge
+        stream = self._streams[key] = _Stream(key, announced.nbytes, charge)
+        if self._receiver.admits(announced, key):
+            try:
+                stream.allocate(announced)
+            except MemoryError:
+                self._receiver.out_of_memory(announced, key)
+        stream.fill(announced.inline)
+        return stream
+
+    def _end(self, stream: "_Stream") -> Envelope | None:
+        del self._streams[stream.key]
+        self._charged -= stream.charge
+        self.received += stream.charge
+        return None if stream.announced is None else _envelope(stream.announced)
+
+
+class _Stream:
+    """A message whose values are on their way in. Without memory what comes is thrown away.
+
+    Attributes:
+        left: bytes that are missing.
+        charge: bytes of the window that it takes.
+        announced: what its first frame said; None if nobody wants it.
+    """
+
+    __slots__ = ("_at", "_memory", "announced", "charge", "key", "left")
+
+    def __init__(self, key: StreamKey, nbytes: int, charge: int) -> None:
+        self.key: Final = key
+        self.left = nbytes
+        self.charge: Final = charge
+        self.announced: Announcement | None = None
+        self._memory: list[memoryview] = []
+        self._at = 0
+
+    def allocate(self, announced: Announcement) -> None:
+        """Take the memory for its values. MemoryError if there is not so much, and then it has none."""
+        memory = [value.allocate() for value in announced.values]
+        self._memory = [one for one in reversed(memory) if len(one)]
+        self.announced = announced
+
+    def fill(self, data: Frame) -> None:
+        """The next bytes."""
+        start = 0
+        while start < len(data) and (space := self.space(len(data) - start)) is not None:
+            space[:] = data[start : start + len(space)]
+            self.filled(len(space))
+            start += len(space)
+        self.left -= len(data) - start
+
+    def space(self, most: int) -> memoryview | None:
+        """Where the next bytes belong, `most` at most; None if they are thrown away."""
+        return self._memory[-1][self._at : self._at + most] if self._memory else None
+
+    def filled(self, nbytes: int) -> None:
+        """So many have been written there."""
+        self.left -= nbytes
+        self._at += nbytes
+        if self._at == len(self._memory[-1]):
+            self._memory.pop()
+            self._at = 0
+
+    def abandon(self) -> None:
+        """Let go of the memory."""
+        self.announced = None
+        self._memory.clear()
+
+
+def _whole(announced: Announcement) -> Envelope:
+    """A message whose values came in its first frame."""
+    if not announced.values:
+        return announced.envelope(())
+    at = 0
+    for value in announced.values:
+        end = at + value.nbytes
+        value.fill(announced.inline[at:end])
+        at = end
+    return _envelope(announced)
+
+
+def _envelope(announced: Announcement) -> Envelope:
+    """The message, whose values have their bytes."""
+    try:
+        return announced.envelope([value.value() for value in announced.values])
+    except ValueError as error:
+        raise ProtocolError(f"{announced.record.name}: {error}") from None

@@ -7,7 +7,6 @@ from typing import Any, Final, TypeVar
 import msgpack
 
 from aioflow.devices.memory import Holder, MemoryUse
-from aioflow.graph.graphdef import unpack
 from aioflow.kernels.control.lossy import savings_of
 from aioflow.plan.placement.report import Placed, Placement
 from aioflow.runtime.explain import Caller, LockHolder, Report, Wait, report_of
@@ -15,6 +14,7 @@ from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.wait_graph import Cycle, Edge, WaitGraph
 from aioflow.runtime.waiters import Snapshot, key_of
 from aioflow.tensors.codecs import Saving
+from aioflow.tensors.plain_data import unpack
 from aioflow.tracing import RunMetadata
 
 T = TypeVar("T")

@@ -8,7 +8,6 @@ import msgpack
 
 from aioflow import errors
 from aioflow.graph.effects import has_lasting_effect, takes_elements, takes_or_puts
-from aioflow.graph.graphdef import unpack
 from aioflow.net.wire.graph_updates import MOST
 from aioflow.net.wire.worker_verbs import RegisterGraph
 from aioflow.net.worker.remote_rendezvous import task_of
@@ -17,7 +16,7 @@ from aioflow.plan.passes.flow import Node
 from aioflow.plan.serialize import flow_from_plain, flow_to_plain
 from aioflow.rendezvous import PUSHED
 from aioflow.tensors.dtypes import Array
-from aioflow.tensors.plain_data import summarise
+from aioflow.tensors.plain_data import summarise, unpack
 
 Senders = Mapping[str, Mapping[str, int]]
 """By tasks, devices that send something unasked, with their incarnations."""

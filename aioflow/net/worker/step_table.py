@@ -186,7 +186,9 @@ class StepTable:
         return key
 
     async def _on_host(self, transfer: Transfer) -> Any:
-        return transfer.value if transfer.value is DEAD else await receive(transfer, self._device, host=True)
+        if transfer.source is None:
+            return transfer.value
+        return await receive(transfer, self._device, host=True)
 
     def arrive(self, call: Call) -> None:
         """Small values of a step have come, which may not have begun here. Of a step that is over nothing is wanted."""

@@ -8,14 +8,15 @@ import msgpack
 import pytest
 
 import aioflow as af
-from aioflow.graph.graphdef import GraphDef, unpack
-from aioflow.net.wire.assembler import Assembler
+from aioflow.graph.graphdef import GraphDef
 from aioflow.net.wire.codec import ProtocolError
-from aioflow.net.wire.decode_values import _FREE as FREE
+from aioflow.net.wire.framing import Assembler
 from aioflow.net.wire.limits import STANDARD
+from aioflow.net.wire.values import _FREE as FREE
 from aioflow.net.wire.worker_verbs import RegisterGraph
 from aioflow.net.worker import plan_shares
 from aioflow.net.worker.introspection import unpack_placement
+from aioflow.tensors.plain_data import unpack
 from tests.support.scale import some
 
 MOST = 1 << 20

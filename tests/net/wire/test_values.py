@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from aioflow import errors
-from aioflow.net.wire import encode_values
-from aioflow.net.wire.decode_values import Budget, incoming
-from aioflow.net.wire.encode_values import describe
+from aioflow.net.wire import values
+from aioflow.net.wire.values import Budget, describe, incoming
 from aioflow.tensors.tensor_list import TensorList
 from tests.support.net_samples import VALUES, X, plain, tensor_list
 
@@ -67,7 +66,7 @@ def test_neighbours_that_are_alike_are_sent_as_one():
         (np.array(["text"]), "texts are objects of bytes"),
         (1 << 64, "more than 64 bits"),
         ("x" * 5000, "a text of 5000 characters"),
-        (TensorList(encode_values.MOST_ELEMENTS + 1), "a list of 1048577 slots cannot be sent"),
+        (TensorList(values.MOST_ELEMENTS + 1), "a list of 1048577 slots cannot be sent"),
         (tensor_list(1, {0: object()}), "cannot leave its process"),
     ],
 )
@@ -78,7 +77,7 @@ def test_what_cannot_be_sent_is_named(value, text):
 
 def test_a_list_that_is_nested_too_deep_is_not_sent():
     value = TensorList(1)
-    for _ in range(encode_values.DEEPEST):
+    for _ in range(values.DEEPEST):
         value = tensor_list(1, {0: value})
     with pytest.raises(errors.InvalidArgumentError, match="nested more than 8 deep"):
         describe(value)
