@@ -155,8 +155,7 @@ _face = Face(__name__, {
         "to_complex128 to_complex64 where_v2"
     ),
     "aioflow.library.barrier": "Barrier",
-    "aioflow.library.branches": "cond",
-    "aioflow.library.cases": "case switch_case",
+    "aioflow.library.branches": "case cond switch_case",
     "aioflow.library.clip": "clip_by_average_norm clip_by_global_norm clip_by_norm global_norm",
     "aioflow.library.control": (
         "add_to_collection add_to_collections colocate_with container control_dependencies device get_collection "
@@ -171,7 +170,7 @@ _face = Face(__name__, {
         "truncated_normal_initializer uniform_unit_scaling_initializer variance_scaling_initializer zeros_initializer"
     ),
     "aioflow.library.loops": "while_loop",
-    "aioflow.library.nn_windows": "required_space_to_batch_paddings",
+    "aioflow.library.nn_convolution": "required_space_to_batch_paddings",
     "aioflow.library.parsing": (
         "FixedLenFeature FixedLenSequenceFeature parse_example parse_single_example parse_single_sequence_example "
         "SparseFeature VarLenFeature"

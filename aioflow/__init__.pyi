@@ -201,9 +201,9 @@ from aioflow.library.arrays import to_complex128 as to_complex128
 from aioflow.library.arrays import to_complex64 as to_complex64
 from aioflow.library.arrays import where_v2 as where_v2
 from aioflow.library.barrier import Barrier as Barrier
+from aioflow.library.branches import case as case
 from aioflow.library.branches import cond as cond
-from aioflow.library.cases import case as case
-from aioflow.library.cases import switch_case as switch_case
+from aioflow.library.branches import switch_case as switch_case
 from aioflow.library.clip import clip_by_average_norm as clip_by_average_norm
 from aioflow.library.clip import clip_by_global_norm as clip_by_global_norm
 from aioflow.library.clip import clip_by_norm as clip_by_norm
@@ -242,7 +242,7 @@ from aioflow.library.initializers import uniform_unit_scaling_initializer as uni
 from aioflow.library.initializers import variance_scaling_initializer as variance_scaling_initializer
 from aioflow.library.initializers import zeros_initializer as zeros_initializer
 from aioflow.library.loops import while_loop as while_loop
-from aioflow.library.nn_windows import required_space_to_batch_paddings as required_space_to_batch_paddings
+from aioflow.library.nn_convolution import required_space_to_batch_paddings as required_space_to_batch_paddings
 from aioflow.library.parsing import FixedLenFeature as FixedLenFeature
 from aioflow.library.parsing import FixedLenSequenceFeature as FixedLenSequenceFeature
 from aioflow.library.parsing import SparseFeature as SparseFeature

@@ -1,24 +1,34 @@
-"""Convolutions and poolings composed of others, and functions that choose among them by rank."""
+"""Convolutions and poolings composed of others or chosen by rank, and dilation by rearranging blocks."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import NumberLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, constant_value, convert_to_tensor
 from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.constants import identity
-from aioflow.kernels.array.fill import ones_like
+from aioflow.kernels.array.fill import ones_like, zeros_like
 from aioflow.kernels.array.pad import pad
-from aioflow.kernels.array.shapes import expand_dims, squeeze
-from aioflow.kernels.math.arithmetic import add_n, maximum
+from aioflow.kernels.array.shapes import expand_dims, shape, squeeze
+from aioflow.kernels.array.space_to_batch import batch_to_space_nd, space_to_batch_nd
+from aioflow.kernels.math.arithmetic import add_n, floordiv, maximum, mod
 from aioflow.kernels.nn.convolution import conv2d, conv2d_transpose
-from aioflow.kernels.nn.convolution_nd import conv1d, conv3d, plane_format, plane_step
+from aioflow.kernels.nn.convolution_nd import (
+    conv1d,
+    conv1d_transpose,
+    conv3d,
+    conv3d_transpose,
+    plane_format,
+    plane_step,
+)
 from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
 from aioflow.kernels.nn.pooling import avg_pool, max_pool
 from aioflow.kernels.nn.pooling_nd import avg_pool3d, max_pool3d
 from aioflow.kernels.nn.windows import either
 from aioflow.library.control import name_scope
+from aioflow.tensors.dtypes import int32
 
 # By channel
 
@@ -245,3 +255,183 @@ def _pool1d(input: NumberLike, ksize: Any, strides: Any, kind: str, padding: str
     window, steps = plane_step(ksize, "ksize", layout)[1:], plane_step(strides, "strides", layout)[1:]
     with name_scope(name, None, [input]) as scope:
         return _pool_windows(convert_to_tensor(input), window, kind, steps, padding, layout, scope)
+
+
+@transactional
+def conv_transpose(
+    input: NumberLike,
+    filters: NumberLike,
+    output_shape: NumberLike,
+    strides: int | Sequence[int],
+    padding: Any = "SAME",
+    data_format: str | None = None,
+    dilations: int | Sequence[int] | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Return `conv1d_transpose`, `conv2d_transpose` or `conv3d_transpose`, by the rank of `filters`."""
+    window, label = convert_to_tensor(filters), name or "conv_transpose"
+    if window.shape.ndims == 3:
+        layout = data_format or "NWC"
+        return conv1d_transpose(input, window, output_shape, strides, padding, layout, dilations, label)
+    if window.shape.ndims == 4:
+        layout = data_format or "NHWC"
+        return conv2d_transpose(input, window, output_shape, strides, padding, layout, label, dilations=dilations)
+    if window.shape.ndims == 5:
+        layout = data_format or "NDHWC"
+        return conv3d_transpose(input, window, output_shape, strides, padding, layout, label, dilations=dilations)
+    raise ValueError(f"filters have rank 3, 4 or 5, their shape is {window.shape}")
+
+
+_POOLS: dict[str, dict[int, tuple[Callable[..., Tensor], str]]] = {
+    "max": {3: (max_pool1d, "NWC"), 4: (max_pool, "NHWC"), 5: (max_pool3d, "NDHWC")},
+    "avg": {3: (avg_pool1d, "NWC"), 4: (avg_pool, "NHWC"), 5: (avg_pool3d, "NDHWC")},
+}
+
+
+@transactional
+def max_pool_v2(
+    input: NumberLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    data_format: str | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Return the largest element of each window of sequences, images or volumes, by the rank of `input`."""
+    return _pool("max", input, ksize, strides, padding, data_format, name or "max_pool")
+
+
+@transactional
+def avg_pool_v2(
+    input: NumberLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    data_format: str | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Return the mean of each window of sequences, images or volumes, by the rank of `input`."""
+    return _pool("avg", input, ksize, strides, padding, data_format, name or "avg_pool")
+
+
+def _pool(
+    kind: str, input: NumberLike, ksize: Any, strides: Any, padding: str, data_format: str | None, name: str
+) -> Tensor:
+    x = convert_to_tensor(input)
+    rank = x.shape.ndims or len(data_format or "")
+    if rank not in _POOLS[kind]:
+        raise ValueError(f"the rank of the pooled tensor is 3, 4 or 5, not {x.shape.ndims}")
+    function, layout = _POOLS[kind][rank]
+    return function(x, ksize, strides, padding, data_format or layout, name=name)
+
+
+def max_pool2d(
+    input: NumberLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    data_format: str = "NHWC",
+    name: str | None = None,
+) -> Tensor:
+    """Return the largest element of each window of images: `max_pool`."""
+    return max_pool(input, ksize, strides, padding, data_format, name or "max_pool2d")
+
+
+def avg_pool2d(
+    input: NumberLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    data_format: str = "NHWC",
+    name: str | None = None,
+) -> Tensor:
+    """Return the mean of each window of images, without padding: `avg_pool`."""
+    return avg_pool(input, ksize, strides, padding, data_format, name or "avg_pool2d")
+
+
+# Dilation by blocks
+
+
+@transactional
+def required_space_to_batch_paddings(
+    input_shape: NumberLike, block_shape: NumberLike, base_paddings: NumberLike | None = None, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return paddings of at least `base_paddings` that make sizes multiples of blocks; and the crops that undo them.
+
+    Args:
+        input_shape: the sizes, a vector of integers.
+        block_shape: the sizes of the blocks, a vector of the same length.
+        base_paddings: pairs of least paddings, one for each size; 0 by default.
+        name: the name of the scope.
+
+    Returns:
+        (paddings, crops), pairs for `space_to_batch_nd` and `batch_to_space_nd`; the crops leave the base paddings.
+    """
+    with name_scope(name, "required_space_to_batch_paddings", [input_shape, block_shape]):
+        blocks = convert_to_tensor(block_shape, preferred_dtype=int32)
+        sizes = convert_to_tensor(input_shape, blocks.dtype)
+        sizes.shape.with_rank(1).merge_with(blocks.shape.with_rank(1))
+        before = after = zeros_like(blocks)
+        if base_paddings is not None:
+            base = convert_to_tensor(base_paddings, blocks.dtype)
+            before, after = base[:, 0], base[:, 1]
+        more = mod(blocks - mod(sizes + before + after, blocks), blocks)
+        return stack([before, after + more], 1), stack([zeros_like(more), more], 1)
+
+
+@transactional
+def with_space_to_batch(
+    input: NumberLike,
+    dilation_rate: NumberLike,
+    padding: str,
+    op: Callable[..., Tensor],
+    filter_shape: NumberLike | None = None,
+    spatial_dims: Sequence[int] | None = None,
+    data_format: str | None = None,
+) -> Tensor:
+    """Return the result of `op` for dilated windows: divides the input into batches in which windows are dense.
+
+    Args:
+        input: [batch, *sizes, ...].
+        dilation_rate: the distance between elements of a window along each axis, a vector.
+        padding: "SAME" or "VALID".
+        op: called with (input, the number of axes, padding); it uses dense windows.
+        filter_shape: the sizes of the window along these axes, needed for "SAME".
+        spatial_dims: the axes, ascending; by default those after the first, or after the channels if these are second.
+        data_format: "N...C" or "NC...".
+    """
+    x = convert_to_tensor(input)
+    rates = convert_to_tensor(dilation_rate, preferred_dtype=int32)
+    count = rates.shape.with_rank(1).as_list()[0]
+    if count is None or padding not in ("SAME", "VALID"):
+        raise ValueError(f"padding must be 'SAME' or 'VALID', not {padding!r}, and the length of dilation_rate known")
+    first = 2 if data_format is not None and data_format.startswith("NC") else 1
+    axes = list(range(first, first + count) if spatial_dims is None else spatial_dims)
+    if axes != sorted({*axes}) or len(axes) != count or axes[0] < 1:
+        raise ValueError(f"spatial_dims {axes} must be {count} rising axes after the first")
+    known = constant_value(rates)
+    if known is not None and (known == 1).all():
+        return op(x, count, padding)
+    if padding == "VALID":
+        filter_shape = None
+    elif filter_shape is None:
+        raise ValueError("filter_shape is needed for padding 'SAME'")
+    with name_scope(None, "with_space_to_batch", [x]):
+        base = None if filter_shape is None else _same(convert_to_tensor(filter_shape, rates.dtype), rates)
+        sizes = shape(x, out_type=rates.dtype)
+        along = stack([sizes[axis] for axis in axes])
+        paddings, crops = required_space_to_batch_paddings(along, rates, base)
+        blocks, whole, cuts = (_for_all(values, axes) for values in (rates, paddings, crops))
+        return batch_to_space_nd(op(space_to_batch_nd(x, blocks, whole), count, "VALID"), blocks, cuts)
+
+
+def _same(window: Tensor, rates: Tensor) -> Tensor:
+    reach = (window[: rates.shape.as_list()[0]] - 1) * rates
+    return stack([floordiv(reach, 2), reach - floordiv(reach, 2)], 1)
+
+
+def _for_all(values: Tensor, axes: Sequence[int]) -> Tensor:
+    """Return for each axis from the second to the last named one its value; 1 or no padding for others."""
+    pairs = values.shape.ndims == 2
+    each = [values[axes.index(axis)] if axis in axes else ([0, 0] if pairs else 1) for axis in range(1, axes[-1] + 1)]
+    return stack(each)

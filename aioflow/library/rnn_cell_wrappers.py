@@ -13,7 +13,7 @@ from aioflow.kernels.math.rounding import floor
 from aioflow.library.control import device, name_scope
 from aioflow.library.nn_functions import dropout
 from aioflow.library.rnn_cell_base import RNNCell, sizes_of
-from aioflow.library.rnn_cell_lstm import LSTMStateTuple
+from aioflow.library.rnn_cell_kinds import LSTMStateTuple
 from aioflow.library.tensor_array import TensorArray
 from aioflow.library.variable_scope import VariableScope, variable_scope
 from aioflow.tensors import nest

@@ -17,8 +17,7 @@ from aioflow.replication.quorum import Dropped
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.optimizer import Gradient, Optimizer
-from aioflow.train.replicas import Participation, ReplicaOps, beside
-from aioflow.train.replicas_hook import ReplicasHook
+from aioflow.train.replicas import Participation, ReplicaOps, ReplicasHook, beside
 from aioflow.train.session_run_hook import SessionRunArgs
 from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gradients
 

@@ -15,7 +15,7 @@ from aioflow.train.recovery import LOSSES, step_of_checkpoint
 from aioflow.train.saver import Saver
 from aioflow.train.scaffold import Scaffold
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from aioflow.train.step_read import needed_step_read
+from aioflow.train.step_counter import needed_step_read
 from aioflow.train.triggers import SecondOrStepTimer
 from aioflow.train.writing import Writing
 

@@ -33,7 +33,7 @@ from aioflow.train.session_creator import ChiefSessionCreator, FailedRuns, Sessi
 from aioflow.train.session_life import Life
 from aioflow.train.session_manager import Preparation
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from aioflow.train.step_read import StepReadHook
+from aioflow.train.step_counter import StepReadHook
 
 if TYPE_CHECKING:
     from aioflow.net.client.client import Address

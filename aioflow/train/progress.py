@@ -19,7 +19,7 @@ from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.recovery import Recovery
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from aioflow.train.step_read import needed_step_read
+from aioflow.train.step_counter import needed_step_read
 
 _log: Final = logging.getLogger("aioflow.train")
 _DRAWN, _PRINTED = 0.2, 10.0

@@ -33,8 +33,7 @@ from aioflow.train.coordinator import Coordinator
 from aioflow.train.gradient_compression import kept_if
 from aioflow.train.moving_averages import ExponentialMovingAverage
 from aioflow.train.optimizer import Gradient, Optimizer
-from aioflow.train.replicas import Participation, ReplicaOps, beside
-from aioflow.train.replicas_hook import OnDropped, ReplicasHook
+from aioflow.train.replicas import OnDropped, Participation, ReplicaOps, ReplicasHook, beside
 from aioflow.train.session_run_hook import SessionRunArgs
 from aioflow.train.step_boundary import StepBoundary
 from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gradients
