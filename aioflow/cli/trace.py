@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from aioflow import errors
-from aioflow.cli.worker import loop_factory, parse_seconds
+from aioflow.cli.worker import loop_factory, seconds
 from aioflow.config import Config
 from aioflow.tracing import RunMetadata
 
@@ -27,16 +27,16 @@ Run = Callable[[argparse.Namespace], int]
 def trace(parser: argparse.ArgumentParser) -> Run:
     """Record what all tasks of a cluster do, as one trace for Perfetto or chrome://tracing."""
     parser.add_argument("target", metavar="TARGET", help="the address of any of its tasks, such as ws://host:port")
-    parser.add_argument("--seconds", type=parse_span, default=2.0, help="seconds to record (default: %(default)g)")
+    parser.add_argument("--seconds", type=span, default=2.0, help="seconds to record (default: %(default)g)")
     parser.add_argument("-o", "--output", metavar="FILE", default="trace.json", help="default: %(default)s")
     parser.add_argument("--token-file", metavar="FILE", help="their token; else AIOFLOW_TOKEN, if set")
     parser.add_argument("--tls", metavar="DIR", help="a directory of certificates")
     return _run
 
 
-def parse_span(text: str) -> float:
+def span(text: str) -> float:
     """Return the seconds in the text. ValueError if they are not above 0, or more than an hour."""
-    found = parse_seconds(text)
+    found = seconds(text)
     if found > _LONGEST:
         raise ValueError(f"a task records at most {_LONGEST:g} s, not {text}")
     return found

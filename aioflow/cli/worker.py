@@ -41,7 +41,7 @@ def worker(parser: argparse.ArgumentParser) -> Run:
         help="a folder whose files operations may use; may be repeated. By default they may use no files",
     )  # fmt: skip
     parser.add_argument(
-        "--heartbeat-timeout", metavar="SECONDS", type=parse_seconds, default=5.0,
+        "--heartbeat-timeout", metavar="SECONDS", type=seconds, default=5.0,
         help="a peer that is silent for this long counts as lost (default: %(default)g)",
     )  # fmt: skip
     parser.add_argument("--loop", choices=["uvloop", "asyncio"], default="uvloop", help="default: uvloop if installed")
@@ -94,8 +94,8 @@ def file_roots(roots: Sequence[str]) -> tuple[str, ...]:
     return tuple(root if "://" in root else os.path.abspath(root) for root in roots)
 
 
-def parse_seconds(text: str) -> float:
-    """Return the number in the text. ValueError if it is not above 0."""
+def seconds(text: str) -> float:
+    """Return the number in the text, an option whose errors name this function. ValueError if it is not above 0."""
     return Config(heartbeat_timeout=float(text)).heartbeat_timeout
 
 

@@ -18,8 +18,12 @@ from aioflow.kernels.sparse.sparse_strings import PARTS
 from aioflow.library.branches import cond
 from aioflow.library.control import group, name_scope
 from aioflow.library.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
-from aioflow.library.sparse import convert_to_tensor_or_sparse_tensor
-from aioflow.library.sparse_strings import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
+from aioflow.library.sparse import (
+    convert_to_tensor_or_sparse_tensor,
+    deserialize_many_sparse,
+    serialize_many_sparse,
+    serialize_sparse,
+)
 from aioflow.tensors.dtypes import BOOL
 from aioflow.tensors.shape import ShapeLike, TensorShape, as_shape
 from aioflow.train.queue_runner import QueueRunner, add_queue_runner

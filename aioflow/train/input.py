@@ -16,7 +16,7 @@ from aioflow.kernels.math.random import random_shuffle
 from aioflow.kernels.state.readers import matching_files
 from aioflow.library.control import control_dependencies, name_scope
 from aioflow.library.queues import FIFOQueue, QueueBase
-from aioflow.library.scattering import count_up_to
+from aioflow.library.state import count_up_to
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
 from aioflow.tensors.shape import ShapeLike, as_shape

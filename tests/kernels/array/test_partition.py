@@ -202,7 +202,7 @@ async def test_positions_of_a_variable_are_changed(graph):
         await run(graph, scattering.scatter_nd_add(v, below, [1.0]))
     with pytest.raises(ValueError, match="not compatible"):
         scattering.scatter_nd_add(v, [[0]], [1.0])
-    with pytest.raises(TypeError, match="only a variable can be changed"):
+    with pytest.raises(TypeError, match="only a variable can be assigned"):
         scattering.scatter_mul(constant([1.0]), [0], [1.0])
 
 
