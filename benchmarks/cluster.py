@@ -188,7 +188,7 @@ async def tensorflow_waits(targets: Targets) -> tuple[float, str]:
                 session.run(tf.no_op())
         except tf.errors.OpError as error:
             return f"{type(error).__name__}: {error.message}"
-        return "the session is there"
+        return "the session opened"
 
     begin = time.perf_counter()
     waiting = asyncio.get_running_loop().run_in_executor(None, waits)

@@ -55,7 +55,7 @@ async def rows() -> AsyncIterator[Row]:
     )
     gain = Claim("one device / two devices", branches.ratio(peers.AIOFLOW, APART), 1.7, at_least=True)
     possible = branches.ratio(peers.NUMPY, NUMPY_APART)
-    notes = [] if possible is None else [f"by two threads NumPy gains {possible:.2f}x, which is what the machine gives"]
+    notes = [] if possible is None else [f"with two threads NumPy gains {possible:.2f}x, the most possible here"]
     notes.append("TensorFlow chooses its own threads, and shares out each product")
     yield timed_row(f"two branches of {PRODUCTS} products of {SIZE}x{SIZE}, float64", branches, [gain], notes)
 

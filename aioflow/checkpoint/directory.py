@@ -120,7 +120,7 @@ def sweep(
     """Remove the remains of interrupted saves and deletions from a directory, as when a process died.
 
     Links stay, and so do folders with files that do not belong to a checkpoint. The caller is the process that commits
-    drafts, since nobody may commit a draft while it is swept.
+    drafts, since no draft may be committed while it is swept.
 
     Args:
         directory: its path.

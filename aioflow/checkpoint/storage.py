@@ -50,7 +50,7 @@ class FileStatus(NamedTuple):
 
 
 class Storage(Protocol):
-    """What a checkpoint needs of a file system."""
+    """The file operations of checkpoints."""
 
     @property
     def can_rename(self) -> bool:

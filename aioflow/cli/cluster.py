@@ -8,7 +8,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from aioflow import errors
 from aioflow.cli.worker import file_roots, loop_factory, read_cluster, stopping_signals
@@ -17,7 +17,6 @@ from aioflow.config import Config
 if TYPE_CHECKING:
     from aioflow.launch.launcher import Cluster
 
-RESTARTS: Final = 5
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -38,7 +37,7 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         action="append",
         default=[],
-        help="a folder of usable files",
+        help="a folder whose files operations may use",
     )
     parser.add_argument("--tls", metavar="DIR", help="a directory of certificates made by `aioflow ca init DIR`")
     parser.add_argument("--py-funcs", metavar="MODULE", help="the module whose functions af.py_func may name")
@@ -56,8 +55,7 @@ def _up(options: argparse.Namespace) -> int:
         file = options.token_file or _new_token(Path(folder))
         with asyncio.Runner(loop_factory=loop_factory("uvloop")) as runner:
             config = Config(token_file=file, file_roots=file_roots(options.file_root), ssl=options.tls)
-            restarts = RESTARTS if options.restart else 0
-            return runner.run(_launch(options.workers, options.ps, config, options.py_funcs, restarts))
+            return runner.run(_launch(options, config))
 
 
 def _new_token(folder: Path) -> str:
@@ -68,13 +66,16 @@ def _new_token(folder: Path) -> str:
     return str(file)
 
 
-async def _launch(workers: int, ps: int, config: Config, py_funcs: str | None, restarts: int) -> int:
+async def _launch(options: argparse.Namespace, config: Config) -> int:
     """Serve until a signal comes or a task is lost for good. Returns the exit status."""
-    from aioflow.launch.local_processes import local
+    from aioflow.launch.local_processes import RESTARTS, local
 
+    restarts = RESTARTS if options.restart else 0
     stopped = asyncio.Event()
     with stopping_signals(stopped.set):
-        async with local(workers, ps=ps, config=config, py_funcs=py_funcs, restarts=restarts) as launched:
+        async with local(
+            options.workers, ps=options.ps, config=config, py_funcs=options.py_funcs, restarts=restarts
+        ) as launched:
             for task, address in launched.spec:
                 print(f"{task} at {address}")
             print(f"target {'ws' if config.ssl is None else 'wss'}://{launched.spec.task_address('worker', 0)}")

@@ -149,7 +149,7 @@ class Quorum:
         return self._decision
 
     def confirm(self, step: int, global_step: int) -> None:
-        """Check that nobody has begun to apply the decision: the global step is still the one of the decision.
+        """Check that no replica has begun to apply the decision: the global step is still the one of the decision.
 
         AbortedError otherwise, for every caller, until training is restarted.
         """
@@ -204,7 +204,7 @@ class Quorum:
         if self._broken is not None:
             raise errors.AbortedError(self._broken)
 
-    # Who is there
+    # Membership
 
     def join(self, replica: int) -> None:
         """Expect gradients of the replica."""
@@ -307,7 +307,7 @@ class Quorum:
             self._decision = Decision(self.step, tickets)
             self._accepted.update({ticket.replica: ticket.serial for ticket in tickets})
 
-    # What was dropped
+    # Drops
 
     def _abandon(self, replica: int, reason: Reason) -> None:
         begun = self._begun.pop(replica, None)

@@ -37,7 +37,7 @@ class Chaos:
             hangs, and the other direction goes on.
         duplicate: probability that a request or answer of one frame arrives twice.
         resets: expected number of connections that are lost; both ends learn it.
-        half_open: expected number of connections in which nothing arrives any more in one direction; nobody learns it.
+        half_open: expected number of connections in which nothing arrives any more in one direction; neither end learns it.
         partitions: expected number of partitions: some hosts receive nothing from the others, or neither side does.
         pauses: expected number of hosts that stop: they neither read nor write, and their timers fire late.
         crashes: expected number of servers that are killed, or lose power without anyone learning it; they restart.
@@ -106,8 +106,8 @@ def draw_mishaps(seed: int, chaos: Chaos, servers: Sequence[str], clients: Seque
         (("block",), chaos.blocks if stopping else 0.0, lambda: (draw.choice(stopping),)),
     ]
     found = [
-        _draw_mishap(draw, chaos, draw.choice(names), whom())
-        for names, expected, whom in kinds
+        _draw_mishap(draw, chaos, draw.choice(names), draw_hosts())
+        for names, expected, draw_hosts in kinds
         for _ in range(_draw_count(draw, expected))
     ]
     return tuple(sorted(found, key=lambda mishap: mishap.at))

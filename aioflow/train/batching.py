@@ -354,7 +354,7 @@ def _check_keep_input(keep_input: TensorLike, enqueue_many: bool) -> Tensor:
     if rank is None or rank > 1:
         raise ValueError(f"keep_input must be a scalar or a vector, not of shape {keep.shape}")
     if rank == 1 and not enqueue_many:
-        raise ValueError("keep_input is a vector, and one example is kept or not: with enqueue_many each is told apart")
+        raise ValueError("keep_input is a vector, which needs enqueue_many=True: one example is kept or not")
     return keep
 
 

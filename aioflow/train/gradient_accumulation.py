@@ -94,7 +94,7 @@ class GradientAccumulationOptimizer(WrappingOptimizer):
 
     def _sum(self, graph: Graph, gradient: Gradient, variable: Variable) -> Variable:
         if not variable.shape.is_fully_defined():
-            raise ValueError(f"the shape of {variable.name!r} is not known, and so not what its gradients add up to")
+            raise ValueError(f"the shape of {variable.name!r} is unknown, so its gradients cannot be accumulated")
         with graph.colocate_with(_parts(gradient)[0], ignore_existing=True):
             return _local(graph, filled(variable, 0, _wide(variable.dtype)), f"{variable.op.name}_sum")
 

@@ -89,11 +89,11 @@ def global_step_read() -> Tensor | None:
     return read
 
 
-def needed_step_read(whom: str) -> Tensor:
+def needed_step_read(user: str) -> Tensor:
     """Return the same. RuntimeError if there is no global step."""
     read = global_step_read()
     if read is None:
-        raise RuntimeError(f"{whom} needs a global step: build one by af.train.get_or_create_global_step()")
+        raise RuntimeError(f"{user} needs a global step: build one by af.train.get_or_create_global_step()")
     return read
 
 
