@@ -11,7 +11,8 @@ interpreter = $(shell for python in python$(1) $(wildcard $(HOME)/.pyenv/version
 	"$$python" -c "import venv" 2>/dev/null && echo "$$python" && break; done)
 
 PYTHON = $(or $(firstword $(foreach version,$(VERSIONS),$(call interpreter,$(version)))),python3)
-PYTEST := pytest -n 2 --dist worksteal
+# Three workers for two cores: tests with processes wait for them.
+PYTEST := pytest -n 3 --dist worksteal
 # What is tested once more without oneDNN: the ops that have kernels by it, which are for float32.
 NUMPY_ALONE := tests/devices/test_onednn.py tests/kernels/nn tests/kernels/linalg/test_linalg.py \
 	tests/kernels/test_registry.py -k "not test_registry or narrow and (conv or pool or matmul or softmax or norm or relu)"

@@ -37,7 +37,7 @@ class Chaos:
             hangs, and the other direction goes on.
         duplicate: probability that a request or answer of one frame arrives twice.
         resets: expected number of connections that are lost; both ends learn it.
-        half_open: expected number of connections in which nothing arrives any more in one direction; neither end learns it.
+        half_open: expected number of connections in which one direction fails; neither end learns it.
         partitions: expected number of partitions: some hosts receive nothing from the others, or neither side does.
         pauses: expected number of hosts that stop: they neither read nor write, and their timers fire late.
         crashes: expected number of servers that are killed, or lose power without anyone learning it; they restart.

@@ -137,7 +137,7 @@ BAD = {
     "'' is not a module name": (json.dumps(ONE), ["--py-funcs", ""]),
     "the token file short: a token has at least": (json.dumps(ONE), ["--token-file", "short"]),
     "--file-root nowhere: there is no such folder": (json.dumps(ONE), ["--file-root", "nowhere"]),
-    "is no address": (json.dumps({"worker": ["nohost"]}), []),
+    "is not an address": (json.dumps({"worker": ["nohost"]}), []),
     "cannot be bound": (json.dumps({"worker": ["192.0.2.1:2222"]}), ["--token-file", "token"]),
 }
 

@@ -288,7 +288,7 @@ def test_an_address_book_accepts_only_newer_versions_of_the_same_tasks():
     assert (dict(book), book.version) == ({"a": "y:1", "b": "x:2"}, 2)
     with pytest.raises(ValueError, match="they differ in b, c"):
         book.update({"a": "y:1", "c": "x:2"}, 3)
-    with pytest.raises(errors.InvalidArgumentError, match="is no address"):
+    with pytest.raises(errors.InvalidArgumentError, match="is not an address"):
         book.update({"a": "y:1", "b": "nohost"}, 3)
     assert (dict(book), book.version) == ({"a": "y:1", "b": "x:2"}, 2)
 

@@ -90,7 +90,7 @@ WRONG = {
     "no JSON": (EXPLICIT | {"AIOFLOW_CLUSTER": "{"}, "AIOFLOW_CLUSTER: it is not JSON"),
     "no cluster": (EXPLICIT | {"AIOFLOW_CLUSTER": "[]"}, "AIOFLOW_CLUSTER: a cluster must be an object"),
     "one address twice": (EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": ["x:1", "x:1"]}'}, "AIOFLOW_CLUSTER: .*one address"),
-    "no port in an address": (EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": ["x"]}'}, "AIOFLOW_CLUSTER: .*'x' is no address"),
+    "no port in an address": (EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": ["x"]}'}, "AIOFLOW_CLUSTER: .*'x' is not an addr"),
     "a job twice": (
         EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": ["x:1"], "a": ["y:1"]}'}, "AIOFLOW_CLUSTER: 'a' is there twice"),
     "a task twice": (
@@ -118,7 +118,7 @@ WRONG = {
     "TF_CONFIG of an evaluator": (
         {"TF_CONFIG": json.dumps({"cluster": CLUSTER, "task": {"type": "evaluator", "index": 0}})},
         "TF_CONFIG: its task has type 'evaluator'; the cluster has ps, worker"),
-    "TF_CONFIG of a type that is no text": (
+    "TF_CONFIG of a type that is not a text": (
         {"TF_CONFIG": json.dumps({"cluster": CLUSTER, "task": {"type": [], "index": 0}})}, "its task has type"),
     "TF_CONFIG of another index": (
         {"TF_CONFIG": json.dumps({"cluster": CLUSTER, "task": {"type": "ps", "index": True}})}, "has index True"),
@@ -129,7 +129,7 @@ WRONG = {
     "torchrun with a host that is none": (TORCHRUN | {"AIOFLOW_HOSTS": "a b,c"}, "AIOFLOW_HOSTS: 'a b' is not a host"),
     "torchrun with a first host that is none": (
         TORCHRUN | {"AIOFLOW_HOSTS": "", "LOCAL_WORLD_SIZE": "4", "LOCAL_RANK": "3", "MASTER_ADDR": "a b"},
-        "torchrun: .*'a b:29501' is no address"),
+        "torchrun: .*'a b:29501' is not an address"),
     "torchrun, rank too high": (TORCHRUN | {"RANK": "4"}, "RANK: it must be a whole number below 4, not '4'"),
     "torchrun, hosts that differ": (TORCHRUN | {"WORLD_SIZE": "5"}, "LOCAL_RANK: .*all hosts need as many"),
     "torchrun, no processes": (TORCHRUN | {"LOCAL_WORLD_SIZE": "0"}, "LOCAL_RANK: .*not '1'"),

@@ -450,7 +450,7 @@ async def test_an_opening_goes_on_to_its_limit_and_then_says_who_is_absent_and_w
         limit, loop = af.RunOptions(timeout=10.0), asyncio.get_running_loop()
         async with af.Session(cluster.target("worker", 0), graph=graph) as session:
             one, began = af.constant(1.0), loop.time()
-            with pytest.raises(errors.UnavailableError, match="task:1 at worker1: nobody listens") as caught:
+            with pytest.raises(errors.UnavailableError, match="task:1 at worker1: no server listens") as caught:
                 await session.run(one, options=limit)
             assert caught.value.task == "/job:worker/replica:0/task:1"
             assert loop.time() - began > 9.4

@@ -23,7 +23,7 @@ from tests.support.cluster_runs import new_graph
 from tests.support.scale import amount, some
 
 LATENCY = 0.01
-MOMENTS = [LATENCY * (number + 0.5) / 2 for number in some(range(22), 4)]
+MOMENTS = [LATENCY * (number + 0.5) / 2 for number in some(range(22), 3)]
 IN_DOUBT = amount(2, 6)
 """The most moments at which an element may be lost: those in which the answer to a commit travels."""
 PS = "/job:ps/task:0"

@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.cluster_cancelling import cancel_at_random
 from tests.support.cluster_processes import FIRST, THREE, Processes, addresses
+from tests.support.scale import amount
 
 pytestmark = [pytest.mark.sockets, pytest.mark.slow]
 
@@ -14,5 +15,5 @@ def processes():
         yield cluster
 
 
-async def test_three_hundred_cancels_leave_nothing(processes):
-    await cancel_at_random(processes, 300, seed=1)
+async def test_hundreds_of_cancels_leave_nothing(processes):
+    await cancel_at_random(processes, amount(100, 300), seed=1)

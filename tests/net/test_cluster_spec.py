@@ -55,9 +55,9 @@ def test_a_task_that_is_none_of_the_clusters_has_no_address(index):
 
 @pytest.mark.parametrize("address", ["a", "a:", ":1", "a b:1", "fe80::1:29501", "ws://a:1", "a:65536", "a:1/x"])
 def test_what_describes_a_real_cluster_has_a_host_and_a_port_for_each_task(address):
-    with pytest.raises(ValueError, match=r"task:1: .* is no address; write host:port"):
+    with pytest.raises(ValueError, match=r"task:1: .* is not an address; write host:port"):
         ClusterSpec.from_plain({"ps": {"0": "[fe80::1]:29501", "1": address}})
-    with pytest.raises(ValueError, match=r"task:1: .* is no address; write host:port"):
+    with pytest.raises(ValueError, match=r"task:1: .* is not an address; write host:port"):
         Server({"ps": ["b:1", address]}, "ps", 0)
     assert ClusterSpec({"ps": [address]}).task_address("ps", 0) == address
 

@@ -110,8 +110,8 @@ async def ask(address, headers, path=PATH, method="GET"):
 @pytest.mark.parametrize(
     ("headers", "path", "method", "status", "text"),
     [
-        ({HEADER: "1"}, "/", "GET", 404, "nothing here"),
-        ({HEADER: "1"}, PATH, "POST", 404, "nothing here"),
+        ({HEADER: "1"}, "/", "GET", 404, "not found"),
+        ({HEADER: "1"}, PATH, "POST", 404, "not found"),
         ({HEADER: "1", "Origin": "https://elsewhere.example"}, PATH, "GET", 403, "not let in"),
         ({HEADER: "1", "Origin": "null"}, PATH, "GET", 403, "not let in"),
         ({}, PATH, "GET", 400, "the header X-Aioflow is missing"),
@@ -144,7 +144,7 @@ async def test_frames_are_never_compressed():
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "host:99999", "ws://host:1", "a b:1", "", "host:"])
 async def test_what_is_no_address_is_named(address):
-    with pytest.raises(errors.InvalidArgumentError, match="is no address; write host:port"):
+    with pytest.raises(errors.InvalidArgumentError, match="is not an address; write host:port"):
         await WebSocketNetwork().dial(address)
 
 
@@ -167,7 +167,7 @@ async def test_something_else_that_listens_is_no_task():
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     address = "{}:{}".format(*server.sockets[0].getsockname())
-    with pytest.raises(errors.UnavailableError, match="answers with HTTP status 200: it is no task"):
+    with pytest.raises(errors.UnavailableError, match="answers with HTTP status 200: it is not a task"):
         await WebSocketNetwork().dial(address)
     server.close()
     await server.wait_closed()

@@ -12,7 +12,7 @@ import aioflow as af
 from aioflow import errors
 from aioflow.replication.quorum import REPEATED, Quorum
 from aioflow.testing import Chaos
-from tests.support.cluster_runs import every_seed, survives, together
+from tests.support.cluster_runs import every_fourth_seed, survives, together
 
 REPLICAS = 3
 CLIENTS = tuple(f"client{index}" for index in range(REPLICAS))
@@ -229,12 +229,12 @@ async def trains(run, required):
         np.testing.assert_array_equal(one, other)
 
 
-@every_seed
+@every_fourth_seed
 def test_replicas_in_step_come_to_the_last_bit_to_what_one_process_does_whoever_is_lost(seeds):
     survives(seeds, functools.partial(trains, required=REPLICAS), spec=SPEC, chaos=WEATHER, clients=CLIENTS)
 
 
-@every_seed
+@every_fourth_seed
 def test_with_backup_workers_each_step_is_of_the_first_gradients_and_of_no_others(seeds):
     survives(seeds, functools.partial(trains, required=REPLICAS - 1), spec=SPEC, chaos=WEATHER, clients=CLIENTS)
 
@@ -322,7 +322,7 @@ async def races(run, bound, race):
     assert max(race.measured) <= bound
 
 
-@every_seed
+@every_fourth_seed
 def test_no_gradient_is_staler_than_the_bound_and_nobody_waits_for_who_is_lost(seeds):
     for seed in seeds:
         bound = seed % 4

@@ -199,7 +199,7 @@ LOSES_NONE = [what for what in LOSSES if what != "a task with variables"]
 @pytest.mark.parametrize("restore", ["all", "lost"])
 @pytest.mark.parametrize("what", LOSES_NONE)
 def test_a_run_that_loses_no_variable_happens_once(what, restore):
-    recoveries = sum(check_once(what, restore, at) for at in moments(amount(29, 11)))
+    recoveries = sum(check_once(what, restore, at) for at in moments(amount(43, 11)))
     assert recoveries or what == "the connection of the client", "a connection is made again, and the run goes on"
 
 

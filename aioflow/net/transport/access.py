@@ -1,4 +1,4 @@
-"""From what a user says of token and certificates to how tasks reach each other."""
+"""Makes the network of a server or a client from the credentials in a Config."""
 
 import os
 import ssl
@@ -15,12 +15,12 @@ _NODE: Final = "node"
 
 
 def network_of_server(config: Config, token: Token | None = None) -> WebSocketNetwork:
-    """How a task listens, and dials others.
+    """Return the network by which a task listens and dials other tasks.
 
     The token is that of `Config(token_file=)`, unless one is given.
 
     Raises:
-        TypeError: `Config(ssl=)` says only one of the two.
+        TypeError: `Config(ssl=)` has a context for only one of the two.
         FailedPreconditionError: its directory has no certificate that a task could show.
     """
     listening, dialling = _contexts(config.ssl)
@@ -36,11 +36,13 @@ def network_of_server(config: Config, token: Token | None = None) -> WebSocketNe
 
 
 def network_of_client(config: Config, secure: bool, token: Token | None = None) -> WebSocketNetwork:
-    """How a client dials, by TLS if `secure`: with the authorities of the machine unless `Config(ssl=)` says others.
+    """Return the network by which a client dials. With `secure` it uses TLS.
+
+    TLS trusts the authorities of the machine, unless `Config(ssl=)` has a context.
 
     The token is that of `Config(token_file=)`, unless one is given.
 
-    ValueError if it is told not to use TLS, and how to.
+    ValueError if `secure` is false and `Config(ssl=)` is set.
     """
     if not secure and config.ssl is not None:
         raise ValueError("ssl is for a target that begins with wss://, and this one begins with ws://")
@@ -51,7 +53,7 @@ def network_of_client(config: Config, secure: bool, token: Token | None = None) 
 
 
 def _contexts(told: "Tls | None") -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
-    """For whoever listens, and for whoever dials."""
+    """Return the TLS contexts for listening and for dialling."""
     match told:
         case None:
             return None, None
@@ -75,8 +77,8 @@ def master_unreachable(address: str, error: errors.UnavailableError) -> errors.U
 
 
 def too_late(text: str) -> errors.DeadlineExceededError:
-    """The error with that text for a client whose time limit is over, with what helps."""
+    """Return the error with that text for a client whose time limit has expired, with advice."""
     return errors.DeadlineExceededError(
         f"{text}. Check that the master runs, or pass a larger limit as RunOptions(timeout=) or "
-        "Config(operation_timeout=); session.explain() tells what the cluster waits for"
+        "Config(operation_timeout=); session.explain() shows what the cluster waits for"
     )

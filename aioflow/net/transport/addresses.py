@@ -12,7 +12,7 @@ def split_address(address: str) -> tuple[str, int]:
     """Host and port of `host:port`, an IPv6 address in brackets. InvalidArgumentError if it is something else."""
     match = _ADDRESS.fullmatch(address)
     if match is None or int(match[2]) > 65535:
-        raise errors.InvalidArgumentError(f"{address[:200]!r} is no address; write host:port")
+        raise errors.InvalidArgumentError(f"{address[:200]!r} is not an address; write host:port")
     return match[1].strip("[]"), int(match[2])
 
 
@@ -26,5 +26,5 @@ def is_host(host: str) -> bool:
 
 
 def join_address(host: str, port: int | str) -> str:
-    """`host:port`, with brackets around an IPv6 address that has none."""
+    """Return `host:port`, with brackets around an IPv6 address without them."""
     return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"

@@ -3,7 +3,7 @@
     aioflow ca init DIR --host head --host 10.0.0.7      ca.pem, ca.key, and node.pem, node.key for these hosts
     aioflow ca issue DIR gpu --host gpu1                 gpu.pem, gpu.key
 
-Who has `ca.key` can let anyone in: only `ca.pem` and one pair belong on a machine of the cluster. Needs the package
+A holder of `ca.key` can admit anyone: only `ca.pem` and one pair belong on a machine of the cluster. Needs the package
 `cryptography`, which the extra `tls` installs.
 """
 
@@ -34,7 +34,7 @@ def init(directory: str | os.PathLike[str], hosts: Sequence[str] = ()) -> list[P
         AlreadyExistsError: one of the files is there.
         InvalidArgumentError: a host is neither a name nor an address.
 
-    Nothing is written then.
+    After an error nothing is written.
     """
     x509, hashes, ec = _cryptography()
     key = ec.generate_private_key(ec.SECP256R1())
@@ -50,15 +50,15 @@ def init(directory: str | os.PathLike[str], hosts: Sequence[str] = ()) -> list[P
 
 
 def issue(directory: str | os.PathLike[str], name: str, hosts: Sequence[str]) -> list[Path]:
-    """A certificate of these hosts, signed by the authority in the directory. Returns the files.
+    """Write a certificate for these hosts, signed by the authority in the directory. Returns the files.
 
     Raises:
-        NotFoundError: there is no authority.
-        AlreadyExistsError: there is a certificate of that name.
-        InvalidArgumentError: the name cannot be that of a file, no host is given, or one is neither a name nor an
+        NotFoundError: the directory has no authority.
+        AlreadyExistsError: a certificate of that name exists.
+        InvalidArgumentError: the name cannot be a file name, no host is given, or a host is neither a name nor an
             address; or `ca.key` is not the key of `ca.pem`.
 
-    Nothing is written then.
+    After an error nothing is written.
     """
     folder = Path(directory)
     if _NAME.fullmatch(name) is None or not hosts:
@@ -118,7 +118,7 @@ def _host(x509: Any, host: str) -> Any:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         if _HOST.fullmatch(host) is None:
-            text = f"{host[:200]!r} is no host: write a name in ASCII, as xn--mnchen-3ya for münchen, or an IP address"
+            text = f"{host[:200]!r} is not a host: write an ASCII name, as xn--mnchen-3ya for münchen, or an IP address"
             raise errors.InvalidArgumentError(text) from None
         return x509.DNSName(host)
 
@@ -138,13 +138,13 @@ def _load(folder: Path) -> "tuple[x509.Certificate, Any]":
     except (TypeError, ValueError) as error:
         raise errors.InvalidArgumentError(f"the authority in {folder} cannot be used: {error}") from None
     if key.public_key() != certificate.public_key():
-        text = f"{folder / 'ca.key'} is not the key of ca.pem: nobody would accept what it signs"
+        text = f"{folder / 'ca.key'} is not the key of ca.pem: no task would accept a certificate that it signs"
         raise errors.InvalidArgumentError(text)
     return certificate, key
 
 
 def _write(folder: Path, pairs: Mapping[str, tuple[Any, Any]]) -> list[Path]:
-    """Write keys, which only the owner may read, and their certificates, by their names: all of them, or none."""
+    """Write keys, readable only by the owner, and their certificates, by name: all of them, or none."""
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     files: dict[Path, tuple[bytes, int]] = {}

@@ -1,7 +1,7 @@
-"""Channels: what carries frames between two tasks.
+"""The protocol of channels, which carry frames between two tasks.
 
-A channel is ordered, loses nothing as long as it is open, and holds only so much. There are two: over a websocket, and
-in memory, for simulated clusters. One that is made for other hardware needs these five members and no more.
+A channel is ordered, loses nothing while it is open, and buffers a bounded number of bytes. There are two kinds: over
+a websocket, and in memory for simulated clusters. A channel for other hardware needs only these five members.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ DONE: Final = Reason()
 
 
 class ClosedError(Exception):
-    """The channel is closed, here or there; `reason` says why."""
+    """The channel is closed, at this end or the other; `reason` says why."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(str(reason))
@@ -62,7 +62,7 @@ class FrameReceiver(Protocol):
 
     @property
     def raw(self) -> int:
-        """So many raw bytes are to follow, in frames that may be told of in parts; 0 if the next is to be whole."""
+        """The raw bytes that follow in frames, which may be handed over in parts; 0 if the next frame must be whole."""
 
     def space(self, most: int) -> memoryview | None:
         """Where the next raw bytes belong, `most` at most, if a channel can write them there itself."""
@@ -88,30 +88,30 @@ class Channel(Protocol):
         """Return as soon as it is not congested. ClosedError if it is closed. Only one may wait at a time."""
 
     def send(self, *frames: Frame) -> None:
-        """The frames are on their way, one after the other and none of another between them. Never waits.
+        """Send frames one after the other, without frames of other calls between them. Never waits.
 
-        What a memoryview shows must stay as it is until the frame has left. ClosedError if the channel is closed.
+        The memory of a memoryview must not change until the frame has left. ClosedError if the channel is closed.
         """
 
-    def listen(self, ear: FrameReceiver | None) -> None:
-        """Tell `ear` of all that comes and was not told yet, in order, beginning with the next turn of the loop.
+    def listen(self, receiver: FrameReceiver | None) -> None:
+        """Hand all received frames to `receiver` in order, from the next turn of the loop on.
 
-        As long as nobody listens, what comes waits, and holds up who sends it.
+        With None, received frames stay in the channel, and hold back the sender.
         """
 
     async def close(self, reason: Reason = DONE) -> None:
-        """What was sent still arrives if the other end takes it at once; then no more does, here or there.
+        """Close both directions. Frames that were sent still arrive if the other end receives them at once.
 
-        Whoever waits gets a ClosedError. It takes a moment at most, whatever the other end does. May be called again.
+        Waiting calls raise ClosedError. This takes a moment at most, whatever the other end does. May be called again.
         """
 
 
 async def receive(channel: Channel) -> bytes:
     """The next frame of a channel. ClosedError if no more will come. Cancelled as it comes, it is lost."""
-    ear = _One(channel)
-    channel.listen(ear)
+    receiver = _One(channel)
+    channel.listen(receiver)
     try:
-        return await ear.frame
+        return await receiver.frame
     finally:
         channel.listen(None)
 
@@ -132,7 +132,7 @@ class _One:
         """Nothing is."""
 
     def hear(self, frame: Frame) -> None:
-        """This is it; what follows waits."""
+        """Receive one frame. The next one comes after this call has returned."""
         self._channel.listen(None)
         if not self.frame.done():
             self.frame.set_result(bytes(frame))
@@ -151,11 +151,11 @@ class Listener(Protocol):
         """Where."""
 
     async def close(self) -> None:
-        """It cannot be any more, and what was accepted is closed."""
+        """Stop listening, and close all accepted channels."""
 
 
 Accept = Callable[[Channel], Awaitable[None]]
-"""What serves a channel that was accepted: when it returns, the channel is closed."""
+"""Serves an accepted channel, which is closed when this returns."""
 
 
 class Network(Protocol):
@@ -168,7 +168,7 @@ class Network(Protocol):
         """
 
     async def listen(self, address: str, accept: Accept) -> Listener:
-        """Serve whoever dials that address."""
+        """Serve connections to that address."""
 
     def offer(self, channel: Channel, connection: str, heartbeat: float) -> Offer | None:
         """Offer this process's monitor to the peer that dialled the channel; None if no monitor is possible."""

@@ -1,7 +1,7 @@
-"""Who may talk to a task: whoever shows its token, or a certificate that its authority signed.
+"""Credentials: a task accepts a connection with its token, or with a certificate signed by its authority.
 
-Whoever may, may run any operation, within the file roots and memory limits of the task: that is the trust boundary. So
-a task that could be reached from other machines has to ask for one of the two.
+An accepted peer may run any operation, within the file roots and memory limits of the task: that is the trust
+boundary. So a task that other machines can reach must ask for one of the two.
 """
 
 import hmac
@@ -33,7 +33,7 @@ class Token:
         self._secret: Final = f"Bearer {secret}".encode()
 
     def header(self) -> str:
-        """What the header `Authorization` says."""
+        """The value of the header `Authorization`."""
         return self._secret.decode()
 
     def matches(self, header: str) -> bool:
@@ -52,12 +52,12 @@ class Token:
 
 
 def load_token(path: str | os.PathLike[str] | None = None, environment: Mapping[str, str] = os.environ) -> Token | None:
-    """The token in a file, or else in the variable AIOFLOW_TOKEN; None if there is neither.
+    """Return the token in a file, or else in the variable AIOFLOW_TOKEN; None if there is neither.
 
     Raises:
         NotFoundError: there is no such file.
-        PermissionDeniedError: the file is this user's own, and other users can read or change it.
-        InvalidArgumentError: what is there is no token. It names the file, or the variable.
+        PermissionDeniedError: the file belongs to this user, and other users can read or change it.
+        InvalidArgumentError: the text is not a token. The error names the file or the variable.
     """
     if path is None:
         secret = environment.get(VARIABLE, "").strip()

@@ -1,4 +1,4 @@
-"""How much of what was sent may still be on its way: so a receiver that is slow, or gone, holds up little."""
+"""Credits bound the bytes in flight, so that a slow or lost receiver holds up little memory."""
 
 import asyncio
 from collections import deque
@@ -8,7 +8,7 @@ from aioflow.net.transport.channel import ClosedError, Reason
 
 
 class Credits:
-    """The bytes that a peer lets come to it. Who wants to send takes some first, in the order they came.
+    """The bytes that a peer is ready to receive. A sender takes credit first; senders wait in order.
 
     Attributes:
         left: bytes that may be taken.
@@ -23,7 +23,7 @@ class Credits:
         self._closed: Reason | None = None
 
     async def take(self, nbytes: int) -> None:
-        """So many may be sent, at most as many as the window. Cancelling gives up the place and takes none."""
+        """Wait for credit for `nbytes`, at most the window. A cancelled call takes none."""
         if self._closed is not None:
             raise ClosedError(self._closed)
         if not self._waiting and nbytes <= self.left:
@@ -47,7 +47,7 @@ class Credits:
         self._serve()
 
     def close(self, reason: Reason) -> None:
-        """Whoever waits, and whoever comes, gets a ClosedError."""
+        """Fail all present and future calls of `take` with a ClosedError."""
         self._closed = self._closed or reason
         while self._waiting:
             _, future = self._waiting.popleft()

@@ -3,17 +3,16 @@
     network = MemoryNetwork(latency=0.001, bandwidth=1e9)
     listener = await network.listen("b", accept)
     channel = await network.at("a").dial("b")
-    network.part("a", "b")          # a partition: nothing arrives, and nobody is told
-    network.heal("a", "b")          # what was held up arrives
+    network.part("a", "b")          # a partition: nothing arrives, and neither end is told
+    network.heal("a", "b")          # the delayed frames arrive
     network.cut("a", "b")           # all channels between them are lost, at both ends
     network.crash("b")              # as when a process is killed; it can listen again
 
-On a virtual-time loop all of it takes no time, and the same program takes the same turns every time.
+On a virtual-time loop a program takes no real time, and takes the same turns every time.
 
-A channel is a reliable stream: no frame of it is missing between two that arrive, and none overtakes another. So a
-frame that is lost is the last: nothing that follows it arrives, as when TCP repeats a segment in vain, and the channel
-hangs in that direction, though neither end knows, until somebody closes it. Frames of different channels overtake each
-other as their delays have it.
+A channel is a reliable stream: frames arrive in order, without gaps. So after a lost frame nothing arrives: the channel
+hangs in that direction, as when TCP repeats a segment in vain, and neither end knows until one of them closes it.
+Frames of different channels overtake each other, as their delays have it.
 """
 
 import asyncio
@@ -45,16 +44,16 @@ CONGESTED: Final = 256 << 10
 
 @dataclasses.dataclass(slots=True)
 class Path:
-    """How frames go from one host to another; may be changed at any time, for frames sent from then on.
+    """The path of frames from one host to another. A change holds for frames that are sent after it.
 
     Attributes:
-        latency: seconds that each takes.
+        latency: seconds that each frame takes.
         bandwidth: bytes a second of one channel.
         parted: whether nothing arrives for now.
-        delay: seconds that a frame takes besides, drawn for each; the order within a channel stays.
+        delay: extra seconds, drawn for each frame; the order within a channel stays.
         twice: whether a frame arrives twice, asked for each.
-        lost: whether a frame is lost, and with it all that follows in its channel, asked for each.
-        sent: told of each frame.
+        lost: whether a frame is lost, and with it all later frames of its channel, asked for each.
+        sent: called with each frame.
     """
 
     latency: float = 0.0
@@ -74,7 +73,7 @@ class _Pipe:
         self.closed: Reason | None = None
         self.waiting: int = 0
         self.hanging: bool = False
-        """Whether nothing arrives any more of what is sent from now on."""
+        """Whether frames that are sent from now on are lost."""
         self._frames: deque[tuple[float, Frame, bool]] = deque()
         """Frames, each with its time of arrival, and whether it repeats the one before."""
         self._free = 0.0
@@ -84,7 +83,7 @@ class _Pipe:
         self._timer: asyncio.TimerHandle | None = None
         self._writer: asyncio.Future[None] | None = None
         self.changed: Callable[[], None] = lambda: None
-        """Called when a frame may have arrived, or none will."""
+        """Called when a frame may have arrived, or when no more will."""
 
     def push(self, frame: Frame) -> None:
         """One frame, to arrive in its time."""
@@ -147,7 +146,7 @@ class _Pipe:
             self._writer = None
 
     def close(self, reason: Reason) -> None:
-        """No more is sent. What is lost is lost with all that was on its way."""
+        """Send no more. If the channel is lost, the frames on their way are lost, too."""
         if self.closed is None:
             self.closed = reason
         if self._timer is not None:
@@ -159,7 +158,7 @@ class _Pipe:
         self.wake()
 
     def wake(self) -> None:
-        """Let who waits look again."""
+        """Let the waiters look again."""
         self.changed()
         _done(self._writer)
 
@@ -177,9 +176,9 @@ class MemoryChannel:
         self._out: Final = out
         self._in: Final = back
         self._closed: Reason | None = None
-        self._ear: FrameReceiver | None = None
+        self._receiver: FrameReceiver | None = None
         self._context = contextvars.copy_context()
-        """That of the host that listens, which a simulation may stop, whoever sends."""
+        """The context of the listening host, which a simulation may stop."""
         self._looking: asyncio.Handle | None = None
         back.changed = self._look_soon
 
@@ -205,31 +204,33 @@ class MemoryChannel:
         if reason is not None:
             raise ClosedError(reason)
 
-    def listen(self, ear: FrameReceiver | None) -> None:
-        """Tell `ear` of what comes."""
-        self._ear, self._context = ear, contextvars.copy_context()
+    def listen(self, receiver: FrameReceiver | None) -> None:
+        """Tell `receiver` of what comes."""
+        self._receiver, self._context = receiver, contextvars.copy_context()
         self._look_soon()
 
     def _look_soon(self) -> None:
-        if self._ear is not None and self._looking is None:
+        if self._receiver is not None and self._looking is None:
             self._looking = asyncio.get_running_loop().call_soon(self._look, context=self._context)
 
     def _look(self) -> None:
-        """Tell whoever listens of the frames that have arrived, and in the end that no more will."""
+        """Hand the arrived frames to the receiver, and report the end of the channel after the last one."""
         self._looking = None
-        while (ear := self._ear) is not None and self._closed is None and (found := self._in.take()) is not None:
+        while (
+            (receiver := self._receiver) is not None and self._closed is None and (found := self._in.take()) is not None
+        ):
             frame, repeated = found
-            ear.hear(frame)
+            receiver.hear(frame)
             if repeated:
-                ear.received -= len(frame)
+                receiver.received -= len(frame)
         ended = self._closed or (self._in.ended if self._in.empty else None)
-        if self._ear is None:
+        if self._receiver is None:
             return
         if ended is None:
             self._in.expect(self._context)
         else:
-            ear, self._ear = self._ear, None
-            ear.lost(ended)
+            receiver, self._receiver = self._receiver, None
+            receiver.lost(ended)
 
     async def close(self, reason: Reason = DONE) -> None:
         """Closed, here at once and there when all that was sent has arrived."""
@@ -247,11 +248,11 @@ class MemoryChannel:
         self.end(Reason(LOST))
 
     def hang(self) -> None:
-        """From here on nothing that is sent at this end arrives, nor that it was closed, and neither end is told."""
+        """Lose all that is sent at this end from now on, also the close, without telling either end."""
         self._out.hanging = True
 
     def wake(self) -> None:
-        """Look again at what has arrived, and at what is waiting."""
+        """Look again at arrived frames and at waiters."""
         self._in.wake()
         self._out.wake()
 
@@ -277,7 +278,7 @@ class MemoryListener:
         return self._address
 
     def begin(self, channel: MemoryChannel) -> None:
-        """Serve a channel, in the context of who listens, not of who dials."""
+        """Serve a channel in the context of the listener, not of the dialler."""
         self._serving.start(self._serve(channel), f"serves at {self._address}", self._context.copy())
 
     async def _serve(self, channel: MemoryChannel) -> None:
@@ -287,7 +288,7 @@ class MemoryListener:
             await channel.close()
 
     async def close(self) -> None:
-        """It cannot be dialled any more, and what was accepted is closed."""
+        """Stop listening, and close all accepted channels."""
         self._network.forget(self)
         await self._serving.stop()
 
@@ -305,7 +306,7 @@ class MemoryHost:
         return await self._network.connect(self.name, self._crashes, address)
 
     async def listen(self, address: str, accept: Accept) -> MemoryListener:
-        """Serve whoever dials this host, whose name the address is."""
+        """Serve connections to this host, whose name is the address."""
         return self._network.listen(address, accept)
 
     def offer(self, channel: Channel, connection: str, heartbeat: float) -> Offer:
@@ -353,7 +354,7 @@ class MemoryNetwork:
         self._channels: list[MemoryChannel] = []
         self._crashes: Final[Counter[str]] = Counter()
         self._dark: Final[dict[str, None]] = {}
-        """Hosts that do not even say that nobody listens."""
+        """Hosts that do not even refuse a connection."""
         self._dialling: Final[dict[asyncio.Future[None], None]] = {}
         self.monitors: Final = MemoryMonitors(self._reaches)
 
@@ -362,7 +363,7 @@ class MemoryNetwork:
         return MemoryHost(self, host, self._crashes[host])
 
     def listen(self, address: str, accept: Accept) -> MemoryListener:
-        """Serve whoever dials the host of that name. UnavailableError if it listens already."""
+        """Serve connections to the host of that name. UnavailableError if it listens already."""
         if address in self._listeners:
             raise errors.UnavailableError(f"{address} is in use")
         listener = self._listeners[address] = MemoryListener(self, address, accept)
@@ -376,9 +377,9 @@ class MemoryNetwork:
             del self._listeners[listener.address]
 
     async def connect(self, host: str, crashes: int, address: str) -> Channel:
-        """A channel from one host, which has crashed so often, to another, after a round trip.
+        """Return a channel from a host, which has crashed `crashes` times, to another one, after a round trip.
 
-        UnavailableError if nobody listens there, or the host has crashed since.
+        UnavailableError if no server listens there, or the host has crashed since.
         """
         there, back = self.path(host, address), self.path(address, host)
         await asyncio.sleep(there.latency + there.delay() + back.latency + back.delay())
@@ -388,7 +389,7 @@ class MemoryNetwork:
             raise NobodyListensError(f"{host} has crashed")
         listener = self._listeners.get(address)
         if listener is None:
-            raise NobodyListensError(f"nobody listens at {address}")
+            raise NobodyListensError(f"no server listens at {address}")
         out, into = _Pipe(there), _Pipe(back)
         near, far = MemoryChannel(out, into, (host, address)), MemoryChannel(into, out, (address, host))
         self._channels = [channel for channel in self._channels if channel.open] + [near, far]
@@ -421,11 +422,11 @@ class MemoryNetwork:
         return [channel for channel in self._channels if channel.open and channel.hosts == (one, other)]
 
     def part(self, one: str, other: str, *, one_way: bool = False) -> None:
-        """From now on nothing arrives, in either direction or only from one to the other, and nobody is told."""
+        """Let nothing arrive from now on, in both directions or only from one to the other; neither end is told."""
         self._set_parted(one, other, True, one_way)
 
     def heal(self, one: str, other: str) -> None:
-        """What was held up arrives, and what comes."""
+        """Let delayed and new frames arrive."""
         self._set_parted(one, other, False, False)
 
     def _set_parted(self, one: str, other: str, parted: bool, one_way: bool) -> None:
@@ -434,7 +435,7 @@ class MemoryNetwork:
         self.wake()
 
     def wake(self) -> None:
-        """Let all who wait look again: paths have changed."""
+        """Let all waiters look again, since paths have changed."""
         for channel in self._channels:
             channel.wake()
         for future in self._dialling:
@@ -447,10 +448,10 @@ class MemoryNetwork:
                 channel.lose()
 
     def crash(self, host: str, *, silent: bool = False) -> None:
-        """Its process is killed: it listens and dials no more, and its channels are lost.
+        """Kill the process of a host: it listens and dials no more, and its channels are lost.
 
-        It may listen again, as another. If it is `silent`, as when the power fails, the others are not told, and
-        whoever dials it until then waits.
+        A new process may listen at the host. With `silent`, as after a power failure, the peers are not told, and
+        dialling waits until a new process listens.
         """
         self._crashes[host] += 1
         self._listeners.pop(host, None)

@@ -49,7 +49,7 @@ class Watch(Protocol):
     """A subscription to the monitor of one peer.
 
     Attributes:
-        told: is called with each change of the state, and with every busy message. None drops messages.
+        told: called with each change of the state, and with every busy message. None drops messages.
     """
 
     told: Callable[[Word], None] | None

@@ -15,7 +15,7 @@ class MemoryMonitors:
     """The monitors of all hosts of a network."""
 
     def __init__(self, reaches: Callable[[str, str], bool]) -> None:
-        """Monitors of hosts whose loops turn. `reaches` tells whether frames pass between two hosts."""
+        """Monitors of hosts whose loops turn. `reaches` returns whether frames pass between two hosts."""
         self.reaches: Final = reaches
         self._held: Final[dict[str, tuple[State, float]]] = {}
         self._watches: Final[dict[MemoryWatch, None]] = {}

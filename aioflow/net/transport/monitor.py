@@ -67,7 +67,7 @@ class Monitor:
     def of_running_loop(cls) -> "Monitor":
         """The monitor of the running loop, started if there is none.
 
-        Raises OSError if it cannot start, and NotImplementedError if this system cannot have one.
+        Raises OSError if it cannot start, and NotImplementedError if this system does not support monitors.
         """
         loop = asyncio.get_running_loop()
         found = cls._running.get(loop)

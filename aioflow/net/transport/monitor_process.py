@@ -56,7 +56,7 @@ def question(key: str, nonce: str) -> bytes:
 
 
 def answer(key: str, asked: bytes, state: str, seconds: float) -> bytes | None:
-    """The datagram that answers a question; None if it is no question of a process with that key."""
+    """Return the datagram that answers a question; None if no process with that key asked it."""
     nonce, _, code = asked.rstrip().partition(b" ")
     if len(asked) != LONGEST_ANSWER or len(nonce) != 32 or not nonce.isalnum():
         return None
@@ -67,7 +67,7 @@ def answer(key: str, asked: bytes, state: str, seconds: float) -> bytes | None:
 
 
 def answered(key: str, nonce: str, data: bytes) -> tuple[str, float]:
-    """The state and the seconds in an answer to the question with that nonce. ValueError if it is none."""
+    """Return the state and the seconds in the answer to the question with that nonce, else raise ValueError."""
     text, _, code = data.decode("ascii").rpartition(" ")
     if not hmac.compare_digest(code.encode(), sign(key, ANSWER, text).encode()):
         raise ValueError("the answer is forged")

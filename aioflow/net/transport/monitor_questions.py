@@ -25,7 +25,7 @@ _STATES: Final = {state.value: state for state in State}
 
 
 def answer(addresses: Sequence[tuple[Any, ...]], token: Token | None, heartbeat: float) -> list[Answers]:
-    """Let the monitor of this process answer questions at these UDP addresses; none where that is impossible."""
+    """Let the monitor of this process answer questions at these UDP addresses, where that is possible."""
 
     def begin(monitor: Monitor) -> list[Answers]:
         found = []

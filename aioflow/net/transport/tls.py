@@ -12,7 +12,7 @@ from aioflow.net.transport.credentials import check_private
 
 
 def server_tls(directory: str | os.PathLike[str], name: str = "node", *, mutual: bool = True) -> ssl.SSLContext:
-    """For tasks that are dialled; with `mutual`, whoever dials has to show a certificate, too."""
+    """Return the context of a listening task. With `mutual`, the dialling task must show a certificate, too."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _prepare(context, Path(directory), name)
     if mutual:
@@ -21,7 +21,7 @@ def server_tls(directory: str | os.PathLike[str], name: str = "node", *, mutual:
 
 
 def client_tls(directory: str | os.PathLike[str], name: str | None = "node") -> ssl.SSLContext:
-    """For whoever dials; with `name` None, without a certificate of its own."""
+    """Return the context for dialling. With `name` None it has no certificate of its own."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _prepare(context, Path(directory), name)
     return context

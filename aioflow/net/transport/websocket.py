@@ -16,11 +16,11 @@ from aioflow.net.wire.limits import Limits
 
 PATH: Final = "/aioflow"
 HEADER: Final = "X-Aioflow"
-"""A header that every upgrade request has to have: a page in a browser cannot set it."""
+"""A header that every upgrade request must have: a page in a browser cannot set it."""
 
 
 class _Socket(aiohttp.ClientWebSocketResponse):
-    """A websocket that knows what it writes to, and the response that holds its connection."""
+    """A websocket that knows its transport, and the response that holds its connection."""
 
     def __init__(self, reader: Any, writer: Any, protocol: Any, response: Any, *rest: Any, **options: Any) -> None:
         super().__init__(reader, writer, protocol, response, *rest, **options)
@@ -29,10 +29,10 @@ class _Socket(aiohttp.ClientWebSocketResponse):
 
 
 async def dial(address: str, token: Token | None, tls: ssl.SSLContext | None, limits: Limits) -> Channel:
-    """A channel to the task that listens at `host:port`.
+    """Return a channel to the task that listens at `host:port`.
 
     Raises:
-        InvalidArgumentError: that is no address.
+        InvalidArgumentError: the text is not an address.
         UnauthenticatedError: it does not accept the token, or one end does not accept the other's certificate.
         UnavailableError: it cannot be reached; NobodyListensError if its host reports that no process listens there.
     """
@@ -58,7 +58,7 @@ async def dial(address: str, token: Token | None, tls: ssl.SSLContext | None, li
 async def _upgraded(
     session: aiohttp.ClientSession, address: str, token: Token | None, tls: ssl.SSLContext | None, limits: Limits
 ) -> "_Socket | errors.OpError":
-    """The websocket, or what went wrong, without aiohttp's error: that one knows the token."""
+    """Return the websocket, or raise an error without aiohttp's as its cause, which would show the token."""
     headers = {HEADER: "1"} | ({} if token is None else {"Authorization": token.header()})
     try:
         socket = await session.ws_connect(
@@ -91,7 +91,7 @@ def _refused(address: str, status: int, token: Token | None) -> errors.OpError:
         return errors.PermissionDeniedError(f"{address} does not let this client in")
     if status == 503:
         return errors.UnavailableError(f"{address} has too many connections")
-    return errors.UnavailableError(f"{address} answers with HTTP status {status}: it is no task of a cluster")
+    return errors.UnavailableError(f"{address} answers with HTTP status {status}: it is not a task of a cluster")
 
 
 def _brief(error: BaseException) -> str:

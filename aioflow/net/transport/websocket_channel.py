@@ -1,8 +1,8 @@
-"""One end of a websocket as a channel, once aiohttp has agreed on it with the other end.
+"""One end of a websocket as a channel, after aiohttp's handshake.
 
-From then on the transport is this channel's: what comes goes from the socket into one buffer, and from there to whoever
-listens, in the same turn of the loop; the bytes of a large value go straight to where they belong. By way of a queue,
-and of a task that reads it, a small message takes half as long again, and a large one is copied three times.
+The channel takes over the transport. Received bytes go from the socket into one buffer, and from there to the receiver
+in the same turn of the loop. The bytes of a large value go straight to their final place. With a queue and a task that
+reads it, a small message takes half as long again, and a large one is copied three times.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from aioflow.net.wire.framing import Frame
 from aioflow.net.wire.limits import FRAME_SLICE
 
 CLOSING: Final = 0.5
-"""Seconds that the other end has to take what was sent and to close, too."""
+"""Seconds that the other end has to receive the sent frames and to close."""
 _JOINED: Final = 1 << 13
 """A payload of no more bytes is joined with its head: to copy it takes less than another call of the system."""
 
@@ -37,22 +37,22 @@ class WebSocketChannel(asyncio.BufferedProtocol):
     def __init__(
         self, transport: asyncio.Transport, longest: int, *, dialled: bool, release: Callable[[], Awaitable[None]]
     ) -> None:
-        """Take over the transport of a websocket that was agreed on.
+        """Take over the transport of a websocket after its handshake.
 
         Args:
-            transport: what it goes over. What talked to it until now is still told when the connection is lost.
-            longest: bytes that a frame may have.
+            transport: its present protocol is still told when the connection is lost.
+            longest: the most bytes of a frame.
             dialled: whether this end dialled, so that it masks what it sends.
-            release: gives back what else it needs.
+            release: releases the other resources of the connection.
         """
         self._transport: Final = transport
         self._before: Final = transport.get_protocol()
         self._arrivals: Final = frames.FrameReader(longest, masked=not dialled)
         self._dialled: Final = dialled
         self._release: Final = release
-        self._ear: FrameReceiver | None = None
+        self._receiver: FrameReceiver | None = None
         self._direct = False
-        """Whether what comes goes straight to where it belongs."""
+        """Whether received bytes go straight to the memory of their value."""
         self._late: float | None = None
         """When others should run; None if nothing has come since they did."""
         self._behind = False
@@ -65,7 +65,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         self._ended: Reason | None = None
         """Why no more comes."""
         self._deaf = False
-        """Whether what may have come after all means nothing."""
+        """Whether frames that still arrive are ignored."""
         self._over: Final = asyncio.Event()
         transport.pause_reading()
         transport.set_protocol(self)
@@ -112,7 +112,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             else:
                 self._transport.write(head)
                 self._transport.write(payload)
-        except RuntimeError:  # uvloop knows that the connection is lost before it tells
+        except RuntimeError:  # uvloop knows of the loss of a connection before it reports it
             raise ClosedError(Reason(LOST)) from None
 
     def _control(self, opcode: int, payload: bytes) -> None:
@@ -139,16 +139,16 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     # Receiving
 
-    def listen(self, ear: FrameReceiver | None) -> None:
-        """From the next turn of the loop on, what comes is told to `ear`."""
-        self._ear = ear
-        if ear is not None:
+    def listen(self, receiver: FrameReceiver | None) -> None:
+        """From the next turn of the loop on, what comes is told to `receiver`."""
+        self._receiver = receiver
+        if receiver is not None:
             asyncio.get_running_loop().call_soon(self._tell)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where to what comes goes."""
+        """Return the memory for the next bytes."""
         wants = self._arrivals.wants
-        space = self._ear.space(wants) if wants and self._ear is not None else None
+        space = self._receiver.space(wants) if wants and self._receiver is not None else None
         self._direct = space is not None
         return self._arrivals.room() if space is None else space
 
@@ -158,9 +158,9 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         if not self._direct:
             self._arrivals.add(nbytes)
             self._tell()
-        elif self._ear is not None:
+        elif self._receiver is not None:
             self._arrivals.add_elsewhere(nbytes)
-            self._ear.filled(nbytes)
+            self._receiver.filled(nbytes)
             self._rest()
 
     def _begin_turn(self) -> None:
@@ -181,12 +181,12 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         return self._late is not None and asyncio.get_running_loop().time() > self._late
 
     def _rest(self) -> None:
-        """Read more in this turn, or in the next, or when somebody listens: what nobody does stays with who sends."""
+        """Read more in this turn, or in the next, or when a receiver listens: until then the sender keeps it."""
         self._behind = self._behind or self._is_late
         self._read(self._ended is None and self._is_heard and not self._behind)
 
     def _tell(self) -> None:
-        """Tell whoever listens of the frames that are there, and in the end that no more will come."""
+        """Hand the frames to the receiver, and report the end of the channel after the last one."""
         self._begin_turn()
         try:
             self._take()
@@ -194,15 +194,15 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             self._tell_why(Reason(VIOLATION, str(error)))
             self._end(Reason(VIOLATION, str(error)))
             self._deaf = True
-        if self._ended is not None and self._ear is not None and not self._behind:
-            ear, self._ear = self._ear, None
-            ear.lost(self._closed or self._ended)
+        if self._ended is not None and self._receiver is not None and not self._behind:
+            receiver, self._receiver = self._receiver, None
+            receiver.lost(self._closed or self._ended)
         self._rest()
 
     @property
     def _is_heard(self) -> bool:
-        """Whether somebody listens, if only for the end."""
-        return not self._deaf and (self._ear is not None or self._closed is not None)
+        """Whether a receiver listens, if only for the end."""
+        return not self._deaf and (self._receiver is not None or self._closed is not None)
 
     def _read(self, wanted: bool) -> None:
         if wanted is not self._reading and not self._transport.is_closing():
@@ -214,7 +214,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def _take(self) -> None:
         while self._is_heard and not self._behind:
-            found = self._arrivals.take(0 if self._ear is None else self._ear.raw)
+            found = self._arrivals.take(0 if self._receiver is None else self._receiver.raw)
             if found is None:
                 break
             self._came(*found)
@@ -232,8 +232,8 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             raise frames.FrameError("a text came, and all messages are binary")
 
     def _message(self, message: Frame) -> None:
-        if self._closed is None and self._ear is not None:
-            self._ear.hear(message)
+        if self._closed is None and self._receiver is not None:
+            self._receiver.hear(message)
 
     def _close_came(self, payload: bytes) -> None:
         code = int.from_bytes(payload[:2], "big") if len(payload) > 1 else NORMAL
@@ -267,10 +267,10 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             return
         self._closed = reason
         self._wake()
-        ear, self._ear = self._ear, None
+        receiver, self._receiver = self._receiver, None
         try:
-            if ear is not None:
-                ear.lost(reason)
+            if receiver is not None:
+                receiver.lost(reason)
             if self._ended is None and reason.code not in (LOST, SILENT):
                 await self._say(reason)
         finally:
@@ -278,7 +278,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             await self._release()
 
     async def _say(self, reason: Reason) -> None:
-        """The other end knows, and says so, if it does so soon."""
+        """Send a close frame, and wait a moment for that of the other end."""
         self._tell_why(reason)
         self._tell()
         with contextlib.suppress(TimeoutError):

@@ -26,18 +26,18 @@ _SMALL: Final = 256
 
 
 class FrameError(Exception):
-    """What came is no frame that may come here."""
+    """A received frame is malformed, or not allowed at this point."""
 
 
 class Head(NamedTuple):
-    """What a frame begins with, and where the rest of it is.
+    """The decoded head of a frame.
 
     Attributes:
-        opcode: which kind it is.
-        final: whether it ends a message.
-        start: where its payload begins.
-        end: where it ends.
-        mask: what the payload is masked with; empty for nothing.
+        opcode: the kind of frame.
+        final: whether the frame ends a message.
+        start: where the payload begins.
+        end: where the payload ends.
+        mask: the mask of the payload; empty for none.
     """
 
     opcode: int
@@ -93,7 +93,7 @@ def masked(data: Frame, mask: bytes) -> Frame:
 
 
 def frame(opcode: int, data: Frame, mask: bool) -> tuple[bytes, Frame]:
-    """The head and the payload of a frame that is whole; both ends of a websocket know who of them has to `mask`."""
+    """Return the head and the payload of a whole frame. The end that dialled must `mask`."""
     nbytes, flag = len(data), _MASKED if mask else 0
     if nbytes <= _LONGEST_CONTROL:
         head = bytes((_FINAL | opcode, flag | nbytes))
@@ -116,14 +116,14 @@ _READ_HEAD: Final = 1 << 12
 
 
 class FrameReader:
-    """Add to it what was read, and take the frames. What was taken is there until `room` is asked for again."""
+    """Takes frames out of received bytes. A frame that was taken is valid until the next call of `room`."""
 
     def __init__(self, longest: int, masked: bool) -> None:
-        """Nothing yet.
+        """Start without bytes.
 
         Args:
-            longest: bytes that a frame may have.
-            masked: whether the other end has to mask what it sends.
+            longest: the most bytes of a frame.
+            masked: whether the other end must mask its frames.
         """
         self._left = 0
         """Bytes that have not come of a frame that is taken in parts."""
@@ -133,12 +133,12 @@ class FrameReader:
         self._at = self._filled = 0
         self._most = _READ
         self._mask = b""
-        """What the bytes that are left are masked with."""
+        """The mask of the remaining bytes."""
         self._parts: bytearray | None = None
-        """What has come of a message that comes in parts, as somebody between may cut it."""
+        """The received parts of a fragmented message; a proxy may fragment messages."""
 
     def room(self) -> memoryview:
-        """Where to what comes next may be read."""
+        """Return the memory into which the next bytes may be read."""
         left = self._filled - self._at
         if self._at:
             self._memory[:left] = self._memory[self._at : self._filled]
@@ -146,7 +146,7 @@ class FrameReader:
         return self._memory[left : left + self._most]
 
     def add(self, nbytes: int) -> None:
-        """So much was read there."""
+        """Count bytes that were read into it."""
         self._filled += nbytes
         if nbytes == self._most:
             self._most = _READ
@@ -161,10 +161,11 @@ class FrameReader:
         self._left -= nbytes
 
     def take(self, raw: int) -> tuple[int, Frame] | None:
-        """The opcode and the payload of the next frame, if it is there.
+        """Return the opcode and the payload of the next frame; None until it has arrived.
 
-        What came in several frames is BINARY with the last of them, CONTINUATION and empty with those before. A frame
-        of up to `raw` bytes is taken as it comes, part by part. FrameError if a frame came that may not.
+        The frames of a fragmented message give CONTINUATION and no bytes, and the last of them BINARY and the whole
+        payload. A frame of up to `raw` bytes is taken part by part, as it arrives. FrameError for a frame that is
+        malformed or not allowed.
         """
         if self._left:
             return self._take_part()
@@ -182,7 +183,7 @@ class FrameReader:
         return None
 
     def _take_part(self) -> tuple[int, Frame] | None:
-        """What is there of a frame that is taken in parts."""
+        """Return the received part of a frame that is taken in parts."""
         start, self._at = self._at, min(self._at + self._left, self._filled)
         nbytes = self._at - start
         if not nbytes:
@@ -200,7 +201,7 @@ class FrameReader:
         if alone or head.opcode not in (BINARY, CONTINUATION):
             return head.opcode, payload
         if (self._parts is None) is (head.opcode == CONTINUATION):
-            raise FrameError("a part of a message came where none can be")
+            raise FrameError("a continuation frame came without a fragmented message, or a new message within one")
         parts = self._parts = bytearray() if self._parts is None else self._parts
         parts += payload
         if len(parts) > self._longest:

@@ -1,4 +1,4 @@
-"""A task that can be dialled over websockets. Whoever dials is let in, or not, before the websocket is made."""
+"""Listens for websockets. A connection is accepted or refused before the websocket handshake ends."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ _log: Final = logging.getLogger("aioflow.net")
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether it tells of a fault of ours: whoever connects could fill the log, and show in it what others sent."""
+    """Whether the record reports a fault of ours. Other records could fill the log, and show what peers sent."""
     return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
 
 
@@ -36,7 +36,7 @@ class WebSocketNetwork:
     """Tasks that reach each other over websockets, at addresses `host:port`.
 
     Attributes:
-        token: what whoever dials has to show; None if nothing.
+        token: the token that a dialling task must show; None for no token.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class WebSocketNetwork:
         return await dial(address, self.token, self._client_tls, self._settings.limits)
 
     async def listen(self, address: str, accept: Accept) -> "WebSocketListener":
-        """Serve whoever dials that address; port 0 is one that is free.
+        """Serve connections to that address. Port 0 chooses a free port.
 
         Raises:
-            FailedPreconditionError: it is not of this machine alone, and there is neither a token nor mutual TLS.
-            UnavailableError: it cannot be bound.
+            FailedPreconditionError: other machines can reach the address, and there is neither a token nor mutual TLS.
+            UnavailableError: the address cannot be bound.
         """
         host, port = split_address(address)
         check_binding(host, self.token, self._server_tls)
@@ -125,7 +125,7 @@ class WebSocketListener:
         return len(self._arriving) + len(self._web.connections)
 
     def _protocol(self) -> asyncio.BaseProtocol:
-        """What talks to whoever has just connected: he has a moment to say what he wants."""
+        """Return the protocol of a new connection, which must send its request within a moment."""
         if self.connections >= self._settings.connections:
             return _Full()
         arriving = _Arriving(self._arrived)
@@ -134,13 +134,13 @@ class WebSocketListener:
         return arriving
 
     def _arrived(self, arriving: "_Arriving", transport: asyncio.Transport) -> None:
-        """From here on it can be heard what he wants."""
+        """Read the request of a connection after its TLS handshake."""
         timer = self._arriving.pop(arriving, None)
         if timer is None:
             transport.abort()  # too late
             return
         timer.cancel()
-        # None is no log of requests, which aiohttp takes and its annotation has forgotten
+        # None, which aiohttp's annotation does not allow, turns off its log of requests
         protocol = _Handler(self._web, loop=asyncio.get_running_loop(), access_log=None, logger=_log)  # type: ignore[arg-type]
         self._slow[protocol] = asyncio.get_running_loop().call_at(timer.when(), self._too_slow, protocol)
         transport.set_protocol(protocol)
@@ -159,12 +159,12 @@ class WebSocketListener:
         try:
             await socket.prepare(request)
         except (ConnectionError, ValueError):
-            return _response(400, "who asks has left, or asks for no websocket")
+            return _response(400, "the peer has left, or its request is not for a websocket")
         timer = self._slow.pop(request.protocol, None)
         if timer is not None:
             timer.cancel()
         transport = request.transport
-        if transport is not None:  # else who asks has left
+        if transport is not None:  # else the peer has left
             longest = self._settings.limits.frame
             await self._run(WebSocketChannel(transport, longest, dialled=False, release=_nothing))
         return socket
@@ -179,9 +179,9 @@ class WebSocketListener:
             await channel.close()
 
     def _refusal(self, request: web.BaseRequest) -> web.Response | None:
-        """What whoever is not let in gets to hear."""
+        """Return the response that refuses a request; None if the request is accepted."""
         if request.path != PATH or request.method != "GET":
-            return _response(404, "there is nothing here")
+            return _response(404, "not found")
         origin = request.headers.get("Origin")
         if origin is not None and origin not in self._origins:
             return _response(403, "pages of that origin are not let in")
@@ -192,7 +192,7 @@ class WebSocketListener:
         return None
 
     async def close(self) -> None:
-        """It cannot be dialled any more, and what was accepted is closed."""
+        """Stop listening, and close all accepted channels."""
         if self._server is None:
             return
         for answers in self._answers:
@@ -217,16 +217,16 @@ async def _nothing() -> None:
 
 
 class _Arriving(asyncio.Protocol):
-    """Talks to whoever connects until TLS is agreed, if there is any.
+    """The protocol of a new connection until its TLS handshake ends, if it has one.
 
-    If that fails, or he leaves, the loop tells nobody: so whoever does neither counts as a connection for a while.
+    The loop does not report a failed handshake, so an unfinished one counts as a connection for a while.
     """
 
     def __init__(self, arrived: "Callable[[_Arriving, asyncio.Transport], None]") -> None:
         self._arrived: Final = arrived
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """From here on somebody else talks to him."""
+        """Hand the connection to the protocol of HTTP."""
         self._arrived(self, cast(asyncio.Transport, transport))
 
 
@@ -236,12 +236,12 @@ class _Handler(web.RequestHandler):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """What cannot be read is not said back: there may be a token in it."""
-        return super().handle_error(request, status, exc, "this is no request")
+        """Do not repeat an unreadable request in the response: it may contain a token."""
+        return super().handle_error(request, status, exc, "malformed request")
 
 
 class _Full(asyncio.Protocol):
-    """Talks to whoever connects when there are too many."""
+    """Refuses a connection when too many are open."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say so, and hang up."""

@@ -1,7 +1,7 @@
-"""Memory for what arrives, used again.
+"""Memory for received values, used again.
 
-A step that gets the same values as the one before gets them into memory of the same sizes, which nobody holds any more.
-New memory has to be zeroed by the system first; on many virtual machines that takes longer than all the rest.
+Most steps receive values of the same sizes as the step before, whose memory is free again. New memory must be zeroed by
+the system first; on many virtual machines that takes longer than the rest of a receive.
 """
 
 import sys
@@ -14,7 +14,7 @@ from aioflow.resources.containers import COUNTS_ARE_EXACT
 from aioflow.tensors.as_array import AnyArray
 
 _SMALLEST: Final = 1 << 17
-"""Bytes: what is smaller comes from memory that the process has."""
+"""Bytes. Smaller values use memory that the process has already."""
 _MOST: Final = 1 << 28
 """Bytes that are kept at most."""
 _MANY: Final = 64
@@ -22,7 +22,7 @@ _MANY: Final = 64
 
 
 class Buffers:
-    """Keeps the memory that it gave, within bounds, and gives it again when nobody else holds it."""
+    """Keeps the memory of earlier values, within bounds, and gives it again when no other object refers to it."""
 
     def __init__(self) -> None:
         self._kept: Final[list[AnyArray]] = []
@@ -53,7 +53,7 @@ class Buffers:
 
 _ONE: Final = [object()]
 _ONLY_OURS: Final = sys.getrefcount(_ONE[0])
-"""What is said of what only a list holds."""
+"""The reference count of an object that only a list refers to."""
 
 BUFFERS: Final = Buffers()
 """Those of this process."""

@@ -1,15 +1,15 @@
-"""From messages to frames, and back, but for their values.
+"""Encodes and decodes the header of a message.
 
 A message begins with one frame: the length of the header in 4 bytes, little-endian; the header in msgpack; and the
-bytes of the values, if these are few. The header is a map, of which what has its default is left out:
+bytes of the values, if these are few. The header is a map, without the fields that have their defaults:
 
-    verb      which message it is
-    id        the number of the request that it is, answers or is about
-    fields    its fields
+    verb      the class of the message
+    id        the number of the request: of this one, of the answered one, or of the one that the message is about
+    fields    the fields of the message
     values    a descriptor for each value that travels beside the header, see `values.py`
-    left      seconds that are left to answer the request
-    trace     the trace that it belongs to, as W3C's traceparent
-    follows   so many bytes follow in frames of raw bytes; what is missing comes in later messages `Part`
+    left      the seconds left to answer the request
+    trace     the trace of the request, as W3C's traceparent
+    follows   the number of bytes that follow in raw frames; the rest of the values comes in later messages `Part`
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ _LENGTH: Final = struct.Struct("<I")
 
 
 class ProtocolError(Exception):
-    """A peer sent what the protocol does not allow: the connection is closed, with this as the reason."""
+    """A peer violated the protocol. The connection is closed, with this as the reason."""
 
 
 class _Unread(Simple):
@@ -40,9 +40,9 @@ class _Unread(Simple):
         self._kind = kind
 
     def check(self, value: Any) -> None:
-        """ValueError if it is none."""
+        """ValueError if the value is of another type."""
         if type(value) is not self._kind:
-            raise ValueError(f"{summarise(value)} is no {self._kind.__name__}")
+            raise ValueError(f"{summarise(value)} is not a {self._kind.__name__}")
 
 
 @dataclasses.dataclass(slots=True)
@@ -64,13 +64,13 @@ _MOST: Final = (1 << 64) - 1
 
 
 class Envelope(NamedTuple):
-    """A message, and what is said with any of them.
+    """A message with the header fields that any message can have.
 
     Attributes:
-        number: of the request that it is, answers or is about; an incarnation of a task never uses one twice.
+        number: the number of a request. An incarnation of a task uses each number once.
         message: the message.
-        left: seconds that are left to answer it; None for no limit.
-        trace: the trace that it belongs to, as W3C's traceparent; empty for none.
+        left: the seconds left to answer it; None for no limit.
+        trace: its trace, as W3C's traceparent; empty for none.
     """
 
     number: int
@@ -100,14 +100,14 @@ def fields_of(message: Message) -> tuple[dict[str, Any], list[Any]]:
 
 
 class Announcement(NamedTuple):
-    """A message of which the first frame is there.
+    """A message whose first frame has arrived.
 
     Attributes:
-        record: what its fields have to be.
+        record: the kinds of its fields.
         header: its header.
         values: its values.
-        nbytes: the bytes of these.
-        inline: as many of them as came in the first frame.
+        nbytes: the bytes of its values.
+        inline: the bytes of values that came in the first frame.
     """
 
     record: Record
@@ -117,7 +117,7 @@ class Announcement(NamedTuple):
     inline: memoryview
 
     def check(self) -> None:
-        """ProtocolError if the fields are not what they have to be, whatever the values will be."""
+        """Check the fields before the values are there. ProtocolError if one does not fit."""
         self._message(self.values)
 
     def envelope(self, values: Sequence[Any]) -> Envelope:
@@ -138,7 +138,7 @@ class Announcement(NamedTuple):
 
 
 def announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
-    """What the first frame of a message says, its fields not yet looked at. ProtocolError if it is not allowed."""
+    """Decode the first frame of a message without its fields. ProtocolError if it violates the protocol."""
     try:
         return _announcement(frame, limits)
     except ValueError as error:
@@ -162,7 +162,7 @@ def _announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
 
 
 def _read_header(data: Any) -> Header:
-    """The header; one that says nothing unusual is not looked at field by field."""
+    """Return the header. The usual fields are checked without the cost of a Record."""
     if type(data) is dict and data.keys() <= _USUAL:
         verb, number, fields = data.get("verb"), data.get("id", 0), data.get("fields", {})
         values = data.get("values", [])

@@ -1,4 +1,4 @@
-"""Messages by which two tasks keep in touch, whatever else they have to say to each other."""
+"""Messages of every connection: the handshake, heartbeats, parts of values, failures."""
 
 import dataclasses
 from typing import Annotated, Final
@@ -9,7 +9,7 @@ from aioflow.net.wire.schema import Answer, Choice, Flag, Integer, Many, Message
 VERSIONS: Final = (1,)
 """The versions of the protocol that are spoken here."""
 TASK: Final = r"|/job:[A-Za-z][\w.-]*/replica:\d+/task:\d+"
-"""Name of a task; empty for a client, which is none."""
+"""Name of a task; empty for a client."""
 U64: Final = (1 << 64) - 1
 
 TaskName = Annotated[str, Text(256, TASK)]
@@ -26,17 +26,17 @@ Role = Annotated[str, Choice(("control", "bulk", "client"))]
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hello(Message):
-    """The first message on a channel, by whoever dialled.
+    """The first message on a channel, from the end that dialled.
 
     Attributes:
         role: `control` of a task, `client` the same of a client, `bulk` the second channel of either.
-        versions: of the protocol that it speaks.
-        incarnation: the number it was given when it was started.
-        task: which task it is.
-        target: which task it means to have dialled; empty for any.
-        cluster: digest of the cluster it believes to be in; empty for none.
+        versions: the versions of the protocol that it supports.
+        incarnation: a number that is new at each start of the task.
+        task: the name of the task.
+        target: the name of the task that it wants to reach; empty for any.
+        cluster: the digest of its cluster; empty for none.
         connection: of a bulk channel, the number that the welcome of its control channel gave.
-        limits: what it accepts.
+        limits: the sizes that it accepts.
         received: bytes of frames received over the lost channel that this one replaces; None for a new connection.
         heartbeat: the sender's heartbeat timeout in seconds; the task also accepts as long a silence of a client.
     """
@@ -56,15 +56,15 @@ class Hello(Message):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Welcome(Message):
-    """The answer to a Hello; what does not suit is answered by closing the channel, with the reason.
+    """The answer to a Hello. The task closes the channel instead, with the reason, if it does not accept it.
 
     Attributes:
-        version: of the protocol that is spoken from here on.
-        incarnation: the number that the task dialled was given when it was started.
-        task: which task that is.
-        cluster: digest of the cluster it is in.
-        connection: 128 random bits that the bulk channel has to name.
-        limits: what both keep to.
+        version: the version of the protocol that both ends use from now on.
+        incarnation: a number that is new at each start of the task.
+        task: the name of the task.
+        cluster: the digest of its cluster.
+        connection: 128 random bits that the bulk channel must name.
+        limits: the smaller limits of both ends.
         received: bytes of frames received over the lost channel, if this one replaces it.
         heartbeat: the heartbeat timeout of the task in seconds.
         monitor: the port of the task's monitor, on the same address; 0 for none.
@@ -86,7 +86,7 @@ class Welcome(Message):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reply(Answer):
-    """It is done, and there is nothing to say of it."""
+    """The request is done, without a result."""
 
 
 @verb
@@ -114,7 +114,7 @@ class Cancel(Message):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part(Message):
-    """More bytes of the values of a message that was announced: as many as the header says follow.
+    """More bytes of the values of an announced message. The header has their number.
 
     Attributes:
         answer: whether the message is an answer.
@@ -157,7 +157,7 @@ class Ping(Message):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pong(Message):
-    """I am. `ping` is what was asked with, `clock` the clock of who answers."""
+    """The answer to a Ping: `ping` is the number of the Ping, `clock` the clock of the answering task."""
 
     ping: Annotated[float, Real(-1e18)]
     clock: Annotated[float, Real(-1e18)]
@@ -166,7 +166,7 @@ class Pong(Message):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Goodbye(Message):
-    """The last message: whoever sends it closes its channels."""
+    """The last message: the sender closes its channels."""
 
     reason: Annotated[str, Text(256)] = ""
 

@@ -1,6 +1,6 @@
-"""Errors as messages, and back: what is raised on this side is of the class that was raised on the other.
+"""Errors as messages: an error is raised at the receiver with the class that it had at the sender.
 
-A traceback does not travel, nor does the cause. Texts that are too long are cut, with a mark.
+The traceback and the cause are not sent. Texts that are too long are cut, with a mark.
 """
 
 from typing import Any, Final
@@ -13,7 +13,7 @@ _MOST: Final = {"message": 4096, "op": 512, "op_type": 256, "device": 256, "task
 
 
 def failure_of(error: BaseException, task: str) -> Failure:
-    """What is sent of an error that happened in `task`."""
+    """Return the message for an error that happened in `task`."""
     fault = errors.from_exception(error)
     texts = {name: getattr(fault, name) for name in _MOST} | {"task": fault.task or task}
     cut: dict[str, Any] = {name: text and _cut(text, _MOST[name]) for name, text in texts.items()}
@@ -38,13 +38,13 @@ def error_of(failure: Failure) -> errors.OpError:
 
 
 def _cut(text: str, most: int) -> str:
-    """The text in at most so many characters, without what UTF-8 cannot hold."""
+    """Return at most `most` characters of the text, without characters that UTF-8 cannot encode."""
     clean = text.encode(errors="backslashreplace").decode()
     return clean if len(clean) <= most else clean[: most - 4] + " ..."
 
 
 def first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What went wrong first and follows from nothing else."""
+    """Return the first error of a group that does not follow from another one."""
     found: list[BaseException] = []
     for error in several.exceptions:
         found += [first_error(error)] if isinstance(error, BaseExceptionGroup) else [error]

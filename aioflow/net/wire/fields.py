@@ -11,7 +11,7 @@ from aioflow.resources.journal import Ticket
 from aioflow.tensors.dtypes import Array
 
 SessionId = Annotated[str, Text(32, "[0-9a-f]{32}")]
-"""128 random bits: whoever knows it may use the session."""
+"""128 random bits. A client that knows them may use the session."""
 Name = Annotated[str, Text(1024)]
 Names = Annotated[tuple[str, ...], Many(Text(1024))]
 Number = Annotated[int, Integer(0, U64)]
@@ -26,7 +26,7 @@ Data = Annotated[bytes, Blob()]
 Attempt = Annotated[tuple[int, ...], Many(Integer(0, U64), 3)]
 """A `journal.Ticket` as numbers; empty for a run that is not repeated."""
 Options = Annotated[Mapping[str, Any], Table(Plain())]
-"""Settings by name, as plain data; what they mean is for who reads them."""
+"""Settings by name, as plain data; the receiver interprets them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class Device:
     """A device that operations can be placed on.
 
     Attributes:
-        name: in full, as `/job:worker/replica:0/task:1/device:CPU:0`.
+        name: the full name, such as `/job:worker/replica:0/task:1/device:CPU:0`.
         kind: `CPU` or `GPU`.
-        incarnation: the number it was given when it was started.
-        memory: bytes it may hold; None if that is not limited.
-        model: what it is, for people.
+        incarnation: a number that is new at each start of the task.
+        memory: the most bytes it may hold; None for no limit.
+        model: a description for people.
     """
 
     name: Annotated[str, Text(256)]

@@ -20,7 +20,7 @@ from aioflow.net.wire.values import Buffer, describe
 Frame = bytes | memoryview
 Burst = list[Frame]
 StreamKey = tuple[int, bool]
-"""Which message the bytes of a stream are of: its number, and whether it is an answer."""
+"""The message that a stream of bytes belongs to: its number, and whether it is an answer."""
 
 BURST: Final = 1 << 20
 """Bytes of raw frames in a burst, at most; there is at least one frame."""
@@ -28,11 +28,11 @@ _SMALL: Final = 4096
 
 
 class Outgoing:
-    """A message on its way out.
+    """A message that is being sent.
 
     Attributes:
-        nbytes: the bytes of its values that come after the first frame.
-        key: whose stream these are.
+        nbytes: the bytes of its values after the first frame.
+        key: the key of their stream.
     """
 
     def __init__(self, message: Envelope, limits: Limits) -> None:
@@ -53,7 +53,7 @@ class Outgoing:
         self.nbytes: Final = total if total > INLINE else 0
 
     def bursts(self, left: float | None = None) -> Iterator[Burst]:
-        """The frames, a burst at a time; `left` is how many seconds there are for the answer."""
+        """Yield the frames in bursts. `left` is the number of seconds left for the answer."""
         if not self.nbytes:
             yield [self.frame(left)]
             return
@@ -127,23 +127,23 @@ def _chunks(buffers: Sequence[Buffer], chunk: int) -> Iterator[Frame]:
 
 
 class Receiver(Protocol):
-    """Who decides on messages that need memory, when they are announced."""
+    """Decides on announced messages that need memory."""
 
     def admits(self, announced: Announcement, key: StreamKey) -> bool:
-        """Whether the message is wanted: else its bytes are thrown away."""
+        """Whether to receive the message. Otherwise its bytes are discarded."""
 
     def out_of_memory(self, announced: Announcement, key: StreamKey) -> None:
-        """There is no memory for the message: its bytes are thrown away."""
+        """Handle a message for which there is no memory. Its bytes are discarded."""
 
     def dropped(self, key: StreamKey) -> None:
-        """The rest of the message will not come."""
+        """Handle a message whose remaining bytes will not come."""
 
 
 class Assembler:
-    """Feed it the frames of one channel in order. What the protocol does not allow raises ProtocolError.
+    """Assembles messages from the frames of one channel in order. ProtocolError for a violation of the protocol.
 
     Attributes:
-        received: bytes of the window that are free again, of which the sender was not told yet.
+        received: bytes of the window that are free again and not yet reported to the sender.
     """
 
     def __init__(self, limits: Limits, receiver: Receiver) -> None:
@@ -156,7 +156,7 @@ class Assembler:
         self._charged = 0
 
     def feed(self, frame: Frame) -> Envelope | None:
-        """The message that is whole with this frame, if one is and somebody wants it."""
+        """Add a frame. Returns the message that it completes, if the receiver wants it; otherwise None."""
         stream = self._current
         if stream is None:
             return self._head(frame)
@@ -167,7 +167,7 @@ class Assembler:
 
     @property
     def raw(self) -> int:
-        """So many raw bytes are to follow, which may be fed in parts."""
+        """The raw bytes that follow; they may be added in parts."""
         return self._follows
 
     def space(self, most: int) -> memoryview | None:
@@ -175,7 +175,7 @@ class Assembler:
         return None if self._current is None else self._current.space(min(most, self._follows))
 
     def filled(self, nbytes: int) -> Envelope | None:
-        """The message that is whole when so many have been written to where they belong."""
+        """Count raw bytes that were written to their place. Returns a message as `feed` does."""
         assert self._current is not None
         self._current.filled(nbytes)
         return self._came(self._current, nbytes)
@@ -192,13 +192,13 @@ class Assembler:
         return key in self._streams
 
     def abandon(self, key: StreamKey) -> None:
-        """Nobody wants that message any more: what still comes of it is thrown away."""
+        """Discard the bytes of a message that still come, since the receiver does not want it any more."""
         stream = self._streams.get(key)
         if stream is not None:
             stream.abandon()
 
     def clear(self) -> None:
-        """Nothing more will come."""
+        """Drop all unfinished messages, since no more frames will come."""
         for stream in self._streams.values():
             self._drop(stream)
         self._streams.clear()
@@ -212,7 +212,7 @@ class Assembler:
 
     @property
     def pending(self) -> int:
-        """How many messages are on their way in."""
+        """The number of unfinished messages."""
         return len(self._streams)
 
     def _head(self, frame: Frame) -> Envelope | None:
@@ -271,12 +271,12 @@ class Assembler:
 
 
 class _Stream:
-    """A message whose values are on their way in. Without memory what comes is thrown away.
+    """A message whose values are arriving. Without memory, their bytes are discarded.
 
     Attributes:
-        left: bytes that are missing.
-        charge: bytes of the window that it takes.
-        announced: what its first frame said; None if nobody wants it.
+        left: the missing bytes.
+        charge: the bytes of the window that it takes.
+        announced: its decoded first frame; None if the receiver does not want it.
     """
 
     __slots__ = ("_at", "_memory", "announced", "charge", "key", "left")
@@ -290,7 +290,7 @@ class _Stream:
         self._at = 0
 
     def allocate(self, announced: Announcement) -> None:
-        """Take the memory for its values. MemoryError if there is not so much, and then it has none."""
+        """Take the memory for its values. After a MemoryError it has none."""
         memory = [value.allocate() for value in announced.values]
         self._memory = [one for one in reversed(memory) if len(one)]
         self.announced = announced
@@ -309,7 +309,7 @@ class _Stream:
         return self._memory[-1][self._at : self._at + most] if self._memory else None
 
     def filled(self, nbytes: int) -> None:
-        """So many have been written there."""
+        """Count bytes that were written to that place."""
         self.left -= nbytes
         self._at += nbytes
         if self._at == len(self._memory[-1]):
@@ -317,7 +317,7 @@ class _Stream:
             self._at = 0
 
     def abandon(self) -> None:
-        """Let go of the memory."""
+        """Release the memory."""
         self.announced = None
         self._memory.clear()
 

@@ -1,4 +1,4 @@
-"""Graphs on their way from a client to its master: what was added since the last time."""
+"""Encodes the operations that a client adds to its graph, and adds them to the graph of the master."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -13,17 +13,15 @@ from aioflow.graph.import_graph_def import import_graph_def
 from aioflow.tensors.dtypes import Array
 
 MOST: Final = 1 << 28
-"""Bytes of a graph: what it is unpacked to takes many times as much."""
+"""The most bytes of a graph. Unpacked, it takes many times as much memory."""
 _LARGE: Final = 1 << 16
 """Bytes: larger constants are sent as values are, from where they lie."""
 
 
 def addition(graph: Graph, since: int, until: int) -> tuple[bytes, dict[str, Array]]:
-    """The operations that were added since the graph had so many, in msgpack, and the values of large constants.
+    """Return the operations from number `since` to `until` in msgpack, and the values of large constants.
 
-    Those that have been added to it `until` it had that many.
-
-    InvalidArgumentError if one of them holds what exists in this process alone.
+    InvalidArgumentError if an operation holds an object that exists only in this process.
     """
     try:
         nodes = graph.as_graph_def(since).node[: until - since]
@@ -44,7 +42,7 @@ def _with_value(node: NodeDef, value: Any) -> NodeDef:
 
 
 def extend(graph: Graph, data: bytes, constants: Mapping[str, Array]) -> None:
-    """Add these operations to the graph: all, or none. InvalidArgumentError if one cannot be built here."""
+    """Add these operations to the graph, all or none. InvalidArgumentError if one cannot be built in this process."""
     if not data:
         return
     if len(data) > MOST:
@@ -62,7 +60,7 @@ def extend(graph: Graph, data: bytes, constants: Mapping[str, Array]) -> None:
 
 
 def _known(graph: Graph, graph_def: GraphDef) -> dict[str, Any]:
-    """What the operations read that is in the graph already."""
+    """Return the elements of the graph that the new operations read."""
     new = {node.name for node in graph_def.node}
     texts = {text for node in graph_def.node for text in node.input if parse_source(text)[0] not in new}
     return {

@@ -1,4 +1,4 @@
-"""Who a task is to its peers, and what it lets them do."""
+"""The identity of a task in a cluster, and its settings for peers."""
 
 import dataclasses
 import itertools
@@ -15,13 +15,13 @@ _NOTICED: Final = 0.85
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Identity:
-    """One task, or a client, as it was started this time.
+    """One incarnation of a task or a client.
 
     Attributes:
-        task: its name, as `/job:worker/replica:0/task:1`; empty for a client.
-        incarnation: a number it never has again when it is started anew.
-        cluster: digest of the cluster it believes to be in; empty for none.
-        numbers: of its requests. None is used twice, so a request that comes again is known.
+        task: its name, such as `/job:worker/replica:0/task:1`; empty for a client.
+        incarnation: a number that is new at each start.
+        cluster: the digest of its cluster; empty for none.
+        numbers: the numbers of its requests. Each is used once, so the peer recognises a repeated request.
     """
 
     task: str = ""
@@ -31,20 +31,20 @@ class Identity:
 
     @property
     def label(self) -> str:
-        """What errors call it."""
+        """Its name in errors."""
         return self.task or f"client {self.incarnation:016x}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """How a task treats its peers.
+    """The settings of a task for its peers.
 
     Attributes:
-        limits: what it accepts.
-        silence: seconds after which a peer without a sign of life counts as lost.
-        handshake: seconds that whoever dials has to say who it is.
-        connections: how many may be open at a time, of all who dialled.
-        remembered: of how many requests it knows that they were asked, to recognise those that come again.
+        limits: the sizes that it accepts.
+        silence: the seconds after which a silent peer counts as lost.
+        handshake: the seconds within which a dialling peer must identify itself.
+        connections: the most accepted connections at a time.
+        remembered: the number of latest requests that it remembers, to recognise repeated ones.
     """
 
     limits: Limits = STANDARD
@@ -55,7 +55,7 @@ class Settings:
 
     @classmethod
     def of(cls, config: Config) -> "Settings":
-        """Those that a configuration tells of."""
+        """Return the settings of a configuration."""
         return cls(silence=config.heartbeat_timeout * _NOTICED)
 
 

@@ -1,4 +1,4 @@
-"""What one task accepts of another: sizes that are checked before anything is allocated."""
+"""The sizes that one task accepts from another. They are checked before anything is allocated."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -11,23 +11,23 @@ KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
 FRAME_SLICE: Final = 0.0005
-"""Seconds after which whoever sends or receives much lets others run."""
+"""Seconds after which a send or receive of many bytes lets other tasks run."""
 INLINE: Final = 16 * KIB
-"""So many bytes of values are sent in the frame of the header; what is no more needs no other frame, and no credit."""
+"""Values of at most this many bytes are sent in the frame of the header. They need no other frame and no credit."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds, in bytes where nothing else is said. Both ends keep to the smaller of what they offered.
+    """Bounds, in bytes unless another unit is given. Both ends keep to the smaller of their limits.
 
     Attributes:
-        chunk: of a frame of raw bytes.
-        header: of a header.
-        tensor: of one value.
-        message: of all values of one message.
-        window: of values that are on their way, in one direction of a channel; see `charge`.
-        held: of values that came with requests which are not answered yet, of one peer.
-        requests: how many requests of one peer may be unanswered.
+        chunk: a frame of raw bytes.
+        header: a header.
+        tensor: one value.
+        message: all values of one message.
+        window: the values in flight in one direction of a channel; see `charge`.
+        held: the values of all unanswered requests of one peer.
+        requests: the number of unanswered requests of one peer.
     """
 
     chunk: Annotated[int, Integer(KIB, 16 * MIB)] = MIB
@@ -44,12 +44,12 @@ class Limits:
         return self.chunk + self.header + INLINE
 
     def agreed(self, other: "Limits") -> "Limits":
-        """What both accept."""
+        """Return the smaller limits of both."""
         names = [field.name for field in dataclasses.fields(self)]
         return Limits(**{name: min(getattr(self, name), getattr(other, name)) for name in names})
 
     def charge(self, nbytes: int) -> int:
-        """What values of so many bytes take of the window: at most half, so that others can overtake a huge one."""
+        """Return the bytes of the window that values take: at most half, so that others can overtake a huge value."""
         return min(nbytes, self.window // 2)
 
 

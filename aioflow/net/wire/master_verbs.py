@@ -1,4 +1,4 @@
-"""What a client asks a master, the task that runs its session."""
+"""Requests of a client to the master, the task that runs its session."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ class CreateSession(Request[SessionCreated]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class SessionExtended(Answer):
-    """The graph is longer: it has so many operations now."""
+    """The graph has the new operations. `operations` is their number in all."""
 
     version: Count
 
@@ -86,13 +86,13 @@ class ExtendSession(Request[SessionExtended]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepDone(Answer):
-    """A step, or the part of one that was asked for, is done.
+    """A step, or the requested part of a partial run, is done.
 
     Attributes:
-        values: what was fetched, in the order it was asked for.
-        metadata: what was written down of the step, if that was asked for.
-        held: whether the step keeps what it has taken until the client acknowledges it.
-        uncommitted: whether the client has to commit the step before it hands the values over.
+        values: the fetched values, in the order of the fetches.
+        metadata: the trace of the step, if it was requested.
+        held: whether the step keeps its taken elements until the client acknowledges it.
+        uncommitted: whether the client must commit the step before it returns the values.
     """
 
     values: Values = ()
@@ -137,11 +137,11 @@ class RunStep(Request[StepDone]):
     """Run a step.
 
     Attributes:
-        feeds: values by the names of the tensors they stand for.
+        feeds: values by the names of the fed tensors.
         fetches: names of tensors.
-        targets: names of operations that are to run besides.
-        options: what the run is told, by the names of `RunOptions`; its time limit is that of the message.
-        token: by which the client acknowledges the step, another for each in the session; 0 if it never does.
+        targets: names of further operations to run.
+        options: the fields of `RunOptions` by name; the time limit is that of the message.
+        token: the number by which the client acknowledges the step, unique in the session; 0 if it never does.
         attempt: the attempt that the step belongs to, if its run is repeated after a failure.
     """
 
@@ -165,10 +165,10 @@ class PartialRunReady(Answer):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartialRunSetup(Request[PartialRunReady]):
-    """Begin a run in several calls: what will be fed, fetched and run.
+    """Begin a partial run, with its feeds, fetches and targets.
 
     Attributes:
-        token: by which the client acknowledges that it has the handle; 0 if it does not.
+        token: the number by which the client acknowledges the handle; 0 if it does not.
     """
 
     session: SessionId
@@ -206,7 +206,7 @@ class CallableMade(Answer):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class MakeCallable(Request[CallableMade]):
-    """Make a call signature ready: what will be fed, in that order, fetched and run."""
+    """Plan a call signature: the feeds in their order, the fetches and the targets."""
 
     session: SessionId
     feeds: Names = ()
@@ -292,7 +292,7 @@ class ListTasks(Request[TaskList]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class InspectSession(Request[Inspected]):
-    """What do the steps of a session wait for, and what is there of it on its tasks?"""
+    """Return the waits of the steps of a session, and its state on all tasks."""
 
     session: SessionId
 
@@ -344,6 +344,6 @@ class UseQueue(Request[QueueServed]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reset(Request[Reply]):
-    """Drop the state in these containers, all of them if none are named, and end the sessions that use them."""
+    """Drop the state in these containers (all containers if the list is empty), and end the sessions that use them."""
 
     containers: Names = ()

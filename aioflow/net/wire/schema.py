@@ -1,7 +1,7 @@
-"""What a field of a message can hold: how it is written, and what is believed of what was read.
+"""The kinds of fields of messages: how a field is written, and how received data is checked.
 
 A field names its kind in its annotation, as `Annotated[str, Text(64)]`. `write` gives plain data for the header and
-puts tensors into `values`; `read` takes both apart again. What does not fit raises ValueError on either side.
+puts tensors into `values`; `read` is the inverse. A value that does not fit raises ValueError on either side.
 """
 
 import abc
@@ -28,15 +28,15 @@ Values = dict[int, Any]
 
 
 class Kind(abc.ABC):
-    """What a field can hold."""
+    """A kind of field."""
 
     @abc.abstractmethod
     def write(self, value: Any, values: list[Any]) -> Any:
-        """Plain data; what travels as raw bytes is added to `values`."""
+        """Return plain data, and add tensors to `values`."""
 
     @abc.abstractmethod
     def read(self, data: Any, values: Values) -> Any:
-        """What `write` was given; `values` are what came as raw bytes, of which it takes what is its."""
+        """Return the value that was written. Removes its tensors from the received `values`."""
 
 
 class Simple(Kind):
@@ -67,7 +67,7 @@ class Integer(Simple):
     def check(self, value: Any) -> None:
         """ValueError if it does not fit."""
         if type(value) is not int or not self.low <= value <= self.high:
-            raise ValueError(f"{summarise(value)} is no integer from {self.low} to {self.high}")
+            raise ValueError(f"{summarise(value)} is not an integer from {self.low} to {self.high}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,12 +80,12 @@ class Real(Simple):
     def check(self, value: Any) -> None:
         """ValueError if it does not fit."""
         if type(value) not in (int, float) or not math.isfinite(value) or not self.low <= value <= self.high:
-            raise ValueError(f"{summarise(value)} is no number from {self.low:g} to {self.high:g}")
+            raise ValueError(f"{summarise(value)} is not a number from {self.low:g} to {self.high:g}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Text(Simple):
-    """A text of at most so many characters, all of it matched by `pattern` if there is one."""
+    """A text of at most `most` characters that matches `pattern` as a whole."""
 
     most: int = 256
     pattern: str | None = None
@@ -93,7 +93,7 @@ class Text(Simple):
     def check(self, value: Any) -> None:
         """ValueError if it does not fit."""
         if type(value) is not str or len(value) > self.most:
-            raise ValueError(f"{summarise(value)} is no text of at most {self.most} characters")
+            raise ValueError(f"{summarise(value)} is not a text of at most {self.most} characters")
         if self.pattern is not None and _compiled(self.pattern).fullmatch(value) is None:
             raise ValueError(f"{summarise(value)} does not match {self.pattern}")
         if not value.isascii():
@@ -127,7 +127,7 @@ class Flag(Simple):
 
 
 class Plain(Simple):
-    """Whatever a header can hold: None, booleans, numbers, texts, and lists and maps of these."""
+    """Plain data: None, booleans, numbers, texts, and lists and maps of these."""
 
     def check(self, value: Any, depth: int = 0) -> None:
         """ValueError if it does not fit."""
@@ -145,12 +145,12 @@ class Plain(Simple):
         elif type(value) is str:
             Text(1 << 20).check(value)
         elif value is not None and type(value) not in (bool, float):
-            raise ValueError(f"{summarise(value)} of type {type(value).__name__} is no plain data")
+            raise ValueError(f"{summarise(value)} of type {type(value).__name__} is not plain data")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Optional(Kind):
-    """None, or what another kind holds."""
+    """None, or a value of another kind."""
 
     kind: Kind
 
@@ -165,7 +165,7 @@ class Optional(Kind):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Many(Kind):
-    """A tuple of what another kind holds."""
+    """A tuple of values of another kind."""
 
     kind: Kind
     most: int = MOST_NAMED
@@ -182,12 +182,12 @@ class Many(Kind):
 
     def _check(self, value: Any, kind: type[Any]) -> None:
         if type(value) is not kind or len(value) > self.most:
-            raise ValueError(f"{summarise(value)} is no list of at most {self.most}")
+            raise ValueError(f"{summarise(value)} is not a list of at most {self.most}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table(Kind):
-    """A mapping from texts to what another kind holds."""
+    """A mapping from texts to values of another kind."""
 
     kind: Kind
     key: Text = Text(1024)
@@ -225,7 +225,7 @@ class Value(Kind):
     def read(self, data: Any, values: Values) -> Any:
         """The value of that number."""
         if type(data) is not int or data not in values:
-            raise ValueError(f"{summarise(data)} is the number of none of the values, or of one that is named twice")
+            raise ValueError(f"{summarise(data)} is not the number of a value, or that value is named twice")
         return values.pop(data)
 
 
@@ -247,7 +247,7 @@ class Blob(Value):
 
 
 class Record(Kind):
-    """A frozen dataclass whose fields have kinds; in the header, a map in which what has its default is left out."""
+    """A frozen dataclass whose fields have kinds. In the header it is a map without the fields that have defaults."""
 
     __slots__ = ("_reads", "_writes", "cls", "fields", "name", "needed")
 
@@ -275,7 +275,7 @@ class Record(Kind):
     def read(self, data: Any, values: Values) -> Any:
         """One of that class."""
         if type(data) is not dict:
-            raise ValueError(f"{summarise(data)} is no map of the fields of {self.name}")
+            raise ValueError(f"{summarise(data)} is not a map of the fields of {self.name}")
         if strange := data.keys() - self._reads.keys():
             listed = ", ".join(self.fields) or "none"
             raise ValueError(f"{self.name} has no field {summarise(min(strange))}; it has {listed}")
@@ -323,11 +323,11 @@ def _kind_of(hint: Any) -> Kind:
             return item
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return Record(hint)
-    raise TypeError(f"{hint} does not say what kind of field it is; write Annotated[..., Text()] or another")
+    raise TypeError(f"{hint} has no kind of field; write Annotated[..., Text()] or another kind")
 
 
 class Message:
-    """What one task says to another. Subclasses are frozen dataclasses whose fields have kinds."""
+    """A message from one task to another. Subclasses are frozen dataclasses whose fields have kinds."""
 
     __slots__ = ()
 

@@ -40,17 +40,17 @@ Descriptor = list[Any]
 Buffer = bytes | memoryview
 
 MOST_ELEMENTS: Final = 1 << 20
-"""So many slots a list may have to be sent."""
+"""The most slots of a list that can be sent."""
 DEEPEST: Final = 8
-"""How deep lists may be nested."""
+"""The most levels of nested lists."""
 ALIGNED: Final = 64
-"""At a multiple of so many bytes begins each element of a list."""
+"""Each element of a list begins at a multiple of this many bytes."""
 LENGTH: Final = np.dtype("<u8")
-"""How the length of a string is written."""
+"""The type of the length of a string."""
 _STACKED: Final = 4096
-"""Elements of a list of at most so many bytes are sent stacked, where neighbours are alike."""
+"""Neighbouring elements of a list with equal shapes are sent stacked, if they have at most this many bytes."""
 _SMALL: Final = 4096
-"""Arrays of at most so many bytes are copied: a view costs more."""
+"""Arrays of at most this many bytes are copied, since a view costs more."""
 _LONGEST_TEXT: Final = 4096
 
 if sys.byteorder != "little":  # pragma: no cover
@@ -58,7 +58,7 @@ if sys.byteorder != "little":  # pragma: no cover
 
 
 class Sent(NamedTuple):
-    """A value on its way out."""
+    """An encoded value."""
 
     descriptor: Descriptor
     buffers: Sequence[Buffer] = ()
@@ -66,7 +66,7 @@ class Sent(NamedTuple):
 
 
 def describe(value: Any) -> Sent:
-    """`value` as it is sent. InvalidArgumentError if it is of this process alone, as a handle is."""
+    """Encode `value`. InvalidArgumentError if it can exist only in this process, like a handle."""
     return _describe(value, 0)
 
 
@@ -100,7 +100,7 @@ def _array(array: AnyArray) -> Sent:
 def _name_of(dtype: np.dtype[Any]) -> str:
     name = dtypes.as_dtype(dtype).name
     if name == "string":
-        raise errors.InvalidArgumentError(f"an array of NumPy's {dtype} is no tensor: texts are objects of bytes")
+        raise errors.InvalidArgumentError(f"an array of NumPy's {dtype} is not a tensor: texts are bytes objects")
     return name
 
 
@@ -206,11 +206,11 @@ class Budget:
 
 
 class Incoming(abc.ABC):
-    """A value on its way in: how many bytes it has, where they go, and what they are when all are there.
+    """A value that is being received.
 
     Attributes:
-        nbytes: how many bytes of the stream are its.
-        is_bytes: whether it will be bytes.
+        nbytes: the number of its bytes.
+        is_bytes: whether it is a bytes object.
     """
 
     __slots__ = ("nbytes",)
@@ -220,12 +220,12 @@ class Incoming(abc.ABC):
         self.nbytes: Final = nbytes
 
     def allocate(self) -> memoryview:
-        """Memory for its bytes, to be written in order. MemoryError if there is not so much."""
+        """Return memory for its bytes, to be written in order. MemoryError if it cannot be allocated."""
         memory = BUFFERS.take(self.nbytes)
         self.place(memory)
         return memory.data
 
-    def place(self, memory: AnyArray) -> None:  # noqa: B027 - most have none to place
+    def place(self, memory: AnyArray) -> None:  # noqa: B027 - most kinds have no bytes
         """Its bytes are, or will be, in `memory`."""
 
     def fill(self, data: memoryview) -> None:
@@ -234,7 +234,7 @@ class Incoming(abc.ABC):
 
     @abc.abstractmethod
     def value(self) -> Any:
-        """The value, once all bytes are there. ValueError if they make none."""
+        """Return the value, after all bytes have come. ValueError if they are not a value."""
 
 
 class _PlainIn(Incoming):
@@ -243,7 +243,7 @@ class _PlainIn(Incoming):
     def __init__(self, value: Any) -> None:
         super().__init__()
         if value is not None and type(value) not in (bool, int, float, str):
-            raise ValueError(f"{summarise(value)} is no plain value")
+            raise ValueError(f"{summarise(value)} is not a plain value")
         self._value: Final = value
 
     def value(self) -> Any:
@@ -262,7 +262,7 @@ class _ArrayIn(Incoming):
 
     def __init__(self, name: Any, shape: Any, nbytes: Any) -> None:
         if type(name) is not str or name not in _RAW:
-            raise ValueError(f"{summarise(name)} is no dtype whose bytes can be sent; those are {', '.join(_RAW)}")
+            raise ValueError(f"{summarise(name)} is not a dtype whose bytes can be sent; those are {', '.join(_RAW)}")
         self._dtype: Final[DType] = _RAW[name]
         self._shape: Final = _shape_of(shape)
         count = math.prod(self._shape)
@@ -395,20 +395,20 @@ def _structure_of(data: AnyArray) -> tuple[int, list[Any]]:
                     case [int(first), int(count), list()] if first >= 0 and count >= 1:
                         pass
                     case _:
-                        raise ValueError(f"{summarise(run)} is no run of a list: first slot, count, descriptor")
+                        raise ValueError(f"{summarise(run)} is not a run of a list: first slot, count, descriptor")
             return length, runs
-    raise ValueError(f"{summarise(found)} is no structure of a list")
+    raise ValueError(f"{summarise(found)} is not the structure of a list")
 
 
 def _shape_of(data: Any) -> tuple[int, ...]:
     if type(data) is not list or len(data) > 64 or not all(type(n) is int and 0 <= n < 1 << 63 for n in data):
-        raise ValueError(f"{summarise(data)} is no shape")
+        raise ValueError(f"{summarise(data)} is not a shape")
     return tuple(data)
 
 
 def _count_of(data: Any) -> int:
     if type(data) is not int or not 0 <= data < 1 << 63:
-        raise ValueError(f"{summarise(data)} is no number of bytes")
+        raise ValueError(f"{summarise(data)} is not a number of bytes")
     return data
 
 

@@ -1,4 +1,4 @@
-"""What tasks ask each other: the master the workers of its session, and these one another."""
+"""Requests between tasks: of a master to the workers of its session, and of workers to each other."""
 
 import dataclasses
 from typing import Annotated, Final
@@ -30,11 +30,11 @@ Keys = Annotated[tuple[str, ...], Many(Text(4096), MOST_KEYS)]
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Status(Answer):
-    """How a worker is.
+    """The status of a worker.
 
     Attributes:
         devices: its devices.
-        counters: what it counts, by name.
+        counters: its counters by name.
     """
 
     devices: Devices = ()
@@ -50,7 +50,7 @@ class GetStatus(Request[Status]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inspected(Answer):
-    """What a task, or a session, is at: of `reports.py`, in msgpack."""
+    """The report of a task or a session, as `introspection.py` makes it, in msgpack."""
 
     report: Data = b""
 
@@ -58,7 +58,7 @@ class Inspected(Answer):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inspect(Request[Inspected]):
-    """What do your steps wait for, what does your memory hold, what have lossy forms saved?"""
+    """Return the waits of the steps of a task, the contents of its memory, and the bytes saved by lossy codecs."""
 
 
 @verb
@@ -89,13 +89,13 @@ class GraphRegistered(Answer):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class RegisterGraph(Request[GraphRegistered]):
-    """Make ready the part of a plan that a worker runs.
+    """Register a partition of a plan with the worker that runs it.
 
     Attributes:
-        graph: the part, in msgpack.
+        graph: the partition, in msgpack.
         constants: arrays of it that are sent as values.
-        takes: whether a part of the plan takes elements, on this task or another: what a step of it has changed is
-            undone if the master is lost before `CommitGraph`. Otherwise it stays, for the client may have the values.
+        takes: whether a partition of the plan takes elements, on this task or another. Then the changes of a step are
+            undone if the master is lost before `CommitGraph`. Otherwise they stay: the client may have the values.
     """
 
     session: SessionId
@@ -116,11 +116,11 @@ class DeregisterGraph(Request[Reply]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class GraphRan(Answer):
-    """A worker's part of a step is done.
+    """The partition of a worker has run.
 
     Attributes:
-        values: what it had to give, by name.
-        metadata: what was written down of it, if that was asked for.
+        values: its fetched values by name.
+        metadata: its trace, if it was requested.
         held: whether it keeps the step's takes and puts until the master reports the end of the step.
     """
 
@@ -132,13 +132,13 @@ class GraphRan(Answer):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunGraph(Request[GraphRan]):
-    """Run a worker's part of a step.
+    """Run the partition of a worker in a step.
 
     Attributes:
-        graph: the handle; AbortedError if the worker does not know it, as when it was started anew.
+        graph: the handle; AbortedError if the worker does not know it, for example after a restart.
         step: the step: 64 random bits.
-        feeds: what it is given, by name.
-        options: what the run is told, by the names of `RunOptions`.
+        feeds: its fed values by name.
+        options: the fields of `RunOptions` by name.
         attempt: the attempt that the step belongs to, if its run is repeated after a failure; AbortedError if that
             attempt is being undone.
     """
@@ -187,11 +187,11 @@ class TensorSent(Answer):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecvTensor(Request[TensorSent]):
-    """Values of keys of a step, as soon as there is one: those that are there, of the others it is asked again.
+    """Return the available values of keys of a step, as soon as one is there. The receiver asks again for the rest.
 
     Attributes:
-        step: the step, which need not have begun yet.
-        keys: the texts of the keys; AbortedError if the device that sends them was started anew.
+        step: the step, which may not have begun yet.
+        keys: the keys as texts; AbortedError if the sending device has restarted.
     """
 
     step: StepId
@@ -246,7 +246,7 @@ class CleanupGraph(Note):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class CancelStep(Request[Reply]):
-    """End a step. `cause` is what ended it, which is raised wherever something of it waits."""
+    """End a step. `cause` is the error that ended it; all waiting calls of the step raise it."""
 
     step: StepId
     cause: Failure
@@ -255,7 +255,7 @@ class CancelStep(Request[Reply]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Traced(Answer):
-    """What was written down, in msgpack."""
+    """The trace, in msgpack."""
 
     events: Data = b""
 
@@ -263,7 +263,7 @@ class Traced(Answer):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Trace(Request[Traced]):
-    """Write down what your steps do for so many seconds: those that end in that time."""
+    """Trace for `seconds` the steps of a task that end in that time."""
 
     seconds: Annotated[float, Real(0.0, 3600.0)] = 1.0
 
@@ -271,11 +271,11 @@ class Trace(Request[Traced]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueueServed(Answer):
-    """What a live queue gave.
+    """The result of an action on a live queue.
 
     Attributes:
         values: the components of the elements, element by element.
-        facts: what it is like, by the names of `queues.Statistics`.
+        facts: its statistics, by the names of `queues.Statistics`.
     """
 
     values: Values = ()
@@ -285,14 +285,14 @@ class QueueServed(Answer):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServeQueue(Request[QueueServed]):
-    """Do something with a live queue.
+    """Perform an action on a live queue.
 
     Attributes:
-        handle: the operation that is its handle, as a GraphDef in msgpack.
-        action: what, by the names of `live.ACTIONS`.
+        handle: the operation of its handle, as a GraphDef in msgpack.
+        action: the name of the action in `queue_service.ACTIONS`.
         values: the components of elements that are put, element by element.
-        number: how many elements to take.
-        option: whether fewer will do, all go in at once, who waits is cancelled.
+        number: the number of elements to take.
+        option: whether fewer elements suffice, all are put at once, or waiting calls are cancelled.
         step: for `take`, `put` and `put_batch`, the number of the step; the task can undo it until the step is over.
     """
 
@@ -307,7 +307,7 @@ class ServeQueue(Request[QueueServed]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class DropContainers(Request[Reply]):
-    """Drop the state in these containers, all of it if none are named; the sessions of the task have ended."""
+    """Drop the state in these containers, or all state if the list is empty, after the sessions of the task ended."""
 
     containers: Names = ()
 
@@ -315,6 +315,6 @@ class DropContainers(Request[Reply]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stop(Request[Reply]):
-    """The task is to stop. It answers, and then ends what runs. `reason` is for its log."""
+    """Stop the task. It answers, and then ends its running steps. `reason` is for its log."""
 
     reason: Annotated[str, Text(256)] = ""

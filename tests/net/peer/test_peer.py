@@ -354,7 +354,7 @@ async def test_a_peer_that_dies_fails_all_that_wait_at_once(network, pair, servi
     assert now() - began == pytest.approx(2 * LATENCY)  # to dial it in vain
     assert {type(error) for error in found} == {errors.UnavailableError}
     assert {error.task for error in found} == {WORKER}
-    text = f"{WORKER}, asked for DeregisterGraph, is gone: its process has ended: nobody listens at b"
+    text = f"{WORKER}, asked for DeregisterGraph, is gone: its process has ended: no server listens at b"
     assert found[0].message == text
     assert peer.end.loss is Loss.ENDED
     with pytest.raises(errors.UnavailableError, match="is gone"):

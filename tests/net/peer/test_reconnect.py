@@ -371,7 +371,7 @@ class Wire:
     def send(self, *frames):
         self.sent += b"".join(map(bytes, frames))
 
-    def listen(self, ear):
+    def listen(self, receiver):
         """Nothing comes."""
 
     async def room(self):

@@ -157,11 +157,11 @@ def test_a_certificate_without_an_authority_is_not_made(folder):
 
 @pytest.mark.parametrize("host", ["münchen", "", "a b", "-a", "a/b", "fe80::1::2"])
 def test_a_host_that_is_none_leaves_nothing_behind(folder, host):
-    with pytest.raises(errors.InvalidArgumentError, match="is no host: write a name in ASCII"):
+    with pytest.raises(errors.InvalidArgumentError, match="is not a host: write an ASCII name"):
         init(folder, ["fine", host])
     assert not folder.exists()
     init(folder)
-    with pytest.raises(errors.InvalidArgumentError, match="is no host: write a name in ASCII"):
+    with pytest.raises(errors.InvalidArgumentError, match="is not a host: write an ASCII name"):
         issue(folder, "gpu", [host])
     assert sorted(file.name for file in folder.iterdir()) == ["ca.key", "ca.pem", "node.key", "node.pem"]
 

@@ -122,16 +122,16 @@ def on(transport, dialled):
     return WebSocketChannel(transport, LONGEST, dialled=dialled, release=nothing)
 
 
-async def heard(data, cuts=(), *, dialled=True, ear=None):
+async def heard(data, cuts=(), *, dialled=True, receiver=None):
     """What is heard of these bytes, which come in pieces."""
-    ear, transport = ear or FrameReceiver(), Transport()
+    receiver, transport = receiver or FrameReceiver(), Transport()
     channel = on(transport, dialled)
-    channel.listen(ear)
+    channel.listen(receiver)
     await asyncio.sleep(0)
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     for start, end in itertools.pairwise(edges):
         assert not transport.comes(data[start:end]) or transport.paused
-    return ear, transport, channel
+    return receiver, transport, channel
 
 
 def head_of(written):
@@ -152,9 +152,9 @@ CUTS = st.lists(st.integers(0, 1 << 20), max_size=8)
 async def test_frames_arrive_whole_however_they_are_cut(dialled, sizes, cuts):
     sent = [content(size, index) for index, size in enumerate(sizes)]
     data = b"".join([packed(frames.BINARY, one, mask=not dialled) for one in sent])
-    ear, transport, _ = await heard(data, cuts, dialled=dialled)
-    assert ear.frames == sent
-    assert ear.reason is None
+    receiver, transport, _ = await heard(data, cuts, dialled=dialled)
+    assert receiver.frames == sent
+    assert receiver.reason is None
     assert not transport.written
 
 
@@ -167,9 +167,9 @@ async def test_raw_bytes_arrive_in_order_however_they_are_cut(dialled, own_memor
     ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
     pieces = [value[end - size : end] for end, size in zip(ends, sizes, strict=True)]
     data = b"".join([packed(frames.BINARY, one, mask=not dialled) for one in (b"head", *pieces, b"tail")])
-    ear, _, _ = await heard(data, cuts, dialled=dialled, ear=FrameReceiver(len(value), own_memory))
-    assert bytes(ear.memory) == value
-    assert ear.frames == [b"head", b"tail"]
+    receiver, _, _ = await heard(data, cuts, dialled=dialled, receiver=FrameReceiver(len(value), own_memory))
+    assert bytes(receiver.memory) == value
+    assert receiver.frames == [b"head", b"tail"]
 
 
 @given(parts=st.lists(st.binary(max_size=300), min_size=2, max_size=5), cuts=CUTS)
@@ -180,8 +180,8 @@ async def test_a_message_that_somebody_between_has_cut_arrives_whole(parts, cuts
         for index, (opcode, part) in enumerate(zip(opcodes, parts, strict=True))
     ]
     cut.insert(1, packed(frames.PING, b"there?", mask=False))
-    ear, transport, _ = await heard(b"".join(cut) + packed(frames.BINARY, b"next", mask=False), cuts)
-    assert ear.frames == [b"".join(parts), b"next"]
+    receiver, transport, _ = await heard(b"".join(cut) + packed(frames.BINARY, b"next", mask=False), cuts)
+    assert receiver.frames == [b"".join(parts), b"next"]
     assert (head_of(transport.written).opcode, unmasked(transport.written)) == (frames.PONG, b"there?")
 
 
@@ -189,8 +189,9 @@ WRONG = {
     "that is masked": packed(frames.BINARY, b"x", mask=True),
     "all messages are binary": packed(frames.TEXT, b"x", mask=False),
     "a text came": packed(frames.TEXT, b"x", mask=False, final=False) + packed(frames.CONTINUATION, b"y", mask=False),
-    "a part of a message came where none can be": packed(frames.CONTINUATION, b"x", mask=False),
-    "none can be": packed(frames.BINARY, b"x", mask=False, final=False) + packed(frames.BINARY, b"x", mask=False),
+    "a continuation frame came without a fragmented message": packed(frames.CONTINUATION, b"x", mask=False),
+    "message within one": packed(frames.BINARY, b"x", mask=False, final=False)
+    + packed(frames.BINARY, b"x", mask=False),
     "or in parts": packed(frames.PING, b"x", mask=False, final=False),
     "too long": packed(frames.PING, bytes(126), mask=False),
     "of 5001 bytes came, 5000 are the most": packed(frames.BINARY, bytes(LONGEST + 1), mask=False),
@@ -204,10 +205,10 @@ WRONG = {
 
 @pytest.mark.parametrize("text", WRONG)
 async def test_what_may_not_come_ends_it(text):
-    ear, transport, channel = await heard(WRONG[text] + packed(frames.BINARY, b"later", mask=False))
-    assert ear.reason.code == VIOLATION
-    assert text in ear.reason.text
-    assert b"later" not in ear.frames
+    receiver, transport, channel = await heard(WRONG[text] + packed(frames.BINARY, b"later", mask=False))
+    assert receiver.reason.code == VIOLATION
+    assert text in receiver.reason.text
+    assert b"later" not in receiver.frames
     assert head_of(transport.written).opcode == frames.CLOSE
     assert unmasked(transport.written)[:2] == VIOLATION.to_bytes(2, "big")
     with pytest.raises(ClosedError, match=text):
@@ -216,18 +217,18 @@ async def test_what_may_not_come_ends_it(text):
 
 
 async def test_who_does_not_mask_is_not_heard():
-    ear, _, _ = await heard(packed(frames.BINARY, b"x", mask=False), dialled=False)
-    assert ear.reason == Reason(VIOLATION, "a frame came that is not masked")
+    receiver, _, _ = await heard(packed(frames.BINARY, b"x", mask=False), dialled=False)
+    assert receiver.reason == Reason(VIOLATION, "a frame came that is not masked")
 
 
 async def test_who_sends_much_does_not_hold_the_loop(monkeypatch):
     sent = [b"%d" % number for number in range(9)]
-    ear, transport, _ = await heard(b"")
+    receiver, transport, _ = await heard(b"")
     await asyncio.sleep(0)
     monkeypatch.setattr("aioflow.net.transport.websocket_channel.FRAME_SLICE", -1.0)  # each frame takes too long
     assert not transport.comes(b"".join([packed(frames.BINARY, one, mask=False) for one in sent]))
     for count in range(1, 10):
-        assert ear.frames == sent[:count]
+        assert receiver.frames == sent[:count]
         assert transport.paused
         await asyncio.sleep(0)
     monkeypatch.undo()
@@ -236,14 +237,14 @@ async def test_who_sends_much_does_not_hold_the_loop(monkeypatch):
 
 
 async def test_whoever_only_asks_for_signs_of_life_fills_no_buffer():
-    ear, transport, channel = await heard(b"")
+    receiver, transport, channel = await heard(b"")
     channel.pause_writing()
     transport.comes(packed(frames.PING, b"there?", mask=False) * 1000)
     assert not transport.written
     channel.resume_writing()
     transport.comes(packed(frames.PING, b"there?", mask=False))
     assert transport.written
-    assert ear.reason is None
+    assert receiver.reason is None
 
 
 async def test_a_transport_that_is_closed_before_it_says_so():
@@ -281,8 +282,8 @@ async def test_what_nobody_listens_to_waits_in_the_kernel():
     ],
 )
 async def test_a_close_is_told_and_answered_once(payload, reason):
-    ear, transport, channel = await heard(packed(frames.CLOSE, payload, mask=False) * 2)
-    assert ear.reason == reason
+    receiver, transport, channel = await heard(packed(frames.CLOSE, payload, mask=False) * 2)
+    assert receiver.reason == reason
     answered = transport.written
     assert head_of(answered).opcode == frames.CLOSE
     assert unmasked(answered) == (reason.code if reason.code != LOST else NORMAL).to_bytes(2, "big")
@@ -293,26 +294,26 @@ async def test_a_close_is_told_and_answered_once(payload, reason):
 
 
 async def test_closing_waits_for_the_answer_and_hears_nothing_else():
-    transport, ear = Transport(), FrameReceiver()
+    transport, receiver = Transport(), FrameReceiver()
     channel = on(transport, dialled=True)
-    channel.listen(ear)
+    channel.listen(receiver)
     closing = asyncio.create_task(channel.close(Reason(VIOLATION, "enough")))
     await asyncio.sleep(0)
-    assert ear.reason == Reason(VIOLATION, "enough")
+    assert receiver.reason == Reason(VIOLATION, "enough")
     assert not transport.comes(packed(frames.BINARY, b"late", mask=False))
     await asyncio.sleep(0)
     assert not closing.done()
     transport.comes(packed(frames.CLOSE, b"", mask=False))
     await closing
     assert transport.closing
-    assert ear.frames == []
+    assert receiver.frames == []
 
 
 async def test_the_connection_is_lost_amid_a_frame():
-    ear, transport, channel = await heard(packed(frames.BINARY, bytes(100), mask=False)[:50])
+    receiver, transport, channel = await heard(packed(frames.BINARY, bytes(100), mask=False)[:50])
     transport.abort()
     await asyncio.sleep(0)
-    assert ear.reason == Reason(LOST)
+    assert receiver.reason == Reason(LOST)
     assert transport.before.told
     with pytest.raises(ClosedError):
         await channel.room()
@@ -323,15 +324,15 @@ async def test_the_connection_is_lost_amid_a_frame():
 async def test_raw_bytes_are_told_of_before_their_frame_is_whole(dialled):
     value = content(3000)
     data = packed(frames.BINARY, b"head", mask=not dialled) + packed(frames.BINARY, value, mask=not dialled)
-    ear, _, _ = await heard(data[:1017], dialled=dialled, ear=FrameReceiver(len(value)))
-    assert ear.at > 990
-    assert ear.memory[: ear.at] == value[: ear.at]
+    receiver, _, _ = await heard(data[:1017], dialled=dialled, receiver=FrameReceiver(len(value)))
+    assert receiver.at > 990
+    assert receiver.memory[: receiver.at] == value[: receiver.at]
 
 
 async def test_a_raw_frame_that_is_longer_than_announced_is_not_told_of_in_parts():
     data = packed(frames.BINARY, b"head", mask=False) + packed(frames.BINARY, content(3000), mask=False)
-    ear, _, _ = await heard(data[:2000], ear=FrameReceiver(2999))
-    assert ear.at == 0
+    receiver, _, _ = await heard(data[:2000], receiver=FrameReceiver(2999))
+    assert receiver.at == 0
 
 
 async def test_what_came_whole_is_told_though_the_connection_is_lost_before_anybody_listens():
