@@ -68,7 +68,8 @@ def _new_token(folder: Path) -> str:
 
 async def _launch(options: argparse.Namespace, config: Config) -> int:
     """Serve until a signal comes or a task is lost for good. Returns the exit status."""
-    from aioflow.launch.local_processes import RESTARTS, local
+    from aioflow.launch.launcher import RESTARTS
+    from aioflow.launch.local_processes import local
 
     restarts = RESTARTS if options.restart else 0
     stopped = asyncio.Event()
