@@ -126,9 +126,9 @@ class Draft:
         return dataclasses.replace(shard, file=file)
 
     def _write_index_and_manifest(self, folder: str, manifest: Manifest) -> None:
-        told = manifest.to_bytes()
+        manifest_bytes = manifest.to_bytes()
         self._storage.write(f"{folder}/{INDEX}", [memoryview(index(manifest.shards))])
-        self._storage.write(f"{folder}/{MANIFEST}", [memoryview(told)])
+        self._storage.write(f"{folder}/{MANIFEST}", [memoryview(manifest_bytes)])
 
 
 _CHUNK: Final = 4 * BLOCK

@@ -23,12 +23,12 @@ _ALIGNED: Final = 64
 
 def header(entries: Sequence[Entry]) -> bytes:
     """Return the header of a file that holds these tensors in this order. It ignores the offsets of the entries."""
-    told = {}
+    fields = {}
     begin = 0
     for key, (code, shape, size) in header_entries(entries).items():
-        told[key] = {"dtype": code, "shape": [*shape], "data_offsets": [begin, begin + size]}
+        fields[key] = {"dtype": code, "shape": [*shape], "data_offsets": [begin, begin + size]}
         begin += size
-    text = json.dumps(told, separators=(",", ":")).encode()
+    text = json.dumps(fields, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + _LENGTH.size) % _ALIGNED)
     if len(text) > LONGEST:
         raise errors.InvalidArgumentError(f"{len(entries)} tensors are too many for a shard: use more shards")
@@ -50,8 +50,8 @@ def _read_header(file: str, source: Source) -> bytes:
 def read_record(file: str, source: Source, number: int = 0, count: int = 1) -> ShardRecord:
     """Return the record of a safetensors file from its header, without checksums. DataLossError if it is damaged."""
     raw = _read_header(file, source)
-    told = parse_json(file, raw[_LENGTH.size :])
-    entries = [_entry(file, key, value, len(raw)) for key, value in told.items() if key != "__metadata__"]
+    fields = parse_json(file, raw[_LENGTH.size :])
+    entries = [_entry(file, key, value, len(raw)) for key, value in fields.items() if key != "__metadata__"]
     entries.sort(key=lambda entry: (entry.offset, entry.size))
     record = ShardRecord(number, count, file, source.size, tuple(entries))
     record.check()

@@ -55,13 +55,13 @@ def _index(given: str, storage: Storage, name: str, entries: list[str]) -> dict[
     if len(indices) > 1:
         raise errors.NotFoundError(f"{given!r} has more than one index: {indices}")
     text = read_json(storage, f"{name}/{indices[0]}", given)
-    told = field(parse_json(f"{given}/{indices[0]}", text), "weight_map", dict)
-    return {tensor: check_file_name(field(told, tensor, str)) for tensor in told}
+    weight_map = field(parse_json(f"{given}/{indices[0]}", text), "weight_map", dict)
+    return {tensor: check_file_name(field(weight_map, tensor, str)) for tensor in weight_map}
 
 
 def _single_file(given: str, entries: list[str]) -> str:
-    there = [entry for entry in entries if entry.endswith(".safetensors")]
-    if len(there) != 1:
-        told = ", ".join(there) or "none"
-        raise errors.NotFoundError(f"{given!r} has no index, so it needs exactly one safetensors file; found: {told}")
-    return there[0]
+    files = [entry for entry in entries if entry.endswith(".safetensors")]
+    if len(files) != 1:
+        listed = ", ".join(files) or "none"
+        raise errors.NotFoundError(f"{given!r} has no index, so it needs exactly one safetensors file; found: {listed}")
+    return files[0]

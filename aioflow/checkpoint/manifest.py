@@ -43,7 +43,7 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """Return the manifest as JSON. InvalidArgumentError if JSON cannot hold the facts."""
-        told = {
+        fields = {
             "format": FORMAT,
             "version": VERSION,
             "created": float(self.created),
@@ -51,7 +51,7 @@ class Manifest:
             "shards": [shard.to_json() for shard in self.shards],
         }
         try:
-            text = json.dumps(told, allow_nan=False, separators=(",", ":")).encode()[:-1]
+            text = json.dumps(fields, allow_nan=False, separators=(",", ":")).encode()[:-1]
         except (TypeError, ValueError, RecursionError) as error:
             raise errors.InvalidArgumentError(f"JSON cannot hold the facts of the checkpoint: {error}") from None
         return _with_checksum(text)
@@ -67,8 +67,8 @@ class Manifest:
             raise errors.UnimplementedError(
                 f"{file!r} has version {version!r}, this aioflow reads version {VERSION}: use the aioflow that wrote it"
             )
-        told = text[: text.rfind(_CHECKSUM)]
-        if text != _with_checksum(told):
+        body = text[: text.rfind(_CHECKSUM)]
+        if text != _with_checksum(body):
             raise errors.DataLossError(f"{file!r} is damaged: its checksum does not match")
         created = field(data, "created", float)
         if not math.isfinite(created):
@@ -87,8 +87,8 @@ def check_whole(shards: Iterable[ShardRecord]) -> dict[str, list[tuple[str, Entr
     shards = tuple(shards)
     numbers, counts = sorted(shard.number for shard in shards), {shard.count for shard in shards}
     if counts != {len(shards)} or numbers != [*range(len(shards))] or len({s.file for s in shards}) != len(shards):
-        told = ", ".join(f"{shard.number + 1} of {shard.count}" for shard in shards)
-        raise errors.DataLossError(f"a checkpoint needs each of its shards once; it has {told or 'none'}")
+        listed = ", ".join(f"{shard.number + 1} of {shard.count}" for shard in shards)
+        raise errors.DataLossError(f"a checkpoint needs each of its shards once; it has {listed or 'none'}")
     return pieces_by_name(shards)
 
 

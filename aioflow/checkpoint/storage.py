@@ -276,10 +276,10 @@ class FsspecStorage:
         """See `Storage.open`."""
         place = self._place(name)
         with translate_errors(place):
-            told = self._system.info(place)
-        if told["type"] != "file":
+            info = self._system.info(place)
+        if info["type"] != "file":
             raise errors.FailedPreconditionError(f"{place!r} is not a file")
-        return FsspecSource(self._system, place, int(told["size"]))
+        return FsspecSource(self._system, place, int(info["size"]))
 
     def entries(self, folder: str = "") -> list[str]:
         """See `Storage.entries`."""

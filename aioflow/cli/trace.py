@@ -99,7 +99,7 @@ async def record_trace(address: str, network: "Network", seconds: float) -> Reco
     tasks = dict(listed.addresses)
     asked = [_ask(network, where, task, Trace(seconds), seconds + _LIMIT) for task, where in tasks.items()]
     answers = await asyncio.gather(*asked, return_exceptions=True)
-    metadata, told, absent = RunMetadata(), [], []
+    metadata, answered, absent = RunMetadata(), [], []
     for (task, where), answer in zip(tasks.items(), answers, strict=True):
         if isinstance(answer, errors.OpError):
             absent.append(f"{task} at {where}: {answer.message}")
@@ -107,10 +107,10 @@ async def record_trace(address: str, network: "Network", seconds: float) -> Reco
             raise answer
         else:
             unpack_trace(bytes(answer[0].events), metadata, answer[1])
-            told.append(task)
-    if not told:
+            answered.append(task)
+    if not answered:
         raise errors.UnavailableError(f"no task was traced: {'; '.join(absent)}")
-    return Recording(metadata, tuple(told), tuple(absent))
+    return Recording(metadata, tuple(answered), tuple(absent))
 
 
 async def _ask(network: "Network", address: str, task: str, request: "Request[A]", limit: float) -> tuple[A, float]:

@@ -95,8 +95,8 @@ async def _listen(server: Server) -> None:
     )
     try:
         while line := await reader.readline():
-            told = json.loads(line)
-            server.update_addresses(told["cluster"], told["version"])
+            message = json.loads(line)
+            server.update_addresses(message["cluster"], message["version"])
     finally:
         transport.close()
 

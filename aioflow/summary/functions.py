@@ -29,8 +29,8 @@ def _tag_scope(name: str, family: str | None, tensor: Tensor) -> Iterator[tuple[
         try:
             scope = stack.enter_context(name_scope(f"{group}/{clean}" if group else clean, values=[tensor]))
         except ValueError as error:
-            told = f"{name!r} cannot be the name of a summary" + (f" of the family {family!r}" if group else "")
-            raise ValueError(f"{told}: {error}; begin with a letter, a digit or a dot") from None
+            complaint = f"{name!r} cannot be the name of a summary" + (f" of the family {family!r}" if group else "")
+            raise ValueError(f"{complaint}: {error}; begin with a letter, a digit or a dot") from None
         tag = scope.rstrip("/")
         yield scope, f"{group}/{tag}" if group else tag
 
@@ -160,10 +160,10 @@ def tensor_summary(
         display_name: the name that TensorBoard shows instead of the tag.
     """
     value = convert_to_tensor(tensor)
-    told = b"" if summary_metadata is None else bytes(summary_metadata.SerializeToString())
-    told += summary_wire.metadata("", display_name or "", summary_description or "")
+    metadata = b"" if summary_metadata is None else bytes(summary_metadata.SerializeToString())
+    metadata += summary_wire.metadata("", display_name or "", summary_description or "")
     with _tag_scope(name, family, value) as (scope, tag):
-        return _add_to_collections(ops.tensor_summary(value, tag, told, name=scope), collections)
+        return _add_to_collections(ops.tensor_summary(value, tag, metadata, name=scope), collections)
 
 
 @transactional
