@@ -155,8 +155,7 @@ _face = Face(__name__, {
         "to_complex128 to_complex64 where_v2"
     ),
     "aioflow.library.barrier": "Barrier",
-    "aioflow.library.branches": "cond",
-    "aioflow.library.cases": "case switch_case",
+    "aioflow.library.branches": "case cond switch_case",
     "aioflow.library.clip": "clip_by_average_norm clip_by_global_norm clip_by_norm global_norm",
     "aioflow.library.control": (
         "add_to_collection add_to_collections colocate_with container control_dependencies device get_collection "
@@ -171,7 +170,7 @@ _face = Face(__name__, {
         "truncated_normal_initializer uniform_unit_scaling_initializer variance_scaling_initializer zeros_initializer"
     ),
     "aioflow.library.loops": "while_loop",
-    "aioflow.library.nn_windows": "required_space_to_batch_paddings",
+    "aioflow.library.nn_convolution": "required_space_to_batch_paddings",
     "aioflow.library.parsing": (
         "FixedLenFeature FixedLenSequenceFeature parse_example parse_single_example parse_single_sequence_example "
         "SparseFeature VarLenFeature"
@@ -181,29 +180,27 @@ _face = Face(__name__, {
     "aioflow.library.readers": (
         "FixedLengthRecordReader IdentityReader ReaderBase TextLineReader TFRecordReader WholeFileReader"
     ),
-    "aioflow.library.scattering": (
-        "assign_mul batch_scatter_update count_up_to scatter_div scatter_max scatter_min scatter_mul scatter_nd_add "
-        "scatter_nd_sub scatter_nd_update"
+    "aioflow.library.state": (
+        "all_variables assert_variables_initialized assign assign_add assign_mul assign_sub batch_scatter_update "
+        "count_up_to global_variables global_variables_initializer initialize_all_variables "
+        "initialize_local_variables initialize_variables is_variable_initialized local_variables "
+        "local_variables_initializer make_template model_variables moving_average_variables "
+        "report_uninitialized_variables scatter_add scatter_div scatter_max scatter_min scatter_mul scatter_nd_add "
+        "scatter_nd_sub scatter_nd_update scatter_sub scatter_update Template trainable_variables "
+        "variables_initializer"
     ),
     "aioflow.library.sparse": (
-        "convert_to_tensor_or_sparse_tensor from_dense sparse_add sparse_concat sparse_dense_cwise_div "
-        "sparse_dense_cwise_mul sparse_fill_empty_rows sparse_placeholder sparse_reduce_sum sparse_reorder "
-        "sparse_reshape sparse_retain sparse_slice sparse_softmax sparse_tensor_dense_matmul sparse_tensor_to_dense "
-        "sparse_to_dense sparse_transpose"
+        "convert_to_tensor_or_sparse_tensor deserialize_many_sparse from_dense serialize_many_sparse "
+        "serialize_sparse sparse_add sparse_concat sparse_dense_cwise_div sparse_dense_cwise_mul "
+        "sparse_fill_empty_rows sparse_placeholder sparse_reduce_sum sparse_reorder sparse_reshape sparse_retain "
+        "sparse_slice sparse_softmax sparse_tensor_dense_matmul sparse_tensor_to_dense sparse_to_dense "
+        "sparse_transpose"
     ),
     "aioflow.library.sparse_reduction": (
         "sparse_mask sparse_matmul sparse_maximum sparse_merge sparse_minimum sparse_reduce_max "
         "sparse_reduce_max_sparse sparse_reduce_sum_sparse sparse_reset_shape sparse_split sparse_to_indicator"
     ),
-    "aioflow.library.sparse_strings": "deserialize_many_sparse serialize_many_sparse serialize_sparse",
     "aioflow.library.staging": "MapStagingArea StagingArea",
-    "aioflow.library.state": (
-        "all_variables assert_variables_initialized assign assign_add assign_sub global_variables "
-        "global_variables_initializer initialize_all_variables initialize_local_variables initialize_variables "
-        "is_variable_initialized local_variables local_variables_initializer make_template model_variables "
-        "moving_average_variables report_uninitialized_variables scatter_add scatter_sub scatter_update Template "
-        "trainable_variables variables_initializer"
-    ),
     "aioflow.library.tensor_array": "TensorArray",
     "aioflow.library.variable_scope": (
         "AUTO_REUSE get_local_variable get_variable get_variable_scope variable_scope VariableScope"

@@ -1,1 +1,1 @@
-"""aioflow and its peers side by side in one run: `python -m benchmarks [name ...]`."""
+"""Compares aioflow with its peers in one run: `python -m benchmarks [name ...]`."""

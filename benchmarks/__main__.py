@@ -1,7 +1,7 @@
-"""`python -m benchmarks [name ...]` prints each row's sides, ratios and targets.
+"""`python -m benchmarks [name ...]` prints the figures, ratios and targets of each row.
 
 Variables that choose threads or kernels for one library and not for another (`OPENBLAS_CORETYPE`, `MKL_NUM_THREADS`
-...) are honoured and shown in the header. With `--as-installed` they are dropped: each library chooses for itself.
+...) stay in force and are shown in the header. `--as-installed` removes them: each library chooses for itself.
 """
 
 import argparse
@@ -51,7 +51,7 @@ ROWS = (
 
 
 def main() -> int:
-    """Run the rows asked for, all without names; 1 if one of them raised."""
+    """Run the named rows, or all rows without names. Returns 1 if one of them raised."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"one of: {', '.join(ROWS)}")
     parser.add_argument("--loop", choices=("asyncio", "uvloop"), default="asyncio")
@@ -67,13 +67,13 @@ def main() -> int:
 
 
 def again() -> int:
-    """Run the same command without the variables that tune single libraries: these read them when they are loaded."""
+    """Run the same command without the variables that tune single libraries, which read them when they are loaded."""
     environment = {name: value for name, value in os.environ.items() if name not in report.tuning()}
     return subprocess.run([sys.executable, "-m", "benchmarks", *sys.argv[1:]], env=environment, check=False).returncode
 
 
 async def run(names: tuple[str, ...] | list[str], loop: str) -> int:
-    """Print the header and every row; a row that raises is reported, and the next one follows."""
+    """Print the header and every row. A row that raises is reported, and the next one follows."""
     print(report.header(loop), flush=True)
     failed = 0
     for name in names:

@@ -1,4 +1,4 @@
-"""Building graphs: time per op beside TensorFlow's, and whether it stays linear to 1,000,000 nodes, planning too."""
+"""Building graphs: time per op beside TensorFlow's, and the growth of building and planning to 1,000,000 nodes."""
 
 import gc
 import math
@@ -16,22 +16,22 @@ from benchmarks.report import Claim, Row, span
 LAYERS = 333
 SIZES = (10_000, 100_000, 1_000_000)
 LINEAR = 1.2
-"""Time grows as nodes to the power of this at most: 1 is linear, 2 quadratic; caches and the collector take a share."""
+"""The largest exponent of the number of nodes in the time: 1 is linear, 2 quadratic; caches and the collector add."""
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The time per op, and the time per node as the graph grows."""
+    """Measure the time per op, and the time per node as the graph grows."""
     yield per_op(await alternate({peers.AIOFLOW: aioflow(), peers.TENSORFLOW: tensorflow()}, rounds=9))
     yield growth([await grow(nodes) for nodes in SIZES])
 
 
 def exponent(smallest: float, largest: float) -> float:
-    """The power of the number of nodes that the whole time grows with, from the time per node at both ends."""
+    """Return the exponent of the number of nodes in the total time, from the time per node at both ends."""
     return 1 + math.log(largest / smallest) / math.log(SIZES[-1] / SIZES[0])
 
 
 def growth(costs: list["Cost"]) -> Row:
-    """Time per node at each size: constant, if building and planning are linear."""
+    """Return the row of the time per node at each size: constant, if building and planning are linear."""
     figures = {f"{nodes:,} nodes": str(cost) for nodes, cost in zip(SIZES, costs, strict=True)}
     claims = [
         Claim("build, time as a power of nodes", exponent(costs[0].build, costs[-1].build), LINEAR),
@@ -41,7 +41,7 @@ def growth(costs: list["Cost"]) -> Row:
 
 
 def per_op(timing: Timing) -> Row:
-    """Time per op: matmul, add and relu in turn, with shapes inferred and the user's line kept."""
+    """Measure the time per op: matmul, add and relu in turn, with shape inference and the user's line."""
     figures = {side: f"{span((timing.seconds(side) or 0) / (3 * LAYERS))} per op" for side in timing.rounds}
     claim = Claim("aioflow / TensorFlow", timing.ratio(peers.AIOFLOW, peers.TENSORFLOW), 0.5)
     return Row(f"building a graph of {3 * LAYERS} ops", figures | timing.missing, [claim])
@@ -49,7 +49,7 @@ def per_op(timing: Timing) -> Row:
 
 @asynccontextmanager
 async def aioflow() -> AsyncIterator[Step]:
-    """A step that builds a graph of `LAYERS` layers without variables."""
+    """Yield a step that builds a graph of `LAYERS` layers without variables."""
     af = peers.aioflow()
 
     def step() -> None:
@@ -61,7 +61,7 @@ async def aioflow() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def tensorflow() -> AsyncIterator[Step]:
-    """The same step in TensorFlow."""
+    """Yield the same step in TensorFlow."""
     tf = peers.tensorflow()
 
     def step() -> None:
@@ -72,14 +72,14 @@ async def tensorflow() -> AsyncIterator[Step]:
 
 
 def layers(hidden: Any, weights: Any, module: Any) -> Any:
-    """Three ops a layer, spelled the same on both sides."""
+    """Build three ops per layer, with the same code on both sides."""
     for _ in range(LAYERS):
         hidden = module.nn.relu(module.add(module.matmul(hidden, weights), hidden))
     return hidden
 
 
 class Cost(NamedTuple):
-    """Seconds per node: to build, to plan (the first run less the second), to run."""
+    """Return seconds per node: to build, to plan (the first run less the second), to run."""
 
     build: float
     plan: float
@@ -90,7 +90,7 @@ class Cost(NamedTuple):
 
 
 async def grow(nodes: int) -> Cost:
-    """What a chain of so many scalar ops costs per node."""
+    """Measure the cost per node of a chain of scalar ops."""
     af = peers.aioflow()
     freeze()
     begin = time.perf_counter()
@@ -109,7 +109,7 @@ async def grow(nodes: int) -> Cost:
 
 
 async def seconds(call: Step) -> float:
-    """How long one call takes."""
+    """Return the duration of one call."""
     begin = time.perf_counter()
     await call(np.float32(0.5))
     return time.perf_counter() - begin

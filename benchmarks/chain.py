@@ -1,4 +1,4 @@
-"""A chain of 1,000 scalar ops, each waiting for the one before: what an engine adds to each call of NumPy."""
+"""A chain of 1,000 scalar ops, each waiting for the one before: the engine's cost on top of each NumPy call."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ ARRAYS = "NumPy, 0-d out="
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The chain."""
+    """Measure the chain."""
     sides = {
         peers.AIOFLOW: aioflow(),
         peers.NUMPY: by_hand(),
@@ -31,7 +31,7 @@ async def rows() -> AsyncIterator[Row]:
 
 @asynccontextmanager
 async def aioflow() -> AsyncIterator[Step]:
-    """The chain as a graph, its start fed."""
+    """Run the chain as a graph, its start fed."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -49,7 +49,7 @@ async def aioflow() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def tensorflow() -> AsyncIterator[Step]:
-    """The same graph in TensorFlow."""
+    """Run the same graph in TensorFlow."""
     tf = peers.tensorflow()
     with tf.Graph().as_default(), tf.Session() as session:
         fed = x = tf.placeholder(tf.float32, [])
@@ -61,7 +61,7 @@ async def tensorflow() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def by_hand() -> AsyncIterator[Step]:
-    """The same calls in a loop, on NumPy scalars."""
+    """Make the same calls in a loop, on NumPy scalars."""
 
     def step() -> Any:
         x = START
@@ -74,7 +74,7 @@ async def by_hand() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def by_hand_in_place() -> AsyncIterator[Step]:
-    """The same calls in a loop, writing into one 0-d array: NumPy's floor."""
+    """Make the same calls in a loop, writing into one 0-d array: the floor of NumPy."""
     shift, scale = np.asarray(SHIFT), np.asarray(SCALE)
 
     def step() -> Any:

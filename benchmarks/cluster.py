@@ -1,6 +1,6 @@
-"""Steps of a cluster that do next to nothing: what they cost, how soon an error is known, and who is missed.
+"""Nearly empty steps of a cluster: their cost, the delay of an error, and the report of a missing task.
 
-Each task is a process of this machine. The master is `/job:worker/task:0`, and the client a process of its own.
+Each task is a process on this machine. The master is `/job:worker/task:0`; the client has its own process.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ MASTER, OTHER = "/job:worker/task:0", "/job:worker/task:1"
 FASTER = 2
 FAILURES = 300
 DEADLINE, PATIENCE = 2.0, 10.0
-"""Seconds that a session may take to be there, and after which TensorFlow's is given up."""
+"""Seconds that a session may take to open; TensorFlow's is given up afterwards."""
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The steps, the errors, the task that is absent."""
+    """Measure the steps, the errors and the missing task."""
     async with clusters({"worker": 2}) as targets:
         yield await small_step(targets, "null step on the master's task", null(MASTER))
         yield await small_step(targets, "null step on another worker", null(OTHER))
@@ -40,14 +40,14 @@ async def rows() -> AsyncIterator[Row]:
 
 
 async def small_step(targets: Targets, title: str, build: Build) -> Row:
-    """A step of both sides."""
+    """Measure a step on both sides."""
     timing = await alternate(both(targets, build))
     ratio = timing.ratio(peers.TENSORFLOW, peers.AIOFLOW)
     return timed_row(title, timing, [Claim("TensorFlow / aioflow", ratio, FASTER, at_least=True)])
 
 
 def null(place: str) -> Build:
-    """A no_op there."""
+    """A no_op on that task."""
 
     def build(m: Any) -> Built:
         with m.device(place):
@@ -57,7 +57,7 @@ def null(place: str) -> Build:
 
 
 def pulled(m: Any) -> Built:
-    """The master's task uses a value of another, and the client gets nothing."""
+    """The master's task uses a value of another task; the client gets nothing."""
     value, init = variable(m)
     with m.device(MASTER):
         return Built(m.identity(value).op, init=init)
@@ -71,7 +71,7 @@ def fetched(m: Any) -> Built:
 
 
 def variable(m: Any) -> tuple[Any, Any]:
-    """A float on the task that is no master, and what gives it its value."""
+    """Return a float variable on another task than the master, and its initialiser."""
     with m.device(OTHER):
         value = m.Variable(1.0, name="scalar")
         return value, value.initializer
@@ -81,7 +81,7 @@ def variable(m: Any) -> tuple[Any, Any]:
 
 
 async def remote_error(targets: Targets) -> Row:
-    """The time from an error on a worker, for whose value another waits, to the exception in the client."""
+    """Measure the time from an error on a worker, whose value another task needs, to the exception in the client."""
     af = peers.aioflow()
     with af.Graph().as_default() as graph:
         with af.device(OTHER):
@@ -104,21 +104,21 @@ async def remote_error(targets: Targets) -> Row:
 
 
 def failed_at(error: Exception) -> float:
-    """When the function `fail` raised it."""
+    """Return the time at which the function `fail` raised the error."""
     found = re.search(r"failed at (\d+\.\d+)", str(error))
     assert found is not None
     return float(found[1])
 
 
 async def failing_step(targets: Targets) -> Row:
-    """A whole step that fails so, on both sides."""
+    """Measure a whole failing step on both sides."""
     sides = {side: failing(context) for side, context in both(targets, not_finite).items()}
     timing = await alternate(sides)
     return timed_row("a step that fails on a worker, from its beginning to the exception in the client", timing, [])
 
 
 def not_finite(m: Any) -> Built:
-    """The master's task waits for a value that another refuses to give."""
+    """The master's task waits for a value whose computation fails."""
     with m.device(OTHER):
         fed = m.placeholder(m.float32, [])
         checked = m.check_numerics(fed, "it is not finite")
@@ -128,7 +128,7 @@ def not_finite(m: Any) -> Built:
 
 @asynccontextmanager
 async def failing(side: Side) -> AsyncIterator[Step]:
-    """A step that ends well when that side's does not."""
+    """Yield a step that succeeds when the step of that side fails."""
     async with side as step:
 
         async def failed() -> None:
@@ -147,7 +147,7 @@ async def failing(side: Side) -> AsyncIterator[Step]:
 
 
 async def absent_task(targets: Targets) -> Row:
-    """How long a session is waited for that needs a task which is not there, and what is said of it."""
+    """Measure how long a session waits for a missing task, and show its error."""
     figures = {peers.AIOFLOW: await aioflow_waits(targets), peers.TENSORFLOW: await tensorflow_waits(targets)}
     seconds, text = figures[peers.AIOFLOW]
     claims = [
@@ -160,7 +160,7 @@ async def absent_task(targets: Targets) -> Row:
 
 
 async def aioflow_waits(targets: Targets) -> tuple[float, str]:
-    """The seconds, and the text of the error."""
+    """Return the seconds and the text of the error."""
     af = peers.aioflow()
     with af.Graph().as_default() as graph:
         nothing = af.no_op()
@@ -171,11 +171,11 @@ async def aioflow_waits(targets: Targets) -> tuple[float, str]:
             await session.run(nothing)
         except af.errors.OpError as error:
             return time.perf_counter() - begin, f"{type(error).__name__}: {error.message}"
-    raise RuntimeError("the session is there")
+    raise RuntimeError("the session opened without the task")
 
 
 async def tensorflow_waits(targets: Targets) -> tuple[float, str]:
-    """The same. The thread that waits ends with the server, at the latest."""
+    """Do the same with TensorFlow. The waiting thread ends with the server at the latest."""
     try:
         target, tf = targets.of(peers.TENSORFLOW), peers.tensorflow()
     except ImportError:
@@ -188,7 +188,7 @@ async def tensorflow_waits(targets: Targets) -> tuple[float, str]:
                 session.run(tf.no_op())
         except tf.errors.OpError as error:
             return f"{type(error).__name__}: {error.message}"
-        return "the session is there"
+        return "the session opened"
 
     begin = time.perf_counter()
     waiting = asyncio.get_running_loop().run_in_executor(None, waits)

@@ -1,7 +1,7 @@
-"""A control round trip while 1 GiB goes from one worker to another: null steps at the sender, by way of the receiver.
+"""A control round trip while 1 GiB goes from one worker to another: null steps at the sender, through the receiver.
 
-Each has to get from the client to the master's task, which is busy receiving, on to the task that is busy sending,
-and back.
+Each must get from the client to the master's task, which is busy receiving, on to the task that is busy sending, and
+back.
 """
 
 import asyncio
@@ -19,18 +19,18 @@ from benchmarks.harness import Step, call, enter, percentile
 from benchmarks.report import Claim, Row, span
 
 SIZE, FLOWS, PERIOD = 1024, 8, 0.001
-"""MiB of a flow, how many there are, and how long is waited between two round trips."""
+"""MiB of a flow, number of flows, and seconds between two round trips."""
 IDLE = 300
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The percentiles of both sides."""
+    """Measure the percentiles of both sides."""
     async with clusters({"worker": 2}) as targets:
         yield await beside_flows(targets)
 
 
 async def beside_flows(targets: Targets) -> Row:
-    """One side after the other: a side's flow would disturb the other's round trips."""
+    """Measure one side after the other, since a side's flow would disturb the other's round trips."""
     figures: dict[str, str] = {}
     late: dict[str, list[float]] = {}
     async with AsyncExitStack() as stack:
@@ -46,7 +46,7 @@ async def beside_flows(targets: Targets) -> Row:
 
 
 async def during(control: Step, flow: Step) -> tuple[list[float], float]:
-    """The round trips while the flows went on, and the seconds of a flow."""
+    """Return the round trips during the flows, and the seconds of a flow."""
     found, begin = [], time.perf_counter()
     for _ in range(FLOWS):
         flowing = asyncio.create_task(aside(flow))
@@ -56,18 +56,18 @@ async def during(control: Step, flow: Step) -> tuple[list[float], float]:
 
 
 async def aside(step: Step) -> Any:
-    """A step, on a thread if it is a plain function."""
+    """Run a step; a plain function runs on a thread."""
     return await (step() if asyncio.iscoroutinefunction(step) else asyncio.to_thread(step))
 
 
 def idle_for(count: int) -> Callable[[], bool]:
-    """Says that it is over when it has been asked so often."""
+    """A flag that turns True after it was asked that often."""
     left = iter(range(count))
     return lambda: next(left, None) is None
 
 
 async def round_trips(control: Step, over: Callable[[], bool]) -> list[float]:
-    """Seconds of each, one after the other."""
+    """Return the seconds of each call, one after the other."""
     await asyncio.sleep(PERIOD)
     found = []
     while not over():
@@ -79,5 +79,5 @@ async def round_trips(control: Step, over: Callable[[], bool]) -> list[float]:
 
 
 def percentiles(seconds: list[float]) -> str:
-    """The half and the tail."""
+    """Return the median and the tail."""
     return f"p50 {span(percentile(seconds, 0.5))}, p99 {span(percentile(seconds, 0.99))} of {len(seconds)}"

@@ -1,11 +1,11 @@
-"""How a step grows with the number of workers: null training steps, synchronous [P16 section 6.2, figure 6].
+"""The time of a step by the number of workers: null training steps, synchronous [P16 section 6.2, figure 6].
 
 In a step each worker fetches the parameters from all parameter servers, computes next to nothing, and sends each server
 an update; a server adds up the updates of all workers before it applies them.
 
-- Simulated, all tasks are in one process, on a virtual clock that only the network moves: what grows is the number of
-  messages that wait for each other. Beside it stands the processor time of all tasks together, which is real.
-- With processes, all of them share the cores of this machine: what grows is the work.
+- Simulated, all tasks are in one process, on a virtual clock that only the network moves: the time grows with the
+  number of messages that wait for each other. Beside it stands the processor time of all tasks, which is real.
+- With processes, all tasks share the cores of this machine: the time grows with the work.
 """
 
 import asyncio
@@ -23,15 +23,15 @@ from benchmarks.report import Claim, Row, span
 SIMULATED, REAL = (1, 4, 16, 64), (1, 2, 4, 8)
 SERVERS, REAL_SERVERS = 4, 2
 LATENCY, BANDWIDTH = 50e-6, 1.25e9
-"""Seconds and bytes a second, of each channel of the simulated network."""
+"""Latency in seconds, and bytes per second, of each channel of the simulated network."""
 STEPS = 5
 ROUNDS, BLOCK = 5, 0.1
 ROWS, WIDTH, PICKED, MIB = 16_384, 256, 32, 1 << 18
-"""The sparse parameter, a server's: how many rows, how wide, and how many a worker picks. Floats of a MiB."""
+"""Of a server's sparse parameter: rows, row length, and rows that a worker fetches. Floats of a MiB."""
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The simulated network, then processes."""
+    """Measure on the simulated network, then with processes."""
     for name in VARIANTS:
         if name != DENSE:
             yield await asyncio.to_thread(simulated, name)
@@ -40,11 +40,11 @@ async def rows() -> AsyncIterator[Row]:
             yield await with_processes(targets, name)
 
 
-# What a step does
+# Steps
 
 
 def no_ops(m: Any, workers: int, servers: int) -> Built:
-    """Each worker is told to do nothing."""
+    """Each worker does nothing."""
     operations = []
     for worker in range(workers):
         with m.device(f"/job:worker/task:{worker}"):
@@ -58,7 +58,7 @@ def scalar(m: Any, workers: int, servers: int) -> Built:
 
 
 def large(m: Any, workers: int, servers: int) -> Built:
-    """A parameter is a MiB."""
+    """A parameter has one MiB."""
     return dense(m, workers, servers, MIB, "large")
 
 
@@ -78,7 +78,7 @@ def dense(m: Any, workers: int, servers: int, size: int, name: str) -> Built:
 
 
 def sparse(m: Any, workers: int, servers: int) -> Built:
-    """A parameter is a matrix, of which each worker fetches some rows, and updates these."""
+    """A parameter is a matrix, of which each worker fetches and updates some rows."""
     values = [parameter(m, server, [ROWS, WIDTH], f"sparse_{server}") for server in range(servers)]
     updates = []
     for worker in range(workers):
@@ -90,14 +90,14 @@ def sparse(m: Any, workers: int, servers: int) -> Built:
             with m.device(f"/job:worker/task:{worker}"):
                 updates.append((server, value, picked, found * 0.5))
     applied = []
-    for server, value, picked, update in updates:  # when all have read: reads and updates take turns as they are built
+    for server, value, picked, update in updates:  # after all reads, since they run in this order
         with m.device(f"/job:ps/task:{server}"):
             applied.append(m.scatter_sub(value, picked, update).op)
     return Built(applied, init=[value.initializer for value in values])
 
 
 def parameter(m: Any, server: int, shape: list[int], name: str) -> Any:
-    """A variable on a parameter server."""
+    """Return a variable on a parameter server."""
     with m.device(f"/job:ps/task:{server}"):
         return m.get_variable(name, shape=shape, initializer=m.ones_initializer())
 
@@ -116,18 +116,18 @@ VARIANTS: dict[str, Variant] = {
 
 
 class Simulated(NamedTuple):
-    """A step in the simulation."""
+    """A simulated step."""
 
     seconds: float
-    """On the clock that the network moves."""
+    """Seconds on the clock that the network moves."""
     messages: float
-    """Frames, of all tasks."""
+    """Frames of all tasks."""
     work: float
-    """Seconds of the processor, of all tasks."""
+    """Processor seconds of all tasks."""
 
 
 def simulated(name: str) -> Row:
-    """The growth on the simulated network."""
+    """Measure the growth on the simulated network."""
     variant = VARIANTS[name]
     found = {workers: simulate(variant, workers) for workers in SIMULATED}
     first, most = found[1], SIMULATED[-1]
@@ -147,7 +147,7 @@ def simulated(name: str) -> Row:
 
 
 def simulate(variant: Variant, workers: int) -> Simulated:
-    """A step of so many workers, on a loop of its own."""
+    """Run a step with that many workers, on its own loop."""
     from aioflow.testing import VirtualTimeLoop
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
@@ -155,7 +155,7 @@ def simulate(variant: Variant, workers: int) -> Simulated:
 
 
 async def simulated_steps(variant: Variant, workers: int) -> Simulated:
-    """The mean of some steps, once everything is connected and planned."""
+    """Return the mean of some steps, after all tasks are connected and planned."""
     from aioflow.testing.simulated_cluster import SimulatedCluster
 
     af = peers.aioflow()
@@ -178,12 +178,12 @@ async def simulated_steps(variant: Variant, workers: int) -> Simulated:
                 began = clock()
                 await step()
                 spent += clock() - began
-            await asyncio.sleep(10 * LATENCY)  # for what a step leaves to be told when it is over
+            await asyncio.sleep(10 * LATENCY)  # for the messages that follow the end of a step
             return Simulated(spent / STEPS, len(frames) / STEPS, (time.thread_time() - work) / STEPS)
 
 
 def counted(cluster: Any) -> list[None]:
-    """A list that grows with each frame from now on."""
+    """Return a list that grows with each frame from now on."""
     frames: list[None] = []
 
     def count() -> float:
@@ -201,7 +201,7 @@ def counted(cluster: Any) -> list[None]:
 
 
 async def with_processes(targets: Targets, name: str) -> Row:
-    """The growth with real ones."""
+    """Measure the growth with processes."""
     variant, timings = VARIANTS[name], {}
     for workers in REAL:
 
@@ -217,7 +217,7 @@ async def with_processes(targets: Targets, name: str) -> Row:
 
 
 def growth(timings: dict[int, Timing], workers: int) -> str:
-    """The time of each side, and how many times that of one worker it is."""
+    """Return the time of each side, and its ratio to the time with one worker."""
     told = []
     for side in timings[workers].rounds:
         seconds, first = timings[workers].seconds(side), timings[1].seconds(side)
@@ -226,7 +226,7 @@ def growth(timings: dict[int, Timing], workers: int) -> str:
 
 
 def growth_claim(timings: dict[int, Timing]) -> Claim:
-    """What the most workers take of what one takes, by the logarithm, and what the second took for each further one."""
+    """Return the growth up to the most workers, by logarithm, and the slope per worker after the second."""
     one, two, most = [timings[workers].seconds(peers.AIOFLOW) for workers in (1, 2, REAL[-1])]
     what = f"{REAL[-1]} workers / (log + a message each)"
     if one is None or two is None or most is None:
@@ -236,6 +236,6 @@ def growth_claim(timings: dict[int, Timing]) -> Claim:
 
 
 def beside_tensorflow(timings: dict[int, Timing]) -> Claim:
-    """The ratio with the most workers."""
+    """Return the ratio with the most workers."""
     ratio = timings[REAL[-1]].ratio(peers.TENSORFLOW, peers.AIOFLOW)
     return Claim(f"TensorFlow / aioflow, {REAL[-1]} workers", ratio, 1, at_least=True)

@@ -14,7 +14,7 @@ ITERATIONS = 100
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The time of an iteration."""
+    """Measure the time of an iteration."""
     async with clusters({"worker": 2}) as targets:
         timing = await alternate(both(targets, split), agree=1e-5)
         ratio = timing.ratio(peers.TENSORFLOW, peers.AIOFLOW)
@@ -24,12 +24,12 @@ async def rows() -> AsyncIterator[Row]:
 
 
 def iteration(timing: Timing, side: str) -> str:
-    """What one takes."""
+    """Run one iteration."""
     return f"{span((timing.seconds(side) or 0.0) / ITERATIONS):>10}{beside(timing, side)}"
 
 
 def split(m: Any) -> Built:
-    """x = x * scale there, + 1 here; the condition is decided here."""
+    """x = x * scale on the other task, + 1 on this one, which also decides the condition."""
     with m.device(MASTER):
         end = m.placeholder(m.int32, [])
         start = m.placeholder(m.float32, [])

@@ -1,6 +1,7 @@
-"""Clusters whose tasks are processes of this machine: aioflow's workers, and TensorFlow's grpc servers.
+"""Clusters of processes on this machine: aioflow's workers, and TensorFlow's grpc servers.
 
-Both are started before anything is measured, and idle while the other is. Clients are in the benchmark's own process.
+Both are started before the measurement, and one is idle while the other is measured. Clients are in the benchmark's
+process.
 """
 
 import asyncio
@@ -19,26 +20,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from aioflow.launch.here import THREADS
+from aioflow.launch.local_processes import THREADS
 from benchmarks import peers
 
 STARTING, ENDING = 120.0, 10.0
-"""Seconds that a task has to listen, and to end."""
+"""Seconds that a task may take to listen, and to end."""
 READY = b"listens"
 FUNCTIONS = "benchmarks.cluster_functions"
 PATIENT = ("--heartbeat-timeout", "120")
-"""While TensorFlow's client works, in the same process, ours does not listen."""
+"""The heartbeat timeout: our client does not listen while TensorFlow's works in the same process."""
 SCHEMES = {peers.AIOFLOW: "ws", peers.TENSORFLOW: "grpc"}
 
 
 @dataclass(frozen=True)
 class Targets:
-    """Where the masters of both clusters are: the first task of each."""
+    """The masters of both clusters: the first task of each."""
 
     found: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, side: str) -> str:
-        """What a session takes. ImportError if that side is not installed."""
+        """Return the session target of that side. ImportError if it is not installed."""
         if side not in self.found:
             raise ImportError(f"{side} has no servers")
         return self.found[side]
@@ -46,7 +47,7 @@ class Targets:
 
 @asynccontextmanager
 async def clusters(sizes: Mapping[str, int], *, absent: Collection[tuple[str, int]] = ()) -> AsyncIterator[Targets]:
-    """A cluster of each side, with that many tasks of each job, of which the absent ones are not started.
+    """Start a cluster of each side with that many tasks of each job, except the absent ones.
 
     The master is the first task of the job `worker`.
     """
@@ -69,26 +70,26 @@ async def clusters(sizes: Mapping[str, int], *, absent: Collection[tuple[str, in
 
 
 def task_options(file: Path, job: str, task: int) -> Sequence[str]:
-    """What both kinds of servers are told."""
+    """Return the options of both kinds of servers."""
     return "--cluster", str(file), "--job", job, "--task", str(task)
 
 
 def shared_cores(tasks: int) -> dict[str, str]:
-    """Variables by which tasks share the cores for products of matrices, as `aioflow cluster up` sets them."""
+    """Return variables that divide the cores among the tasks for matrix products, as `aioflow cluster up` does."""
     return dict.fromkeys(THREADS, str(max(1, (os.cpu_count() or 1) // tasks)))
 
 
 async def start(
     stack: AsyncExitStack, commands: Sequence[Sequence[str]], variables: Mapping[str, str] | None = None
 ) -> None:
-    """All of these modules run and listen, until the stack is left."""
+    """Run all these modules until the stack is closed. Returns when all listen."""
     async with asyncio.TaskGroup() as group:
         for command in commands:
             group.create_task(start_one(stack, command, variables or {}))
 
 
 async def start_one(stack: AsyncExitStack, command: Sequence[str], variables: Mapping[str, str]) -> str:
-    """A module runs and listens, until the stack is left. Returns the line in which it says so."""
+    """Run a module until the stack is closed. Returns the line that says it listens."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", *command, stdout=subprocess.PIPE, env={**variables, **os.environ}
     )
@@ -98,7 +99,7 @@ async def start_one(stack: AsyncExitStack, command: Sequence[str], variables: Ma
 
 
 async def listening(process: asyncio.subprocess.Process) -> str:
-    """Return the line in which it says that it listens. RuntimeError if it ends instead."""
+    """Return the line that says the process listens. RuntimeError if it ends instead."""
     assert process.stdout is not None
     async for line in process.stdout:
         if READY in line:
@@ -107,7 +108,7 @@ async def listening(process: asyncio.subprocess.Process) -> str:
 
 
 async def stop(process: asyncio.subprocess.Process) -> None:
-    """It has ended, gracefully if it can."""
+    """Stop the process, gracefully if possible."""
     for end in (process.terminate, process.kill):
         with contextlib.suppress(ProcessLookupError):
             end()
@@ -118,13 +119,13 @@ async def stop(process: asyncio.subprocess.Process) -> None:
 
 
 def free_addresses(sizes: Mapping[str, int]) -> dict[str, list[str]]:
-    """Addresses of the loopback at which nobody listens."""
+    """Return unused loopback addresses."""
     with ExitStack() as stack:
         return {job: [free_address(stack) for _ in range(size)] for job, size in sizes.items()}
 
 
 def free_address(stack: ExitStack) -> str:
-    """One, which stays taken until the stack is left."""
+    """Return one address, which stays reserved until the stack is closed."""
     found = stack.enter_context(socket.socket())
     found.bind(("127.0.0.1", 0))
     return f"127.0.0.1:{found.getsockname()[1]}"

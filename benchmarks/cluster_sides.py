@@ -1,4 +1,4 @@
-"""The same graph, built and run by each side over its cluster."""
+"""The same graph, built and run by each side on its cluster."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ from benchmarks.harness import Side, Step
 
 
 class Built(NamedTuple):
-    """What is run, with what is fed to it; and what is run once before."""
+    """The fetches and feeds of a run, and the operation to run once before."""
 
     fetches: Any
     feeds: Sequence[Any] = ()
@@ -19,20 +19,20 @@ class Built(NamedTuple):
 
 
 Build = Callable[[Any], Built]
-"""Builds it in the default graph of the module it is given, aioflow or TensorFlow."""
+"""Builds it in the default graph of the given module, aioflow or TensorFlow."""
 
 
 def both(targets: Targets, build: Build) -> Mapping[str, Side]:
-    """A side for each.
+    """Build both sides.
 
-    TensorFlow's is built first: that holds the loop for seconds, and a client that says nothing for so long is lost.
+    TensorFlow's comes first, since building it blocks the loop for seconds, and a silent client counts as lost.
     """
     return {peers.TENSORFLOW: with_tensorflow(targets, build), peers.AIOFLOW: with_aioflow(targets, build)}
 
 
 @asynccontextmanager
 async def with_aioflow(targets: Targets, build: Build) -> AsyncIterator[Step]:
-    """A callable of a session at the master."""
+    """Yield a callable of a session at the master."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -50,7 +50,7 @@ async def with_aioflow(targets: Targets, build: Build) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def with_tensorflow(targets: Targets, build: Build) -> AsyncIterator[Step]:
-    """The same."""
+    """Yield the same for TensorFlow."""
     target, tf = targets.of(peers.TENSORFLOW), peers.tensorflow()
     with tf.Graph().as_default() as graph:
         built = build(tf)

@@ -1,6 +1,6 @@
-"""What a TCP connection of the loopback carries: a process that sends as many bytes as it is asked for.
+"""The throughput of a TCP loopback connection: a process that sends as many bytes as the client asks for.
 
-Both ends are plain blocking sockets, and both use the same memory for every transfer: no allocation, no protocol.
+Both ends are plain blocking sockets and reuse the same memory for every transfer: no allocation, no protocol.
 """
 
 import socket
@@ -16,7 +16,7 @@ ASKED = 8
 
 @asynccontextmanager
 async def with_tcp(nbytes: int) -> AsyncIterator[Step]:
-    """A step that receives so many bytes of another process."""
+    """Yield a step that receives that many bytes from another process."""
     async with AsyncExitStack() as stack:
         port = int((await start_one(stack, ["benchmarks.cluster_tcp"], {})).split()[-1])
         with socket.create_connection(("127.0.0.1", port)) as connection:

@@ -1,6 +1,6 @@
-"""One of TensorFlow's grpc servers as a process, told by options which task it is.
+"""One of TensorFlow's grpc servers as a process; options select its task.
 
-It ends by SIGTERM: `Server.join` never returns.
+It ends by SIGTERM, since `Server.join` never returns.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""A step of SGD whose variables are on a parameter server, and all else on a worker [P16 section 3.3]."""
+"""A step of SGD whose variables are on a parameter server, and the rest on a worker [P16 section 3.3]."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -16,7 +16,7 @@ SERVERS, WORKERS = 1, 1
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The step."""
+    """Measure the step."""
     async with clusters({"ps": SERVERS, "worker": WORKERS}) as targets:
         timing = await alternate(both(targets, training), agree=1e-4)
         ratio = timing.ratio(peers.TENSORFLOW, peers.AIOFLOW)
@@ -25,7 +25,7 @@ async def rows() -> AsyncIterator[Row]:
 
 
 def training(m: Any) -> Built:
-    """The loss, of a step that trains."""
+    """Return the loss of a training step."""
     model = with_aioflow.model if m is peers.aioflow() else with_tensorflow.model
     with m.device(m.train.replica_device_setter(ps_tasks=SERVERS, worker_device=MASTER)):
         images, logits = model(PROBLEM)

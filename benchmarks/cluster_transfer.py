@@ -1,7 +1,7 @@
 """Large tensors from process to process: between two workers, and between a worker and the client.
 
-What is transferred is used by its receiver, which gives 4 bytes of it to the client. Raw TCP is what the loopback of
-this machine carries between two processes, in the same rounds.
+The receiver uses the transferred value and gives 4 bytes of it to the client. Raw TCP is the loopback throughput of
+this machine between two processes, in the same rounds.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ from benchmarks.report import Claim, Row, span
 MIB = 1 << 20
 SIZES = (1, 16, 64, 256)
 FLOATS = MIB // 4
-"""So many are a MiB."""
+"""Floats of a MiB."""
 TCP = "raw TCP"
 ROUNDS, BLOCK = 7, 0.15
 FASTER, OF_TCP, FLAT = 1.5, 0.5, 0.67
 
 
 async def rows() -> AsyncIterator[Row]:
-    """Each way, by size."""
+    """Measure each direction by size."""
     async with clusters({"worker": 2}) as targets:
         for title, way in WAYS.items():
             yield await by_size(targets, title, way)
 
 
 async def by_size(targets: Targets, title: str, way: Callable[[int], Build]) -> Row:
-    """The throughput of all sides for each size."""
+    """Measure the throughput of all sides for each size."""
     timings = {}
     for size in SIZES:
         sides = {side: in_turn(context) for side, context in both(targets, way(size)).items()}
@@ -50,7 +50,7 @@ async def by_size(targets: Targets, title: str, way: Callable[[int], Build]) -> 
 
 @asynccontextmanager
 async def in_turn(side: Side) -> AsyncIterator[Step]:
-    """That side, which lets the loop have a turn after each step: a client that is silent for long is lost."""
+    """That side, with a turn of the loop after each step, since a client that is silent for long counts as lost."""
     async with side as step:
 
         async def stepped() -> Any:
@@ -62,18 +62,18 @@ async def in_turn(side: Side) -> AsyncIterator[Step]:
 
 
 def throughputs(timing: Timing, size: int) -> str:
-    """Each side's, and its time."""
+    """Return the figure and the time of each side."""
     sides = [f"{side} {speed(timing, side, size):.2f} GiB/s ({span(timing.seconds(side))})" for side in timing.rounds]
     return ", ".join(sides)
 
 
 def speed(timing: Timing, side: str, size: int) -> float:
-    """GiB a second."""
+    """GiB per second."""
     return size / 1024 / (timing.seconds(side) or float("inf"))
 
 
 def claims(size: int, timing: Timing) -> list[Claim]:
-    """Beside TensorFlow, and beside TCP."""
+    """Compare with TensorFlow and with TCP."""
     faster = timing.ratio(peers.TENSORFLOW, peers.AIOFLOW)
     of_tcp = timing.ratio(TCP, peers.AIOFLOW)
     return [
@@ -83,14 +83,14 @@ def claims(size: int, timing: Timing) -> list[Claim]:
 
 
 def flat(timings: Mapping[int, Timing]) -> Claim:
-    """How much the slowest size is of the fastest."""
+    """Return the slowest size's throughput relative to the fastest's."""
     speeds = [speed(timing, peers.AIOFLOW, size) for size, timing in timings.items() if peers.AIOFLOW in timing.rounds]
     value = min(speeds) / max(speeds) if len(speeds) == len(timings) else None
     return Claim("the slowest size / the fastest", value, FLAT, at_least=True)
 
 
 def pulled(size: int) -> Build:
-    """A variable of another worker is used by the master's."""
+    """The master's task uses a variable of another worker."""
 
     def build(m: Any) -> Built:
         value, init = variable(m, OTHER, size)
@@ -101,7 +101,7 @@ def pulled(size: int) -> Build:
 
 
 def pushed(size: int) -> Build:
-    """A variable of another worker gets the value of one of the master's."""
+    """A variable of another worker gets the value of a variable of the master's task."""
 
     def build(m: Any) -> Built:
         value, filled = variable(m, MASTER, size)
@@ -135,7 +135,7 @@ def fed(size: int) -> Build:
 
 
 def variable(m: Any, place: str, size: int) -> tuple[Any, Any]:
-    """A variable of so many MiB, and what gives it its value."""
+    """Return a variable of that many MiB, and its initialiser."""
     with m.device(place):
         value = m.get_variable(f"of_{place[-1]}_{size}_mib", shape=[size * FLOATS], initializer=m.ones_initializer())
         return value, value.initializer

@@ -1,8 +1,7 @@
 """A LeNet-style convolutional net on images of 28x28: SGD steps and inference.
 
-aioflow convolves with oneDNN where it finds it, else with NumPy; where it does, both are measured. TensorFlow and
-PyTorch bring a oneDNN of their own. The losses of the first three steps, and the norms of the logits, must agree on all
-sides.
+aioflow convolves with oneDNN if it finds it, else with NumPy; if it does, both are measured. TensorFlow and PyTorch
+contain their own oneDNN. The losses of the first three steps and the norms of the logits must agree on all sides.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -18,13 +17,13 @@ PROBLEM = Problem()
 
 
 async def rows() -> AsyncIterator[Row]:
-    """Training and inference."""
+    """Measure training and inference."""
     yield await measure("SGD step", with_aioflow.training, with_tensorflow.training, with_torch.training)
     yield await measure("inference", with_aioflow.inference, with_tensorflow.inference, with_torch.inference)
 
 
 async def measure(words: str, ours: Build, tensorflow: Build, torch: Build) -> Row:
-    """All sides' times for one step."""
+    """Time one step on all sides."""
     others = {peers.TENSORFLOW: tensorflow(PROBLEM), peers.TORCH: torch(PROBLEM)}
     timing = await alternate(onednn.sides(lambda: ours(PROBLEM)) | others, agree=1e-4)
     return timed_row(f"{PROBLEM}, {words}", timing, onednn.claims(timing, 1, alone=3))

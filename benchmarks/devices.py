@@ -1,7 +1,7 @@
-"""Several CPU devices in one session: what an edge between two of them costs, and what two branches gain by them.
+"""Several CPU devices in one session: the cost of an edge between two of them, and the gain of two parallel branches.
 
-BLAS has one thread in the second row: `Config(blas_threads=1)` is a setting of the process, for NumPy by hand too. What
-NumPy gains by two threads is what the machine has to give.
+BLAS has one thread in the second row: `Config(blas_threads=1)` is a setting of the process and holds for NumPy too.
+The gain of two threads in NumPy is the most that the machine can give.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ APART, TENSORFLOW_APART = "aioflow, two devices", "TensorFlow, two"
 NUMPY_APART = "NumPy, two threads"
 MICROSECONDS = 1e6
 SIZE, PRODUCTS = 640, 4
-"""A branch is so many products of square matrices of that size: about 50 ms on one core."""
+"""Products of square matrices in a branch, and their size: about 50 ms on one core."""
 MATRICES = np.random.default_rng(1).standard_normal((2, SIZE, SIZE)) / np.sqrt(SIZE)
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The edge, and the branches."""
+    """Measure the edge and the branches."""
     edge = await alternate(
         {
             peers.AIOFLOW: aioflow_edge(FIRST),
@@ -55,13 +55,13 @@ async def rows() -> AsyncIterator[Row]:
     )
     gain = Claim("one device / two devices", branches.ratio(peers.AIOFLOW, APART), 1.7, at_least=True)
     possible = branches.ratio(peers.NUMPY, NUMPY_APART)
-    notes = [] if possible is None else [f"by two threads NumPy gains {possible:.2f}x, which is what the machine gives"]
+    notes = [] if possible is None else [f"with two threads NumPy gains {possible:.2f}x, the most possible here"]
     notes.append("TensorFlow chooses its own threads, and shares out each product")
     yield timed_row(f"two branches of {PRODUCTS} products of {SIZE}x{SIZE}, float64", branches, [gain], notes)
 
 
 def more(timing: Timing, above: str, below: str) -> float | None:
-    """The median over rounds of the microseconds that one side takes more than another."""
+    """Return the median over rounds of the microseconds that one side takes more than another."""
     if above not in timing.rounds or below not in timing.rounds:
         return None
     pairs = zip(timing.rounds[above], timing.rounds[below], strict=True)
@@ -69,7 +69,7 @@ def more(timing: Timing, above: str, below: str) -> float | None:
 
 
 def total(results: Any) -> float:
-    """What sides compare."""
+    """Return the value that sides compare."""
     return float(sum(results))
 
 
@@ -78,7 +78,7 @@ def total(results: Any) -> float:
 
 @asynccontextmanager
 async def aioflow_edge(place: str) -> AsyncIterator[Step]:
-    """A callable that adds one to the scalar fed, on the first device, and doubles that on another."""
+    """Yield a callable that adds one to the fed scalar on the first device and doubles it on another."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -98,7 +98,7 @@ async def aioflow_edge(place: str) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def tensorflow_edge(place: str) -> AsyncIterator[Step]:
-    """The same."""
+    """Yield the same in TensorFlow."""
     tf = peers.tensorflow()
     config = tf.ConfigProto(device_count={"CPU": 2})
     with tf.Graph().as_default(), tf.Session(config=config) as session:
@@ -116,7 +116,7 @@ async def tensorflow_edge(place: str) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def aioflow_branches(place: str) -> AsyncIterator[Step]:
-    """Products of one matrix on the first device, of the other on another."""
+    """Multiply one matrix on the first device, the other one on another device."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -140,7 +140,7 @@ async def aioflow_branches(place: str) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def numpy_branches(at_once: bool) -> AsyncIterator[Step]:
-    """The same by hand, one after the other or on a thread each."""
+    """Do the same in NumPy, one branch after the other or each on a thread."""
 
     def branch(matrix: Any) -> Any:
         product = matrix
@@ -158,7 +158,7 @@ async def numpy_branches(at_once: bool) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def tensorflow_branches(place: str) -> AsyncIterator[Step]:
-    """The same, on as many threads as it chooses: one number for the process, which its first session has set."""
+    """Do the same in TensorFlow, whose number of threads is set for the process by its first session."""
     tf = peers.tensorflow()
     config = tf.ConfigProto(device_count={"CPU": 2})
     with tf.Graph().as_default(), tf.Session(config=config) as session:

@@ -1,4 +1,4 @@
-"""tanh(x * y + z) * sigmoid(x) over 4,000,000 floats: what is won by going through large arrays block by block.
+"""tanh(x * y + z) * sigmoid(x) over 4,000,000 floats: the gain of computing large arrays block by block.
 
 In the graphs the three arrays are variables, so that no side pays for feeding them.
 """
@@ -20,7 +20,7 @@ X, Y, Z = np.random.default_rng(1).standard_normal((3, SIZE), np.float32)
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The expression."""
+    """Measure the expression."""
     sides = {
         peers.AIOFLOW: aioflow(fused=True),
         NOT_FUSED: aioflow(fused=False),
@@ -37,13 +37,13 @@ async def rows() -> AsyncIterator[Row]:
 
 
 def some(result: Any) -> float:
-    """What sides compare: the sum of elements from all over the result."""
+    """Return the value that sides compare: the sum of elements from all over the result."""
     return float(result[::STRIDE].sum())
 
 
 @asynccontextmanager
 async def aioflow(fused: bool) -> AsyncIterator[Step]:
-    """The expression as a graph."""
+    """Run the expression as a graph."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -62,7 +62,7 @@ async def aioflow(fused: bool) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def tensorflow() -> AsyncIterator[Step]:
-    """The same graph in TensorFlow, which does not compile it."""
+    """Run the same graph in TensorFlow, without compilation."""
     tf = peers.tensorflow()
     with tf.Graph().as_default(), tf.Session() as session:
         x, y, z = (tf.Variable(value) for value in (X, Y, Z))
@@ -73,7 +73,7 @@ async def tensorflow() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def torch() -> AsyncIterator[Step]:
-    """The same in eager PyTorch."""
+    """Run the same in eager PyTorch."""
     module = peers.torch()
     x, y, z = map(module.from_numpy, (X, Y, Z))
 
@@ -86,5 +86,5 @@ async def torch() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def by_hand() -> AsyncIterator[Step]:
-    """As anyone writes it."""
+    """Run it in plain NumPy."""
     yield lambda: some(np.tanh(X * Y + Z) * (1 / (1 + np.exp(-X))))

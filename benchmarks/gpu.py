@@ -1,4 +1,4 @@
-"""A GPU: the same kernels as in plain CuPy on one stream, and copies that run beside them."""
+"""A GPU: the same kernels as in plain CuPy on one stream, and copies that run in parallel with them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,16 +14,16 @@ from benchmarks.report import Claim, Row, timed_row
 
 SIZE, LENGTH = 4096, 16
 BATCH = 1 << 24
-"""Elements of a batch that goes there and back: 64 MB."""
+"""Elements of a batch that is copied to the GPU and back: 64 MB."""
 PROBLEM = Problem()
 TARGET = 1 / 0.9
-"""Of the time that CuPy takes."""
+"""The largest ratio to the time of CuPy."""
 CUPY = "CuPy, one stream"
 GPU = "/device:GPU:0"
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The chain of products, a step of training, then batches that come and go while the one before is worked on."""
+    """Measure the chain of products, a training step, then batches that are copied while the one before is computed."""
     timing = await alternate({peers.AIOFLOW: products(), CUPY: products_by_hand()}, agree=1e-3)
     claim = Claim("aioflow / CuPy", timing.ratio(peers.AIOFLOW, CUPY), TARGET)
     yield timed_row(f"chain of {LENGTH} products of {SIZE} x {SIZE} float32", timing, [claim])
@@ -36,7 +36,7 @@ async def rows() -> AsyncIterator[Row]:
 
 
 def cupy() -> Any:
-    """CuPy. ImportError where it is not installed, or sees no GPU."""
+    """Return CuPy. ImportError if it is not installed or sees no GPU."""
     import cupy
 
     if not cupy.cuda.is_available():
@@ -45,13 +45,13 @@ def cupy() -> Any:
 
 
 def matrix(seed: int) -> Any:
-    """A matrix whose powers neither vanish nor overflow."""
+    """Return a matrix whose powers neither vanish nor overflow."""
     return (np.random.default_rng(seed).standard_normal((SIZE, SIZE)) / np.sqrt(SIZE)).astype(np.float32)
 
 
 @asynccontextmanager
 async def products() -> AsyncIterator[Step]:
-    """The chain as a graph on the GPU; what is fetched is its mean."""
+    """Run the chain as a graph on the GPU; fetches its mean."""
     cupy()
     af = peers.aioflow()
     graph = af.Graph()
@@ -74,7 +74,7 @@ async def products() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def products_by_hand() -> AsyncIterator[Step]:
-    """The same calls of CuPy."""
+    """Make the same calls in CuPy."""
     xp = cupy()
     with xp.cuda.Stream(non_blocking=True):
         weights, x = xp.asarray(matrix(0)), xp.asarray(matrix(1))
@@ -90,7 +90,7 @@ async def products_by_hand() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def convnet() -> AsyncIterator[Step]:
-    """The step of training as a graph on the GPU."""
+    """Run the training step as a graph on the GPU."""
     cupy()
     async with gpu_convnet.by_graph(PROBLEM, GPU, device_count={"GPU": 1}) as step:
         yield step
@@ -98,7 +98,7 @@ async def convnet() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def convnet_by_hand() -> AsyncIterator[Step]:
-    """The same kernels, called one after the other."""
+    """Call the same kernels one after the other."""
     xp = cupy()
     with xp.cuda.Stream(non_blocking=True):
         step = gpu_convnet.by_hand(xp, PROBLEM)
@@ -107,7 +107,7 @@ async def convnet_by_hand() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def batches() -> AsyncIterator[Step]:
-    """Four steps at a time in one session."""
+    """Run four steps at a time in one session."""
     cupy()
     af = peers.aioflow()
     graph = af.Graph()
@@ -130,7 +130,7 @@ async def batches() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def batches_by_hand() -> AsyncIterator[Step]:
-    """One batch after the other, copies out of ordinary memory."""
+    """Run one batch after the other, with copies from pageable memory."""
     xp = cupy()
     batch = np.linspace(-1, 1, BATCH, dtype=np.float32)
 

@@ -1,8 +1,8 @@
-"""The LeNet-style net's SGD step: as a graph on a device, and by hand over an array module, NumPy's or CuPy's.
+"""The SGD step of the LeNet-style net: as a graph on a device, and by hand with an array module, NumPy or CuPy.
 
-By hand the same kernels are called that the graph's ops call on a GPU: patches become the rows of a matrix, BLOCK bytes
-of them at a time, and are gathered anew for the gradient of the filters; the gradient of images is one product per
-element of the filter. What is left to compare is what a graph and a session cost, or save.
+By hand calls the same kernels that the graph's ops call on a GPU: patches become the rows of a matrix, BLOCK bytes of
+them at a time, and are gathered again for the gradient of the filters; the gradient of images is one product per
+element of the filter. The difference is the cost, or the gain, of a graph and a session.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -17,12 +17,12 @@ from benchmarks.lenet.with_aioflow import model
 Array = Any
 
 BLOCK = 4 << 20
-"""Bytes of patches, or of images to pool, that are worked on at a time; of images' gradients a quarter."""
+"""Bytes of patches, or of images to pool, that are computed at a time; a quarter of it for gradients of images."""
 
 
 @asynccontextmanager
 async def by_graph(problem: Problem, device: str, **config: Any) -> AsyncIterator[Step]:
-    """A step that trains once on the batch, fed from host memory, and fetches its loss; all is on that device."""
+    """Yield a step that trains once on the batch, fed from host memory, and fetches its loss; all on that device."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default(), af.device(device):
@@ -43,7 +43,7 @@ async def by_graph(problem: Problem, device: str, **config: Any) -> AsyncIterato
 
 
 def by_hand(xp: Any, problem: Problem) -> Callable[[], Array]:
-    """The same step; its loss is left where `xp` has its arrays."""
+    """Return the same step by hand; its loss stays in the memory of `xp`."""
     layers = [(xp.asarray(weights), xp.asarray(bias)) for weights, bias in problem.layers()]
 
     def step() -> Array:
@@ -59,7 +59,7 @@ def by_hand(xp: Any, problem: Problem) -> Callable[[], Array]:
 
 
 def forward(xp: Any, layers: list[Any], images: Array) -> tuple[list[Any], Array]:
-    """The inputs and activations of each layer but the last, and the logits."""
+    """Return the inputs and activations of each layer but the last, and the logits."""
     seen: list[Any] = []
     hidden = images
     for weights, bias in layers[:2]:
@@ -75,7 +75,7 @@ def forward(xp: Any, layers: list[Any], images: Array) -> tuple[list[Any], Array
 
 
 def backward(xp: Any, layers: list[Any], seen: list[Any], delta: Array) -> list[tuple[Array, Array]]:
-    """The gradients of each layer's weights and bias, from that of the logits; all before anything is updated."""
+    """Return the gradients of each layer's weights and bias, all computed before any update."""
     first, second, (flat, active) = seen
     gradients = [(active.T @ delta, delta.sum(0))]
     delta = (delta @ layers[3][0].T) * (active > 0)
@@ -90,7 +90,7 @@ def backward(xp: Any, layers: list[Any], seen: list[Any], delta: Array) -> list[
 
 
 def cross_entropy(xp: Any, logits: Array, labels: Array) -> tuple[Array, Array]:
-    """The mean loss and its gradient by the logits."""
+    """Return the mean loss and its gradient by the logits."""
     shifted = logits - logits.max(1, keepdims=True)
     powers = xp.exp(shifted)
     total = powers.sum(1, keepdims=True)
@@ -99,17 +99,17 @@ def cross_entropy(xp: Any, logits: Array, labels: Array) -> tuple[Array, Array]:
     return loss, (powers / total - chosen) / len(labels)
 
 
-# Convolution with stride 1 that keeps the size of images, by filters of odd sizes
+# Convolution with stride 1 and SAME padding, filters of odd sizes
 
 
 def blocks(count: int, each: int, size: int) -> Iterator[slice]:
-    """Images, as many at a time as `size` bytes hold at `each` bytes of an image."""
+    """Yield slices of images with at most `size` bytes at `each` bytes per image."""
     some = max(1, size // each)
     return (slice(start, start + some) for start in range(0, count, some))
 
 
 def patches(xp: Any, x: Array, height: int, width: int) -> Iterator[tuple[slice, Array]]:
-    """Images, and what the filter sees at each place in them as the rows of a matrix."""
+    """Yield slices of images, and their patches as the rows of a matrix."""
     batch, rows, columns, channels = x.shape
     up, left = height // 2, width // 2
     for some in blocks(batch, rows * columns * height * width * channels * x.itemsize, BLOCK):
@@ -123,7 +123,7 @@ def patches(xp: Any, x: Array, height: int, width: int) -> Iterator[tuple[slice,
 
 
 def convolved(xp: Any, x: Array, weights: Array) -> Array:
-    """Each patch times the filters."""
+    """Return each patch times the filters."""
     height, width, _, outputs = weights.shape
     y = xp.empty((*x.shape[:-1], outputs), x.dtype)
     filters = weights.reshape(-1, outputs)
@@ -133,7 +133,7 @@ def convolved(xp: Any, x: Array, weights: Array) -> Array:
 
 
 def correlated(xp: Any, x: Array, dy: Array, shape: tuple[int, ...]) -> Array:
-    """The gradient of filters of that shape."""
+    """Return the gradient of filters of that shape."""
     height, width, channels, outputs = shape
     total = xp.zeros((height * width * channels, outputs), x.dtype)
     for some, rows in patches(xp, x, height, width):
@@ -142,7 +142,7 @@ def correlated(xp: Any, x: Array, dy: Array, shape: tuple[int, ...]) -> Array:
 
 
 def spread(xp: Any, weights: Array, dy: Array) -> Array:
-    """The gradient of images."""
+    """Return the gradient of images."""
     height, width, channels, outputs = weights.shape
     batch, rows, columns, _ = dy.shape
     dx = xp.zeros((batch, rows, columns, channels), dy.dtype)
@@ -158,16 +158,16 @@ def spread(xp: Any, weights: Array, dy: Array) -> Array:
 
 
 def tap(index: int, window: int, size: int) -> tuple[slice, slice]:
-    """Along one axis, the places where that element of the window is no padding, and what it sees there."""
+    """Return, along one axis, the output positions at which a filter element is inside the image, and its inputs."""
     by = index - window // 2
     return slice(max(0, -by), size - max(0, by)), slice(max(0, by), size + min(0, by))
 
 
-# Pooling of images of even sizes, 2x2
+# 2x2 pooling of images of even sizes
 
 
 def highest(xp: Any, x: Array) -> Array:
-    """The highest element of each window."""
+    """Return the largest element of each window."""
     batch, rows, columns, channels = x.shape
     y = xp.empty((batch, rows // 2, columns // 2, channels), x.dtype)
     for some in blocks(batch, rows * columns * channels * x.itemsize, BLOCK):
@@ -177,7 +177,7 @@ def highest(xp: Any, x: Array) -> Array:
 
 
 def at_highest(xp: Any, x: Array, y: Array, dy: Array) -> Array:
-    """`dy` where each window of `x` has its highest element `y` first, else 0."""
+    """Return `dy` at the first largest element `y` of each window of `x`, else 0."""
     batch, rows, columns, channels = x.shape
     dx = xp.zeros(x.shape, x.dtype)
     for some in blocks(batch, rows * columns * channels * x.itemsize, BLOCK):

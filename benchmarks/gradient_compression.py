@@ -1,7 +1,7 @@
-"""Gradients that go round a ring of four workers in a lossy form: bytes on the wire, and what is learned from them.
+"""Lossy compression of gradients in a ring of four workers: bytes on the wire, and the accuracy of the result.
 
-The workers are processes, and learn to read the digits of `examples/data`. Bytes are those of all values that went from
-one worker to another in a step, as the step's trace has them.
+The workers are processes and learn to read the digits of `examples/data`. The bytes are those of all values that one
+worker sent to another in a step, from the step's trace.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from benchmarks.report import Claim, Row
 
 WORKERS, BATCH, EPOCHS, HIDDEN = 4, 32, 30, 128
 FEWER = {"bfloat16": 1.99, "int8": 3.9, "top_k:0.01": 20.0}
-"""How many times fewer bytes are to be sent: what is said of shapes and scales beside the elements is small."""
+"""Compression ratios to reach; shapes and scales take few bytes besides the elements."""
 POINTS = 0.5
-"""So many percent of the digits may be read worse."""
+"""The most percentage points of accuracy that may be lost."""
 DATA = Path(__file__).parents[1] / "examples" / "data" / "digits.npz"
 
 
@@ -40,7 +40,7 @@ class Model(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """The share of unseen digits that is read right, the bytes of a step, and its seconds."""
+    """The accuracy on the held-out digits, the bytes of a step, and its seconds."""
 
     accuracy: float
     sent: int
@@ -65,7 +65,7 @@ def figure(learned: Learned) -> str:
 
 
 async def learn(target: str, codec: str | None) -> Learned:
-    """Train on the cluster, with gradients in that form."""
+    """Train on the cluster with gradients in that form."""
     seen, unseen = digits()
     model = build(codec, EPOCHS * math.ceil(len(seen.labels) / BATCH))
     random, loop = np.random.default_rng(1), asyncio.get_running_loop()
@@ -84,7 +84,7 @@ async def learn(target: str, codec: str | None) -> Learned:
 
 
 async def sent(session: af.Session, model: Model, seen: Digits) -> int:
-    """The bytes that go from worker to worker in a step; what is fed comes from the client."""
+    """Return the bytes sent between workers in a step; feeds come from the client."""
     metadata = af.RunMetadata()
     feeds = {model.images: seen.images[:BATCH], model.labels: seen.labels[:BATCH]}
     await session.run(model.train, feeds, af.RunOptions(trace=True), metadata)
@@ -92,7 +92,7 @@ async def sent(session: af.Session, model: Model, seen: Digits) -> int:
 
 
 def digits() -> tuple[Digits, Digits]:
-    """Four fifths to learn from, and the fifth that is held out."""
+    """Return four fifths of the digits for training, and the held-out fifth."""
     with np.load(DATA, allow_pickle=False) as file:
         images, labels = file["images"].astype(np.float32) / 16, file["labels"].astype(np.int32)
     unseen, seen = np.split(np.random.default_rng(0).permutation(len(labels)), [len(labels) // 5])

@@ -1,4 +1,4 @@
-"""The time of an import in a fresh interpreter, and its resident memory afterwards, interpreter included."""
+"""The time of an import in a fresh interpreter, and the resident memory of the interpreter afterwards."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ print(spent, resident)
 
 
 async def rows() -> AsyncIterator[Row]:
-    """All imports, in alternation; the first round only writes and warms the byte code."""
+    """Measure all imports in alternation; the first round only writes and warms the byte code."""
     taken: dict[str, list[tuple[float, int]]] = {module: [] for module in MODULES}
     for _ in range(ROUNDS + 1):
         for module in MODULES:
@@ -42,7 +42,7 @@ async def rows() -> AsyncIterator[Row]:
 
 
 async def probe(module: str) -> list[tuple[float, int]]:
-    """Seconds and resident bytes of one import in a process of its own; nothing if it cannot be imported."""
+    """Return seconds and resident bytes of one import in a new process; nothing if it cannot be imported."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -60,6 +60,6 @@ async def probe(module: str) -> list[tuple[float, int]]:
 
 
 def middle(samples: list[tuple[float, int]]) -> tuple[float, float]:
-    """The medians of both columns."""
+    """Return the medians of both columns."""
     spent, resident = zip(*samples, strict=True)
     return statistics.median(spent), statistics.median(resident)

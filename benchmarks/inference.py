@@ -1,9 +1,9 @@
-"""64 clients ask one MLP, one image a request: requests per second and the 99th percentile of latency.
+"""64 clients query one MLP, one image per request: requests per second and the 99th percentile of latency.
 
-Each client asks again as soon as it has its answer. A latency runs from answer to answer, so it holds the time a client
-waits for its turn in the loop: a side that answers inline gains nothing by keeping others waiting. TensorFlow is called
-in the threads of a ThreadPoolExecutor, as an async server would; the number of threads is the better of those tried.
-NumPy by hand, in the loop, shows the floor.
+Each client sends the next request as soon as it has its answer. A latency is measured from answer to answer, so it
+includes the time a client waits for its turn in the loop: a side that answers inline gains nothing by delaying others.
+TensorFlow is called in the threads of a ThreadPoolExecutor, as an async server would; the best number of threads
+counts. NumPy by hand, in the loop, shows the floor.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ THREADS = sorted({CORES, min(32, CORES + 4)})
 
 @dataclass
 class Load:
-    """What one side bore, per round."""
+    """The throughput and latency of one side, per round."""
 
     rates: list[float] = field(default_factory=list)
     tails: list[float] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Load:
 
 
 async def rows() -> AsyncIterator[Row]:
-    """aioflow inline against TensorFlow behind pools of several sizes."""
+    """Compare aioflow inline with TensorFlow behind pools of several sizes."""
     missing: dict[str, str] = {}
     sides = {peers.AIOFLOW: with_aioflow.inference(PROBLEM), INLINE: with_numpy.inference(PROBLEM)}
     sides |= {f"{peers.TENSORFLOW}, {threads} threads": behind_pool(threads) for threads in THREADS}
@@ -57,7 +57,7 @@ async def rows() -> AsyncIterator[Row]:
 
 
 def claims(loads: Mapping[str, Load]) -> list[Claim]:
-    """Against the pool that served most requests."""
+    """Compare with the pool that served most requests."""
     ours = loads.get(peers.AIOFLOW)
     pools = [load for name, load in loads.items() if name.startswith(peers.TENSORFLOW)]
     theirs = max(pools, key=lambda load: statistics.median(load.rates), default=None)
@@ -73,7 +73,7 @@ def claims(loads: Mapping[str, Load]) -> list[Claim]:
 
 @asynccontextmanager
 async def behind_pool(threads: int) -> AsyncIterator[Step]:
-    """TensorFlow's callable, run in a pool of threads and awaited."""
+    """Yield TensorFlow's callable, run in a pool of threads and awaited."""
     loop = asyncio.get_running_loop()
     async with with_tensorflow.inference(PROBLEM) as answer:
         with ThreadPoolExecutor(threads) as pool:
@@ -85,7 +85,7 @@ async def behind_pool(threads: int) -> AsyncIterator[Step]:
 
 
 async def check(built: Mapping[str, Step]) -> None:
-    """All sides give the logits that NumPy gives."""
+    """Check that all sides give NumPy's logits."""
     _, logits = with_numpy.forward(PROBLEM.weights(), PROBLEM.images)
     for infer in built.values():
         answers = await asyncio.gather(*map(infer, IMAGES))
@@ -93,7 +93,7 @@ async def check(built: Mapping[str, Step]) -> None:
 
 
 async def measure(built: Mapping[str, Step]) -> dict[str, Load]:
-    """Every side's load, in alternating rounds."""
+    """Measure every side's load, in alternating rounds."""
     loads = {name: Load() for name in built}
     for turn in range(ROUNDS):
         for name in rotated(list(built), turn):
@@ -107,7 +107,7 @@ async def measure(built: Mapping[str, Step]) -> dict[str, Load]:
 
 
 async def storm(infer: Step, requests: int) -> list[float]:
-    """The latencies of all clients' requests, so many each."""
+    """Return the latencies of the requests of all clients."""
     latencies: list[float] = []
     begin = time.perf_counter()
     await asyncio.gather(*(client(infer, image, requests, begin, latencies) for image in IMAGES))
@@ -115,7 +115,7 @@ async def storm(infer: Step, requests: int) -> list[float]:
 
 
 async def client(infer: Step, image: Any, requests: int, begin: float, latencies: list[float]) -> None:
-    """Ask again and again; between two requests the loop has its turn, as it has where a socket is read."""
+    """Send requests again and again. The loop gets a turn between two requests, as it does when reading a socket."""
     for _ in range(requests):
         await infer(image)
         end = time.perf_counter()

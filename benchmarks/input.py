@@ -1,8 +1,8 @@
 """Training steps fed by readers, a PNG decoder and a shuffle queue, against reading, decoding and training in turn.
 
-Decoding a batch costs as much as the step that learns from it: the side of the pictures is chosen by measuring. Both
-costs are of one core, or there would be nothing to overlap on two; so all of it runs in a process of its own in which
-products have one thread. In turn, a batch is read and decoded in one run, and the next step learns from it.
+Decoding a batch costs as much as the training step on it: the size of the images is chosen by measuring. Both costs are
+of one core, since otherwise two cores would have nothing to overlap; so all of it runs in its own process, in which
+matrix products have one thread. In turn, one run reads and decodes a batch, and the next one trains on it.
 """
 
 import itertools
@@ -25,22 +25,22 @@ from benchmarks.report import Claim, Row, span, timed_row
 OVERLAPPED, IN_TURN = "aioflow", "in turn"
 BATCH, PICTURES, READERS = 16, 64, 4
 SEEN = 64
-"""The net sees 64 x 64 of the pixels of a picture, in patches of 8 x 8."""
+"""The net uses 64 x 64 pixels of an image, in patches of 8 x 8."""
 WIDTH = 1536
 
 
 async def rows() -> AsyncIterator[Row]:
-    """Steps per second of both, as times per step."""
+    """Measure the steps per second of both, as times per step."""
     found = await apart("benchmarks.input")
     timing = Timing(found["rounds"], found["missing"])
     claims = [Claim("in turn / aioflow", timing.ratio(IN_TURN, OVERLAPPED), 1.8, at_least=True)]
     yield timed_row(
-        "steps fed by readers and a shuffle queue, decoding as dear as a step", timing, claims, found["notes"]
+        "steps fed by readers and a shuffle queue, decoding as expensive as a step", timing, claims, found["notes"]
     )
 
 
 async def measure() -> dict[str, Any]:
-    """Both sides in alternation, as plain data."""
+    """Measure both sides in alternation. Returns plain data."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             learning = await cost(training(), 20)
@@ -57,7 +57,7 @@ async def measure() -> dict[str, Any]:
 
 
 async def balanced(folder: Path, learning: float) -> int:
-    """The side of pictures of which decoding a batch takes as long as learning from it; they are in the folder."""
+    """Return the size of images at which decoding a batch takes as long as training on it; writes such images."""
     side = 8 * SEEN
     for _ in range(3):
         write(folder, side)
@@ -71,7 +71,7 @@ async def balanced(folder: Path, learning: float) -> int:
 
 
 def write(folder: Path, side: int) -> None:
-    """Pictures that compress about as well as photographs do, with names that tell a digit."""
+    """Write images that compress about as well as photographs, with names that contain a digit."""
     from PIL import Image
 
     random = np.random.default_rng(1)
@@ -82,7 +82,7 @@ def write(folder: Path, side: int) -> None:
 
 
 async def cost(side: Any, count: int) -> float:
-    """The median seconds of a step, alone."""
+    """Return the median seconds of a step, alone."""
     async with side as step:
         samples = []
         for _ in range(count + 5):
@@ -96,7 +96,7 @@ async def cost(side: Any, count: int) -> float:
 
 
 def example(files: Any, side: int) -> tuple[Any, Any]:
-    """The next picture, of which so many pixels are kept as the net sees, and the digit in its name."""
+    """Return the next image, cropped to the pixels that the net uses, and the digit in its name."""
     af = peers.aioflow()
     name, contents = af.WholeFileReader().read(files)
     pixels = af.image.decode_png(contents, channels=1)
@@ -107,13 +107,13 @@ def example(files: Any, side: int) -> tuple[Any, Any]:
 
 
 def files_in(folder: Path) -> Any:
-    """The queue of names that never ends."""
+    """Return the endless queue of names."""
     af = peers.aioflow()
     return af.train.string_input_producer(sorted(map(str, folder.glob("*.png"))), seed=1)
 
 
 def learn(images: Any, labels: Any) -> Any:
-    """A training step on the patches of the images: its loss, once all weights are changed."""
+    """Return the loss of a training step on the patches of the images, after all weights are updated."""
     af = peers.aioflow()
     side, count = 8, SEEN // 8
     patches = af.reshape(af.cast(images, af.float32) / 255, [BATCH, count, side, count, side])
@@ -133,7 +133,7 @@ def learn(images: Any, labels: Any) -> Any:
 
 @asynccontextmanager
 async def running(graph: Any, threads: int) -> AsyncIterator[tuple[Any, Any]]:
-    """A session whose variables have values and whose queue runners run, and their coordinator."""
+    """Yield a session with initialised variables and running queue runners, and their coordinator."""
     af = peers.aioflow()
     with graph.as_default():
         init = af.global_variables_initializer()
@@ -146,7 +146,7 @@ async def running(graph: Any, threads: int) -> AsyncIterator[tuple[Any, Any]]:
 
 @asynccontextmanager
 async def overlapped(folder: Path, side: int) -> AsyncIterator[Step]:
-    """Queue runners read and decode while the step before learns."""
+    """Queue runners read and decode while the step before trains."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -160,7 +160,7 @@ async def overlapped(folder: Path, side: int) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def in_turn(folder: Path, side: int) -> AsyncIterator[Step]:
-    """One run reads and decodes a batch, the next learns from it."""
+    """One run reads and decodes a batch, the next trains on it."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -177,7 +177,7 @@ async def in_turn(folder: Path, side: int) -> AsyncIterator[Step]:
 
 
 def stacked(folder: Path, side: int) -> list[Any]:
-    """A batch, each of whose pictures is read and decoded in the same run."""
+    """Return a batch whose images are all read and decoded in the same run."""
     af = peers.aioflow()
     files = files_in(folder)
     images, labels = zip(*[example(files, side) for _ in range(BATCH)], strict=True)
@@ -186,7 +186,7 @@ def stacked(folder: Path, side: int) -> list[Any]:
 
 @asynccontextmanager
 async def decoded(folder: Path, side: int) -> AsyncIterator[Step]:
-    """Reading and decoding a batch."""
+    """Read and decode a batch."""
     graph = peers.aioflow().Graph()
     with graph.as_default():
         batch = stacked(folder, side)
@@ -196,7 +196,7 @@ async def decoded(folder: Path, side: int) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def training() -> AsyncIterator[Step]:
-    """Learning from one batch again and again."""
+    """Train on one batch again and again."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():

@@ -1,8 +1,8 @@
-"""How late the event loop's timers fire while steps of 200 ms of matrix products run.
+"""The delay of the event loop's timers while steps of 200 ms of matrix products run.
 
-A timer is due every millisecond. A timer that fires late delays those that were due meanwhile, and each of them counts
-with its own delay: otherwise a loop that stands still would have few samples. TensorFlow is called in the loop, as code
-without threads would; NumPy in a thread shows the floor of this machine, and the idle loop the floor of its timers.
+A timer is due every millisecond. A late timer delays those that were due meanwhile, and each of them counts with its
+own delay: otherwise a blocked loop would have few samples. TensorFlow is called in the loop, as code without threads
+would; NumPy in a thread shows the floor of this machine, and the idle loop the floor of its timers.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ MATRIX = (np.random.default_rng(1).standard_normal((SIDE, SIDE)) / np.sqrt(SIDE)
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The 99th percentile of lag, the median over rounds."""
+    """Measure the 99th percentile of lag, the median over rounds."""
     products = calibrated()
     missing: dict[str, str] = {}
     sides = {
@@ -45,7 +45,7 @@ async def rows() -> AsyncIterator[Row]:
 
 
 async def measure(built: dict[str, Step]) -> tuple[dict[str, float], dict[str, float]]:
-    """Each side's p99 lag and step time, medians over alternating rounds."""
+    """Return each side's p99 lag and step time, medians over alternating rounds."""
     lags: dict[str, list[float]] = {name: [] for name in built}
     steps: dict[str, list[float]] = {name: [] for name in built}
     for turn in range(ROUNDS):
@@ -60,7 +60,7 @@ async def measure(built: dict[str, Step]) -> tuple[dict[str, float], dict[str, f
 
 
 async def watched(step: Step) -> tuple[list[float], float]:
-    """The lags of all timers due during some steps, and the seconds of a step."""
+    """Return the lags of all timers due during some steps, and the seconds of a step."""
     late: list[float] = []
     heart = asyncio.create_task(beat(late))
     await asyncio.sleep(5 * PERIOD)
@@ -76,7 +76,7 @@ async def watched(step: Step) -> tuple[list[float], float]:
 
 
 async def beat(late: list[float]) -> None:
-    """Note how late each timer fires, and with it those that were due meanwhile."""
+    """Record the delay of each timer and of those that were due meanwhile."""
     while True:
         due = time.perf_counter() + PERIOD
         await asyncio.sleep(PERIOD)
@@ -86,7 +86,7 @@ async def beat(late: list[float]) -> None:
 
 
 def calibrated() -> int:
-    """How many products take one step's time in NumPy."""
+    """Return the number of products in one step's time in NumPy."""
     spent = []
     for _ in range(9):
         begin = time.perf_counter()
@@ -97,7 +97,7 @@ def calibrated() -> int:
 
 @asynccontextmanager
 async def aioflow(products: int) -> AsyncIterator[Step]:
-    """The products in one awaited step."""
+    """Compute the products in one awaited step."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -116,7 +116,7 @@ async def aioflow(products: int) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def tensorflow(products: int) -> AsyncIterator[Step]:
-    """The products in one call that holds the loop."""
+    """Compute the products in one call that blocks the loop."""
     tf = peers.tensorflow()
     with tf.Graph().as_default(), tf.Session() as session:
         fed = x = tf.placeholder(tf.float32, [SIDE, SIDE])
@@ -128,7 +128,7 @@ async def tensorflow(products: int) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def in_thread(products: int) -> AsyncIterator[Step]:
-    """The products in a plain thread, awaited."""
+    """Compute the products in a plain thread, awaited."""
 
     def multiply() -> Any:
         x = MATRIX
@@ -144,7 +144,7 @@ async def in_thread(products: int) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def idle() -> AsyncIterator[Step]:
-    """Nothing, for as long as a step takes."""
+    """Do nothing for the time of a step."""
 
     async def step() -> None:
         await asyncio.sleep(STEP)

@@ -1,8 +1,8 @@
 """A while_loop of three scalar ops per iteration, forward and with its gradient.
 
-The loop counts to n, which is fed, and scales a float in each iteration; the gradients are by the first value of the
-float and by its scale, a tensor of the graph around the loop. TensorFlow runs its v1 loop, made of Switch, Merge and
-NextIteration. Python with NumPy's scalars, which saves every value on its way for the gradient, shows the floor.
+The loop counts to n, which is fed, and scales a float in each iteration. The gradients are by the first value of the
+float and by its scale, a tensor of the surrounding graph. TensorFlow runs its v1 loop of Switch, Merge and
+NextIteration. Python with NumPy's scalars, which saves every value for the gradient, shows the floor.
 """
 
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ PYTHON = "Python, NumPy scalars"
 
 
 class Loop(NamedTuple):
-    """A loop in a graph: what it is fed, its result, and the sum of the result's gradients."""
+    """A loop in a graph: its feed, its result, and the sum of the result's gradients."""
 
     feeds: list[Any]
     result: Any
@@ -30,7 +30,7 @@ class Loop(NamedTuple):
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The loop, and the loop with its gradient."""
+    """Measure the loop, and the loop with its gradient."""
     forward = await alternate(
         {peers.AIOFLOW: aioflow("result"), peers.TENSORFLOW: tensorflow("result"), PYTHON: by_hand(last)}, agree=1e-4
     )
@@ -49,13 +49,13 @@ async def rows() -> AsyncIterator[Row]:
 
 
 def per_iteration(title: str, timing: Timing, claim: Claim) -> Row:
-    """A row of times per iteration."""
+    """Return a row of times per iteration."""
     rounds = {side: [seconds / ITERATIONS for seconds in times] for side, times in timing.rounds.items()}
     return timed_row(f"{title}, per iteration ({OPS})", Timing(rounds, timing.missing), [claim])
 
 
 def loop(module: Any) -> Loop:
-    """The loop, spelled the same in aioflow and TensorFlow, in the current graph."""
+    """Build the loop in the current graph, with the same code in aioflow and TensorFlow."""
     end = module.placeholder(module.int32, [])
     start, scale = (module.placeholder(module.float32, []) for _ in range(2))
     _, result = module.while_loop(lambda i, x: i < end, lambda i, x: (i + 1, x * scale), [module.constant(0), start])
@@ -65,7 +65,7 @@ def loop(module: Any) -> Loop:
 
 @asynccontextmanager
 async def aioflow(fetch: str) -> AsyncIterator[Step]:
-    """A step that runs the loop."""
+    """Yield a step that runs the loop."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -81,7 +81,7 @@ async def aioflow(fetch: str) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def tensorflow(fetch: str) -> AsyncIterator[Step]:
-    """A step that runs the loop."""
+    """Yield a step that runs the loop."""
     tf = peers.tensorflow()
     with tf.Graph().as_default(), tf.Session() as session:
         built = loop(tf)
@@ -91,12 +91,12 @@ async def tensorflow(fetch: str) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def by_hand(function: Any) -> AsyncIterator[Step]:
-    """A step that calls the function."""
+    """Yield a step that calls the function."""
     yield lambda: function(*FEEDS)
 
 
 def last(end: Any, start: Any, scale: Any) -> Any:
-    """What x is in the end."""
+    """Return the last x."""
     i, x, one = np.int32(0), start, np.int32(1)
     while i < end:
         i, x = i + one, x * scale
@@ -104,7 +104,7 @@ def last(end: Any, start: Any, scale: Any) -> Any:
 
 
 def sum_of_gradients(end: Any, start: Any, scale: Any) -> Any:
-    """The gradient by `start` and the gradient by `scale`, added."""
+    """Return the sum of the gradients by `start` and by `scale`."""
     i, x, one = np.int32(0), start, np.int32(1)
     passed = []
     while i < end:

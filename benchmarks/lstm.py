@@ -1,9 +1,9 @@
-"""SGD steps of an LSTM of 256 units over 50 steps: aioflow's and TensorFlow's `dynamic_rnn`, and PyTorch's nn.LSTM.
+"""SGD steps of an LSTM of 256 units over 50 steps: `dynamic_rnn` of aioflow and TensorFlow, and PyTorch's nn.LSTM.
 
 The loss is the mean square of all outputs, and the gradients are by the kernel and the bias. aioflow and TensorFlow run
-a while_loop, and hold what its iterations read and write in TensorArrays; TensorFlow's is its v1 loop, and its cell is
-written down below, for the one it had went away with Keras 2. PyTorch's LSTM is a single op. Where aioflow finds
-oneDNN, it is measured with and without. The losses of the first three steps must agree on all sides.
+a while_loop with TensorArrays for the inputs and outputs of iterations. TensorFlow's is its v1 loop, and its cell is
+defined below, since Keras 2 removed the original. PyTorch's LSTM is a single op. If aioflow finds oneDNN, it is
+measured with and without. The losses of the first three steps must agree on all sides.
 """
 
 from collections.abc import AsyncIterator
@@ -21,11 +21,11 @@ RATE = 10.0
 DRAW = np.random.default_rng(1)
 SEQUENCES = DRAW.standard_normal((BATCH, STEPS, INPUTS), np.float32)
 KERNEL = DRAW.standard_normal((INPUTS + UNITS, 4 * UNITS), np.float32) / np.float32(np.sqrt(INPUTS + UNITS))
-"""Rows for inputs and then for the output before; columns for input gate, candidate, forget gate and output gate."""
+"""Rows for inputs and then for the previous output; columns for input gate, candidate, forget gate and output gate."""
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The LSTM."""
+    """Measure the LSTM."""
     sides = onednn.sides(aioflow) | {peers.TENSORFLOW: tensorflow(), peers.TORCH: torch()}
     timing = await alternate(sides, agree=1e-4)
     ours = [side for side in sides if side.startswith(peers.AIOFLOW)]
@@ -35,7 +35,7 @@ async def rows() -> AsyncIterator[Row]:
 
 @asynccontextmanager
 async def aioflow() -> AsyncIterator[Step]:
-    """A step that trains once on the sequences and gives its loss."""
+    """Yield a step that trains once on the sequences and returns its loss."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -55,7 +55,7 @@ async def aioflow() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def tensorflow() -> AsyncIterator[Step]:
-    """The same graph in TensorFlow."""
+    """Yield the same graph in TensorFlow."""
     tf = peers.tensorflow()
     with tf.Graph().as_default(), tf.Session() as session:
         sequences, loss, train = training(tf, Cell(tf))
@@ -70,7 +70,7 @@ async def tensorflow() -> AsyncIterator[Step]:
 
 
 def training(module: Any, cell: Any) -> tuple[Any, Any, Any]:
-    """The placeholder for sequences, the loss, and a step of training, in the current graph."""
+    """Build the placeholder for sequences, the loss, and a training step, in the current graph."""
     sequences = module.placeholder(module.float32, SEQUENCES.shape)
     outputs, _ = module.nn.dynamic_rnn(cell, sequences, dtype=module.float32)
     loss = module.reduce_mean(module.square(outputs))
@@ -78,7 +78,7 @@ def training(module: Any, cell: Any) -> tuple[Any, Any, Any]:
 
 
 class Cell:
-    """What TensorFlow's LSTMCell did, in the form in which its dynamic_rnn takes a cell."""
+    """Computes like TensorFlow's LSTMCell, in the form that its dynamic_rnn takes."""
 
     state_size = (UNITS, UNITS)
     output_size = UNITS
@@ -89,11 +89,11 @@ class Cell:
         self._bias = tf.Variable(tf.zeros([4 * UNITS])).read_value()
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
-        """The state before the first step."""
+        """Return the initial state."""
         return (self._tf.zeros([batch_size, UNITS], dtype),) * 2
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
-        """The output and the state after one step."""
+        """Return the output and the state after one step."""
         tf, (memory, output) = self._tf, state
         gates = tf.nn.bias_add(tf.matmul(tf.concat([inputs, output], 1), self._kernel), self._bias)
         write, candidate, keep, show = tf.split(gates, 4, axis=1)
@@ -104,7 +104,7 @@ class Cell:
 
 @asynccontextmanager
 async def torch() -> AsyncIterator[Step]:
-    """A step that trains PyTorch's LSTM once on the sequences and gives its loss."""
+    """Yield a step that trains PyTorch's LSTM once on the sequences and returns its loss."""
     module = peers.torch()
     lstm = torch_lstm(module)
     optimizer = module.optim.SGD([each for each in lstm.parameters() if each.requires_grad], lr=RATE)
@@ -122,7 +122,7 @@ async def torch() -> AsyncIterator[Step]:
 
 
 def torch_lstm(module: Any) -> Any:
-    """nn.LSTM, holding the kernel. Of its two biases the second stays as it is: at 1 where a cell is to forget less."""
+    """Return nn.LSTM with the kernel. Its second bias is constant: 1 for the forget gate."""
     lstm = module.nn.LSTM(INPUTS, UNITS, batch_first=True)
     write, candidate, keep, show = np.split(KERNEL, 4, axis=1)
     weights = np.concatenate([write, keep, candidate, show], axis=1).T

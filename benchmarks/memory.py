@@ -1,9 +1,9 @@
 """Peak live bytes of arrays in one training step of a 20-layer MLP, in the steady state, against eager PyTorch.
 
-Both sides count the same: parameters, gradients, activations and temporaries from their allocators; not the batch,
-which the caller owns, and not the first weights, which the benchmark hands over. aioflow's are NumPy's allocations,
-which tracemalloc counts to the byte (less the interpreter's own objects alive before the step); PyTorch's are the
-allocations and releases that its profiler records.
+Both sides count parameters, gradients, activations and temporaries from their allocators; not the batch, which the
+caller owns, and not the initial weights, which the benchmark provides. aioflow's bytes are NumPy's allocations, which
+tracemalloc counts exactly (less the interpreter's own objects alive before the step); PyTorch's are the allocations and
+releases that its profiler records.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ WARM = 3
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The two peaks."""
+    """Measure the two peaks."""
     figures: dict[str, str] = {}
     peaks: dict[str, float] = {}
     losses: dict[str, float] = {}
@@ -42,15 +42,15 @@ async def rows() -> AsyncIterator[Row]:
 
 
 def parts() -> str:
-    """What must be alive at least."""
+    """Return the smallest possible peak."""
     parameters = sum(weights.nbytes + bias.nbytes for weights, bias in PROBLEM.weights())
     layer = PROBLEM.batch * PROBLEM.sizes[0] * 4
     return f"parameters {size(parameters)}; one layer's activations {size(layer)}, {len(PROBLEM.sizes) - 2} are kept"
 
 
 async def aioflow() -> tuple[float, float]:
-    """The peak, and the loss of the step in which it was taken."""
-    _ = PROBLEM.images, PROBLEM.labels  # drawn here, so that the batch is not counted
+    """Return the peak, and the loss of the measured step."""
+    _ = PROBLEM.images, PROBLEM.labels  # created here, so that the batch is not counted
     model = with_aioflow.training_graph(PROBLEM)
     gc.collect()
     tracemalloc.start()
@@ -67,7 +67,7 @@ async def aioflow() -> tuple[float, float]:
 
 
 def interpreter_bytes() -> int:
-    """Traced bytes that are not NumPy's arrays."""
+    """Return the traced bytes that are not NumPy's arrays."""
     gc.collect()
     alive, _ = tracemalloc.get_traced_memory()
     arrays = tracemalloc.take_snapshot().filter_traces([tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)])
@@ -75,12 +75,12 @@ def interpreter_bytes() -> int:
 
 
 async def pytorch() -> tuple[float, float]:
-    """The peak, and the loss of the step in which it was taken."""
+    """Return the peak, and the loss of the measured step."""
     return await asyncio.to_thread(profiled)
 
 
 def profiled() -> tuple[float, float]:
-    """Build and train under the profiler, which sees every allocation from the first parameter on."""
+    """Build and train under the profiler, which records every allocation from the first parameter on."""
     torch = peers.torch()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         step = with_torch.trainer(PROBLEM)
@@ -92,7 +92,7 @@ def profiled() -> tuple[float, float]:
 
 
 def peak(events: list[Any], span: str) -> int:
-    """The most bytes alive from the beginning of the span on."""
+    """Return the most bytes alive from the beginning of the span on."""
     begin = next(event.start_ns() for event in events if event.name() == span)
     alive = most = 0
     for event in sorted((e for e in events if e.name() == "[memory]"), key=lambda event: event.start_ns()):

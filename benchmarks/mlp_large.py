@@ -1,7 +1,7 @@
-"""SGD steps of a large MLP: nearly all of the time goes into products of matrices, and so into one library or another.
+"""SGD steps of a large MLP: nearly all of the time is spent in matrix products of some library.
 
-aioflow multiplies with oneDNN where it finds it, else with NumPy; where it does, both are measured. The losses of the
-first three steps must agree on all sides.
+aioflow multiplies with oneDNN if it finds it, else with NumPy; if it does, both are measured. The losses of the first
+three steps must agree on all sides.
 """
 
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ PROBLEM = Problem((1024, 1024, 1024, 10), 256)
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The large MLP."""
+    """Measure the large MLP."""
     others = {
         peers.TENSORFLOW: with_tensorflow.training(PROBLEM),
         peers.TORCH: with_torch.training(PROBLEM),

@@ -16,28 +16,28 @@ levels.
 
 
 def loops(af: Any, depth: int, x: Any) -> Any:
-    """Loops of three operations each."""
+    """Nest loops of three operations each."""
     if not depth:
         return af.tanh(x)
     return af.while_loop(lambda i, v: i < 1, lambda i, v: (i + 1, loops(af, depth - 1, v * 1.01)), [0, x])[1]
 
 
 def branches(af: Any, depth: int, x: Any) -> Any:
-    """Branches with the outer one taken."""
+    """Nest branches; the outer one is taken."""
     if not depth:
         return af.tanh(x)
     return af.cond(x > -1e9, lambda: branches(af, depth - 1, x * 1.01), lambda: x * 2.0)
 
 
 async def rows() -> AsyncIterator[Row]:
-    """A row for each kind of nest."""
+    """Measure a row for each kind of nest."""
     for name, build in (("while_loop", loops), ("cond", branches)):
         for with_gradient in (False, True):
             yield await nest(name, build, with_gradient)
 
 
 async def nest(name: str, build: Callable[[Any, int, Any], Any], with_gradient: bool) -> Row:
-    """Seconds by depth on both sides, the best of three."""
+    """Return the seconds by depth on both sides, the best of three."""
     ours = {depth: min([await aioflow(build, depth, with_gradient) for _ in range(3)]) for depth in DEPTHS}
     figures = {peers.AIOFLOW: told(ours)}
     ratio = None
@@ -56,12 +56,12 @@ async def nest(name: str, build: Callable[[Any, int, Any], Any], with_gradient: 
 
 
 def told(seconds: dict[int, float]) -> str:
-    """The seconds by depth."""
+    """Return the seconds by depth."""
     return ", ".join(f"{depth}: {span(each)}" for depth, each in seconds.items())
 
 
 async def aioflow(build: Callable[[Any, int, Any], Any], depth: int, with_gradient: bool) -> float:
-    """Seconds to build the graph and run it once."""
+    """Return the seconds to build the graph and run it once."""
     af = peers.aioflow()
     began = time.perf_counter()
     with af.Graph().as_default() as graph:
@@ -74,7 +74,7 @@ async def aioflow(build: Callable[[Any, int, Any], Any], depth: int, with_gradie
 
 
 def tensorflow(build: Callable[[Any, int, Any], Any], depth: int, with_gradient: bool) -> float:
-    """The same nest in TensorFlow."""
+    """Return the same for TensorFlow."""
     tf = peers.tensorflow()
     began = time.perf_counter()
     with tf.Graph().as_default():

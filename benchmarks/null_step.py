@@ -1,4 +1,4 @@
-"""What a step costs that computes nothing: `await session.run(no_op)`, and a callable with one scalar fed."""
+"""The cost of a step that computes nothing: `await session.run(no_op)`, and a callable with one scalar fed."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ TENSORFLOW_RUN = "TensorFlow run()"
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The two steps."""
+    """Measure the two steps."""
     null = await alternate(
         {peers.AIOFLOW: aioflow_run(), peers.TENSORFLOW: tensorflow_callable(), TENSORFLOW_RUN: tensorflow_run()}
     )
@@ -26,7 +26,7 @@ async def rows() -> AsyncIterator[Row]:
 
 @asynccontextmanager
 async def aioflow_run() -> AsyncIterator[Step]:
-    """`session.run` of a no_op."""
+    """Call `session.run` of a no_op."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -42,7 +42,7 @@ async def aioflow_run() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def aioflow_feed() -> AsyncIterator[Step]:
-    """A callable that adds one to the scalar fed."""
+    """Call a callable that adds one to the fed scalar."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -59,7 +59,7 @@ async def aioflow_feed() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def tensorflow_callable() -> AsyncIterator[Step]:
-    """`make_callable` of a no_op: TensorFlow's shortest way into its runtime."""
+    """Call `make_callable` of a no_op: TensorFlow's shortest way into its runtime."""
     tf = peers.tensorflow()
     with tf.Graph().as_default(), tf.Session() as session:
         yield session.make_callable(tf.no_op())
@@ -67,7 +67,7 @@ async def tensorflow_callable() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def tensorflow_run() -> AsyncIterator[Step]:
-    """`session.run` of a no_op."""
+    """Call `session.run` of a no_op."""
     tf = peers.tensorflow()
     with tf.Graph().as_default(), tf.Session() as session:
         run, nothing = session.run, tf.no_op()
@@ -76,7 +76,7 @@ async def tensorflow_run() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def tensorflow_feed() -> AsyncIterator[Step]:
-    """A callable that adds one to the scalar fed."""
+    """Call a callable that adds one to the fed scalar."""
     tf = peers.tensorflow()
     with tf.Graph().as_default(), tf.Session() as session:
         fed = tf.placeholder(tf.float32, [])

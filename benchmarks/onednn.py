@@ -1,4 +1,4 @@
-"""aioflow's sides where kernels of oneDNN may decide: as it is and, if it found oneDNN, without it too."""
+"""The aioflow sides of benchmarks in which oneDNN matters: with oneDNN if it is found, and without."""
 
 import contextlib
 import importlib
@@ -15,13 +15,13 @@ PEERS = (peers.TENSORFLOW, peers.TORCH)
 
 
 def sides(ours: Callable[[], Side]) -> dict[str, Side]:
-    """aioflow, with oneDNN if it found it, and then aioflow without."""
+    """Return aioflow with oneDNN, if it was found, and then aioflow without."""
     alone: dict[str, Side] = {ALONE: without(ours())} if found() else {}
     return {peers.AIOFLOW: ours()} | alone
 
 
 def claims(timing: Timing, limit: float, alone: float | None = None) -> list[Claim]:
-    """How many times the faster peer's time aioflow may take with oneDNN, and without it."""
+    """Return claims of the largest ratios to the faster peer's time, with oneDNN and without."""
     names = {limit: peers.AIOFLOW, alone: ALONE} if found() else {alone: peers.AIOFLOW}
     words = "faster of the two"
     return [Claim(f"{name} / {words}", timing.ratio_to_best(name, PEERS), most) for most, name in names.items() if most]
@@ -34,7 +34,7 @@ def found() -> bool:
 
 @contextlib.asynccontextmanager
 async def without(side: Side) -> AsyncIterator[Step]:
-    """An aioflow side, whose first step, which makes the plan and chooses the kernels, finds no oneDNN."""
+    """Yield an aioflow side whose first step, which makes the plan and chooses the kernels, finds no oneDNN."""
     async with side as planned:
         first = True
 
@@ -51,7 +51,7 @@ async def without(side: Side) -> AsyncIterator[Step]:
 
 @contextlib.contextmanager
 def switched_off() -> Iterator[None]:
-    """Meanwhile oneDNN is not found."""
+    """Hide oneDNN inside the block."""
     onednn = _onednn()
     before = os.environ.get(onednn.SWITCH)
     os.environ[onednn.SWITCH] = "off"

@@ -1,4 +1,4 @@
-"""The peers, imported quietly, late, and in an order in which they live together. ImportError: not installed."""
+"""Imports the peers quietly, late, and in a compatible order. ImportError if one is not installed."""
 
 import contextlib
 import importlib
@@ -9,12 +9,12 @@ AIOFLOW, TENSORFLOW, TORCH, NUMPY = "aioflow", "TensorFlow", "PyTorch", "NumPy"
 
 
 def aioflow() -> Any:
-    """aioflow, as users import it."""
+    """Import aioflow."""
     return importlib.import_module("aioflow")
 
 
 def tensorflow() -> Any:
-    """TensorFlow in v1 mode: graphs and sessions, resource variables, loops of Switch, Merge and NextIteration."""
+    """Import TensorFlow in v1 mode: graphs, sessions, resource variables, loops of Switch, Merge and NextIteration."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with contextlib.suppress(ImportError):
         torch()
@@ -27,5 +27,5 @@ def tensorflow() -> Any:
 
 
 def torch() -> Any:
-    """PyTorch, eager, with its own choice of threads."""
+    """Import PyTorch, eager, with its default threads."""
     return importlib.import_module("torch")

@@ -1,11 +1,11 @@
-"""A process that keeps many runs pending in dequeue, then serves, cancels or fails them all, and prints what it took.
+"""A process that keeps many runs pending in dequeue, then serves, cancels or fails them all, and prints the costs.
 
     python -m benchmarks.pending aioflow 100000 serve rare
 
-The last word is about Python's cyclic collector, whose full passes look at every object there is: with a million of
-them they hold the loop for hundreds of milliseconds, whoever made the objects. `default` leaves it as Python sets it.
-`rare` does what a service with so many waiters does: once it is warm it freezes what it has, and from then on the
-collector goes on with young objects and makes no full passes. Runs lose nothing by that: they leave no cycles.
+The last word configures Python's cyclic collector, whose full passes visit all objects: with a million objects they
+block the loop for hundreds of milliseconds, whichever code created the objects. `default` is Python's setting. `rare`
+is the setting of a service with many waiters: after warming up it freezes its objects; from then on the collector
+visits only young objects and makes no full passes. Runs lose nothing by that: they leave no cycles.
 """
 
 import argparse
@@ -24,26 +24,26 @@ from benchmarks.harness import percentile
 from benchmarks.lag import beat
 
 AT_A_TIME = 50
-"""So many runs are begun, or cancelled, in one turn of the loop."""
+"""Number of runs that begin, or are cancelled, in one turn of the loop."""
 ENDINGS = ("serve", "cancel", "fail")
 COLLECTORS = ("default", "rare")
 
 
 def resident() -> int:
-    """The bytes of this process that are in memory."""
+    """Return the resident bytes of this process."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def make_full_passes_rare() -> None:
-    """The collector passes over what is here now, and looks at all that comes only after ages."""
+    """Exempt the present objects from collection, and make full passes rare."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*gc.get_threshold()[:2], 1_000_000)
 
 
 async def with_aioflow(count: int, ending: str, collector: str) -> dict[str, float]:
-    """`count` pending `session.run(queue.dequeue())`."""
+    """Keep `count` calls of `session.run(queue.dequeue())` pending."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -90,12 +90,12 @@ async def with_aioflow(count: int, ending: str, collector: str) -> dict[str, flo
 
 
 def outcome(task: "asyncio.Task[Any]") -> Any:
-    """The value, the class of the error, or that it was cancelled."""
+    """Return the value, the class of the error, or that the run was cancelled."""
     return True if task.cancelled() else type(task.exception()) if task.exception() else task.result()
 
 
 def with_tensorflow(count: int) -> dict[str, float]:
-    """The same: TensorFlow's `run` blocks, so that each needs a thread of its own."""
+    """Do the same with TensorFlow, whose `run` blocks, so that each run needs its own thread."""
     tf = peers.tensorflow()
     with tf.Graph().as_default(), tf.Session() as session:
         queue = tf.FIFOQueue(-1, tf.float32, [[]])
@@ -118,7 +118,7 @@ def with_tensorflow(count: int) -> dict[str, float]:
 
 
 def native_threads() -> int:
-    """All threads of this process, whoever made them."""
+    """Return the number of threads of this process, including those of libraries."""
     return len(os.listdir("/proc/self/task"))
 
 

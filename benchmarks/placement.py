@@ -1,7 +1,7 @@
-"""Placing nodes on simulated devices: how long it takes as the graph grows, and how good the result is.
+"""Placing nodes on simulated devices: the time by the size of the graph, and the quality of the result.
 
-Nothing runs: devices are names, and the step is simulated with the estimates that placement itself works with. What is
-timed is the process's own time, all of placing: constraints, estimates, choice.
+Nothing runs: devices are names, and the step is simulated with the estimates of the placement itself. The measured time
+is the process's own time for all of placing: constraints, estimates, choice.
 """
 
 import itertools
@@ -27,24 +27,24 @@ from benchmarks.report import Claim, Row, span
 SIZES = (12_500, 25_000, 50_000, 100_000)
 TOWERS = 64
 SMALL = ((2, 0, 9), (3, 0, 7), (2, 1, 7), (1, 1, 9))
-"""CPUs, GPUs and nodes of the graphs that are searched for the best placement, among hundreds to thousands."""
+"""CPUs, GPUs and nodes of the graphs whose best placement is searched, among hundreds to thousands."""
 GRAPHS = 25
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The time by the number of nodes, and the simulated step beside the best there is."""
+    """Measure the time by the number of nodes, and the simulated step relative to the best possible one."""
     yield growth()
     yield quality()
 
 
 def devices(cpus: int, gpus: int) -> list[Site]:
-    """So many devices of one task."""
+    """Return that many devices of one task."""
     names = [*[f"CPU:{index}" for index in range(cpus)], *[f"GPU:{index}" for index in range(gpus)]]
     return [Site.from_string(f"/job:localhost/replica:0/task:0/device:{name}") for name in names]
 
 
 def growth() -> Row:
-    """Seconds for towers of layers without requests, so that every node may go to every device."""
+    """Return seconds for towers of layers without requests, so that every node may go to every device."""
     figures, seconds = {}, []
     for nodes in SIZES:
         flow = towers(nodes)
@@ -63,7 +63,7 @@ def growth() -> Row:
 
 
 def towers(nodes: int) -> Flow:
-    """The flow of a graph of about so many nodes: layers one after the other in each tower, and a sum over towers."""
+    """Return the flow of a graph of about that many nodes: towers of consecutive layers, and a sum over towers."""
     with af.Graph().as_default():
         inputs = [af.placeholder(af.float32, [256, 256]) for _ in range(TOWERS)]
         ends = []
@@ -76,7 +76,7 @@ def towers(nodes: int) -> Flow:
 
 
 def quality() -> Row:
-    """The ratio of the simulated step to the shortest of all, on small random graphs of matrix products."""
+    """Return the ratio of the simulated step to the shortest one, on small random graphs of matrix products."""
     figures, everything = {}, []
     for cpus, gpus, nodes in SMALL:
         ratios = [ratio(random.Random(seed), cpus, gpus, nodes) for seed in range(GRAPHS)]
@@ -90,7 +90,7 @@ def quality() -> Row:
 
 
 def ratio(draw: random.Random, cpus: int, gpus: int, nodes: int) -> float:
-    """Of one random graph."""
+    """Return the ratio for one random graph."""
     flow, sites, model = products(draw, nodes), devices(cpus, gpus), CostModel()
     layout = Layout(sites, model)
     work = Work(flow, demands(flow, sites, soft=False, homes={}), layout.kinds, model)
@@ -99,7 +99,7 @@ def ratio(draw: random.Random, cpus: int, gpus: int, nodes: int) -> float:
 
 
 def products(draw: random.Random, nodes: int) -> Flow:
-    """The flow of a random graph of matrix products, from small ones that take microseconds to some of milliseconds."""
+    """Return the flow of a random graph of matrix products that take microseconds to some milliseconds."""
     with af.Graph().as_default():
         fed = [af.placeholder(af.float32, [size, size]) for size in (16, 64, 128, 256, 512)]
         made: list[af.Tensor] = []

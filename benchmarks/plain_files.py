@@ -1,4 +1,4 @@
-"""Files written and read plainly: what checkpoints are compared with. All of it blocks."""
+"""Plain writing and reading of files, the baseline of checkpoints. All functions block."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ CHUNK = 1 << 24
 
 
 def write_seconds(path: Path, arrays: Iterable[AnyArray]) -> float:
-    """The time in which a new file holds these bytes, and is on the disk."""
+    """Return the time to write these bytes to a new file and sync it."""
     begin = time.perf_counter()
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
@@ -32,7 +32,7 @@ def write_all(file: int, data: memoryview) -> None:
 
 
 def clear(folder: Path) -> None:
-    """The folder is empty, and the disk has heard of it: what is written next does not wait for that."""
+    """Empty the folder and sync it, so that the next write does not wait for that."""
     for entry in folder.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry)
@@ -42,7 +42,7 @@ def clear(folder: Path) -> None:
 
 
 def read_seconds(paths: Sequence[Path], into: memoryview) -> float:
-    """The time in which the bytes of these files, one after the other, are in memory that is there already."""
+    """Return the time to read the bytes of these files, one after the other, into memory that is already mapped."""
     begin = time.perf_counter()
     for path in paths:
         with path.open("rb", buffering=0) as file:
@@ -52,7 +52,7 @@ def read_seconds(paths: Sequence[Path], into: memoryview) -> float:
 
 
 def read_new_seconds(paths: Sequence[Path]) -> float:
-    """The same with memory that is not there yet."""
+    """Return the same with new memory."""
     begin = time.perf_counter()
     found = [np.fromfile(path, np.uint8) for path in paths]
     seconds = time.perf_counter() - begin
@@ -61,7 +61,7 @@ def read_new_seconds(paths: Sequence[Path]) -> float:
 
 
 def drop_from_memory(paths: Iterable[Path]) -> None:
-    """What these files hold is read from the disk when it is next wanted."""
+    """Drop these files from the page cache, so that the next read goes to the disk."""
     for path in paths:
         file = os.open(path, os.O_RDONLY)
         try:

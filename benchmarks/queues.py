@@ -1,4 +1,4 @@
-"""Queues: a scalar in and out by two runs, batches of rows out of a shuffle queue, and many runs that wait."""
+"""Queues: a scalar in and out by two runs, batches of rows out of a shuffle queue, and many waiting runs."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ ROUNDS = 3
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The three."""
+    """Measure the three."""
     scalar = await alternate({peers.AIOFLOW: aioflow_scalar(), peers.TENSORFLOW: tensorflow_scalar()}, agree=0)
     half = Claim("aioflow / TensorFlow", scalar.ratio(peers.AIOFLOW, peers.TENSORFLOW), 0.5)
     yield timed_row("enqueue and dequeue of a scalar, two session.run", scalar, [half])
@@ -41,7 +41,7 @@ async def rows() -> AsyncIterator[Row]:
 
 @asynccontextmanager
 async def aioflow_scalar() -> AsyncIterator[Step]:
-    """One run puts the number that another takes."""
+    """One run enqueues the number that another one dequeues."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -58,7 +58,7 @@ async def aioflow_scalar() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def tensorflow_scalar() -> AsyncIterator[Step]:
-    """The same."""
+    """Do the same in TensorFlow."""
     tf = peers.tensorflow()
     with tf.Graph().as_default(), tf.Session() as session:
         queue, value = tf.FIFOQueue(10, tf.float32, [[]]), tf.placeholder(tf.float32, [])
@@ -76,7 +76,7 @@ async def tensorflow_scalar() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def aioflow_batch() -> AsyncIterator[Step]:
-    """One run puts rows, another takes as many."""
+    """One run enqueues rows, another one dequeues as many."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -96,7 +96,7 @@ async def aioflow_batch() -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def tensorflow_batch() -> AsyncIterator[Step]:
-    """The same."""
+    """Do the same in TensorFlow."""
     tf = peers.tensorflow()
     with tf.Graph().as_default(), tf.Session() as session:
         queue = tf.RandomShuffleQueue(CAPACITY, LEAST, tf.float32, [[ROW]], seed=1)
@@ -116,7 +116,7 @@ async def tensorflow_batch() -> AsyncIterator[Step]:
 
 
 async def pending() -> Row:
-    """Runs that wait, in processes of their own."""
+    """Measure waiting runs, each measurement in a new process."""
     found = {
         (ending, collector): await measured(peers.AIOFLOW, PENDING, ending, collector)
         for collector in reversed(COLLECTORS)
@@ -142,13 +142,13 @@ async def pending() -> Row:
 
 
 async def measured(*words: Any) -> dict[str, float]:
-    """The medians of what `benchmarks.pending` finds; nothing if it fails."""
+    """Return the medians of the figures of `benchmarks.pending`; nothing if it fails."""
     found = [await measured_once(*words) for _ in range(ROUNDS)]
     return {what: statistics.median([each[what] for each in found]) for what in found[0]} if all(found) else {}
 
 
 async def measured_once(*words: Any) -> dict[str, float]:
-    """What it finds once."""
+    """Return its figures once."""
     command = [sys.executable, "-m", "benchmarks.pending", *map(str, words)]
     quiet = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=quiet)
@@ -160,7 +160,7 @@ async def measured_once(*words: Any) -> dict[str, float]:
 
 
 def told(found: dict[str, float]) -> str:
-    """One line of it."""
+    """Return one line of the figures."""
     if not found:
         return "failed, or not installed"
     lag = f", p99 lag {span(found['lag'])} (idle loop {span(found['idle'])})" if found["lag"] else ""
@@ -169,5 +169,5 @@ def told(found: dict[str, float]) -> str:
 
 
 def worst(found: list[dict[str, float]], what: str, scale: float = 1.0) -> float | None:
-    """The largest of a figure, None if there is none."""
+    """Return the largest of a figure, None if there is none."""
     return max((each[what] * scale for each in found), default=None)

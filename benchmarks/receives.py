@@ -1,8 +1,8 @@
-"""Memory that is saved by when things are done: values received just in time, nodes in another order, values computed
-again or put away in host memory.
+"""Memory saved by scheduling: values received just in time, nodes in another order, values recomputed or swapped to
+host memory.
 
-What one device runs is run, and its peak is what NumPy allocates, traced to the byte, less what is alive before and
-after; where there are two devices, or a GPU, the peak is simulated from shapes and estimated times.
+The part of one device really runs, and its peak is NumPy's traced allocations less those alive before and after. With
+two devices, or a GPU, the peak is simulated from shapes and estimated times.
 """
 
 import gc
@@ -40,7 +40,7 @@ DEEP = f"swish MLP, {LAYERS} layers of {WIDTH}, batch {BATCH}"
 
 
 async def rows() -> AsyncIterator[Row]:
-    """One row for each way."""
+    """Measure one row for each way."""
     yield early_receives()
     wide, init = training(8, 1024, 64)
     title = "order of nodes: ReLU MLP, 8 layers of 1024, batch 64, SGD step"
@@ -52,7 +52,7 @@ async def rows() -> AsyncIterator[Row]:
 
 
 def early_receives() -> Row:
-    """64 values that one device has at once, and another needs one after the other."""
+    """Return 64 values that one device has at once and another one needs one after the other."""
     flows = apart(64)
     before, after = [received_bytes(parts, transfer)[DEVICES[1]] for parts in (flows, delay_receives(flows, transfer))]
     figures = {"as soon as they are there": size(before), "just in time": size(after)}
@@ -61,12 +61,12 @@ def early_receives() -> Row:
 
 
 def transfer(count: int, source: str, target: str) -> float:
-    """Seconds over a link between two machines."""
+    """Return the seconds of a transfer between two machines."""
     return 1e-4 + count / 3e9
 
 
 def apart(count: int) -> dict[str, Flow]:
-    """The parts of a step over two devices."""
+    """Return the partitions of a step over two devices."""
     af = peers.aioflow()
     with af.Graph().as_default() as graph:
         x = af.placeholder(af.float32, [512, 512])
@@ -82,7 +82,7 @@ def apart(count: int) -> dict[str, Flow]:
 
 
 def training(layers: int, width: int, batch: int, swish: bool = False) -> tuple[Flow, Flow]:
-    """The step of a deep perceptron, and what initialises its variables."""
+    """Return the step of a deep perceptron, and the initialiser of its variables."""
     af = peers.aioflow()
     with af.Graph().as_default():
         x = value = af.placeholder(af.float32, [batch, width])
@@ -97,12 +97,12 @@ def training(layers: int, width: int, batch: int, swish: bool = False) -> tuple[
 
 
 def again(most: float) -> Callable[[Flow], Flow]:
-    """Recomputation within that share of the time."""
+    """Return recomputation within that share of the time."""
     return lambda flow: recompute(flow, most=most)
 
 
 def measured(title: str, flow: Flow, init: Flow, ways: dict[str, Callable[[Flow], Flow]]) -> Row:
-    """The peaks of a step as it is and otherwise."""
+    """Return the peaks of a step with and without the change."""
     before, loss = traced(flow, init)
     figures, claims, notes = {"as built": size(before)}, [], []
     for name, way in ways.items():
@@ -116,17 +116,17 @@ def measured(title: str, flow: Flow, init: Flow, ways: dict[str, Callable[[Flow]
 
 
 class Step:
-    """All that kernels ask of a step that is alone."""
+    """The part of a step that kernels use."""
 
     id = 1
     trace = None
 
     def times_run(self, name: str) -> int:
-        """It never ran before."""
+        """Return that the step is new."""
         return 0
 
     def check(self) -> None:
-        """It has not ended."""
+        """Return that the step has not ended."""
 
 
 class Alone:
@@ -137,12 +137,12 @@ class Alone:
     accounts = None
 
     def share_out(self, work: Callable[[int, int], object], size: int) -> None:
-        """Do all of it."""
+        """Run all of the work."""
         work(0, size)
 
 
 def traced(flow: Flow, init: Flow) -> tuple[float, Any]:
-    """The most bytes that NumPy took in the second of two steps beyond what is alive all the time; the loss."""
+    """Return NumPy's peak in the second of two steps beyond the bytes alive all the time, and the loss."""
     context = Context(np, Resources(), Step(), float("inf"), Alone())  # type: ignore[arg-type]
     feeds = [np.full(spec.shape.as_list(), 0.5, np.float32) for node in flow.feeds for spec in node.output_specs]
     run(init, context, [])
@@ -158,7 +158,7 @@ def traced(flow: Flow, init: Flow) -> tuple[float, Any]:
 
 
 def run(flow: Flow, context: Context, feeds: list[Any]) -> Any:
-    """Run what never waits to its end."""
+    """Run a coroutine that never waits to its end."""
     program = assemble(flow, context, fused=True, stream=False)
     (unit,) = program.units
     by_slot = dict(zip(program.feeds, feeds, strict=True))
@@ -167,11 +167,11 @@ def run(flow: Flow, context: Context, feeds: list[Any]) -> Any:
         coroutine.send(None)
     except StopIteration as done:
         return done.value
-    raise RuntimeError("it waits")
+    raise RuntimeError("the coroutine waits")
 
 
 def swapped(flow: Flow) -> Row:
-    """What a GPU would save by putting values away."""
+    """Return the memory that a GPU would save by swapping values out."""
     found = swap(flow, lambda count: 1e-5 + count / LINK, seconds=lambda node: estimated(node, ""))
     before, after = peak(flow, DeviceKind.GPU), peak(found, DeviceKind.GPU)
     moved = sum(node.definition.name == "swap_out" for node in found.nodes)

@@ -1,7 +1,7 @@
-"""One of several replicas that train together, between-graph: it takes part in a monitored session of its own.
+"""One of several replicas that train together, between-graph, each with its own monitored session.
 
-What a step computes takes as long as its replica says, by a timer: so the cores of one machine are enough for all, and
-a replica can be slow. `python -m benchmarks.replica` is one as a process, which is a worker of the cluster, too.
+A timer gives each computation the time that the plan says: so the cores of one machine suffice for all, and a replica
+can be slow. `python -m benchmarks.replica` runs one replica as a process, which is also a worker of the cluster.
 """
 
 import argparse
@@ -32,19 +32,19 @@ SLOWER = 5
 
 
 Done = tuple[int, float]
-"""How many steps there were when one was done that a replica took part in, and when that was."""
+"""The global step after each step in which a replica took part, and the time."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How the replicas train.
+    """The training of the replicas.
 
     Attributes:
-        required: how many gradients make a step.
-        steps: how many steps there are.
-        seconds: what computing one gradient takes.
-        drawn: after each so many steps a replica is drawn at random, which takes `SLOWER` times as long for its next
-            gradient; 0 for never.
+        required: number of gradients that make a step.
+        steps: number of steps.
+        seconds: duration of computing one gradient.
+        drawn: after each `drawn` steps a random replica is drawn, whose next gradient takes `SLOWER` times as long; 0
+            for never.
         dies: after this step the last replica is killed.
     """
 
@@ -55,23 +55,23 @@ class Plan:
     dies: int | None = None
 
     def pause(self, replica: int, step: int) -> float:
-        """Seconds that the replica computes in that step."""
+        """Return the seconds that the replica computes in that step."""
         slow = self.drawn and not step % self.drawn and replica == np.random.default_rng([1, step]).integers(WORKERS)
         return self.seconds * (SLOWER if slow else 1)
 
     def kills(self, replica: int, step: int) -> bool:
-        """Whether that replica dies when it comes to that step."""
+        """Whether that replica dies when it reaches that step."""
         return replica == WORKERS - 1 and self.dies is not None and step >= self.dies
 
 
 async def compute(x: Any, seconds: Any) -> Any:
-    """What the replicas call by the name of `compute`."""
+    """Return the function that replicas call as `compute`."""
     await asyncio.sleep(float(seconds))
     return x
 
 
 class Replica:
-    """One, with its graph."""
+    """A replica with its graph."""
 
     def __init__(self, task: int, plan: Plan) -> None:
         af = peers.aioflow()
@@ -93,7 +93,7 @@ class Replica:
             self.train = self.opt.minimize(af.reduce_mean(af.square(x)), self.step)
 
     async def work(self, target: Any, clock: Callable[[], float]) -> list[Done]:
-        """Train to the end. What it took part in, in order; a process that dies is killed."""
+        """Train to the end. Returns the steps in which it took part; a process that dies is killed."""
         af = peers.aioflow()
         chief, at = self.task == 0, 0
         config = af.Config(device_filters=["/job:ps", f"/job:worker/task:{self.task}"])
@@ -113,7 +113,7 @@ class Replica:
 
 
 async def together(plan: Plan) -> list[Done]:
-    """Processes train as the plan says. What the chief took part in."""
+    """Train with processes as planned. Returns the steps in which the chief took part."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(mock.patch.dict(os.environ, {"AIOFLOW_TOKEN": secrets.token_urlsafe(32)}))
@@ -125,12 +125,12 @@ async def together(plan: Plan) -> list[Done]:
         for replica in replicas:
             await replica.wait()
         if replicas[0].returncode:
-            raise RuntimeError(f"the chief ended with {replicas[0].returncode}")
+            raise RuntimeError(f"the chief ended with status {replicas[0].returncode}")
         return [(step, at) for step, at in json.loads(output)]
 
 
 async def launched(stack: AsyncExitStack, file: Path, task: int, plan: Plan) -> asyncio.subprocess.Process:
-    """A process that is that replica, until the stack is left."""
+    """Run that replica as a process until the stack is closed."""
     options = [*task_options(file, "worker", task), "--plan", json.dumps(asdict(plan))]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.replica", *options, stdout=subprocess.PIPE
@@ -140,7 +140,7 @@ async def launched(stack: AsyncExitStack, file: Path, task: int, plan: Plan) -> 
 
 
 async def replicate(cluster: Any, task: int, plan: Plan) -> None:
-    """Be a worker, and the replica of that number. The chief prints what it took part in."""
+    """Run a worker and the replica of that number. The chief prints the steps in which it took part."""
     af = peers.aioflow()
     async with af.train.Server(cluster, "worker", task, py_funcs={"compute": compute}) as server:
         replica = Replica(task, plan)

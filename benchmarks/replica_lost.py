@@ -1,8 +1,8 @@
-"""A worker of four that train in step is killed: how long until the others go on, with and without a backup worker.
+"""One of four synchronous workers is killed: the time until the others go on, with and without a backup worker.
 
-Each is a process, and a parameter server another. A step computes for a time that a timer says. The longest pause is
-the longest time from the end of one of the chief's steps to the end of the next, of those after the kill; beside it
-stands the longest of as many steps before, which is what else this machine does to a step.
+Each worker is a process, and so is the parameter server. A timer sets the duration of a step. The longest pause is the
+longest time between the ends of two consecutive steps of the chief after the kill. The longest of as many steps before
+stands beside it, for the noise of this machine.
 """
 
 import itertools
@@ -18,7 +18,7 @@ PAUSE = 3.0
 
 
 async def rows() -> AsyncIterator[Row]:
-    """Without a backup, and with one."""
+    """Measure without a backup, and with one."""
     before, after = await steps(WORKERS)
     claim = Claim("training goes on after", max(after), PAUSE, unit=" s")
     yield Row(f"worker of {WORKERS} killed at step {KILLED}, in step", figures(before, after), [claim])
@@ -28,7 +28,7 @@ async def rows() -> AsyncIterator[Row]:
 
 
 async def steps(required: int) -> tuple[list[float], list[float]]:
-    """Seconds of each of the chief's last steps before the kill, and of each step after it."""
+    """Return the seconds of the chief's last steps before the kill, and of each step after it."""
     done = await together(Plan(required, KILLED + AFTER, SECONDS, dies=KILLED))
     spent = [(step, at - before) for (_, before), (step, at) in itertools.pairwise(done)]
     return [s for step, s in spent if step <= KILLED][-AFTER:], [s for step, s in spent if step > KILLED]

@@ -1,4 +1,4 @@
-"""What a benchmark prints: a header of machine and versions, and for each row the sides, the ratios and the targets."""
+"""The output of a benchmark: a header with machine and versions, and for each row the sides, ratios and targets."""
 
 import importlib.metadata
 import os
@@ -21,12 +21,12 @@ TUNING = (
     "BLIS_",
     "NPY_DISABLE_CPU",
 )
-"""How the variables begin that choose threads or kernels for some libraries and not for others."""
+"""Prefixes of variables that choose threads or kernels for some libraries and not for others."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A figure and the bound it should keep; `value` None where a side was missing."""
+    """A figure and its bound; `value` is None if a side was missing."""
 
     what: str
     value: float | None
@@ -36,7 +36,7 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """met, missed, or not measured."""
+        """Return met, missed, or not measured."""
         if self.value is None:
             return "not measured"
         return "met" if (self.value >= self.limit if self.at_least else self.value <= self.limit) else "MISSED"
@@ -49,7 +49,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: each side's figure in words, the claims, and notes."""
+    """One row of the table: each side's figure in words, the claims, and notes."""
 
     title: str
     figures: Mapping[str, str]
@@ -63,19 +63,19 @@ class Row:
 
 
 def timed_row(title: str, timing: Timing, claims: Sequence[Claim], notes: Sequence[str] = ()) -> Row:
-    """A row whose figures are the median times of `timing` and, beside them, each side's ratio to aioflow."""
+    """Return a row with the median times of `timing` and each side's ratio to aioflow."""
     figures = {side: f"{span(timing.seconds(side)):>10}{beside(timing, side)}" for side in timing.rounds}
     return Row(title, figures | timing.missing, claims, notes)
 
 
 def beside(timing: Timing, side: str) -> str:
-    """How many times aioflow's time a side took."""
+    """Return the ratio of a side's time to aioflow's."""
     ratio = timing.ratio(side, "aioflow") if side != "aioflow" else None
     return "" if ratio is None else f"   {ratio:.2f}x aioflow"
 
 
 def span(seconds: float | None) -> str:
-    """A duration in the unit that reads best."""
+    """Return a duration in the unit that is easiest to read."""
     if seconds is None:
         return "-"
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
@@ -85,12 +85,12 @@ def span(seconds: float | None) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in MiB."""
+    """Return bytes in MiB."""
     return f"{count / 2**20:.1f} MiB"
 
 
 def header(loop: str) -> str:
-    """The machine and the versions that the figures belong to."""
+    """Return the machine and the versions of the figures."""
     packages = ("aioflow", "numpy", "tensorflow-cpu", "torch")
     versions = ", ".join(f"{package} {version(package)}" for package in packages)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -103,12 +103,12 @@ def header(loop: str) -> str:
 
 
 def tuning() -> dict[str, str]:
-    """The variables set that tune some libraries and not others: they may decide a row."""
+    """Return the set variables that tune some libraries and not others: they may decide a row."""
     return {name: value for name, value in os.environ.items() if name.startswith(TUNING)}
 
 
 def version(package: str) -> str:
-    """The installed version, or a word for none."""
+    """Return the installed version, or a word for none."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -116,7 +116,7 @@ def version(package: str) -> str:
 
 
 def cpu() -> str:
-    """The processor's name, as far as the system tells."""
+    """Return the processor's name, if the system tells it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -124,5 +124,5 @@ def cpu() -> str:
 
 
 def load() -> str:
-    """The system's load average of the last minute: above zero, somebody else is computing too."""
+    """Return the system's load average of the last minute: above zero, other processes compute too."""
     return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"

@@ -1,9 +1,9 @@
-"""1 GiB of variables restored, against the same bytes read plainly.
+"""1 GiB of variables restored, against plain reading of the same bytes.
 
-Plain reading fills memory that is there already or, as a restore has to, memory that the system has to give first.
-Warm, the files are in the system's memory; cold, they come from the disk. A restart is a new session, whose variables
-have no values yet: that is where the peak of memory is looked at. Where variables have values, these stay until all is
-read, so that a restore which fails changes nothing; what that takes is told.
+Plain reading fills existing memory or, like a restore, memory that the system must provide first. Warm, the files are
+in the page cache; cold, they come from the disk. A restart is a new session without values of variables: there the peak
+of memory is measured. Existing values stay until all is read, so that a failed restore changes nothing; the memory for
+that is shown.
 """
 
 import statistics
@@ -30,7 +30,7 @@ PLAIN = ("plain", "plain, new memory")
 
 
 async def rows() -> AsyncIterator[Row]:
-    """Times, and memory by the size of the state."""
+    """Measure times, and memory by the size of the state."""
     with tempfile.TemporaryDirectory() as folder:
         await apart("benchmarks.restoring", "save", folder)
         once, again = await apart("benchmarks.restoring", "peaks", folder)
@@ -52,7 +52,7 @@ async def rows() -> AsyncIterator[Row]:
 
 @asynccontextmanager
 async def restarted() -> AsyncIterator[tuple[Any, Any]]:
-    """A session whose variables have no values, and what restores them."""
+    """Yield a session without values of variables, and the operation that restores them."""
     af = peers.aioflow()
     with af.Graph().as_default() as graph:
         for number in range(COUNT):
@@ -63,7 +63,7 @@ async def restarted() -> AsyncIterator[tuple[Any, Any]]:
 
 
 async def save(folder: str) -> None:
-    """The state is in the folder."""
+    """Write the state to the folder."""
     async with restarted() as (session, saver):
         with session.graph.as_default():
             await session.run(peers.aioflow().global_variables_initializer())
@@ -71,7 +71,7 @@ async def save(folder: str) -> None:
 
 
 async def peaks(folder: str) -> list[float]:
-    """The most memory that a restore takes, and one after it, by the size of the state; what they give included."""
+    """Return the peak memory of a restore, and of one after it, by the size of the state, including the results."""
     async with restarted() as (session, saver):
         before, found = resident("VmRSS"), []
         for _ in range(2):
@@ -81,13 +81,13 @@ async def peaks(folder: str) -> list[float]:
 
 
 def resident(what: str) -> int:
-    """Bytes, as the system says of this process."""
+    """Return bytes of this process, as the system tells."""
     status = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in status if line.startswith(f"{what}:"))
 
 
 async def rounds(folder: str) -> list[dict[str, float]]:
-    """Seconds of plain reading and of restores."""
+    """Return the seconds of plain reading and of restores."""
     files = shards(folder)
     buffer = np.ones(sum(file.stat().st_size for file in files), np.uint8)
     return [await one_round(folder, files, buffer.data) for _ in range(ROUNDS)]
@@ -113,7 +113,7 @@ async def one_round(folder: str, files: list[Path], buffer: memoryview) -> dict[
 
 
 def leave_in_memory(files: list[Path]) -> None:
-    """What these files hold is in the system's memory, as it was read before."""
+    """Read these files, so that they are in the page cache."""
 
 
 KINDS: Mapping[str, Callable[[list[Path]], None]] = {"warm": leave_in_memory, "cold": drop_from_memory}

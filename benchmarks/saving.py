@@ -1,8 +1,8 @@
-"""1 GiB of variables saved: how fast, and what it costs the training that goes on meanwhile.
+"""1 GiB of variables saved: the throughput, and the slowdown of the training that goes on meanwhile.
 
-All of the state changes in each step, so each variable has to be copied in the first step after the cut. Steps compute
-on one core, in a process of its own: the question is what saving takes from who trains, not how two share one core. The
-other cores write. How much a plain write by a thread slows the same steps is told beside it.
+The whole state changes in each step, so each variable has to be copied in the first step after the snapshot. Steps
+compute on one core, in their own process: the question is the cost for the training, not how two share one core. The
+other cores write. The slowdown by a plain write on a thread is shown for comparison.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from benchmarks.plain_files import clear, write_seconds
 from benchmarks.report import Claim, Row, span
 
 LAYERS, WIDTH, BATCH = 32, 2048, 64
-"""Of each layer there are the weights and their momentum."""
+"""Each layer has its weights and their momentum."""
 BYTES = 2 * LAYERS * WIDTH * WIDTH * 4
 ROUNDS = 5
 SLOWED, WRITTEN = 1.1, 0.7
 
 
 async def rows() -> AsyncIterator[Row]:
-    """Both, of each round, and their ratios."""
+    """Measure both in each round, and their ratios."""
     rounds = await apart("benchmarks.saving")
 
     def ratio(above: str, below: str) -> float:
@@ -58,12 +58,12 @@ async def rows() -> AsyncIterator[Row]:
 
 
 def rate(seconds: float) -> str:
-    """How fast the state was written."""
+    """Return the throughput of writing the state."""
     return f"{span(seconds)}, {BYTES / seconds / 1e9:.2f} GB/s"
 
 
 async def measure() -> list[dict[str, float]]:
-    """Seconds of all that is compared, by rounds."""
+    """Return the seconds of all measurements, by rounds."""
     af = peers.aioflow()
     with af.Graph().as_default() as graph:
         train, init, saver = model(af)
@@ -77,7 +77,7 @@ async def measure() -> list[dict[str, float]]:
 
 
 def model(af: Any) -> tuple[Any, Any, Any]:
-    """What trains a deep net, what gives it its first values, and what saves it."""
+    """Return the training step of a deep net, its initialiser, and its saver."""
     x = af.constant(np.random.default_rng(1).standard_normal([BATCH, WIDTH]).astype(np.float32))
     loss = af.zeros([])
     for layer in range(LAYERS):
@@ -90,7 +90,7 @@ def model(af: Any) -> tuple[Any, Any, Any]:
 
 @dataclass(frozen=True)
 class Side:
-    """What is measured, and what of."""
+    """The measurements and their subjects."""
 
     folder: Path
     session: Any
@@ -99,9 +99,9 @@ class Side:
     state: list[Any]
 
     async def round(self) -> dict[str, float]:
-        """Seconds of everything once, in turn."""
+        """Return the seconds of everything once, in turn."""
         found: dict[str, float] = {}
-        for _ in range(2):  # the first finds new places on the disk, which the second writes to again
+        for _ in range(2):  # the first allocates blocks of the disk, which the second reuses
             await self.settled()
             found["plain write"] = await self.plain()
         await self.settled()
@@ -122,10 +122,10 @@ class Side:
         return found
 
     async def settled(self) -> None:
-        """Nothing is left of what was measured before, and free memory is at hand.
+        """Remove the files of earlier measurements, and make free memory available.
 
-        A virtual machine gives free memory back to its host after a second or two, and to get it again takes ten times
-        as long as to use it: that is not what is compared.
+        A virtual machine gives free memory back to its host after a second or two, and getting it again takes ten times
+        as long as using it: that would distort the comparison.
         """
         await asyncio.to_thread(clear, self.folder)
         await self.step()
@@ -137,14 +137,14 @@ class Side:
     async def save(self, found: dict[str, float], name: str) -> None:
         begin = time.perf_counter()
         writing = await self.saver.save_async(self.session, self.folder / "state")
-        found["cut"] = time.perf_counter() - begin  # of which most is the rest of the step under way
+        found["cut"] = time.perf_counter() - begin  # mostly the rest of the running step
         begin = time.perf_counter()
         await writing
         found[name] = time.perf_counter() - begin
 
 
 async def steps_until(done: "asyncio.Task[Any]", step: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
-    """The mean time of steps, of which the last ends when that is done, and what they took of the processor."""
+    """Return the mean time of steps until that task is done, and their processor time."""
     begin, work, count = time.perf_counter(), processor_seconds(), 0
     while not done.done():
         await step()
@@ -154,7 +154,7 @@ async def steps_until(done: "asyncio.Task[Any]", step: Callable[[], Awaitable[An
 
 
 def processor_seconds() -> float:
-    """What the threads that train have had of the processor: all but those that read and write files."""
+    """Return the processor time of the training threads: all but those that read and write files."""
     threads = [thread for thread in threading.enumerate() if not thread.name.startswith(("aioflow-files", "asyncio"))]
     times = [Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text().split()[0] for thread in threads]
     return sum(map(int, times)) * 1e-9

@@ -1,9 +1,9 @@
 """Steps of four replicas of which one, drawn at random, is five times slower, with one of the four as a backup.
 
-Drawn after six steps, a slow one has just had the time to be done: one is slow at nearly any time, and never two. Drawn
-in each step, some still compute what comes too late while others are drawn: with two of four slow at once, and one
-backup, a step has to wait. What a step computes is a timer: first on the virtual clock of the simulated cluster, where
-nothing else takes time but a millisecond for each message, and then with processes.
+Drawn after six steps, a slow replica has just had time to finish: one is slow at nearly any time, and never two. Drawn
+in each step, some replicas still compute late gradients while others are drawn: with two of four slow at once, and one
+backup, a step has to wait. A timer stands for the computation: first on the virtual clock of the simulated cluster,
+where only messages take time, a millisecond each, and then with processes.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ DRAWN = {ALIKE: 0, ONE: SLOWER + 1, EACH: 1}
 
 
 async def rows() -> AsyncIterator[Row]:
-    """Simulated, then processes."""
+    """Measure simulated, then with processes."""
     yield row("simulated", await asyncio.to_thread(simulated))
     yield row("processes", {title: await together(plan) for title, plan in plans(WORKERS - 1).items()})
 
@@ -30,7 +30,7 @@ def plans(required: int) -> dict[str, Plan]:
 
 
 def simulated() -> dict[str, list[Done]]:
-    """What the chief takes part in, on a loop of its own; without a backup, too."""
+    """Return the chief's steps on a new loop, with and without a backup."""
     from aioflow.testing import VirtualTimeLoop
 
     found = {}
@@ -57,7 +57,7 @@ async def simulate(plan: Plan) -> list[Done]:
 
 
 def row(where: str, found: dict[str, list[Done]]) -> Row:
-    """Seconds of a step, and by how much they grow."""
+    """Return the row of the seconds of a step, and of the growth."""
     steps = {title: step(done) for title, done in found.items()}
     figures = {title: f"{span(seconds)}, {seconds / steps[ALIKE]:.2f}x" for title, seconds in steps.items()}
     claims = [Claim(f"{ONE} / {ALIKE}", steps[ONE] / steps[ALIKE], LONGER)]
@@ -65,6 +65,6 @@ def row(where: str, found: dict[str, list[Done]]) -> Row:
 
 
 def step(done: list[Done]) -> float:
-    """Seconds from the first step that the replica took part in to the last, by the number of steps between."""
+    """Return seconds between the first and the last step of the replica, by the number of steps between."""
     (first, began), (last, ended) = done[0], done[-1]
     return (ended - began) / (last - first)

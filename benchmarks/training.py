@@ -1,7 +1,7 @@
 """SGD steps of two small MLPs: aioflow, TensorFlow, PyTorch, and NumPy by hand.
 
-Small, a step is bookkeeping: what is measured is the engine's cost per op. Medium, a step is matrix products and memory
-traffic. The losses of the first three steps must agree on all sides.
+A small step is bookkeeping: its time is the engine's cost per op. A medium step is matrix products and memory traffic.
+The losses of the first three steps must agree on all sides.
 """
 
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ IN_PLACE = "NumPy with out="
 
 
 async def rows() -> AsyncIterator[Row]:
-    """The small and the medium MLP."""
+    """Measure the small and the medium MLP."""
     small = await measure(SMALL)
     by_hand = Claim("aioflow / NumPy by hand", small.ratio(peers.AIOFLOW, peers.NUMPY), 1.25)
     yield timed_row(f"{SMALL}, SGD step", small, [*speedups(small, 3), by_hand])
@@ -26,7 +26,7 @@ async def rows() -> AsyncIterator[Row]:
 
 
 async def measure(problem: Problem) -> Timing:
-    """All sides' times for one training step."""
+    """Time one training step on all sides."""
     sides = {
         peers.AIOFLOW: with_aioflow.training(problem),
         peers.TENSORFLOW: with_tensorflow.training(problem),
@@ -38,7 +38,7 @@ async def measure(problem: Problem) -> Timing:
 
 
 def speedups(timing: Timing, limit: float) -> list[Claim]:
-    """How many times faster than each peer aioflow should be."""
+    """Return the claims of speedups over each peer."""
     return [
         Claim(f"{peer} / aioflow", timing.ratio(peer, peers.AIOFLOW), limit, at_least=True)
         for peer in (peers.TENSORFLOW, peers.TORCH)

@@ -1,9 +1,8 @@
 """Train a net to read handwritten digits on a cluster: two parameter servers and two workers, all started here.
 
-Each is a process. Each worker builds the same graph, in which the variables are on the parameter servers, and trains
-with its share of the images at its own pace: what TensorFlow calls between-graph replication, asynchronous. The first
-worker, the chief, gives the variables their first values, and at the end tries the net on the images that no worker
-has seen.
+Each task is a process. Each worker builds the same graph, whose variables are on the parameter servers, and trains with
+its share of the images at its own speed. TensorFlow calls this asynchronous between-graph replication. The first
+worker, the chief, initialises the variables. At the end it tests the net on images that no worker has seen.
 """
 
 import argparse
@@ -27,16 +26,16 @@ import aioflow as af
 
 SIZES = {"ps": 2, "worker": 2}
 WAITING = 60.0
-"""Seconds that a task waits for the others, as when they start."""
+"""Seconds that a task waits for the others, for example at the start."""
 ENDING = 10.0
-"""Seconds that the others have to end when one has failed."""
+"""Seconds that the other tasks may take to end after one has failed."""
 
 
 # One task
 
 
 class Model(NamedTuple):
-    """What a worker runs or feeds. Of its graph the variables and queues are shared with the other workers."""
+    """The tensors and operations of a worker. The workers share the variables and queues."""
 
     graph: af.Graph
     images: af.Tensor
@@ -52,7 +51,7 @@ class Model(NamedTuple):
 
 
 def build(cluster: af.train.ClusterSpec, task: int, steps: int) -> Model:
-    """The graph of one worker: the variables on the parameter servers, by turns, and all else on the worker itself."""
+    """Build the graph of one worker: the variables alternate between parameter servers, the rest is on the worker."""
     graph = af.Graph()
     place = af.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{task}")
     with graph.as_default(), af.device(place):
@@ -83,13 +82,13 @@ def build(cluster: af.train.ClusterSpec, task: int, steps: int) -> Model:
 
 
 async def serve(cluster: af.train.ClusterSpec, task: int) -> None:
-    """Be a parameter server until somebody asks it to stop."""
+    """Run a parameter server until another task asks it to stop."""
     async with af.train.Server(cluster, "ps", task) as server:
         await server.join()
 
 
 async def work(cluster: af.train.ClusterSpec, task: int, epochs: int) -> None:
-    """Be a worker: train with a share of the images. The chief begins, and ends it all when everybody has trained."""
+    """Run a worker, which trains with a share of the images. The chief begins, and ends all tasks when all are done."""
     seen, unseen = load_digits()
     workers = cluster.num_tasks("worker")
     share = Digits(seen.images[task::workers], seen.labels[task::workers])
@@ -116,7 +115,7 @@ async def work(cluster: af.train.ClusterSpec, task: int, epochs: int) -> None:
 
 
 async def train(session: af.Session, model: Model, digits: Digits, epochs: int, task: int) -> None:
-    """Show the net these digits, `epochs` times, and say now and then how far all workers together are."""
+    """Train with these digits for `epochs` epochs, and print the progress of all workers now and then."""
     run_step = session.make_callable([model.loss, model.step, model.train], [model.images, model.labels, model.noise])
     random = np.random.default_rng(task)
     for epoch in range(epochs):
@@ -130,7 +129,7 @@ async def train(session: af.Session, model: Model, digits: Digits, epochs: int, 
 
 
 async def launch(epochs: int, loop: str) -> None:
-    """Start all tasks, and wait until they have ended. SystemExit names the first that fails; then no other goes on."""
+    """Start all tasks, and wait until they end. SystemExit names the first that fails; the others are stopped then."""
     launching = asyncio.current_task()
     assert launching is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, launching.cancel)
@@ -159,7 +158,7 @@ async def launch(epochs: int, loop: str) -> None:
 
 
 async def ended(running: Mapping["asyncio.Task[int]", asyncio.subprocess.Process]) -> None:
-    """Return when all have ended. SystemExit names one that failed."""
+    """Wait until all processes have ended. SystemExit names one that failed."""
     for each in asyncio.as_completed(list(running)):
         await each
         failed = [task.get_name() for task in running if task.done() and task.result()]
@@ -168,7 +167,7 @@ async def ended(running: Mapping["asyncio.Task[int]", asyncio.subprocess.Process
 
 
 async def end(running: Mapping["asyncio.Task[int]", asyncio.subprocess.Process]) -> None:
-    """Nothing runs any more."""
+    """Stop all processes."""
     for stop in (asyncio.subprocess.Process.terminate, asyncio.subprocess.Process.kill):
         left = [task for task in running if not task.done()]
         for task in left:
@@ -178,7 +177,7 @@ async def end(running: Mapping["asyncio.Task[int]", asyncio.subprocess.Process])
 
 
 def free_addresses(sizes: Mapping[str, int]) -> dict[str, list[str]]:
-    """Addresses of this machine at which nobody listens."""
+    """Return unused addresses of this machine."""
     with ExitStack() as stack:
         found = {}
         for job, size in sizes.items():
@@ -190,12 +189,12 @@ def free_addresses(sizes: Mapping[str, int]) -> dict[str, list[str]]:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--epochs", type=int, default=40, help="how often each image is shown (default: %(default)s)")
-    parser.add_argument("--cluster", metavar="FILE", help="be one task of the cluster that this file describes")
+    parser.add_argument("--epochs", type=int, default=40, help="number of epochs (default: %(default)s)")
+    parser.add_argument("--cluster", metavar="FILE", help="run one task of the cluster in this file")
     parser.add_argument("--job", choices=list(SIZES), default="worker", help="the job of that task")
-    parser.add_argument("--task", type=int, default=0, help="its number")
+    parser.add_argument("--task", type=int, default=0, help="the number of that task")
     add_loop_option(parser)
     options = parser.parse_args(arguments)
     if options.epochs < 1:
@@ -204,7 +203,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 async def main(options: argparse.Namespace) -> None:
-    """Be one task, or start them all."""
+    """Run one task, or start all of them."""
     if options.cluster is None:
         await launch(options.epochs, options.loop)
         return

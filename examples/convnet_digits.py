@@ -1,6 +1,6 @@
 """Train a convolutional net to read handwritten digits, in about ten seconds.
 
-A fifth of the images is held out. The last line of the output says what share of them the trained net reads right.
+A fifth of the images is held out. The last line of the output is the accuracy on them.
 """
 
 import argparse
@@ -18,16 +18,16 @@ SIDE = 8
 
 
 class MovingDigits(Digits):
-    """Digits that are shown a pixel higher or lower, and a pixel further left or right, each time anew."""
+    """Digits that are shifted at random by up to a pixel in each direction, anew in each epoch."""
 
     def batches(self, random: np.random.Generator) -> Iterator[Digits]:
-        """All of them once, in random order, in batches."""
+        """Yield all digits once, in random order, in batches."""
         for images, labels in super().batches(random):
             yield Digits(moved(images, random), labels)
 
 
 def moved(images: Any, random: np.random.Generator) -> Any:
-    """Each image moved by up to a pixel in both directions."""
+    """Return the images, each shifted by up to a pixel in both directions."""
     padded = np.pad(images.reshape(-1, SIDE, SIDE), [(0, 0), (1, 1), (1, 1)])
     rows, columns = random.integers(0, 3, [2, len(images), 1]) + np.arange(SIDE)
     planes = padded[np.arange(len(images))[:, None, None], rows[:, :, None], columns[:, None, :]]
@@ -35,7 +35,7 @@ def moved(images: Any, random: np.random.Generator) -> Any:
 
 
 def build(steps: int, seed: int = 1) -> Model:
-    """The graph of the net, its loss, and a step of training whose rate falls to nothing in so many steps."""
+    """Build the graph of the net, its loss, and a training step whose learning rate falls to 0 within `steps` steps."""
     graph = af.Graph()
     with graph.as_default():
         af.set_random_seed(seed)
@@ -61,9 +61,9 @@ def build(steps: int, seed: int = 1) -> Model:
 
 
 def net(images: af.Tensor, noise: af.Tensor) -> af.Tensor:
-    """The logits of the ten digits: two convolutions, each pooled, then a hidden layer.
+    """Return the logits of the ten digits: two convolutions, each pooled, then a hidden layer.
 
-    `noise` is the share of what goes into the last two layers that is dropped.
+    `noise` is the dropout rate of the inputs of the last two layers.
     """
     planes = af.reshape(images, [-1, SIDE, SIDE, 1])
     with af.name_scope("first"):
@@ -79,7 +79,7 @@ def net(images: af.Tensor, noise: af.Tensor) -> af.Tensor:
 
 
 def convolution(planes: af.Tensor, size: int, outputs: int) -> af.Tensor:
-    """How strongly each of so many 3x3 patterns shows, and of every 2x2 places the strongest."""
+    """Convolve with 3x3 filters, and take the maximum of every 2x2 window."""
     filters = af.Variable(af.random_normal([3, 3, size, outputs], stddev=math.sqrt(2 / (9 * size))), name="filters")
     bias = af.Variable(af.zeros([outputs]), name="bias")
     strength = af.nn.relu(af.nn.conv2d(planes, filters, strides=1, padding="SAME") + bias)
@@ -87,7 +87,7 @@ def convolution(planes: af.Tensor, size: int, outputs: int) -> af.Tensor:
 
 
 async def main(epochs: int, seed: int) -> None:
-    """Train, then try the net on the images it has not seen."""
+    """Train the net, then test it on the held-out images."""
     seen, unseen = load_digits()
     model = build(steps_of(seen, epochs), seed)
     async with af.Session(graph=model.graph) as session:
@@ -98,10 +98,10 @@ async def main(epochs: int, seed: int) -> None:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--epochs", type=int, default=60, help="how often each image is shown (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="what the first weights come from (default: %(default)s)")
+    parser.add_argument("--epochs", type=int, default=60, help="number of epochs (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the initial weights (default: %(default)s)")
     add_loop_option(parser)
     options = parser.parse_args(arguments)
     if options.epochs < 1:

@@ -1,7 +1,7 @@
-"""Train a net to read handwritten digits on a Dask cluster: by default one of this machine.
+"""Train a net to read handwritten digits on a Dask cluster: by default one on this machine.
 
-The variables are on a parameter server. Every worker has a net of its own that reads them there, takes its own batches,
-and changes the variables when it is ready, without waiting for the others. Needs `pip install aioflow-engine[dask]`.
+The variables are on a parameter server. Every worker has its own copy of the net, which reads the variables, takes its
+own batches, and updates the variables without waiting for the others. Needs `pip install aioflow-engine[dask]`.
 """
 
 import argparse
@@ -22,7 +22,7 @@ HOME = "/job:ps/task:0"
 
 
 class Replica(NamedTuple):
-    """What a worker computes, and what it is fed."""
+    """The placeholders and operations of one worker."""
 
     images: af.Tensor
     labels: af.Tensor
@@ -32,7 +32,7 @@ class Replica(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A graph: the net of each worker, and what initialises their common variables."""
+    """A graph: the net of each worker, and the initialisation of their common variables."""
 
     graph: af.Graph
     replicas: list[Replica]
@@ -40,7 +40,7 @@ class Model(NamedTuple):
 
 
 def build(workers: int, home: str = HOME) -> Model:
-    """The graph: variables at home, on the parameter server, and a net on each worker."""
+    """Build the graph: variables on the parameter server, and a net on each worker."""
     graph = af.Graph()
     with graph.as_default():
         with af.device(home):
@@ -59,7 +59,7 @@ def build(workers: int, home: str = HOME) -> Model:
 
 
 async def train(session: af.Session, model: Model, epochs: int) -> str:
-    """Train on all workers at a time, then try the net on the images it has not seen. Returns how it went."""
+    """Train on all workers at the same time, then test the net on the held-out images. Returns the result."""
     seen, unseen = load_digits()
     workers = len(model.replicas)
     async with asyncio.TaskGroup() as group:
@@ -72,7 +72,7 @@ async def train(session: af.Session, model: Model, epochs: int) -> str:
 
 
 async def train_replica(session: af.Session, replica: Replica, digits: Digits, epochs: int, seed: int) -> None:
-    """One worker's training: it shows its net these digits, so many times."""
+    """Train on one worker for `epochs` epochs of these digits."""
     step = session.make_callable(replica.train, feeds=[replica.images, replica.labels])
     random = np.random.default_rng(seed)
     for _ in range(epochs):
@@ -82,7 +82,7 @@ async def train_replica(session: af.Session, replica: Replica, digits: Digits, e
 
 @contextlib.asynccontextmanager
 async def connected(scheduler: str | None, workers: int) -> AsyncIterator[Any]:
-    """A client of the Dask cluster there, or of one that is started on this machine."""
+    """Yield a client of the Dask cluster there, or of a new one on this machine."""
     import distributed
 
     async with contextlib.AsyncExitStack() as stack:
@@ -107,11 +107,11 @@ async def main(scheduler: str | None, workers: int, epochs: int) -> None:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--scheduler", help="address of a Dask scheduler (default: a cluster on this machine)")
-    parser.add_argument("--workers", type=int, default=2, help="how many workers train (default: %(default)s)")
-    parser.add_argument("--epochs", type=int, default=10, help="how often each image is shown (default: %(default)s)")
+    parser.add_argument("--workers", type=int, default=2, help="number of workers (default: %(default)s)")
+    parser.add_argument("--epochs", type=int, default=10, help="number of epochs (default: %(default)s)")
     options = parser.parse_args(arguments)
     if options.workers < 1 or options.epochs < 1:
         parser.error("--workers and --epochs must be at least 1")

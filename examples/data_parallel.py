@@ -1,8 +1,8 @@
-"""Train a net to read handwritten digits on several devices: each sees its share of every batch.
+"""Train a net to read handwritten digits on several devices: each computes a share of every batch.
 
-The variables are on the first device. Every other has a tower, a copy of the net that reads them there and gives the
-gradients of its share. When all towers have, the variables are changed by the mean over all images of the batch: the
-losses are those of training on one device, which the program compares.
+The variables are on the first device. Every other device has a tower: a copy of the net that reads the variables and
+computes the gradients of its share. When all towers are done, the mean gradient over the batch updates the variables.
+The losses are those of training on one device; the program compares the two.
 """
 
 import argparse
@@ -22,7 +22,7 @@ TOLERANCE = 1e-3
 
 
 class Model(NamedTuple):
-    """A graph, and what a program runs or feeds in it."""
+    """A graph with its placeholders, losses and operations."""
 
     graph: af.Graph
     images: af.Tensor
@@ -43,7 +43,7 @@ class Weights(NamedTuple):
 
 
 def build(towers: Sequence[str]) -> Model:
-    """The graph of a net with a tower on each of these devices, and a step of training."""
+    """Build the graph of a net with a tower on each of these devices, and a training step."""
     graph = af.Graph()
     with graph.as_default():
         images = af.placeholder(af.float32, [None, 64], name="images")
@@ -73,7 +73,7 @@ def build(towers: Sequence[str]) -> Model:
 
 
 def make_weights() -> Weights:
-    """The variables, drawn the same in every graph."""
+    """Create the variables, with the same random values in every graph."""
 
     def matrix(rows: int, columns: int, seed: int) -> af.Variable:
         return af.Variable(af.random_normal([rows, columns], stddev=math.sqrt(2 / rows), seed=seed))
@@ -87,26 +87,26 @@ def make_weights() -> Weights:
 
 
 def logits_of(weights: Weights, images: af.Tensor) -> af.Tensor:
-    """The logits of the ten digits: one hidden layer."""
+    """Return the logits of the ten digits: one hidden layer."""
     hidden = af.nn.relu(af.matmul(images, weights.hidden) + weights.hidden_bias)
     return af.matmul(hidden, weights.logits) + weights.logits_bias
 
 
 def total_loss(weights: Weights, images: af.Tensor, labels: af.Tensor) -> af.Tensor:
-    """The sum of the losses of these images: sums of shares make up the sum of a batch, however it is divided."""
+    """Return the sum of the losses of these images. The sums of shares add up to the sum of a batch."""
     logits = logits_of(weights, images)
     return af.reduce_sum(af.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
 
 
 class Result(NamedTuple):
-    """The loss of each step, and the share of the digits not seen that is read right."""
+    """The loss of each step, and the accuracy on the held-out digits."""
 
     losses: list[float]
     accuracy: float
 
 
 async def train(devices: int, seen: Digits, unseen: Digits, epochs: int) -> Result:
-    """Train with so many towers, each on a device of its own; 0 for one tower beside the variables."""
+    """Train with one tower per device; 0 devices mean one tower on the device of the variables."""
     model = build([f"/cpu:{number}" for number in range(1, devices + 1)] or [HOME])
     config = af.Config(device_count={"CPU": devices + 1})
     random = np.random.default_rng(1)
@@ -123,7 +123,7 @@ async def train(devices: int, seen: Digits, unseen: Digits, epochs: int) -> Resu
 
 
 def compare(one: Sequence[float], several: Sequence[float]) -> float:
-    """The largest difference between two loss curves. SystemExit if they are not the same."""
+    """Return the largest difference between two loss curves. SystemExit if it is not small."""
     apart = float(np.abs(np.subtract(one, several)).max())
     if not apart <= TOLERANCE:
         raise SystemExit(f"the losses differ by up to {apart:.2g}")
@@ -138,7 +138,7 @@ def show(one: Sequence[float], several: Sequence[float], title: str) -> None:
 
 
 async def main(devices: int, epochs: int) -> None:
-    """Train on one device and on several, and show both."""
+    """Train on one device and on several, and print both results."""
     seen, unseen = load_digits()
     one, several = [await train(count, seen, unseen, epochs) for count in (0, devices)]
     show(one.losses, several.losses, f"{devices} towers")
@@ -147,10 +147,10 @@ async def main(devices: int, epochs: int) -> None:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--devices", type=int, default=2, help="how many devices have a tower (default: %(default)s)")
-    parser.add_argument("--epochs", type=int, default=10, help="how often each image is shown (default: %(default)s)")
+    parser.add_argument("--devices", type=int, default=2, help="number of devices with a tower (default: %(default)s)")
+    parser.add_argument("--epochs", type=int, default=10, help="number of epochs (default: %(default)s)")
     add_loop_option(parser)
     options = parser.parse_args(arguments)
     if options.devices < 1 or options.epochs < 1:

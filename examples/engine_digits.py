@@ -1,8 +1,8 @@
 """Train a net to read handwritten digits in all processes that an engine has started: SLURM, Kubernetes, torchrun.
 
-Each process is a task of the cluster that the engine's variables tell of. One of them, the `chief` if there is one or
-else the first worker, has the session too, and asks all to stop when it is done. They know each other by AIOFLOW_TOKEN.
-`examples/launch/` has what SLURM and Kubernetes are given; on one machine this will do:
+Each process is a task of the cluster that the engine's variables describe. One task, the `chief` or else the first
+worker, also has the session, and asks all tasks to stop at the end. The tasks share the token AIOFLOW_TOKEN.
+`examples/launch/` has the files for SLURM and Kubernetes. On one machine, run:
 
     AIOFLOW_TOKEN=$(openssl rand -hex 32) mpirun -n 3 python examples/engine_digits.py
 """
@@ -19,11 +19,11 @@ import aioflow as af
 from aioflow import launch
 
 WAITING = 300.0
-"""Seconds that the others have to come up: an engine need not start all at a time."""
+"""Seconds that the other tasks may take to start, since an engine need not start all at the same time."""
 
 
 async def main(epochs: int, host: str | None) -> None:
-    """Be a task until asked to stop, and see to the training if it is this one's turn."""
+    """Run this process's task until it is asked to stop; the leading task also trains."""
     member = launch.resolve()
     async with af.train.Server(member.cluster, member.job, member.index, host=host) as server:
         print(f"{server.name} listens", flush=True)
@@ -31,19 +31,19 @@ async def main(epochs: int, host: str | None) -> None:
             try:
                 print(await trained(server.target, member.cluster, epochs), flush=True)
             finally:
-                with contextlib.suppress(af.errors.UnavailableError):  # who is gone need not be asked
+                with contextlib.suppress(af.errors.UnavailableError):  # some tasks have ended already
                     await af.train.stop_servers(member.cluster)
         else:
             await server.join()
 
 
 def chief(cluster: af.train.ClusterSpec) -> tuple[str, int]:
-    """The task that has the session."""
+    """Return the task that has the session."""
     return ("chief", 0) if "chief" in cluster.jobs else ("worker", 0)
 
 
 async def trained(target: str, cluster: af.train.ClusterSpec, epochs: int) -> str:
-    """How the training went."""
+    """Train, and return the result."""
     model = build(cluster.num_tasks("worker"), HOME if "ps" in cluster.jobs else "/job:worker/task:0")
     async with af.Session(target, graph=model.graph) as session:
         await initialised(session, model)
@@ -51,7 +51,7 @@ async def trained(target: str, cluster: af.train.ClusterSpec, epochs: int) -> st
 
 
 async def initialised(session: af.Session, model: Model) -> None:
-    """All tasks are there, and the variables have their first values."""
+    """Wait until all tasks run and the variables are initialised."""
     async with asyncio.timeout(WAITING):
         while True:
             try:
@@ -63,10 +63,10 @@ async def initialised(session: af.Session, model: Model) -> None:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--epochs", type=int, default=10, help="how often each image is shown (default: %(default)s)")
-    parser.add_argument("--host", help="the address to listen at, as 0.0.0.0 (default: the one that others know)")
+    parser.add_argument("--epochs", type=int, default=10, help="number of epochs (default: %(default)s)")
+    parser.add_argument("--host", help="the address to listen at, such as 0.0.0.0 (default: its own)")
     add_loop_option(parser)
     options = parser.parse_args(arguments)
     if options.epochs < 1:

@@ -1,8 +1,8 @@
-"""Train a net on PNG files that are read, decoded, shuffled and batched while it learns.
+"""Train a net on PNG files that are read, decoded, shuffled and batched during the training.
 
 The digits are written as PNG files into a temporary folder. Several queue runners read and decode them; the training
-loop takes its batches off a shuffling queue. The last lines say how much of the time it waited for them, and what share
-of the images that were held out the net reads right.
+loop takes its batches from a shuffling queue. The last lines print the share of the time that it waited for batches,
+and the accuracy on the held-out images.
 """
 
 import argparse
@@ -31,11 +31,11 @@ import aioflow as af
 
 NOISE = 0.3
 MIXED = 400
-"""So many images at least are in the queue that a batch is drawn from."""
+"""The smallest number of images in the queue from which a batch is drawn."""
 
 
 async def write_files(digits: Digits, folder: Path) -> None:
-    """Each image as a PNG file, whose name ends with the digit that it shows: `0017-5.png`."""
+    """Write each image as a PNG file whose name ends with its digit: `0017-5.png`."""
     graph = af.Graph()
     with graph.as_default():
         image, name = af.placeholder(af.float32, [SIDE * SIDE]), af.placeholder(af.string, [])
@@ -48,7 +48,7 @@ async def write_files(digits: Digits, folder: Path) -> None:
 
 
 def batches(pattern: str, epochs: int, runners: int) -> tuple[af.Tensor, af.Tensor]:
-    """Images and labels in random order, so many times all files that match: as many queue runners make them."""
+    """Return batches of images and labels in random order, for `epochs` epochs, read by several queue runners."""
     names = af.train.match_filenames_once(pattern)
     files = af.train.string_input_producer(names, num_epochs=epochs)
     examples = [example(files) for _ in range(runners)]
@@ -59,7 +59,7 @@ def batches(pattern: str, epochs: int, runners: int) -> tuple[af.Tensor, af.Tens
 
 
 def example(files: af.QueueBase) -> tuple[af.Tensor, af.Tensor]:
-    """The next image, float32 [64] from 0 to 1, moved by up to a pixel in both directions, and the digit it shows."""
+    """Return the next image, float32 [64] from 0 to 1, shifted by up to a pixel in both directions, and its digit."""
     name, contents = af.WholeFileReader().read(files)
     grey = af.image.decode_png(contents, channels=1)
     grey.set_shape([SIDE, SIDE, 1])
@@ -76,7 +76,7 @@ class Times(NamedTuple):
 
 
 async def train(session: af.Session, model: Model, batch: Sequence[af.Tensor], steps: int) -> Times:
-    """Learn from batch after batch until the input ends."""
+    """Train with batch after batch until the input ends."""
     report, step, waiting = ProgressBar(), 0, 0.0
     take = session.make_callable(batch)
     learn = session.make_callable([model.loss, model.train], feeds=[model.images, model.labels, model.noise])
@@ -94,7 +94,7 @@ async def train(session: af.Session, model: Model, batch: Sequence[af.Tensor], s
 
 
 async def main(epochs: int, runners: int) -> None:
-    """Write the files, train on them, then try the net on the images it has not seen."""
+    """Write the files, train on them, then test the net on the held-out images."""
     seen, unseen = load_digits()
     steps = math.ceil(epochs * len(seen.labels) / BATCH)
     model = build(steps)
@@ -113,10 +113,10 @@ async def main(epochs: int, runners: int) -> None:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--epochs", type=int, default=15, help="how often each image is shown (default: %(default)s)")
-    parser.add_argument("--runners", type=int, default=4, help="how many read files at a time (default: %(default)s)")
+    parser.add_argument("--epochs", type=int, default=15, help="number of epochs (default: %(default)s)")
+    parser.add_argument("--runners", type=int, default=4, help="number of queue runners (default: %(default)s)")
     add_loop_option(parser)
     options = parser.parse_args(arguments)
     if options.epochs < 1 or options.runners < 1:

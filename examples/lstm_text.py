@@ -1,7 +1,7 @@
-"""Train a net on the source of Python's standard library, character by character, and let it write some more.
+"""Train a net on the source of Python's standard library, character by character, and let it write new text.
 
-The text is the running interpreter's. How well the net foresees the next character is told in bits: the best are few,
-and 6.6 are needed where all characters seem equally likely.
+The text is that of the running interpreter. The loss is in bits per character: 6.6 bits if all characters are equally
+likely, fewer if the net predicts better.
 """
 
 import argparse
@@ -31,26 +31,26 @@ PROMPT = "\n\ndef "
 
 
 def load_text() -> str:
-    """The source of the modules, one after the other."""
+    """Return the concatenated source of the modules."""
     library = Path(sysconfig.get_path("stdlib"))
     return "".join((library / f"{module}.py").read_text(encoding="utf-8") for module in MODULES.split())
 
 
 def encoded(text: str) -> Any:
-    """The place of each character in the alphabet, int32 [n]; characters that are not in it are left out."""
+    """Return the index of each character in the alphabet, int32 [n], without characters that are not in it."""
     places = {character: place for place, character in enumerate(ALPHABET)}
     return np.array([places[character] for character in text if character in places], np.int32)
 
 
 def windows(codes: Any) -> Iterator[tuple[Any, Any]]:
-    """Characters and those that follow them, [STREAMS, WINDOW]: each row goes on where it ended in the last window."""
+    """Yield characters and their successors, [STREAMS, WINDOW]; each row continues the same row of the last window."""
     streams = codes[: len(codes) // STREAMS * STREAMS].reshape(STREAMS, -1)
     for start in range(0, streams.shape[1] - WINDOW, WINDOW):
         yield streams[:, start : start + WINDOW], streams[:, start + 1 : start + WINDOW + 1]
 
 
 class Model(NamedTuple):
-    """A graph, and what a program runs or feeds in it."""
+    """A graph with its placeholders, losses and operations."""
 
     graph: af.Graph
     characters: af.Tensor
@@ -64,9 +64,9 @@ class Model(NamedTuple):
 
 
 def build(seed: int = 1) -> Model:
-    """The graph of the net: an LSTM cell that reads one character after the other, and a layer that foresees the next.
+    """Build the graph of the net: an LSTM cell that reads the characters, and a layer that predicts the next one.
 
-    `before` and `after` are the cell's state, ahead of the first character and behind the last.
+    `before` and `after` are the state of the cell before the first and after the last character.
     """
     graph = af.Graph()
     with graph.as_default():
@@ -93,7 +93,7 @@ def build(seed: int = 1) -> Model:
 
 
 async def train(session: af.Session, model: Model, steps: int) -> None:
-    """So many steps of training. After each twentieth of them, print how many bits a character took in it."""
+    """Train for `steps` steps. After each twentieth of them, print the mean loss in bits per character."""
     feeds = [model.characters, model.following, *model.before]
     run_step = session.make_callable([model.bits, model.after, model.train], feeds=feeds)
     codes, every = encoded(load_text()), max(1, steps // 20)
@@ -108,7 +108,7 @@ async def train(session: af.Session, model: Model, steps: int) -> None:
 
 
 async def write(session: af.Session, model: Model, length: int) -> str:
-    """The prompt and what the net goes on with: each character it draws is the next that it reads."""
+    """Return the prompt and its continuation: the net reads each character that it draws."""
     run_step = session.make_callable([model.written, model.after], feeds=[model.characters, *model.before])
     text, state, characters = PROMPT, nothing(1), encoded(PROMPT)[np.newaxis]
     for _ in range(length):
@@ -118,7 +118,7 @@ async def write(session: af.Session, model: Model, length: int) -> str:
 
 
 def nothing(streams: int) -> Any:
-    """The state of a cell that has read nothing."""
+    """Return the initial state of a cell."""
     return [np.zeros([streams, UNITS], np.float32)] * 2
 
 
@@ -132,7 +132,7 @@ async def main(steps: int, length: int) -> None:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--steps", type=int, default=1000, help="steps of training (default: %(default)s)")
     parser.add_argument("--length", type=int, default=600, help="characters to write (default: %(default)s)")

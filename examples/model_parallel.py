@@ -1,10 +1,10 @@
-"""Train a net whose layers are on different devices, with several steps under way at a time.
+"""Train a net whose layers are on different devices, with several steps running at the same time.
 
-A batch is divided into micro-batches. Each is a step of its own, which goes forward through the devices and back, and
-adds its gradients to sums that lie beside the variables. All run concurrently in one session, so that while one is in
-the second layer the next can be in the first. When all are done, one more step changes the variables by the mean. The
-losses are those of training on one device with whole batches, which the program compares; in double precision, for
-training magnifies what is rounded otherwise.
+A batch is divided into micro-batches. Each micro-batch is a step, which goes forward through the devices and back, and
+adds its gradients to sums beside the variables. All run concurrently in one session: while one is in the second layer,
+the next can be in the first. One more step then updates the variables by the mean gradient. The losses are those of
+training on one device with whole batches; the program compares the two. It computes in double precision, since training
+amplifies rounding differences.
 """
 
 import argparse
@@ -26,7 +26,7 @@ FLOAT = af.float64
 
 
 class Layer(NamedTuple):
-    """A layer: its device, and its variables with the sums of their gradients."""
+    """A layer: its device, its variables and the sums of their gradients."""
 
     device: str
     variables: list[af.Variable]
@@ -34,12 +34,12 @@ class Layer(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A graph, and what a program runs or feeds in it.
+    """A graph with its placeholders, losses and operations.
 
     Attributes:
         loss: the sum over all images fed.
         add: adds gradients to the sums.
-        train: changes the variables by the mean of the gradients, and clears the sums.
+        train: updates the variables by the mean gradient, and clears the sums.
     """
 
     graph: af.Graph
@@ -53,7 +53,7 @@ class Model(NamedTuple):
 
 
 def build(devices: int) -> Model:
-    """The graph of a net whose layers are divided among so many devices."""
+    """Build the graph of a net whose layers are divided among the devices."""
     graph = af.Graph()
     with graph.as_default():
         images = af.placeholder(FLOAT, [None, WIDTHS[0]], name="images")
@@ -81,7 +81,7 @@ def build(devices: int) -> Model:
 
 
 def make_layer(number: int, device: str) -> Layer:
-    """The variables of a layer, drawn the same in every graph, and as many sums."""
+    """Create the variables of a layer, with the same random values in every graph, and the sums of their gradients."""
     rows, columns = WIDTHS[number : number + 2]
     with af.device(device), af.name_scope(f"layer{number}"):
         drawn = af.random_normal([rows, columns], stddev=math.sqrt(2 / rows), dtype=FLOAT, seed=number + 1)
@@ -91,14 +91,14 @@ def make_layer(number: int, device: str) -> Layer:
 
 
 def dense(layer: Layer, inputs: af.Tensor, last: bool) -> af.Tensor:
-    """What a layer makes of its inputs."""
+    """Return the outputs of a layer."""
     weights, bias = layer.variables
     outputs = af.matmul(inputs, weights) + bias
     return outputs if last else af.nn.relu(outputs)
 
 
 def add_gradients(layers: Sequence[Layer], loss: af.Tensor) -> list[af.Operation]:
-    """What adds the gradients of the loss to the sums, on the device of each layer."""
+    """Return the operation that adds the gradients of the loss to the sums, on the device of each layer."""
     variables = [variable for layer in layers for variable in layer.variables]
     sums = [each for layer in layers for each in layer.sums]
     gradients = af.gradients(loss, variables, colocate_gradients_with_ops=True)
@@ -106,7 +106,7 @@ def add_gradients(layers: Sequence[Layer], loss: af.Tensor) -> list[af.Operation
 
 
 def apply_sums(layers: Sequence[Layer], seen: af.Variable) -> af.Operation:
-    """What changes the variables by the mean gradient and then sets the sums to zero."""
+    """Return the operation that updates the variables by the mean gradient and then clears the sums."""
     means = []
     for layer in layers:
         with af.device(layer.device):
@@ -118,14 +118,14 @@ def apply_sums(layers: Sequence[Layer], seen: af.Variable) -> af.Operation:
 
 
 class Result(NamedTuple):
-    """The loss of each batch, and the share of the digits not seen that is read right."""
+    """The loss of each batch, and the accuracy on the held-out digits."""
 
     losses: list[float]
     accuracy: float
 
 
 async def train(devices: int, parts: int, seen: Digits, unseen: Digits, epochs: int) -> Result:
-    """Train on so many devices, with each batch in so many parts that are under way at the same time."""
+    """Train on several devices, with each batch divided into parts that run at the same time."""
     model = build(devices)
     random = np.random.default_rng(1)
     losses = []
@@ -143,7 +143,7 @@ async def train(devices: int, parts: int, seen: Digits, unseen: Digits, epochs: 
 
 
 async def main(devices: int, epochs: int) -> None:
-    """Train on one device with whole batches and on several with micro-batches, and show both."""
+    """Train on one device with whole batches and on several with micro-batches, and print both results."""
     seen, unseen = load_digits()
     one = await train(1, 1, seen, unseen, epochs)
     several = await train(devices, MICRO_BATCHES, seen, unseen, epochs)
@@ -153,10 +153,10 @@ async def main(devices: int, epochs: int) -> None:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--devices", type=int, default=2, help=f"1 to {LAYERS}, the number of layers (default: 2)")
-    parser.add_argument("--epochs", type=int, default=10, help="how often each image is shown (default: %(default)s)")
+    parser.add_argument("--devices", type=int, default=2, help=f"from 1 to the number of layers, {LAYERS} (default: 2)")
+    parser.add_argument("--epochs", type=int, default=10, help="number of epochs (default: %(default)s)")
     add_loop_option(parser)
     options = parser.parse_args(arguments)
     if not 1 <= options.devices <= LAYERS or options.epochs < 1:

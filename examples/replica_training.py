@@ -1,7 +1,7 @@
-"""The training of `replicas.py`: what each client runs, as one of several replicas or for all workers of a ring.
+"""The training of `replicas.py`: the program of each client, for one of several replicas or for all workers of a ring.
 
-A replica has a graph of its own, in which the variables are on parameter servers, and its share of the images. The
-client of a ring has one graph for all workers, each of which has the variables.
+A replica has its own graph, whose variables are on parameter servers, and its share of the images. The client of a ring
+has one graph for all workers, each of which has its own variables.
 """
 
 import collections
@@ -18,19 +18,19 @@ from train_digits import BATCH, NOISE, Digits, load_digits, net, steps_of
 import aioflow as af
 
 WAITING = 60.0
-"""Seconds that tasks wait for each other, as when they start, or one restarts."""
+"""Seconds that tasks wait for each other, for example when one starts or restarts."""
 CHECKPOINT_STEPS = 50
 MAX_STALENESS = 16
 VARIABLES = 4
-"""Of the net."""
+"""Settings of the net."""
 NEW_LINE = "\r\x1b[K"
 
 
-# What all are told
+# Shared by all processes
 
 
 class Job(NamedTuple):
-    """What all processes are told. The folder has the token, and will have the checkpoints."""
+    """The settings of all processes. The folder has the token and will have the checkpoints."""
 
     cluster: af.train.ClusterSpec
     folder: str
@@ -39,42 +39,42 @@ class Job(NamedTuple):
 
     @classmethod
     def of(cls, folder: str, mode: str, epochs: int) -> Self:
-        """One whose folder describes the cluster."""
+        """Return a job with the cluster that the folder describes."""
         return cls(af.train.ClusterSpec.from_json(f"{folder}/cluster.json"), folder, mode, epochs)
 
     def config(self, *filters: str) -> af.Config:
-        """How a client works, which has to do with these tasks only, or with all."""
+        """Return the configuration of a client that connects only to these tasks, or to all."""
         return af.Config(operation_timeout=WAITING, token_file=f"{self.folder}/token", device_filters=filters)
 
     @property
     def serving(self) -> af.Config:
-        """How a task works."""
+        """Return the configuration of a task."""
         return af.Config(token_file=f"{self.folder}/token", file_roots=[self.folder])
 
     @property
     def home(self) -> str:
-        """The job whose tasks have the variables; the first of them has the global step."""
+        """The job whose tasks have the variables; the first task has the global step."""
         return "worker" if self.mode == "allreduce" else "ps"
 
     @property
     def target(self) -> str:
-        """What a client takes to have that task as its master."""
+        """The session target with the first such task as master."""
         return f"ws://{self.cluster.task_address(self.home, 0)}"
 
     @property
     def workers(self) -> int:
-        """How many there are."""
+        """The number of workers."""
         return self.cluster.num_tasks("worker")
 
     @property
     def examples(self) -> int:
-        """How many images a step shows the net."""
+        """The number of images in a step."""
         together = {"async": 1, "sync": self.workers, "backup": self.workers - 1, "allreduce": self.workers}
         return BATCH * together[self.mode]
 
     @property
     def steps(self) -> int:
-        """How many steps show the net all images so often as was asked for."""
+        """The number of steps in all epochs together."""
         seen, _ = load_digits()
         return max(1, steps_of(seen, self.epochs) * BATCH // self.examples)
 
@@ -89,21 +89,21 @@ class Tower(NamedTuple):
     accuracy: af.Tensor
 
     def feeds(self, digits: Digits, noise: float = NOISE) -> dict[af.Tensor, Any]:
-        """What a run is fed that shows it these digits."""
+        """Return the feeds for these digits."""
         return {self.images: digits.images, self.labels: digits.labels, self.noise: noise}
 
 
 class Training(NamedTuple):
-    """What a client runs, in a graph of its own.
+    """The graph and the operations of a client.
 
     Attributes:
-        towers: each is shown digits of its own in each step.
-        accepted: whether the gradient of a step was taken.
-        workers: how many train.
-        staleness: how stale the gradient of a step was.
-        hooks: by which a replica takes part.
-        optimizer: of replicas in step, which knows what was dropped.
-        init: gives variables their first values, if that is more than to initialize them.
+        towers: the nets; each gets its own digits in each step.
+        accepted: whether the gradient of a step was accepted.
+        workers: number of training workers.
+        staleness: the staleness of a step's gradient.
+        hooks: the hooks that make a replica take part.
+        optimizer: the optimizer of synchronous replicas, which knows the dropped gradients.
+        init: gives the variables their first values, if initialising does not suffice.
     """
 
     graph: af.Graph
@@ -119,7 +119,7 @@ class Training(NamedTuple):
 
 
 def tower() -> Tower:
-    """The net, its loss, and how many digits it reads right."""
+    """Build the net, its loss, and the number of digits that it reads correctly."""
     images = af.placeholder(af.float32, [None, 64], name="images")
     labels = af.placeholder(af.int32, [None], name="labels")
     noise = af.placeholder_with_default(0.0, [], name="noise")
@@ -130,20 +130,20 @@ def tower() -> Tower:
 
 
 def shared(job: Job, worker: str) -> Tower:
-    """The net on that worker, with the variables where they are: on parameter servers, or on the worker itself."""
+    """Build the net on that worker, with the variables on parameter servers or on the worker itself."""
     setter = af.train.replica_device_setter(cluster=job.cluster, worker_device=worker)
     with af.device(worker if setter is None else setter):
         return tower()
 
 
 def global_step(job: Job) -> af.Variable:
-    """The variable that counts the steps of all."""
+    """Create the variable that counts the steps of all workers."""
     with af.device(f"/job:{job.home}/task:0"):
         return af.train.create_global_step()
 
 
 def replica(job: Job, task: int) -> Training:
-    """One of several that share the variables of parameter servers."""
+    """Build the graph of one of several replicas that share the variables on parameter servers."""
     graph = af.Graph()
     with graph.as_default():
         af.set_random_seed(1)
@@ -159,14 +159,14 @@ def replica(job: Job, task: int) -> Training:
 
 
 def free(graph: af.Graph, one: Tower, step: af.Variable, job: Job, task: int) -> Training:
-    """A replica that waits for nobody but who is too far behind."""
+    """Return an optimizer of asynchronous replicas with bounded staleness."""
     opt = af.train.AsyncReplicasOptimizer(optimizer(0.2, step, job.steps), MAX_STALENESS, task_index=task)
     train, hook = opt.minimize(one.loss, global_step=step), opt.make_session_run_hook()
     return Training(graph, [one], one.loss, train, af.constant(True), opt.num_replicas, opt.staleness, [hook])
 
 
 def ring(job: Job) -> Training:
-    """One graph for all workers. Each has the variables, and they stay equal to the last bit."""
+    """Build one graph for all workers. Each has the variables, which stay equal to the last bit."""
     graph = af.Graph()
     with graph.as_default():
         af.set_random_seed(1)
@@ -187,7 +187,7 @@ def ring(job: Job) -> Training:
 
 
 def optimizer(rate: float, step: af.Variable, steps: int) -> af.train.Optimizer:
-    """One whose rate falls to nothing in so many steps."""
+    """Return an optimizer whose learning rate falls to 0 at the last step."""
     return af.train.GradientDescentOptimizer(af.train.polynomial_decay(rate, step, steps, end_learning_rate=0.0))
 
 
@@ -195,7 +195,7 @@ def optimizer(rate: float, step: af.Variable, steps: int) -> af.train.Optimizer:
 
 
 class Report(af.train.SessionRunHook):
-    """Says what happened to one client, while it trains and when it ends."""
+    """Reports the events of one client during training and at the end."""
 
     def __init__(self, name: str, training: Training, is_chief: bool) -> None:
         self._name = name
@@ -205,28 +205,28 @@ class Report(af.train.SessionRunHook):
         self._staleness: list[int] = []
 
     async def after_create_session(self, session: af.Session, coord: af.train.Coordinator) -> None:
-        """Say from where on it trains."""
+        """Report the step at which training begins."""
         step = af.train.get_global_step(session.graph)
         assert step is not None
         self.say(f"trains from step {await session.run(step)} on")
 
     def before_run(self, run_context: af.train.SessionRunContext) -> af.train.SessionRunArgs:
-        """Ask how stale the gradient is, where that is known."""
+        """Fetch the staleness of the gradient, if the optimizer knows it."""
         return af.train.SessionRunArgs(self._training.staleness)
 
     def after_run(self, run_context: af.train.SessionRunContext, run_values: af.train.SessionRunValues) -> None:
-        """Remember that, and when it was."""
+        """Record the staleness and the time."""
         self._ends.append(time.perf_counter())
         if run_values.results is not None:
             self._staleness.append(int(run_values.results))
 
     def after_recovery(self, session: af.Session, recovery: af.train.Recovery) -> None:
-        """Say who was lost, and what that cost. With the chief the hook that shows how far it is says so."""
+        """Report the lost tasks and the cost. The chief leaves that to its progress hook."""
         if not self._is_chief:
             self.say(str(recovery))
 
     async def end(self, session: af.Session) -> None:
-        """Say what it all came to; the chief also what was dropped of whom."""
+        """Report the totals; the chief also reports the dropped gradients of each worker."""
         steps = [after - before for before, after in itertools.pairwise(self._ends)] or [0.0]
         text = f"{len(self._ends)} steps, of {statistics.median(steps) * 1e3:.1f} ms, the longest of {max(steps):.2f} s"
         if self._staleness:
@@ -236,7 +236,7 @@ class Report(af.train.SessionRunHook):
             self._tell(await self._training.optimizer.dropped(session))
 
     def _tell(self, drops: Iterable[Any]) -> None:
-        """Say what was dropped, by replica and reason."""
+        """Report the dropped gradients by replica and reason."""
         found: dict[str, list[int]] = {}
         for drop in drops:
             found.setdefault(f"worker {drop.replica}, {drop.reason.name.lower()}", []).append(drop.examples)
@@ -244,18 +244,18 @@ class Report(af.train.SessionRunHook):
             self.say(f"dropped of {whose}: {len(examples)} gradients, {sum(examples)} examples")
 
     def say(self, text: str) -> None:
-        """A line of its own."""
+        """Print a line."""
         say(f"{self._name}: {text}")
 
 
 def say(text: str) -> None:
-    """A line on which no other process writes, and of a terminal not the one that shows how far training is."""
+    """Print a line in one piece, and on a terminal below the progress bar."""
     sys.stdout.write(f"{NEW_LINE if sys.stdout.isatty() else ''}{text}\n")
     sys.stdout.flush()
 
 
 async def train(target: str, job: Job, training: Training, task: int, name: str) -> None:
-    """Train until all steps are done, by whomever, each tower with its share of the digits. Task 0 is the chief."""
+    """Train until all steps of all workers are done, each tower with its share of the digits. Task 0 is the chief."""
     tasks = range(task, task + len(training.towers))
     batches = zip(*[endless(share(job, each), np.random.default_rng(each)) for each in tasks], strict=True)
     again: list[Sequence[Digits]] = []
@@ -269,7 +269,7 @@ async def train(target: str, job: Job, training: Training, task: int, name: str)
 
 
 def monitored(target: str, job: Job, training: Training, task: int, name: str) -> af.train.MonitoredSession:
-    """A session that the chief makes ready and saves, and that goes on when somebody is lost."""
+    """Return a session that the chief prepares and saves, and that recovers when tasks are lost."""
     shown = af.train.Progress(job.steps, job.examples, sys.stdout)
     progress = af.train.ProgressHook(
         training.loss, workers=training.workers, staleness=training.staleness, progress=shown
@@ -294,12 +294,12 @@ def monitored(target: str, job: Job, training: Training, task: int, name: str) -
 
 
 def share(job: Job, task: int) -> Digits:
-    """The digits that one worker is shown."""
+    """Return the digits of one worker."""
     seen, _ = load_digits()
     return Digits(seen.images[task :: job.workers], seen.labels[task :: job.workers])
 
 
 def endless(digits: Digits, random: np.random.Generator) -> Iterator[Digits]:
-    """All of them again and again, each time in another order, in batches."""
+    """Yield batches of the digits without end, each epoch in another random order."""
     while True:
         yield from digits.batches(random)

@@ -1,12 +1,12 @@
-"""Train a net to read handwritten digits by several workers, kill one on the way, and see what that costs.
+"""Train a net to read handwritten digits by several workers, kill one on the way, and measure the cost.
 
-All are processes of this machine, started here. With `--mode async`, `sync` and `backup` the variables are on two
-parameter servers, and each worker is a client with a graph of its own and a share of the images. In `async` every
-worker applies its gradients when it has them, and none that is too stale. In `sync` they train in step. In `backup`,
-too, but a step does not wait for the last of them. With `--mode allreduce` there are no parameter servers: each worker
-has variables of its own, gradients go round a ring, and one client runs the graph of all.
+All tasks are processes on this machine, started here. With `--mode async`, `sync` and `backup` the variables are on two
+parameter servers, and each worker is a client with its own graph and a share of the images. In `async` every worker
+applies its gradients as soon as it has them, unless they are too stale. In `sync` all workers train in step. `backup`
+is like `sync`, but a step does not wait for the slowest worker. With `--mode allreduce` there are no parameter servers:
+each worker has its own variables, the gradients travel around a ring, and one client runs the graph of all workers.
 
-A worker is killed with `--kill-one`, a parameter server with `--kill-ps`, and another one is started in its place.
+`--kill-one` kills a worker, `--kill-ps` a parameter server; another one starts in its place.
 """
 
 import argparse
@@ -29,9 +29,9 @@ import aioflow as af
 
 PS = 2
 ENDING = 10.0
-"""Seconds that the others have to end when one has failed."""
+"""Seconds that the other tasks may take to end after one has failed."""
 LOOKING = 0.02
-"""Seconds between two looks at the global step."""
+"""Seconds between two readings of the global step."""
 MODES = ("async", "sync", "backup", "allreduce")
 
 
@@ -39,7 +39,7 @@ MODES = ("async", "sync", "backup", "allreduce")
 
 
 async def work(job: Job, task: int) -> None:
-    """Be a worker. It is a client, too, but where one client runs the graph of all workers."""
+    """Run a worker. It is also a client, unless one client runs the graph of all workers."""
     async with af.train.Server(job.cluster, "worker", task, job.serving) as server:
         if job.mode == "allreduce":
             await server.join()
@@ -48,7 +48,7 @@ async def work(job: Job, task: int) -> None:
 
 
 async def serve(job: Job, task: int) -> None:
-    """Be a parameter server until somebody asks it to stop."""
+    """Run a parameter server until a client asks it to stop."""
     async with af.train.Server(job.cluster, "ps", task, job.serving) as server:
         await server.join()
 
@@ -57,11 +57,11 @@ async def serve(job: Job, task: int) -> None:
 
 
 class TaskFailed(Exception):
-    """A process has failed that nobody has killed."""
+    """A process has failed that was not killed on purpose."""
 
 
 class Tasks:
-    """The processes, of which each is looked after by a task of the group: one that fails ends all."""
+    """The processes. A task of the group watches each of them; the first failure ends all."""
 
     def __init__(self, group: asyncio.TaskGroup, options: Sequence[str]) -> None:
         self._group = group
@@ -70,7 +70,7 @@ class Tasks:
         self._ends: dict[str, asyncio.Task[None]] = {}
 
     async def start(self, name: str) -> None:
-        """The process of a task, as of "worker 1", runs."""
+        """Start the process of a task, such as "worker 1"."""
         job, task = name.split()
         process = self._running[name] = await asyncio.create_subprocess_exec(
             *self._command, f"--job={job}", f"--task={task}", start_new_session=True
@@ -82,17 +82,17 @@ class Tasks:
             raise TaskFailed(f"{name} failed")
 
     async def replace(self, name: str) -> None:
-        """The process is dead without a word, and another one runs in its place."""
+        """Kill the process and start another one in its place."""
         killed = self._running.pop(name)
         killed.kill()
         await self.start(name)
 
     async def ended(self, *names: str) -> None:
-        """These have ended by themselves."""
+        """Wait until these processes have ended by themselves."""
         await asyncio.wait([self._ends[name] for name in names])
 
     async def end(self) -> None:
-        """Nothing runs any more."""
+        """Stop all processes."""
         processes, self._running = list(self._running.values()), {}
         for stop in (asyncio.subprocess.Process.terminate, asyncio.subprocess.Process.kill):
             left = [process for process in processes if process.returncode is None]
@@ -105,7 +105,7 @@ class Tasks:
 
 
 async def launch(options: argparse.Namespace) -> None:
-    """Start all tasks, kill those that are to be killed, and try the net when it is trained."""
+    """Start all tasks, kill those that the options name, and test the trained net."""
     launching = asyncio.current_task()
     assert launching is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, launching.cancel)
@@ -131,7 +131,7 @@ async def launch(options: argparse.Namespace) -> None:
 
 
 async def run(job: Job, tasks: Tasks, options: argparse.Namespace) -> None:
-    """The whole life of the tasks."""
+    """Run the tasks from start to end."""
     servers, clients = [f"ps {task}" for task in range(PS)], [f"worker {task}" for task in range(job.workers)]
     if job.mode == "allreduce":
         servers, clients = clients, ["client 0"]
@@ -153,11 +153,11 @@ async def run(job: Job, tasks: Tasks, options: argparse.Namespace) -> None:
 
 
 NOT_YET = (af.errors.UnavailableError, af.errors.AbortedError, af.errors.FailedPreconditionError)
-"""What a step ends with while a task is gone, or its variables have no values again."""
+"""The errors of a step while a task is missing, or while its variables have no values."""
 
 
 async def reached(job: Job, step: int) -> int:
-    """Return when that many steps are done; how many that are."""
+    """Wait until that many steps are done. Returns the number of done steps."""
     graph = af.Graph()
     with graph.as_default():
         done = global_step(job)
@@ -171,7 +171,7 @@ async def reached(job: Job, step: int) -> int:
 
 
 async def tried(job: Job) -> float:
-    """What share of the images that no worker has seen the net reads right."""
+    """Return the accuracy of the net on the held-out images."""
     _, unseen = load_digits()
     graph = af.Graph()
     with graph.as_default(), af.name_scope("tower0" if job.mode == "allreduce" else None):
@@ -181,18 +181,18 @@ async def tried(job: Job) -> float:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
         "--mode", choices=MODES, default="sync", help="how workers train together (default: %(default)s)"
     )
-    parser.add_argument("--workers", type=int, default=4, help="how many there are (default: %(default)s)")
+    parser.add_argument("--workers", type=int, default=4, help="number of workers (default: %(default)s)")
     parser.add_argument("--kill-one", action="store_true", help="kill a worker on the way")
     parser.add_argument("--kill-ps", action="store_true", help="kill a parameter server on the way")
-    parser.add_argument("--epochs", type=int, default=40, help="how often each image is shown (default: %(default)s)")
-    parser.add_argument("--folder", help="be one task of the cluster that is described here")
+    parser.add_argument("--epochs", type=int, default=40, help="number of epochs (default: %(default)s)")
+    parser.add_argument("--folder", help="run one task of the cluster in this folder")
     parser.add_argument("--job", choices=["ps", "worker", "client"], default="worker", help="the job of that task")
-    parser.add_argument("--task", type=int, default=0, help="its number")
+    parser.add_argument("--task", type=int, default=0, help="the number of that task")
     add_loop_option(parser)
     options = parser.parse_args(arguments)
     if options.epochs < 1:
@@ -205,8 +205,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 async def main(options: argparse.Namespace) -> None:
-    """Be one task, or start them all."""
-    logging.basicConfig(level=logging.ERROR)  # what warnings would say, the reports do
+    """Run one task, or start all of them."""
+    logging.basicConfig(level=logging.ERROR)  # the reports replace the warnings
     if options.folder is None:
         await launch(options)
         return

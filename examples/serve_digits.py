@@ -1,6 +1,6 @@
-"""Read handwritten digits over HTTP while the net that reads them is still learning.
+"""Read handwritten digits over HTTP while the net is still learning.
 
-Training and answering share one event loop, one session and its variables.
+Training and serving share one event loop, one session and its variables.
 
     POST /predict   {"image": [...]} with 64 numbers, or 8 rows of 8, from 0 (white) to 16 (black)
                     -> {"digit": 7, "probabilities": [ten numbers]}
@@ -24,7 +24,7 @@ LARGEST_BODY: Final = 64 * 1024
 
 
 class Reader:
-    """A net that reads digits and, in the task `training`, learns to."""
+    """A net that reads digits; the task `training` trains it."""
 
     def __init__(self, infer: Callable[..., Awaitable[Any]]) -> None:
         self.training: asyncio.Task[None] | None = None
@@ -33,16 +33,16 @@ class Reader:
         self._loss: float | None = None
 
     def report(self, progress: Progress) -> None:
-        """Take note of a training step."""
+        """Record a training step."""
         self._step, self._loss = progress.step, progress.loss
 
     async def read(self, image: Any) -> dict[str, Any]:
-        """The digit that an image of 64 pixels shows, as the net sees it at this moment."""
+        """Read the digit in an image of 64 pixels with the present variables."""
         probabilities = (await self._infer(image[np.newaxis]))[0]
         return {"digit": int(probabilities.argmax()), "probabilities": probabilities.tolist()}
 
     def status(self) -> dict[str, Any]:
-        """How far training is."""
+        """Return the progress of the training."""
         return {"state": _state(self.training), "step": self._step, "loss": self._loss}
 
 
@@ -71,12 +71,12 @@ async def predict(request: web.Request) -> web.Response:
 
 @routes.get("/status")
 async def status(request: web.Request) -> web.Response:
-    """Say how far training is."""
+    """Report the progress of the training."""
     return web.json_response(request.app[READER].status())
 
 
 def parse_image(body: bytes) -> Any:
-    """The 64 pixels of a request, from 0 to 1. ValueError says what is wrong with it."""
+    """Return the 64 pixels of a request, from 0 to 1. ValueError names the fault of the request."""
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):
@@ -97,7 +97,7 @@ def parse_image(body: bytes) -> Any:
 
 
 def application(epochs: int) -> web.Application:
-    """An application that trains for so many epochs from its start on, and answers meanwhile and afterwards."""
+    """Create an application that trains for `epochs` epochs from its start on, and serves requests all the time."""
 
     async def learn(app: web.Application) -> AsyncIterator[None]:
         digits, _ = load_digits()
@@ -118,7 +118,7 @@ def application(epochs: int) -> web.Application:
 
 
 async def stop(task: asyncio.Task[None]) -> None:
-    """Cancel the task and wait until it has ended; if it had failed, its error is raised."""
+    """Cancel the task and wait until it has ended. Raises its error if it had failed."""
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():
@@ -126,11 +126,11 @@ async def stop(task: asyncio.Task[None]) -> None:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8080, help="the port to listen on (default: %(default)s)")
-    parser.add_argument("--epochs", type=int, default=5000, help="how often each image is shown (default: %(default)s)")
+    parser.add_argument("--epochs", type=int, default=5000, help="number of epochs (default: %(default)s)")
     add_loop_option(parser)
     return parser.parse_args(arguments)
 

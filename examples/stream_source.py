@@ -1,8 +1,8 @@
-"""Score a stream of images that comes in over a websocket, no faster than the net can read them.
+"""Read a stream of images that arrives over a websocket, no faster than the net can process it.
 
-A camera sends images as fast as its socket takes them. The server puts each into a queue of the graph and waits when
-that is full; then it reads no more from the socket, the system's buffers fill up, and the camera waits, too. So memory
-stays bounded on both sides, whoever is faster. All of it runs in one event loop.
+A camera sends images as fast as its socket accepts them. The server puts each image into a queue of the graph and waits
+while the queue is full. Meanwhile it reads nothing from the socket, the system's buffers fill up, and the camera waits
+too. So memory stays bounded on both sides, whichever side is faster. All of it runs in one event loop.
 
     ws://HOST:PORT/images   binary messages of 64 float32 each, from 0 (white) to 1 (black)
 """
@@ -30,13 +30,13 @@ EPOCHS = 10
 
 
 class Report(NamedTuple):
-    """What came of a stream.
+    """The result of a stream.
 
     Attributes:
-        scored: how many images were read.
-        accuracy: the share that was read right.
-        seconds: how long it took.
-        most_waiting: how many images were in the queue at most.
+        scored: number of images that were read.
+        accuracy: the share that was read correctly.
+        seconds: the duration.
+        most_waiting: the largest number of images in the queue.
         held_back: the share of the time that the camera waited to send.
     """
 
@@ -48,7 +48,7 @@ class Report(NamedTuple):
 
 
 async def receive(request: web.Request, live: Any) -> web.WebSocketResponse:
-    """Put what a camera sends into the queue, until it has sent all; then the queue is closed."""
+    """Put the images of a camera into the queue, and close the queue after the last one."""
     socket = web.WebSocketResponse(max_msg_size=LARGEST_MESSAGE, compress=False)
     await socket.prepare(request)
     async for message in socket:
@@ -61,7 +61,7 @@ async def receive(request: web.Request, live: Any) -> web.WebSocketResponse:
 
 
 async def send(url: str, images: Any) -> float:
-    """Send images one by one, as a camera would. Returns the seconds that it had to wait."""
+    """Send images one by one, like a camera. Returns the seconds spent waiting."""
     waited = 0.0
     async with aiohttp.ClientSession() as client, client.ws_connect(url, compress=0) as socket:
         for image in images:
@@ -73,7 +73,7 @@ async def send(url: str, images: Any) -> float:
 
 @contextlib.asynccontextmanager
 async def listening(live: Any) -> AsyncIterator[str]:
-    """Inside, the server listens on a port of the loopback; gives its address."""
+    """Inside, the server listens on a port of the loopback address; yields its address."""
     app = web.Application()
     app.router.add_get("/images", functools.partial(receive, live=live))
     runner = web.AppRunner(app)
@@ -87,9 +87,9 @@ async def listening(live: Any) -> AsyncIterator[str]:
 
 
 async def score(session: af.Session, model: Model, queue: af.FIFOQueue, labels: Any) -> tuple[int, int, int]:
-    """Read what comes out of the queue, batch by batch: how many images, how many right, how many waited at most."""
+    """Read the queue batch by batch. Returns the numbers of images, of correct ones, and the most that waited."""
     read = session.make_callable(model.probabilities, feeds=[model.images])
-    live: Any = session.queue(queue)  # in this process, so that its size is known
+    live: Any = session.queue(queue)  # the queue is in this process, so its size is known
     scored, right, most = 0, 0, 0
     batches = session.stream(queue.dequeue_up_to(BATCH))
     async with contextlib.aclosing(batches):
@@ -102,7 +102,7 @@ async def score(session: af.Session, model: Model, queue: af.FIFOQueue, labels: 
 
 
 async def stream(count: int, epochs: int = EPOCHS) -> Report:
-    """Train the net, then let a camera send it `count` images that it has not seen, over and over."""
+    """Train the net, then let a camera send `count` held-out images, in a cycle."""
     seen, unseen = load_digits()
     model = build(steps_of(seen, epochs))
     with model.graph.as_default():
@@ -120,13 +120,13 @@ async def stream(count: int, epochs: int = EPOCHS) -> Report:
 
 
 def repeated(digits: Digits, count: int) -> Digits:
-    """So many images, again and again from the beginning."""
+    """Yield `count` images, again and again from the beginning."""
     chosen = np.arange(count) % len(digits.labels)
     return Digits(digits.images[chosen], digits.labels[chosen])
 
 
 async def main(options: argparse.Namespace) -> None:
-    """Stream, and say how it went."""
+    """Stream, and print the result."""
     report = await stream(options.images)
     speed = report.scored / report.seconds
     print(f"{report.scored} images read, {report.accuracy:.1%} of them right, {speed:.0f} a second")
@@ -134,9 +134,9 @@ async def main(options: argparse.Namespace) -> None:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=50_000, help="how many are sent (default: %(default)s)")
+    parser.add_argument("--images", type=int, default=50_000, help="number of images (default: %(default)s)")
     add_loop_option(parser)
     return parser.parse_args(arguments)
 

@@ -1,6 +1,6 @@
 """Train a small net to read handwritten digits, in a few seconds.
 
-A fifth of the images is held out. The last line of the output says what share of them the trained net reads right.
+A fifth of the images is held out. The last line of the output is the accuracy on them.
 """
 
 import argparse
@@ -25,13 +25,13 @@ BRIGHTEST = 16
 
 
 class Digits(NamedTuple):
-    """Images, float32 [n, 64] from 0 to 1, and the digit each shows, int32 [n]."""
+    """Images, float32 [n, 64] from 0 to 1, and their digits, int32 [n]."""
 
     images: Any
     labels: Any
 
     def batches(self, random: np.random.Generator) -> Iterator["Digits"]:
-        """All of them once, in random order, in batches."""
+        """Yield all digits once, in random order, in batches."""
         order = random.permutation(len(self.labels))
         for start in range(0, len(order), BATCH):
             chosen = order[start : start + BATCH]
@@ -39,7 +39,7 @@ class Digits(NamedTuple):
 
 
 def load_digits() -> tuple[Digits, Digits]:
-    """The images to train on, and the fifth that is held out: the same every time."""
+    """Return the digits to train on, and the fifth that is held out: the same every time."""
     with np.load(DATA, allow_pickle=False) as file:
         images = file["images"].astype(np.float32) / BRIGHTEST
         labels = file["labels"].astype(np.int32)
@@ -49,7 +49,7 @@ def load_digits() -> tuple[Digits, Digits]:
 
 
 class Model(NamedTuple):
-    """A graph, and what a program runs or feeds in it."""
+    """A graph with its placeholders, losses and operations."""
 
     graph: af.Graph
     images: af.Tensor
@@ -63,7 +63,7 @@ class Model(NamedTuple):
 
 
 def build(steps: int, seed: int = 1) -> Model:
-    """The graph of the net, its loss, and a step of training whose rate falls to nothing in so many steps."""
+    """Build the graph of the net, its loss, and a training step whose learning rate falls to 0 within `steps` steps."""
     graph = af.Graph()
     with graph.as_default():
         af.set_random_seed(seed)
@@ -89,7 +89,7 @@ def build(steps: int, seed: int = 1) -> Model:
 
 
 def net(images: af.Tensor, noise: af.Tensor) -> af.Tensor:
-    """The logits of the ten digits: one hidden layer. `noise` is the share of its outputs that is dropped."""
+    """Return the logits of the ten digits: one hidden layer. `noise` is the dropout rate of its outputs."""
     with af.name_scope("hidden"):
         hidden = af.nn.relu(dense(af.nn.dropout(images, rate=noise / 3), 64, 128))
     with af.name_scope("logits"):
@@ -97,14 +97,14 @@ def net(images: af.Tensor, noise: af.Tensor) -> af.Tensor:
 
 
 def dense(inputs: af.Tensor, size: int, outputs: int) -> af.Tensor:
-    """Inputs times weights, drawn so that they keep the inputs' scale, plus a bias."""
+    """Return inputs times weights plus a bias. The initial weights keep the scale of the inputs."""
     weights = af.Variable(af.random_normal([size, outputs], stddev=math.sqrt(2 / size)), name="weights")
     bias = af.Variable(af.zeros([outputs]), name="bias")
     return af.matmul(inputs, weights) + bias
 
 
 class Progress(NamedTuple):
-    """How far training is: steps done, steps in all, and the loss of the last."""
+    """Progress of the training: number of done steps, of all steps, and the last loss."""
 
     step: int
     steps: int
@@ -112,7 +112,7 @@ class Progress(NamedTuple):
 
 
 def steps_of(digits: Digits, epochs: int) -> int:
-    """How many steps show the net all digits, so many times."""
+    """Return the number of steps in `epochs` epochs."""
     return epochs * math.ceil(len(digits.labels) / BATCH)
 
 
@@ -120,7 +120,7 @@ Report = Callable[[Progress], None]
 
 
 async def train(session: af.Session, model: Model, digits: Digits, epochs: int, report: Report) -> None:
-    """Show the net all digits, `epochs` times; `report` is told of each step."""
+    """Train for `epochs` epochs; calls `report` after each step."""
     run_step = session.make_callable([model.loss, model.train], feeds=[model.images, model.labels, model.noise])
     random = np.random.default_rng(1)
     steps, step = steps_of(digits, epochs), 0
@@ -132,7 +132,7 @@ async def train(session: af.Session, model: Model, digits: Digits, epochs: int, 
 
 
 class ProgressBar:
-    """Shows progress: a bar on a terminal, else a line for every tenth of the way."""
+    """Shows progress: a bar on a terminal, else a line for every tenth."""
 
     WIDTH = 30
 
@@ -143,7 +143,7 @@ class ProgressBar:
         self._drawn = -math.inf
 
     def __call__(self, progress: Progress) -> None:
-        """Show that training is so far."""
+        """Show the progress."""
         last = progress.step == progress.steps
         if self._terminal:
             now = time.perf_counter()
@@ -164,7 +164,7 @@ class ProgressBar:
 
 
 def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
-    """What makes the event loop: uvloop's where it is wanted and installed, else asyncio's own."""
+    """Return the factory of the event loop: uvloop's if that is wanted and installed, else asyncio's."""
     if name == "uvloop" and importlib.util.find_spec("uvloop"):
         import uvloop
 
@@ -173,12 +173,12 @@ def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 def add_loop_option(parser: argparse.ArgumentParser) -> None:
-    """The option `--loop`."""
+    """Add the option `--loop`."""
     parser.add_argument("--loop", choices=["uvloop", "asyncio"], default="uvloop", help="default: uvloop if installed")
 
 
 async def main(epochs: int) -> None:
-    """Train, then try the net on the images it has not seen."""
+    """Train the net, then test it on the held-out images."""
     seen, unseen = load_digits()
     model = build(steps_of(seen, epochs))
     async with af.Session(graph=model.graph) as session:
@@ -189,9 +189,9 @@ async def main(epochs: int) -> None:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--epochs", type=int, default=100, help="how often each image is shown (default: %(default)s)")
+    parser.add_argument("--epochs", type=int, default=100, help="number of epochs (default: %(default)s)")
     add_loop_option(parser)
     options = parser.parse_args(arguments)
     if options.epochs < 1:

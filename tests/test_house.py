@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "PIL": ("kernels/image/image_codecs.py",),
     "cupy": ("devices",),
     "distributed": ("launch",),
-    "fsspec": ("checkpoint/remote.py", "files/filesystem.py"),
+    "fsspec": ("checkpoint/storage.py", "files/filesystem.py"),
     "ml_dtypes": (".",),
     "msgpack": ("net", "serving", "graph/graphdef.py", "tensors/plain_data.py"),
     "numpy": (".",),

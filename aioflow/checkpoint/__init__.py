@@ -6,11 +6,10 @@
         model.safetensors.index.json
         manifest.json
 
-A directory without a valid manifest is no checkpoint. Input: arrays and paths. Output: files and arrays. The functions
-block, so callers run them on threads. This folder knows no graph, session or event loop.
+A directory without a valid manifest is no checkpoint. Input: arrays and paths. Output: files and arrays. All functions
+block, so callers run them on threads. This folder never uses a graph, a session or an event loop.
 """
 
-from aioflow.checkpoint.differences import differences
 from aioflow.checkpoint.directory import (
     delete_checkpoint,
     last_checkpoints,
@@ -21,13 +20,13 @@ from aioflow.checkpoint.directory import (
 )
 from aioflow.checkpoint.draft import Draft, Piece
 from aioflow.checkpoint.importing import import_safetensors
-from aioflow.checkpoint.place import resolved
-from aioflow.checkpoint.reading import Checkpoint, Stored
+from aioflow.checkpoint.reading import Checkpoint, StoredTensor, differences
 from aioflow.checkpoint.records import ShardRecord
 from aioflow.checkpoint.retention import Retention, series
+from aioflow.checkpoint.storage import resolve_path
 
 __all__ = [
-    "Checkpoint", "Draft", "Piece", "Retention", "ShardRecord", "Stored", "delete_checkpoint", "differences",
-    "import_safetensors", "last_checkpoints", "latest_checkpoint", "list_checkpoints", "resolved", "series", "sweep",
-    "write_pointer",
+    "Checkpoint", "Draft", "Piece", "Retention", "ShardRecord", "StoredTensor", "delete_checkpoint", "differences",
+    "import_safetensors", "last_checkpoints", "latest_checkpoint", "list_checkpoints", "resolve_path", "series",
+    "sweep", "write_pointer",
 ]  # fmt: skip

@@ -1,9 +1,9 @@
-"""Checksums of blocks, at the speed of memory: with a CRC of every byte a restore would take twice as long.
+"""Checksums of blocks, as fast as memory. A CRC of every byte would make a restore take twice as long.
 
-A block is taken as rows of 1021 64-bit little-endian numbers, and each column is added up, modulo 2**64. The checksum
-is the CRC-32 of these sums, and then of the bytes at the end that fill no row; of less than a row, just its CRC-32.
-Every wrong bit changes a sum. The number of columns is prime, and a block as long as so many pages of 4096 bytes: no
-two pages of a block lie alike in the columns, so it is noticed, too, when some are exchanged or in the wrong place.
+A block is a matrix of little-endian 64-bit numbers in rows of 1021. The checksum first adds up each column modulo
+2**64. It is the CRC-32 of these sums, continued over the bytes after the last whole row; for less than one row it is
+the plain CRC-32. Every wrong bit changes a sum. The number of columns is prime, and a block is 1021 pages of 4096 bytes
+long: no two pages of a block start in the same column, so the checksum also detects pages that changed places.
 """
 
 import zlib
@@ -14,16 +14,16 @@ import numpy as np
 _COLUMNS: Final = 1021
 _ROW: Final = 8 * _COLUMNS
 BLOCK: Final = 4096 * _COLUMNS
-"""Bytes that share a checksum, some 4 MB; the last block of a piece is shorter."""
+"""Bytes that share a checksum, about 4 MB; the last block of a piece is shorter."""
 
 
 def blocks_in(size: int) -> int:
-    """How many blocks so many bytes are."""
+    """Return the number of blocks in `size` bytes."""
     return -(-size // BLOCK)
 
 
 def checksums(data: memoryview) -> list[int]:
-    """The checksum of each block of some bytes."""
+    """Return the checksum of each block of the data."""
     return [_checksum(data[begin : begin + BLOCK]) for begin in range(0, len(data), BLOCK)]
 
 

@@ -1,11 +1,9 @@
-"""The manifest of a checkpoint, written last.
-
-It alone says what is a checkpoint, and which files are part of it:
+"""The manifest of a checkpoint: the file that makes a directory a checkpoint and names its files. It is written last.
 
     {"format": "aioflow checkpoint", "version": 1, "created": 1760000000.0, "facts": {...}, "shards": [...],
      "checksum": 1234567890}
 
-Shards are as `ShardRecord.to_json` gives them, the checksum is the CRC-32 of all before its comma.
+`ShardRecord.to_json` gives the shards. The checksum is the CRC-32 of all bytes before its comma.
 """
 
 import json
@@ -16,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.checkpoint.header import parsed
+from aioflow.checkpoint.header import parse_json
 from aioflow.checkpoint.records import Entry, ShardRecord, field, pieces_by_name
 from aioflow.checkpoint.storage import Source, Storage
 
@@ -26,16 +24,16 @@ FORMAT: Final = "aioflow checkpoint"
 VERSION: Final = 1
 _CHECKSUM: Final = b',"checksum":'
 LARGEST_JSON: Final = 1 << 28
-"""A manifest or an index of more bytes is refused."""
+"""The most bytes of a manifest or an index; a larger one is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a checkpoint is made of.
+    """The parts of a checkpoint.
 
     Attributes:
-        created: when, in seconds since 1970.
-        facts: what whoever saved it wanted to be known.
+        created: when it was saved, in seconds since 1970.
+        facts: information that the caller saved with it, as plain data.
         shards: its files.
     """
 
@@ -44,8 +42,8 @@ class Manifest:
     shards: tuple[ShardRecord, ...]
 
     def to_bytes(self) -> bytes:
-        """It as JSON. InvalidArgumentError if the facts cannot be."""
-        told = {
+        """Return the manifest as JSON. InvalidArgumentError if JSON cannot hold the facts."""
+        fields = {
             "format": FORMAT,
             "version": VERSION,
             "created": float(self.created),
@@ -53,28 +51,28 @@ class Manifest:
             "shards": [shard.to_json() for shard in self.shards],
         }
         try:
-            text = json.dumps(told, allow_nan=False, separators=(",", ":")).encode()[:-1]
+            text = json.dumps(fields, allow_nan=False, separators=(",", ":")).encode()[:-1]
         except (TypeError, ValueError, RecursionError) as error:
-            raise errors.InvalidArgumentError(f"the facts of a checkpoint are what JSON can hold: {error}") from None
+            raise errors.InvalidArgumentError(f"JSON cannot hold the facts of the checkpoint: {error}") from None
         return _with_checksum(text)
 
     @classmethod
     def from_bytes(cls, file: str, text: bytes) -> "Manifest":
-        """What was so written. DataLossError if it cannot be, UnimplementedError if it is of another version."""
-        data = parsed(file, text)
+        """Return the manifest in `text`. DataLossError if it is damaged, UnimplementedError for another version."""
+        data = parse_json(file, text)
         if data.get("format") != FORMAT:
-            raise errors.DataLossError(f"{file!r} is no manifest of a checkpoint")
+            raise errors.DataLossError(f"{file!r} is not the manifest of a checkpoint")
         version = data.get("version")
         if type(version) is not int or version != VERSION:
             raise errors.UnimplementedError(
-                f"{file!r} is of version {version!r}, this aioflow reads {VERSION}: use the one it is from"
+                f"{file!r} has version {version!r}, this aioflow reads version {VERSION}: use the aioflow that wrote it"
             )
-        told = text[: text.rfind(_CHECKSUM)]
-        if text != _with_checksum(told):
-            raise errors.DataLossError(f"{file!r} is damaged: it does not agree with its checksum")
+        body = text[: text.rfind(_CHECKSUM)]
+        if text != _with_checksum(body):
+            raise errors.DataLossError(f"{file!r} is damaged: its checksum does not match")
         created = field(data, "created", float)
         if not math.isfinite(created):
-            raise errors.DataLossError(f"{file!r} was written at no time there is: {created}")
+            raise errors.DataLossError(f"{file!r} is damaged: its time is {created}")
         shards = tuple(map(ShardRecord.from_json, field(data, "shards", list)))
         check_whole(shards)
         return cls(created, field(data, "facts", dict), shards)
@@ -85,17 +83,17 @@ def _with_checksum(text: bytes) -> bytes:
 
 
 def check_whole(shards: Iterable[ShardRecord]) -> dict[str, list[tuple[str, Entry]]]:
-    """The pieces of each tensor. DataLossError if shards are missing or there twice, or tensors are not whole."""
+    """Return {tensor: its pieces}. DataLossError if a shard is missing or duplicate, or a tensor incomplete."""
     shards = tuple(shards)
     numbers, counts = sorted(shard.number for shard in shards), {shard.count for shard in shards}
     if counts != {len(shards)} or numbers != [*range(len(shards))] or len({s.file for s in shards}) != len(shards):
-        told = ", ".join(f"{shard.number + 1} of {shard.count}" for shard in shards)
-        raise errors.DataLossError(f"the shards of a checkpoint are not all there once: {told or 'there are none'}")
+        listed = ", ".join(f"{shard.number + 1} of {shard.count}" for shard in shards)
+        raise errors.DataLossError(f"a checkpoint needs each of its shards once; it has {listed or 'none'}")
     return pieces_by_name(shards)
 
 
 def index(shards: Iterable[ShardRecord]) -> bytes:
-    """The index of the files, in Hugging Face's form, in which each piece has the name of its file."""
+    """Return the index of the files, in Hugging Face's form. It maps each piece to its file."""
     placed = {entry.key: shard.file for shard in shards for entry in shard.entries}
     total = sum(entry.size for shard in shards for entry in shard.entries)
     return json.dumps({"metadata": {"total_size": total}, "weight_map": placed}, indent=2).encode()
@@ -110,27 +108,27 @@ def check_index(found: bytes, shards: Sequence[ShardRecord], files: Collection[s
     """
     if found == index(shards):
         return
-    named = names_in_index(found)
+    named = files_in_index(found)
     if not named or not named <= set(files) or named & {shard.file for shard in shards}:
         raise errors.DataLossError(f"{called + '/' + INDEX!r} is damaged: it is not the index of these shards")
 
 
-def names_in_index(text: bytes) -> set[str]:
-    """The files that an index names; empty if it is damaged."""
+def files_in_index(text: bytes) -> set[str]:
+    """Return the files that an index names; empty if it is damaged."""
     try:
-        placed = parsed(INDEX, text).get("weight_map")
+        placed = parse_json(INDEX, text).get("weight_map")
     except errors.DataLossError:
         return set()
     return {file for file in placed.values() if isinstance(file, str)} if isinstance(placed, dict) else set()
 
 
 def read_manifest(storage: Storage, folder: str, called: str) -> Manifest:
-    """The manifest of the checkpoint in that folder, which errors call so. NotFoundError if there is none."""
+    """Return the manifest in that folder; errors call the folder `called`. NotFoundError if there is none."""
     return Manifest.from_bytes(f"{called}/{MANIFEST}", read_json(storage, f"{folder}/{MANIFEST}", called))
 
 
 def read_json(storage: Storage, name: str, called: str) -> bytes:
-    """All of a small file in a folder that errors call so. ResourceExhaustedError if it is not small."""
+    """Return the bytes of a small file; errors call its folder `called`. ResourceExhaustedError if it is too large."""
     source = storage.open(name)
     try:
         return _read(f"{called}/{name.rpartition('/')[2]}", source)
@@ -140,7 +138,7 @@ def read_json(storage: Storage, name: str, called: str) -> bytes:
 
 def _read(file: str, source: Source) -> bytes:
     if source.size > LARGEST_JSON:
-        raise errors.ResourceExhaustedError(f"{file!r} has {source.size} bytes; at most {LARGEST_JSON} are read")
+        raise errors.ResourceExhaustedError(f"{file!r} has {source.size} bytes; the limit is {LARGEST_JSON}")
     whole = bytearray(source.size)
     source.read_into(0, memoryview(whole))
     return bytes(whole)

@@ -1,33 +1,34 @@
-"""A checkpoint that is read: what it holds is checked when it is opened, its bytes when they are read."""
+"""An open checkpoint. Opening checks the headers and the index, reading checks the bytes of the tensors."""
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from aioflow import errors
-from aioflow.checkpoint.blocks import read_range
+from aioflow.checkpoint.checksums import BLOCK, checksums
 from aioflow.checkpoint.encoding import Shape, bytes_of, texts
-from aioflow.checkpoint.header import matches
+from aioflow.checkpoint.header import matches_record
 from aioflow.checkpoint.manifest import INDEX, MANIFEST, check_index, check_whole, read_json, read_manifest
-from aioflow.checkpoint.place import located
 from aioflow.checkpoint.records import Entry, ShardRecord
-from aioflow.checkpoint.storage import Source, Storage
+from aioflow.checkpoint.storage import Source, Storage, locate
 from aioflow.files.filesystem import FILES, Files, Path, as_name
 from aioflow.tensors.as_array import AnyArray
-from aioflow.tensors.dtypes import DType, string
+from aioflow.tensors.dtypes import DType, ShapeLike, as_shape, string
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTensor:
     """A tensor in a checkpoint.
 
     Attributes:
         dtype: its dtype.
         shape: its shape.
-        pieces: in which files its pieces lie, and where, in the order of where they begin in the tensor.
+        pieces: (file, entry) of each piece, in the order in which the pieces begin in the tensor.
     """
 
     dtype: DType
@@ -36,14 +37,14 @@ class Stored:
 
 
 class Checkpoint:
-    """A checkpoint that is there. All methods block, so they are called on threads, several at once if need be.
+    """A complete checkpoint. Its methods block; call them on threads, several at once if you like.
 
-    No file is held between calls, so there is nothing to close.
+    No file stays open between calls, so there is nothing to close.
 
     Attributes:
-        path: where it is, as it was given.
-        tensors: what it holds, by name.
-        facts: what whoever saved it wanted to be known.
+        path: the path as the caller gave it.
+        tensors: {name: description} of its tensors.
+        facts: the information that was saved with it.
         created: when it was saved, in seconds since 1970.
     """
 
@@ -60,8 +61,8 @@ class Checkpoint:
         self.path: Final = path
         self.facts: Final = facts
         self.created: Final = created
-        self.tensors: Final[Mapping[str, Stored]] = {
-            name: Stored(pieces[0][1].dtype, pieces[0][1].full_shape, tuple(pieces))
+        self.tensors: Final[Mapping[str, StoredTensor]] = {
+            name: StoredTensor(pieces[0][1].dtype, pieces[0][1].full_shape, tuple(pieces))
             for name, pieces in check_whole(shards).items()
         }
         self._storage, self._folder, self._shards = storage, folder, tuple(shards)
@@ -69,19 +70,18 @@ class Checkpoint:
 
     @classmethod
     def open(cls, path: Path, files: Files = FILES) -> "Checkpoint":
-        """The checkpoint at that path, whose manifest is valid, and whose files have the sizes that it says.
+        """Open the checkpoint at the path, after checking its manifest, its index, and the sizes and headers of files.
 
-        Their headers and the index match the manifest exactly. Each tensor is checked when it is read.
-
-        NotFoundError if there is none, DataLossError if it is damaged, UnimplementedError if it is of another version,
-        PermissionDeniedError if it names or links files elsewhere.
+        The bytes of a tensor are checked when it is read. NotFoundError if there is no checkpoint, DataLossError if it
+        is damaged, UnimplementedError for another version of the format, PermissionDeniedError if the manifest names
+        files elsewhere or links.
         """
         given = as_name(path).rstrip("/")
-        storage, name = located(given, files)
+        storage, name = locate(given, files)
         try:
             manifest = read_manifest(storage, name, given)
         except errors.NotFoundError:
-            raise errors.NotFoundError(f"there is no checkpoint {given!r}: it has no {MANIFEST}") from None
+            raise errors.NotFoundError(f"there is no checkpoint {given!r}: {MANIFEST} is missing") from None
         found = cls(given, storage, f"{name}/", manifest.shards, manifest.facts, manifest.created)
         found._check_files()
         return found
@@ -93,50 +93,50 @@ class Checkpoint:
         shape: Sequence[int] | None = None,
         out: AnyArray | None = None,
     ) -> AnyArray:
-        """The tensor, or the slice of it that begins there and has that shape, joined from its pieces.
+        """Return the tensor, or the slice of it at `start` with that shape, joined from its pieces.
 
-        It is read into `out`, which is returned, if that is given. Besides the result at most a part of one piece is
-        held. NotFoundError if there is no such tensor, InvalidArgumentError for a slice or an `out` that does not fit,
-        DataLossError if what was read does not agree with its checksums.
+        With `out`, reads into `out` and returns it. Besides the result, at most a part of one piece is in memory.
+        NotFoundError if there is no such tensor, InvalidArgumentError for a slice or an `out` that does not fit,
+        DataLossError if a checksum does not match.
         """
         stored = self.tensors.get(name)
         if stored is None:
             raise errors.NotFoundError(f"checkpoint {self.path!r} has no tensor {name!r}")
         box = _box(name, stored, start, shape)
         if stored.dtype is string:
-            whole = self._texts(name, stored)[_slices(box, (0,) * len(stored.shape))]
-            return whole.copy() if out is None else _filled(_checked(name, stored, box[1], out), whole)
-        out = np.empty(box[1], stored.dtype.np) if out is None else _checked(name, stored, box[1], out)
+            whole = self._read_strings(name, stored)[_slices(box, (0,) * len(stored.shape))]
+            return whole.copy() if out is None else _fill(_check_out(name, stored, box[1], out), whole)
+        out = np.empty(box[1], stored.dtype.np) if out is None else _check_out(name, stored, box[1], out)
         for file, piece in stored.pieces:
             self._read_piece(file, piece, box, out)
         return out
 
     def verify(self) -> None:
-        """All bytes have been read, and agree with their checksums. DataLossError, with what is damaged, if not."""
+        """Read all bytes and check their checksums. DataLossError with the names of all damaged tensors."""
         if self._has_manifest:
             self._check_files()
         damaged = [name for name, stored in self.tensors.items() if not all(map(self._is_sound, stored.pieces))]
         if damaged:
-            raise errors.DataLossError(f"checkpoint {self.path!r} is damaged in {', '.join(map(repr, damaged))}")
+            raise errors.DataLossError(f"checkpoint {self.path!r} has damaged tensors: {', '.join(map(repr, damaged))}")
 
     def _is_sound(self, placed: tuple[str, Entry]) -> bool:
         file, piece = placed
-        buffer = memoryview(bytearray(min(_TOGETHER, piece.size)))
+        buffer = memoryview(bytearray(min(_BUFFER_SIZE, piece.size)))
         try:
-            for begin in range(0, piece.size, _TOGETHER):
+            for begin in range(0, piece.size, _BUFFER_SIZE):
                 self._read_bytes(file, piece, begin, buffer[: piece.size - begin])
         except errors.DataLossError:
             return False
         return True
 
-    def _texts(self, name: str, stored: Stored) -> AnyArray:
+    def _read_strings(self, name: str, stored: StoredTensor) -> AnyArray:
         file, piece = stored.pieces[0]
         data = memoryview(bytearray(piece.size))
         self._read_bytes(file, piece, 0, data)
         return texts(name, stored.shape, data)
 
     def _read_piece(self, file: str, piece: Entry, box: "_Box", out: AnyArray) -> None:
-        """What the piece has of the box is in `out`, straight from the file if it lies there as in the piece."""
+        """Copy the common elements of piece and box to `out`, without an extra copy if both have whole rows."""
         low = [max(a, b) for a, b in zip(piece.start, box[0], strict=True)]
         high = [min(a + m, b + n) for a, m, b, n in zip(piece.start, piece.shape, *box, strict=True)]
         if any(a >= b for a, b in zip(low, high, strict=True)):
@@ -151,10 +151,10 @@ class Checkpoint:
             self._read_rows(file, piece, common, into)
 
     def _read_rows(self, file: str, piece: Entry, common: "_Box", into: AnyArray) -> None:
-        """The same by way of rows in memory of their own, some at a time."""
+        """Do the same by way of a buffer of some rows."""
         first, count = common[0][0] - piece.start[0], common[1][0]
         row = piece.dtype.size * math.prod(piece.shape[1:])
-        together = max(1, _TOGETHER // row)
+        together = max(1, _BUFFER_SIZE // row)
         for begin in range(0, count, together):
             rows = np.empty((min(together, count - begin), *piece.shape[1:]), piece.dtype.np)
             self._read_bytes(file, piece, (first + begin) * row, bytes_of(rows))
@@ -164,7 +164,7 @@ class Checkpoint:
     def _read_bytes(self, file: str, piece: Entry, begin: int, buffer: memoryview) -> None:
         source = self._open(file)
         try:
-            read_range(source, piece, begin, buffer, self._storage.lanes)
+            _read_range(source, piece, begin, buffer, self._storage.threads)
         finally:
             source.close()
 
@@ -173,7 +173,7 @@ class Checkpoint:
             return self._storage.open(self._folder + file)
         except errors.NotFoundError:
             raise errors.DataLossError(
-                f"checkpoint {self.path!r} lacks its file {file!r}, or was replaced or deleted meanwhile"
+                f"checkpoint {self.path!r} has no file {file!r}; another process may have replaced or deleted it"
             ) from None
 
     def _check_files(self) -> None:
@@ -182,30 +182,30 @@ class Checkpoint:
         try:
             found = read_json(self._storage, self._folder + INDEX, self.path)
         except errors.NotFoundError:
-            raise errors.DataLossError(f"checkpoint {self.path!r} lacks its file {INDEX!r}") from None
+            raise errors.DataLossError(f"checkpoint {self.path!r} has no file {INDEX!r}") from None
         check_index(found, self._shards, self._storage.entries(self._folder.rstrip("/")), self.path)
 
     def _check_shard(self, shard: ShardRecord) -> None:
         source = self._open(shard.file)
         try:
-            sound = matches(shard, source)
+            sound = matches_record(shard, source)
         finally:
             source.close()
         if source.size != shard.size:
             raise errors.DataLossError(
-                f"{shard.file!r} of checkpoint {self.path!r} has {source.size} bytes, and should have {shard.size}"
+                f"{shard.file!r} of checkpoint {self.path!r} has {source.size} bytes instead of {shard.size}"
             )
         if not sound:
-            raise errors.DataLossError(f"{shard.file!r} of checkpoint {self.path!r} is damaged in its header")
+            raise errors.DataLossError(f"{shard.file!r} of checkpoint {self.path!r} has a damaged header")
 
 
 _Box = tuple[Shape, Shape]
-"""Where a slice begins, and its shape."""
-_TOGETHER: Final = 1 << 24
-"""About so many bytes are held that are not yet where they belong."""
+"""The start and the shape of a slice."""
+_BUFFER_SIZE: Final = 1 << 24
+"""About the most bytes that wait in a buffer at a time."""
 
 
-def _box(name: str, stored: Stored, start: Sequence[int] | None, shape: Sequence[int] | None) -> _Box:
+def _box(name: str, stored: StoredTensor, start: Sequence[int] | None, shape: Sequence[int] | None) -> _Box:
     begin = (0,) * len(stored.shape) if start is None else tuple(map(int, start))
     if len(begin) == len(stored.shape) and shape is None:
         shape = [n - a for a, n in zip(begin, stored.shape, strict=True)]
@@ -220,20 +220,87 @@ def _box(name: str, stored: Stored, start: Sequence[int] | None, shape: Sequence
     return begin, sizes
 
 
-def _checked(name: str, stored: Stored, shape: Shape, out: AnyArray) -> AnyArray:
+def _check_out(name: str, stored: StoredTensor, shape: Shape, out: AnyArray) -> AnyArray:
     if out.shape != shape or out.dtype != stored.dtype.np or not out.flags.writeable:
         raise errors.InvalidArgumentError(
-            f"{name!r} is read as {stored.dtype.name}{[*shape]}, not into {out.dtype}{[*out.shape]}"
-            + ("" if out.flags.writeable else " that cannot be written")
+            f"{name!r} is {stored.dtype.name}{[*shape]} and cannot be read into {out.dtype}{[*out.shape]}"
+            + ("" if out.flags.writeable else ", which is read-only")
         )
     return out
 
 
-def _filled(out: AnyArray, values: AnyArray) -> AnyArray:
+def _fill(out: AnyArray, values: AnyArray) -> AnyArray:
     out[...] = values
     return out
 
 
 def _slices(box: _Box, origin: Iterable[int]) -> tuple[Any, ...]:
-    """The box as an index of an array that begins there, which gives a view even if there are no axes."""
+    """Return the index of the box in an array that begins at `origin`. The `...` makes it a view without axes too."""
     return (*(slice(a - zero, a - zero + n) for a, n, zero in zip(*box, origin, strict=True)), ...)
+
+
+def _read_range(source: Source, entry: Entry, begin: int, buffer: memoryview, threads: int) -> None:
+    """Fill the buffer with the bytes of the piece from `begin` on, and check every block that it touches.
+
+    Reads with up to `threads` threads, which have ended when it returns. DataLossError if a checksum does not match.
+    """
+    end = begin + len(buffer)
+    bounds = [begin, *range((begin // BLOCK + 1) * BLOCK, end, BLOCK), end]
+    spans = [(low, high) for low, high in itertools.pairwise(bounds) if low < high]
+
+    def read(span: tuple[int, int]) -> None:
+        low, high = span
+        _read_in_block(source, entry, low, buffer[low - begin : high - begin])
+
+    if len(spans) < 2 or threads < 2:
+        for span in spans:
+            read(span)
+        return
+    with ThreadPoolExecutor(min(threads, len(spans)), "aioflow-restore") as helpers:
+        for _ in helpers.map(read, spans):
+            pass
+
+
+def _read_in_block(source: Source, entry: Entry, low: int, into: memoryview) -> None:
+    """Fill `into` with bytes of one block. Reads the whole block, since its checksum needs all its bytes."""
+    if not entry.checksums:
+        source.read_into(entry.offset + low, into)
+        return
+    begin = low - low % BLOCK
+    size = min(BLOCK, entry.size - begin)
+    block = into if len(into) == size else memoryview(bytearray(size))
+    source.read_into(entry.offset + begin, block)
+    if checksums(block) != [entry.checksums[begin // BLOCK]]:
+        raise errors.DataLossError(
+            f"{entry.name!r} is damaged: the checksum of {size} bytes from {entry.offset + begin} on of its file "
+            "does not match; restore another checkpoint"
+        )
+    if block is not into:
+        into[:] = block[low - begin : low - begin + len(into)]
+
+
+# Comparison with a graph
+
+
+def differences(checkpoint: Checkpoint, wanted: Mapping[str, tuple[DType, ShapeLike]]) -> list[str]:
+    """Return a sentence for each tensor that is missing, has another dtype or shape, or is not wanted."""
+    return [*_differences(checkpoint.tensors, wanted)]
+
+
+def _differences(present: Mapping[str, Any], wanted: Mapping[str, tuple[DType, ShapeLike]]) -> Iterator[str]:
+    for name, (dtype, shape) in sorted(wanted.items()):
+        found = present.get(name)
+        if found is None:
+            yield f"{name!r} is missing"
+        elif found.dtype is not dtype:
+            yield f"{name!r} is {found.dtype.name} in the checkpoint, {dtype.name} is wanted"
+        elif not as_shape(shape).is_compatible_with(found.shape):
+            there, needed = _format_shape(found.shape), _format_shape(shape)
+            yield f"{name!r} has the shape {there} in the checkpoint, {needed} is wanted"
+    for name in sorted(present.keys() - wanted.keys()):
+        yield f"{name!r} is in the checkpoint, and nothing wants it"
+
+
+def _format_shape(shape: ShapeLike) -> str:
+    sizes: Sequence[int | None] | None = as_shape(shape).sizes
+    return "unknown" if sizes is None else str(["?" if size is None else size for size in sizes]).replace("'", "")

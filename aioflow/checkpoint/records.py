@@ -1,6 +1,6 @@
-"""What a shard holds, and what a checkpoint is made of, as records; and as JSON, which is believed only when it fits.
+"""Records of the files and tensors of a checkpoint, and their JSON, which is checked when it is read.
 
-A tensor may lie in several pieces, in several shards. Checksums are of blocks, so that any number of threads can read
+A tensor may consist of several pieces in several shards. Checksums belong to blocks, so that several threads can read
 and check parts of one tensor.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.checkpoint.checksums import blocks_in
-from aioflow.checkpoint.encoding import STORED, Shape, header_form, size_of
+from aioflow.checkpoint.encoding import STORED, Shape, code_and_shape, size_of
 from aioflow.tensors.dtypes import DType, string
 
 MOST_AXES: Final = 64
@@ -26,18 +26,18 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A piece of a tensor, or the whole of it, in a shard.
+    """A tensor in a shard, or one piece of it.
 
     Attributes:
-        name: of the tensor.
-        key: what the safetensors file calls it.
-        dtype: of the tensor.
-        full_shape: the tensor's.
-        start: where the piece begins in the tensor, by axis.
-        shape: the piece's.
-        offset: where its bytes begin in the file.
-        size: how many they are.
-        checksums: of each block of them, as `checksums` has it; none if nobody knows them.
+        name: name of the tensor.
+        key: its name in the safetensors file.
+        dtype: dtype of the tensor.
+        full_shape: shape of the tensor.
+        start: the first index of the piece in the tensor, by axis.
+        shape: shape of the piece.
+        offset: position of its first byte in the file.
+        size: number of its bytes.
+        checksums: one of each block, see `checksums`; empty if they are unknown.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Entry:
     checksums: tuple[int, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """It as plain data."""
+        """Return the entry as plain data."""
         return {
             "name": self.name,
             "key": self.key,
@@ -66,20 +66,20 @@ class Entry:
 
     @classmethod
     def from_json(cls, data: Any) -> "Entry":
-        """What was so given. DataLossError if it cannot be."""
+        """Return the entry in plain data. DataLossError if the data is damaged."""
         name = field(data, "name", str)
         dtype = STORED.get(field(data, "dtype", str))
         if dtype is None:
-            raise errors.DataLossError(f"{name!r} is of dtype {data['dtype']!r}, which is not known")
-        full, start, shape = (_numbers(data, axes, MOST_AXES) for axes in ("full_shape", "start", "shape"))
-        offset, size = natural(data, "offset"), natural(data, "size")
-        checksums = _numbers(data, "checksums", blocks_in(size))
+            raise errors.DataLossError(f"{name!r} has the unknown dtype {data['dtype']!r}")
+        full, start, shape = (_number_list(data, axes, MOST_AXES) for axes in ("full_shape", "start", "shape"))
+        offset, size = natural_field(data, "offset"), natural_field(data, "size")
+        checksums = _number_list(data, "checksums", blocks_in(size))
         entry = cls(name, field(data, "key", str), dtype, full, start, shape, offset, size, checksums)
         entry.check()
         return entry
 
     def check(self) -> None:
-        """DataLossError if the numbers do not go together."""
+        """Raise DataLossError if the numbers contradict each other."""
         fits = len(self.full_shape) == len(self.start) == len(self.shape) and all(
             begin + count <= whole for begin, count, whole in zip(self.start, self.shape, self.full_shape, strict=True)
         )
@@ -96,14 +96,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ShardRecord:
-    """A file of a checkpoint that was written.
+    """A written file of a checkpoint.
 
     Attributes:
-        number: which of them it is, from 0.
-        count: how many there are.
+        number: its number among the shards, from 0.
+        count: number of shards.
         file: its name in the checkpoint's directory.
-        size: how many bytes it has.
-        entries: what lies in it, in the order of their offsets.
+        size: its size in bytes.
+        entries: its tensors and pieces, ordered by offset.
     """
 
     number: int
@@ -114,11 +114,11 @@ class ShardRecord:
 
     @property
     def begin(self) -> int:
-        """Where the tensors begin, behind the header."""
+        """The position of the first tensor, after the header."""
         return self.entries[0].offset if self.entries else self.size
 
     def to_json(self) -> dict[str, Any]:
-        """It as plain data, for JSON."""
+        """Return the record as plain data for JSON."""
         return {
             "number": self.number,
             "count": self.count,
@@ -129,36 +129,38 @@ class ShardRecord:
 
     @classmethod
     def from_json(cls, data: Any) -> "ShardRecord":
-        """What was so given. DataLossError if it cannot be, PermissionDeniedError if it names a file elsewhere."""
-        file = checked_file(field(data, "file", str))
+        """Return the record in plain data. DataLossError if it is damaged, PermissionDeniedError for a foreign file."""
+        file = check_file_name(field(data, "file", str))
         entries = tuple(map(Entry.from_json, field(data, "entries", list)))
-        record = cls(natural(data, "number"), natural(data, "count"), file, natural(data, "size"), entries)
+        record = cls(
+            natural_field(data, "number"), natural_field(data, "count"), file, natural_field(data, "size"), entries
+        )
         record.check()
         return record
 
     def check(self) -> None:
-        """DataLossError if tensors overlap, or leave bytes between them or after them."""
+        """Raise DataLossError if tensors overlap, or leave bytes between them or after them."""
         ends = [self.begin, *(entry.offset + entry.size for entry in self.entries)]
         if [entry.offset for entry in self.entries] != ends[:-1] or ends[-1] != self.size:
-            raise errors.DataLossError(f"what {self.file!r} is said to hold does not fill its {self.size} bytes")
+            raise errors.DataLossError(f"the entries of {self.file!r} do not fill its {self.size} bytes exactly")
 
 
 def check_keys(entries: Iterable[Entry]) -> None:
-    """InvalidArgumentError if readers of safetensors would take two for one, or one for something else."""
+    """Raise InvalidArgumentError if two entries have the same key, or one has the key of the metadata."""
     seen = {"__metadata__"}
     for key in (entry.key for entry in entries):
         if key in seen:
-            raise errors.InvalidArgumentError(f"a checkpoint cannot hold another tensor of the name {key!r}")
+            raise errors.InvalidArgumentError(f"a checkpoint cannot hold two tensors named {key!r}")
         seen.add(key)
 
 
 def header_entries(entries: Iterable[Entry]) -> dict[str, tuple[str, Shape, int]]:
-    """By key, what stands in the header of a safetensors file: code, shape, and the size in bytes."""
-    return {entry.key: (*header_form(entry.dtype, entry.shape, entry.size), entry.size) for entry in entries}
+    """Return {key: (code, shape, size in bytes)} for the header of a safetensors file."""
+    return {entry.key: (*code_and_shape(entry.dtype, entry.shape, entry.size), entry.size) for entry in entries}
 
 
 def pieces_by_name(records: Iterable[ShardRecord]) -> dict[str, list[tuple[str, Entry]]]:
-    """By tensor, its pieces and the files they are in, in the order of where they begin.
+    """Return {tensor: its pieces and their files}, the pieces in the order in which they begin in the tensor.
 
     DataLossError if the pieces of a tensor do not fill it, each element once.
     """
@@ -175,9 +177,9 @@ def pieces_by_name(records: Iterable[ShardRecord]) -> dict[str, list[tuple[str, 
 def _check_filled(name: str, pieces: Sequence[Entry]) -> None:
     first = pieces[0]
     if any((piece.dtype, piece.full_shape) != (first.dtype, first.full_shape) for piece in pieces):
-        raise errors.DataLossError(f"the pieces of {name!r} are of different dtypes or whole shapes")
+        raise errors.DataLossError(f"the pieces of {name!r} have different dtypes or full shapes")
     if first.dtype is string and len(pieces) > 1:
-        raise errors.DataLossError(f"{name!r} holds texts and lies in {len(pieces)} pieces; they are saved whole")
+        raise errors.DataLossError(f"{name!r} holds strings in {len(pieces)} pieces; strings are saved in one piece")
     whole, there = math.prod(first.full_shape), sum(math.prod(piece.shape) for piece in pieces)
     if whole != there or len(pieces) > MOST_PIECES or _overlap(pieces):
         raise errors.DataLossError(
@@ -196,34 +198,34 @@ def _overlap(pieces: Sequence[Entry]) -> bool:
     )
 
 
-def checked_file(file: str) -> str:
-    """The name, if it is one of a file in the checkpoint's own directory. PermissionDeniedError if not."""
+def check_file_name(file: str) -> str:
+    """Return the name of a file beside the manifest. PermissionDeniedError if it could lead elsewhere."""
     if not _FILE.fullmatch(file):
         raise errors.PermissionDeniedError(
-            f"a checkpoint names {file[:200]!r}, which is no safetensors file beside it; none is read elsewhere"
+            f"a checkpoint names {file[:200]!r}, which is not a safetensors file beside it; no other file is read"
         )
     return file
 
 
 def field(data: Any, name: str, kind: type[_T]) -> _T:
-    """What a JSON object has under that name. DataLossError if it is no object, or has nothing of that kind there."""
+    """Return the field of a JSON object. DataLossError if it is missing or has another type."""
     value: Any = data.get(name) if isinstance(data, Mapping) else None
     if type(value) is not kind:
-        raise errors.DataLossError(f"{name!r} is missing, or not of its kind, where a checkpoint describes itself")
+        raise errors.DataLossError(f"a checkpoint's description has no field {name!r} of type {kind.__name__}")
     found: _T = value
     return found
 
 
-def natural(data: Any, name: str) -> int:
-    """The number, from 0 up to the largest there is, that a JSON object has under that name. DataLossError if not."""
+def natural_field(data: Any, name: str) -> int:
+    """Return the field of a JSON object, a whole number from 0 to `LARGEST`. DataLossError if it is none."""
     value = field(data, name, int)
     if not 0 <= value <= LARGEST:
-        raise errors.DataLossError(f"{name!r} is {value} where a checkpoint describes itself, which cannot be")
+        raise errors.DataLossError(f"{name!r} in a checkpoint's description is {value}, outside of 0 to {LARGEST}")
     return value
 
 
-def _numbers(data: Any, name: str, most: int) -> tuple[int, ...]:
+def _number_list(data: Any, name: str, most: int) -> tuple[int, ...]:
     values: list[Any] = field(data, name, list)
     if len(values) > most or not all(type(value) is int and 0 <= value <= LARGEST for value in values):
-        raise errors.DataLossError(f"{name!r} is no list of at most {most} numbers where a checkpoint describes itself")
+        raise errors.DataLossError(f"{name!r} in a checkpoint's description is no list of at most {most} numbers")
     return tuple(values)

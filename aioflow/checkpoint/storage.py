@@ -1,47 +1,48 @@
-"""Where checkpoints lie: a folder of this machine's, behind five methods.
+"""The storage of checkpoints, behind five methods: a local folder, or a URL through fsspec.
 
-Names are relative to the folder, with `/` between their parts, and are made by this package alone, never taken from a
-file. All methods block, so they are called on threads. Every change is on the disk when its method returns: contents
-are synced before the name that leads to them, names by syncing the folder they are in.
+Names are relative to the folder, with `/` between their parts. This package makes them and never takes one from a file.
+All methods block, so they are called on threads. A change is on the disk when its method returns: the contents are
+synced before the name, and the name by syncing its folder.
 """
 
 import contextlib
 import errno
+import math
 import os
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from aioflow import errors
 from aioflow.checkpoint.writing import write_all
-from aioflow.files.filesystem import translate_errors
+from aioflow.files.filesystem import Files, Path, as_name, translate_errors
 
 _NO_LINK: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 _PART: Final = ".part"
-"""What the names of files that are being written end with."""
+"""Suffix of the names of files that are being written."""
 
 
 class Source(Protocol):
-    """A file that is open for reading, from several threads at once if need be."""
+    """A file open for reading, also from several threads at once."""
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """Its size in bytes."""
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
-        """The buffer is full of what begins there. DataLossError if the file ends before."""
+        """Fill the buffer with the bytes from `offset` on. DataLossError if the file ends too early."""
 
     def close(self) -> None:
-        """Nothing of it is held any more."""
+        """Close the file."""
 
 
-class Seen(NamedTuple):
-    """What has a name.
+class FileStatus(NamedTuple):
+    """A file or folder.
 
     Attributes:
-        folder: whether it is a folder, not a file.
-        changed: when it was last changed, in seconds since 1970; infinite if its system does not say.
+        folder: whether it is a folder.
+        changed: time of its last change, in seconds since 1970; infinite if the file system does not tell.
     """
 
     folder: bool
@@ -49,53 +50,53 @@ class Seen(NamedTuple):
 
 
 class Storage(Protocol):
-    """What a checkpoint needs of the place it lies in."""
+    """The file operations of checkpoints."""
 
     @property
-    def renames(self) -> bool:
-        """Whether `move` can be used: it takes effect at once."""
+    def can_rename(self) -> bool:
+        """Whether `move` is possible, in one step."""
 
     @property
-    def lanes(self) -> int:
-        """With how many threads reading is fastest."""
+    def threads(self) -> int:
+        """The number of threads with which reading is fastest."""
 
     def write(self, name: str, parts: Iterable[memoryview]) -> None:
-        """The file holds these parts, one after another, durably; whoever looks before sees what was there before."""
+        """Write the parts to the file, durably. Until it returns, readers see the former file or none."""
 
     def open(self, name: str) -> Source:
-        """The file, for reading. NotFoundError if there is none, PermissionDeniedError if it is a link."""
+        """Open the file for reading. NotFoundError if there is none, PermissionDeniedError if it is a link."""
 
     def entries(self, folder: str = "") -> list[str]:
-        """The names in that folder, sorted; none if there is no such folder."""
+        """Return the names in that folder, sorted; empty if there is no such folder."""
 
-    def seen(self, name: str) -> Seen | None:
-        """What has that name; None if nothing has, or a link."""
+    def status(self, name: str) -> FileStatus | None:
+        """Return the file or folder of that name; None if there is none, or if it is a link."""
 
     def move(self, folder: str, name: str) -> bool:
-        """The folder has that name, durably, unless there is something of that name: False then."""
+        """Rename the folder, durably. Returns False, without a change, if the name is in use."""
 
     def remove(self, name: str) -> None:
-        """Neither a file nor a folder of files has that name."""
+        """Delete the file, or the folder and its files, if it exists."""
 
 
 class LocalStorage:
-    """A folder of this machine's. It is made when something is written.
+    """A local folder. The first write creates it.
 
     Args:
-        root: its path, absolute and without links.
+        root: its absolute path, without links.
     """
 
-    renames: Final = True
+    can_rename: Final = True
 
     def __init__(self, root: str) -> None:
         self._root: Final = root
-        self.lanes: Final = min(4, os.cpu_count() or 1)
+        self.threads: Final = min(4, os.cpu_count() or 1)
 
     def write(self, name: str, parts: Iterable[memoryview]) -> None:
         """See `Storage.write`."""
         place = self._place(name)
         with translate_errors(place):
-            self._make(os.path.dirname(place))
+            self._make_folder(os.path.dirname(place))
             self._replace(place, parts)
 
     def open(self, name: str) -> "LocalSource":
@@ -105,10 +106,10 @@ class LocalStorage:
             try:
                 return LocalSource(place, os.open(place, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK))
             except NotADirectoryError:
-                raise errors.NotFoundError(f"there is no file {place!r}: what is above it is no folder") from None
+                raise errors.NotFoundError(f"there is no file {place!r}: its parent is not a folder") from None
             except OSError as error:
                 if error.errno == errno.ELOOP:
-                    raise errors.PermissionDeniedError(f"{place!r} is a link, as no file of a checkpoint is") from None
+                    raise errors.PermissionDeniedError(f"{place!r} is a link; a checkpoint has none") from None
                 raise
 
     def entries(self, folder: str = "") -> list[str]:
@@ -118,12 +119,12 @@ class LocalStorage:
             return sorted(os.listdir(place))
         return []
 
-    def seen(self, name: str) -> Seen | None:
-        """See `Storage.seen`."""
+    def status(self, name: str) -> FileStatus | None:
+        """See `Storage.status`."""
         place = self._place(name)
         with translate_errors(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             status = os.lstat(place)
-            return None if stat.S_ISLNK(status.st_mode) else Seen(stat.S_ISDIR(status.st_mode), status.st_ctime)
+            return None if stat.S_ISLNK(status.st_mode) else FileStatus(stat.S_ISDIR(status.st_mode), status.st_ctime)
         return None
 
     def move(self, folder: str, name: str) -> bool:
@@ -155,12 +156,12 @@ class LocalStorage:
     def _place(self, name: str) -> str:
         return os.path.join(self._root, name) if name else self._root
 
-    def _make(self, folder: str) -> None:
-        """The folder exists, and those above it."""
+    def _make_folder(self, folder: str) -> None:
+        """Create the folder and its parents."""
         if os.path.isdir(folder):
             return
         parent = os.path.dirname(folder)
-        self._make(parent)
+        self._make_folder(parent)
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder)
         _sync(parent)
@@ -168,7 +169,7 @@ class LocalStorage:
     def _replace(self, place: str, parts: Iterable[memoryview]) -> None:
         temporary = f"{place}.{secrets.token_hex(4)}{_PART}"
         try:
-            with _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK) as file:
+            with _open_descriptor(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK) as file:
                 write_all(temporary, file, parts)
                 os.fsync(file)
             os.rename(temporary, place)
@@ -180,7 +181,7 @@ class LocalStorage:
 
 
 class LocalSource:
-    """A file of this machine's that is open for reading. See `Source`."""
+    """A local file open for reading. See `Source`."""
 
     def __init__(self, place: str, file: int) -> None:
         self._place, self._file = place, file
@@ -188,7 +189,7 @@ class LocalSource:
         self.size: Final = status.st_size
         if not stat.S_ISREG(status.st_mode):
             os.close(file)
-            raise errors.FailedPreconditionError(f"{place!r} is no file")
+            raise errors.FailedPreconditionError(f"{place!r} is not a file")
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """See `Source.read_into`."""
@@ -196,7 +197,7 @@ class LocalSource:
             with translate_errors(self._place):
                 count = os.preadv(self._file, [buffer], offset)
             if not count:
-                raise errors.DataLossError(f"{self._place!r} ends after {offset} bytes, in the midst of what it holds")
+                raise errors.DataLossError(f"{self._place!r} ends too early, after {offset} bytes")
             offset, buffer = offset + count, buffer[count:]
 
     def close(self) -> None:
@@ -205,7 +206,7 @@ class LocalSource:
 
 
 @contextlib.contextmanager
-def _opened(place: str, flags: int) -> Iterator[int]:
+def _open_descriptor(place: str, flags: int) -> Iterator[int]:
     file = os.open(place, flags, 0o666)
     try:
         yield file
@@ -214,5 +215,152 @@ def _opened(place: str, flags: int) -> Iterator[int]:
 
 
 def _sync(folder: str) -> None:
-    with _opened(folder, os.O_RDONLY) as file:
+    with _open_descriptor(folder, os.O_RDONLY) as file:
         os.fsync(file)
+
+
+class FsspecStorage:
+    """A folder at a URL. See `Storage`. A file appears when it is completely written; folders cannot be renamed.
+
+    Args:
+        system: a file system of fsspec.
+        root: the path of the folder in it.
+    """
+
+    can_rename: Final = False
+    threads: Final = 8
+
+    def __init__(self, system: Any, root: str) -> None:
+        self._system: Final = system
+        self._root: Final = root.rstrip("/")
+
+    @classmethod
+    def at(cls, url: str) -> tuple["FsspecStorage", str]:
+        """Return the storage of the folder above the URL, and the URL's name in it.
+
+        UnimplementedError, with the packages to install, if a package is missing.
+        """
+        try:
+            import fsspec
+
+            with translate_errors(url):
+                system, place = fsspec.core.url_to_fs(url)
+        except ImportError as error:
+            raise errors.UnimplementedError(
+                f"{url!r} needs one more package: {error}. fsspec itself: pip install aioflow-engine[storage]"
+            ) from None
+        root, _, name = str(place).rstrip("/").rpartition("/")
+        return cls(system, root), name
+
+    def write(self, name: str, parts: Iterable[memoryview]) -> None:
+        """See `Storage.write`. A list of parts is written by one request."""
+        place = self._place(name)
+        with translate_errors(place):
+            self._system.makedirs(place.rpartition("/")[0], exist_ok=True)
+            if isinstance(parts, list):
+                self._system.pipe_file(place, b"".join(parts))
+            else:
+                self._stream(place, parts)
+
+    def _stream(self, place: str, parts: Iterable[memoryview]) -> None:
+        try:
+            with self._system.open(place, "wb") as file:
+                for part in parts:
+                    file.write(part)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self._system.rm_file(place)
+            raise
+
+    def open(self, name: str) -> "FsspecSource":
+        """See `Storage.open`."""
+        place = self._place(name)
+        with translate_errors(place):
+            info = self._system.info(place)
+        if info["type"] != "file":
+            raise errors.FailedPreconditionError(f"{place!r} is not a file")
+        return FsspecSource(self._system, place, int(info["size"]))
+
+    def entries(self, folder: str = "") -> list[str]:
+        """See `Storage.entries`."""
+        place = self._place(folder)
+        self._system.invalidate_cache(place)
+        with translate_errors(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            found = [str(path).rstrip("/").rpartition("/") for path in self._system.ls(place, detail=False)]
+            return sorted(name for parent, _, name in found if parent.strip("/") == place.strip("/"))
+        return []
+
+    def status(self, name: str) -> FileStatus | None:
+        """See `Storage.status`."""
+        place = self._place(name)
+        with translate_errors(place), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            folder = self._system.info(place)["type"] == "directory"
+            return FileStatus(folder, math.inf if folder else self._change_time(place))
+        return None
+
+    def _change_time(self, place: str) -> float:
+        try:
+            return float(self._system.modified(place).timestamp())
+        except NotImplementedError:
+            return math.inf
+
+    def move(self, folder: str, name: str) -> bool:
+        """See `Storage.move`. Always False, since a folder of an object store cannot be renamed in one step."""
+        return False
+
+    def remove(self, name: str) -> None:
+        """See `Storage.remove`."""
+        place = self._place(name)
+        with translate_errors(place), contextlib.suppress(FileNotFoundError):
+            self._system.rm(place, recursive=True)
+
+    def _place(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+
+class FsspecSource:
+    """A file at a URL. See `Source`; each read is a request."""
+
+    def __init__(self, system: Any, place: str, size: int) -> None:
+        self._system, self._place = system, place
+        self.size: Final = size
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """See `Source.read_into`."""
+        with translate_errors(self._place):
+            found = self._system.cat_file(self._place, offset, offset + len(buffer)) if len(buffer) else b""
+        if len(found) != len(buffer):
+            raise errors.DataLossError(f"{self._place!r} ends too early")
+        buffer[:] = found
+
+    def close(self) -> None:
+        """See `Source.close`."""
+
+
+def locate(path: Path, files: Files) -> tuple[Storage, str]:
+    """Return the storage of the folder above the path, and the path's name in it. Follows local links.
+
+    PermissionDeniedError if the path is not below the roots of `files`, UnimplementedError for a URL if fsspec or a
+    package that fsspec needs is not installed.
+    """
+    name = as_name(path)
+    if not name.strip("/"):
+        raise errors.InvalidArgumentError(f"{name!r} cannot be the path of a checkpoint")
+    local = name.removeprefix("file://")
+    if "://" in local:
+        files.exists(name)
+        storage: Storage
+        storage, base = FsspecStorage.at(name)
+    else:
+        place = os.path.realpath(local)
+        files.exists(place)
+        root, base = os.path.split(place)
+        storage = LocalStorage(root)
+    return storage, base
+
+
+def resolve_path(path: Path) -> str:
+    """Return the same text for all paths to one place: a local path without links, or the URL."""
+    name = as_name(path).rstrip("/")
+    local = name.removeprefix("file://")
+    return name if "://" in local else os.path.realpath(local)

@@ -25,7 +25,7 @@ Command = Callable[[argparse.ArgumentParser], Run]
 
 
 def ops(parser: argparse.ArgumentParser) -> Run:
-    """List all ops: their devices, gradients, and which may wait."""
+    """List all ops with their devices and gradients, and whether they may wait."""
     parser.add_argument("--json", action="store_true", help="print a list of objects instead of a table")
 
     def run(options: argparse.Namespace) -> int:
@@ -41,12 +41,12 @@ COMMANDS: Final[tuple[Command, ...]] = (ca, cluster, ops, trace, worker)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line, the process's own by default, and return the exit status."""
+    """Run a command line, by default the process's own, and return the exit status."""
     options = _parser().parse_args(arguments)
     try:
         status: int = options.run(options)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:

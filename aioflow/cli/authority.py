@@ -7,14 +7,14 @@ Run = Callable[[argparse.Namespace], int]
 
 
 def ca(parser: argparse.ArgumentParser) -> Run:
-    """Make a certificate authority for a cluster, and certificates for its machines."""
+    """Create a certificate authority for a cluster, and certificates for its machines."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True, dest="action")
-    texts = {"init": "make an authority and a first certificate, `node`", "issue": "make another certificate"}
+    texts = {"init": "create an authority and a first certificate, `node`", "issue": "create another certificate"}
     for action, text in texts.items():
         chosen = actions.add_parser(action, help=text, description=text)
-        chosen.add_argument("directory", metavar="DIR", help="where the authority and the certificates are")
+        chosen.add_argument("directory", metavar="DIR", help="the directory of the authority and its certificates")
         if action == "issue":
-            chosen.add_argument("name", metavar="NAME", help="of the files NAME.pem and NAME.key")
+            chosen.add_argument("name", metavar="NAME", help="name of the files NAME.pem and NAME.key")
         chosen.add_argument(
             "--host", action="append", default=[], help="a name or address of a machine that uses it; may be repeated"
         )

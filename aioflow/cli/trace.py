@@ -1,4 +1,4 @@
-"""`aioflow trace`: what the tasks of a cluster do for a while, as one trace."""
+"""`aioflow trace`: records what the tasks of a cluster do, as one trace."""
 
 import argparse
 import asyncio
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 A = TypeVar("A", bound="Answer")
 _LONGEST: Final = 3600.0
 _LIMIT: Final = 10.0
-"""Seconds that a task has to answer, beside those that it is to write down."""
+"""Seconds that a task may take to answer, in addition to the recorded time."""
 
 Run = Callable[[argparse.Namespace], int]
 
 
 def trace(parser: argparse.ArgumentParser) -> Run:
-    """Write down what all tasks of a cluster do for a while, as one trace for Perfetto or chrome://tracing."""
-    parser.add_argument("target", metavar="TARGET", help="the address of any of its tasks, as ws://host:port")
-    parser.add_argument("--seconds", type=span, default=2.0, help="for how long (default: %(default)g)")
+    """Record what all tasks of a cluster do, as one trace for Perfetto or chrome://tracing."""
+    parser.add_argument("target", metavar="TARGET", help="the address of any of its tasks, such as ws://host:port")
+    parser.add_argument("--seconds", type=span, default=2.0, help="seconds to record (default: %(default)g)")
     parser.add_argument("-o", "--output", metavar="FILE", default="trace.json", help="default: %(default)s")
     parser.add_argument("--token-file", metavar="FILE", help="their token; else AIOFLOW_TOKEN, if set")
-    parser.add_argument("--tls", metavar="DIR", help="certificates")
+    parser.add_argument("--tls", metavar="DIR", help="a directory of certificates")
     return _run
 
 
 def span(text: str) -> float:
-    """ValueError if it is no number above 0, or more than an hour."""
+    """Return the seconds in the text. ValueError if they are not above 0, or more than an hour."""
     found = seconds(text)
     if found > _LONGEST:
-        raise ValueError(f"a task writes down at most {_LONGEST:g} s, not {text}")
+        raise ValueError(f"a task records at most {_LONGEST:g} s, not {text}")
     return found
 
 
@@ -47,10 +47,12 @@ def _run(options: argparse.Namespace) -> int:
 
     scheme, separator, address = options.target.partition("://")
     if not separator or scheme not in ("ws", "wss") or not address:
-        raise errors.InvalidArgumentError(f"target {options.target!r}: the address of a task, as ws://host:2222")
+        raise errors.InvalidArgumentError(
+            f"target {options.target!r}: it must be the address of a task, ws://host:2222"
+        )
     network = network_of_client(Config(token_file=options.token_file, ssl=options.tls), scheme == "wss")
     with asyncio.Runner(loop_factory=loop_factory("uvloop")) as runner:
-        written = runner.run(written_down(address, network, options.seconds))
+        written = runner.run(record_trace(address, network, options.seconds))
     written.metadata.write_chrome_trace(options.output)
     print(f"{options.output}: {written}")
     for text in written.absent:
@@ -59,13 +61,13 @@ def _run(options: argparse.Namespace) -> int:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Written:
-    """What the tasks of a cluster have done for a while.
+class Recording:
+    """The recorded activity of the tasks of a cluster.
 
     Attributes:
-        metadata: what they wrote down, on this process's clock.
-        tasks: their names.
-        absent: which others have told nothing, and why.
+        metadata: their records, with times of this process's clock.
+        tasks: the names of the recorded tasks.
+        absent: the names of the other tasks, with the causes.
     """
 
     metadata: RunMetadata
@@ -77,27 +79,27 @@ class Written:
         return f"{counts}, of {', '.join(self.tasks)}"
 
 
-async def written_down(address: str, network: "Network", seconds: float) -> Written:
-    """What all tasks of a cluster do from now on for so many seconds. Cancelling leaves nothing on any.
+async def record_trace(address: str, network: "Network", seconds: float) -> Recording:
+    """Record what all tasks of a cluster do from now on. Cancelling leaves nothing on any task.
 
     Args:
-        address: that of any of its tasks.
-        network: how they are reached.
-        seconds: for how long.
+        address: the address of any of its tasks.
+        network: the network of the tasks.
+        seconds: how long to record.
 
     Raises:
-        OpError: that task cannot be asked which others there are.
-        UnavailableError: no task has told anything.
+        OpError: that task does not tell the addresses of the others.
+        UnavailableError: no task has answered.
     """
     from aioflow.net.wire.master_verbs import ListTasks
     from aioflow.net.wire.worker_verbs import Trace
     from aioflow.net.worker.introspection import unpack_trace
 
-    listed, _ = await _answer(network, address, "", ListTasks(), _LIMIT)
+    listed, _ = await _ask(network, address, "", ListTasks(), _LIMIT)
     tasks = dict(listed.addresses)
-    asked = [_answer(network, where, task, Trace(seconds), seconds + _LIMIT) for task, where in tasks.items()]
+    asked = [_ask(network, where, task, Trace(seconds), seconds + _LIMIT) for task, where in tasks.items()]
     answers = await asyncio.gather(*asked, return_exceptions=True)
-    metadata, told, absent = RunMetadata(), [], []
+    metadata, answered, absent = RunMetadata(), [], []
     for (task, where), answer in zip(tasks.items(), answers, strict=True):
         if isinstance(answer, errors.OpError):
             absent.append(f"{task} at {where}: {answer.message}")
@@ -105,14 +107,14 @@ async def written_down(address: str, network: "Network", seconds: float) -> Writ
             raise answer
         else:
             unpack_trace(bytes(answer[0].events), metadata, answer[1])
-            told.append(task)
-    if not told:
+            answered.append(task)
+    if not answered:
         raise errors.UnavailableError(f"no task was traced: {'; '.join(absent)}")
-    return Written(metadata, tuple(told), tuple(absent))
+    return Recording(metadata, tuple(answered), tuple(absent))
 
 
-async def _answer(network: "Network", address: str, task: str, request: "Request[A]", limit: float) -> tuple[A, float]:
-    """What a task answers, which is whoever is there if it has no name, and by how much its clock is ahead."""
+async def _ask(network: "Network", address: str, task: str, request: "Request[A]", limit: float) -> tuple[A, float]:
+    """Return a task's answer, and how far its clock is ahead. Without a name, any task may be at the address."""
     from aioflow.net.peer.handshake import connect
     from aioflow.net.wire.identity import Identity
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from aioflow import errors
 from aioflow.config import Config
-from aioflow.launch.functions import functions_of
-from aioflow.launch.resolving import resolve
+from aioflow.launch.functions import load_functions
+from aioflow.launch.resolvers import resolve
 from aioflow.net.cluster import ClusterSpec, Member
 
 if TYPE_CHECKING:
@@ -25,24 +25,24 @@ Run = Callable[[argparse.Namespace], int]
 
 
 def worker(parser: argparse.ArgumentParser) -> Run:
-    """Be one task of a cluster, until SIGTERM or Ctrl-C, or until somebody asks it to stop."""
+    """Run one task of a cluster, until SIGTERM or Ctrl-C, or until a client asks it to stop."""
     parser.add_argument(
         "--cluster", metavar="FILE",
-        help='as {"ps": ["host:port"], "worker": [...]}; else the environment tells, as TF_CONFIG does',
+        help='a file such as {"ps": ["host:port"], "worker": [...]}; else variables such as TF_CONFIG',
     )  # fmt: skip
-    parser.add_argument("--job", help="the name of its job in FILE (default: worker)")
-    parser.add_argument("--task", type=int, help="its number in that (default: 0)")
-    parser.add_argument("--host", help="the address to listen at, where that is not the one in FILE, as 0.0.0.0")
-    parser.add_argument("--token-file", metavar="FILE", help="what others have to show; else AIOFLOW_TOKEN, if set")
-    parser.add_argument("--tls", metavar="DIR", help="certificates, as `aioflow ca init DIR` makes them")
-    parser.add_argument("--py-funcs", metavar="MODULE", help="a module with the functions that af.py_func may name")
+    parser.add_argument("--job", help="the job of this task in FILE (default: worker)")
+    parser.add_argument("--task", type=int, help="the number of this task in its job (default: 0)")
+    parser.add_argument("--host", help="the address to listen at, if not the one in FILE, such as 0.0.0.0")
+    parser.add_argument("--token-file", metavar="FILE", help="the token of the cluster; else AIOFLOW_TOKEN, if set")
+    parser.add_argument("--tls", metavar="DIR", help="a directory of certificates made by `aioflow ca init DIR`")
+    parser.add_argument("--py-funcs", metavar="MODULE", help="the module whose functions af.py_func may name")
     parser.add_argument(
         "--file-root", metavar="DIR", action="append", default=[],
-        help="operations may use files below it; may be repeated. By default they may use none",
+        help="a folder whose files operations may use; may be repeated. By default they may use no files",
     )  # fmt: skip
     parser.add_argument(
         "--heartbeat-timeout", metavar="SECONDS", type=seconds, default=5.0,
-        help="a peer of which nothing is heard for so long counts as lost (default: %(default)g)",
+        help="a peer that is silent for this long counts as lost (default: %(default)g)",
     )  # fmt: skip
     parser.add_argument("--loop", choices=["uvloop", "asyncio"], default="uvloop", help="default: uvloop if installed")
     return _run
@@ -56,46 +56,46 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _server(options: argparse.Namespace) -> "Server":
-    """The task that the options tell of. InvalidArgumentError if there is no such task."""
+    """Return the server that the options describe. InvalidArgumentError if there is no such task."""
     from aioflow.net.server import Server
 
-    member = _member(options)
+    member = _find_member(options)
     config = Config(
         token_file=options.token_file, ssl=options.tls, file_roots=file_roots(options.file_root),
         heartbeat_timeout=options.heartbeat_timeout,
     )  # fmt: skip
-    functions = {} if options.py_funcs is None else functions_of(options.py_funcs)
+    functions = {} if options.py_funcs is None else load_functions(options.py_funcs)
     return Server(member.cluster, member.job, member.index, config, py_funcs=functions, host=options.host)
 
 
-def _member(options: argparse.Namespace) -> Member:
-    """Which task of which cluster it is. InvalidArgumentError if there is no such task."""
+def _find_member(options: argparse.Namespace) -> Member:
+    """Return the task that the options name. InvalidArgumentError if there is no such task."""
     if options.cluster is None and (options.job is not None or options.task is not None):
         raise errors.InvalidArgumentError(
-            "--job and --task say which task of --cluster FILE it is; without one the environment tells, so leave "
-            "them out, or set AIOFLOW_CLUSTER, AIOFLOW_JOB and AIOFLOW_TASK"
+            "--job and --task select a task of --cluster FILE; without FILE, variables select it: leave --job and "
+            "--task out, or set AIOFLOW_CLUSTER, AIOFLOW_JOB and AIOFLOW_TASK"
         )
     if options.cluster is None:
         return resolve()
     job = "worker" if options.job is None else options.job
     member = Member(read_cluster(options.cluster), job, options.task or 0)
     try:
-        _ = member.address  # ValueError if it has none
+        _ = member.address  # ValueError if there is no such task
     except ValueError as error:
         raise errors.InvalidArgumentError(f"{options.cluster}: {error}") from None
     return member
 
 
-def file_roots(told: Sequence[str]) -> tuple[str, ...]:
-    """Folders as absolute paths, and URLs. InvalidArgumentError names a folder that is not there."""
-    for root in told:
+def file_roots(roots: Sequence[str]) -> tuple[str, ...]:
+    """Return folders as absolute paths, and URLs unchanged. InvalidArgumentError names a missing folder."""
+    for root in roots:
         if "://" not in root and not os.path.isdir(root):
             raise errors.InvalidArgumentError(f"--file-root {root}: there is no such folder")
-    return tuple(root if "://" in root else os.path.abspath(root) for root in told)
+    return tuple(root if "://" in root else os.path.abspath(root) for root in roots)
 
 
 def seconds(text: str) -> float:
-    """ValueError if it is no number above 0."""
+    """Return the number in the text, an option whose errors name this function. ValueError if it is not above 0."""
     return Config(heartbeat_timeout=float(text)).heartbeat_timeout
 
 
@@ -107,7 +107,7 @@ async def _serve(server: "Server") -> None:
 
 
 def read_cluster(path: str) -> ClusterSpec:
-    """The cluster that a file describes. InvalidArgumentError if it describes none."""
+    """Return the cluster in a file. InvalidArgumentError if the file describes none."""
     try:
         return ClusterSpec.from_json(path)
     except (TypeError, ValueError) as error:
@@ -115,7 +115,7 @@ def read_cluster(path: str) -> ClusterSpec:
 
 
 def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
-    """What makes the event loop: uvloop's where it is wanted and installed, else asyncio's own."""
+    """Return the factory of the event loop: uvloop's if that is wanted and installed, else asyncio's."""
     if name == "uvloop" and importlib.util.find_spec("uvloop"):
         import uvloop
 
@@ -125,8 +125,8 @@ def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
 
 @contextlib.contextmanager
 def stopping_signals(stop: Callable[[], object]) -> Iterator[None]:
-    """Inside, the first SIGTERM or Ctrl-C calls `stop`; the second does what it does by default."""
-    if sys.platform == "win32":  # where Ctrl-C cancels the program's task, and there is no SIGTERM
+    """Inside, the first SIGTERM or Ctrl-C calls `stop`; the second one has its default effect."""
+    if sys.platform == "win32":  # Ctrl-C cancels the program's task there, and there is no SIGTERM
         yield
         return
     loop = asyncio.get_running_loop()

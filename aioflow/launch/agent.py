@@ -1,9 +1,8 @@
-"""The agent: lives in a worker of the engine, and has one task of the cluster as a process of its own beside it.
+"""The agent, which lives in a worker of the engine and runs one task of the cluster as its child process.
 
-A task is not a thread of the engine's worker, for a kernel that is busy in C code would keep that from answering the
-engine, which would take it for dead. It cannot outlive the worker: it ends when its standard input does, however that
-comes about. What it is told, the token too, comes by that input, never by arguments or variables, which others could
-read.
+A task is not a thread of the engine's worker: a kernel busy in C code would stop the worker from answering the engine,
+which would consider it dead. The task cannot outlive the worker, because it ends when its standard input does. The
+agent sends everything, the token too, by that input, never by arguments or variables, which other users could read.
 """
 
 import asyncio
@@ -20,18 +19,18 @@ from aioflow.launch.order import Order
 
 STARTING: Final = 60.0
 STOPPING: Final = 10.0
-"""Seconds that a task has to come up, and to stop."""
+"""Seconds that a task may take to start, and to stop."""
 WATCHING: Final = 2.0
-"""Seconds after which who watches a task has to ask again, so that nothing holds an agent that was let go."""
+"""Seconds after which a watching launcher must ask again, so that a pending call never keeps an unused agent alive."""
 
 
 class Agent:
-    """One task. Its methods return what went wrong as text, empty if nothing did: an engine may not know our errors."""
+    """One task. The methods return failures as text, empty for success, since an engine may not know our errors."""
 
-    _process: asyncio.subprocess.Process | None = None  # here, for engines make classes of their own of this one
+    _process: asyncio.subprocess.Process | None = None  # set on the class, since engines derive classes from this one
 
     def __init__(self, variables: Mapping[str, str] | None = None) -> None:
-        """Of these variables of the environment, those that are not set have these values for the task."""
+        """Set these variables for the task, except those that the environment has already."""
         self._environment: Final = None if variables is None else {**variables, **os.environ}
 
     async def reserve(self, host: str, port: int = 0) -> str:
@@ -43,13 +42,13 @@ class Agent:
             sys.executable, "-m", "aioflow.launch.child",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             env=self._environment,
-            start_new_session=True,  # a Ctrl-C is for who launched it
+            start_new_session=True,  # Ctrl-C is for the launcher
         )  # fmt: skip
-        return await self._asked({"host": host, "port": port})
+        return await self._ask({"host": host, "port": port})
 
     async def start(self, order: Order) -> str:
-        """The task listens. Returns `!` and the cause if it does not."""
-        return await self._asked(dataclasses.asdict(order))
+        """Start serving the task. Returns `!` and the cause if it fails."""
+        return await self._ask(dataclasses.asdict(order))
 
     async def move(self, cluster: Mapping[str, Any], version: int) -> str:
         """Send the new addresses of restarted tasks to this task, unless it has ended."""
@@ -59,11 +58,11 @@ class Agent:
         return ""
 
     async def status(self) -> str:
-        """The exit status of the task's process, negative for a signal; empty while it runs."""
+        """Return the exit status of the task's process, negative for a signal; empty while it runs."""
         code = None if self._process is None else self._process.returncode
         return "" if code is None else str(code)
 
-    async def _asked(self, message: dict[str, Any]) -> str:
+    async def _ask(self, message: dict[str, Any]) -> str:
         process = self._process
         assert process is not None
         assert process.stdin is not None
@@ -72,12 +71,12 @@ class Agent:
         try:
             async with asyncio.timeout(STARTING):
                 answer = await process.stdout.readline()
-                return answer.decode().strip() or f"!it ended: {_status(await process.wait())}"
+                return answer.decode().strip() or f"!its process has ended: {_status(await process.wait())}"
         except TimeoutError:
             return f"!it did not answer within {STARTING:g} s"
 
     async def watch(self) -> str:
-        """Return how the task has ended, or nothing if it goes on for some seconds."""
+        """Return how the task has ended, or an empty text if it still runs after some seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(WATCHING):
                 if self._process is not None:
@@ -85,7 +84,7 @@ class Agent:
         return ""
 
     async def stop(self) -> str:
-        """The task has ended, by itself, or else killed, of which the answer tells."""
+        """Stop the task, or kill it if it does not stop in time; the answer says so."""
         process = self._process
         if process is None or process.returncode is not None:
             return ""
@@ -101,7 +100,7 @@ class Agent:
             return f"it did not stop within {STOPPING:g} s and was killed"
 
     def __del__(self) -> None:
-        """Nobody wants it any more: who launched it is gone."""
+        """Kill the task, since its launcher is gone."""
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()

@@ -1,4 +1,4 @@
-"""The process of a task: `python -m aioflow.launch.child`, told by lines of JSON on its standard input what to be.
+"""The process of a task, `python -m aioflow.launch.child`. Lines of JSON on its standard input control it.
 
     {"host": "10.0.0.7", "port": 0}                             10.0.0.7:43117
     {"cluster": {"worker": [...]}, "job": "worker", ...}        serving
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.config import Config
-from aioflow.launch.functions import functions_of
+from aioflow.launch.functions import load_functions
 from aioflow.net.server import Server
 from aioflow.net.transport.access import network_of_server
 from aioflow.net.transport.addresses import join_address
@@ -29,9 +29,9 @@ _LONGEST_LINE: Final = 1 << 26
 
 
 def main() -> None:
-    """Be the task."""
+    """Run the task."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a graph prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # prints of a graph are no answers
     with answers, contextlib.ExitStack() as stack:
         try:
             place = json.loads(sys.stdin.readline())
@@ -43,7 +43,7 @@ def main() -> None:
                     runner.run(_serve(order, answers, reserved))
         except Exception as error:
             print(f"!{type(error).__name__}: {error}".replace("\n", " "), file=answers, flush=True)
-            if isinstance(error, errors.OpError):  # it says all, so nobody needs to see where it was raised
+            if isinstance(error, errors.OpError):  # its text suffices without a traceback
                 sys.exit(f"aioflow: {error}")
             raise
 
@@ -52,13 +52,13 @@ def _reserve(host: str, port: int) -> socket.socket:
     """Bind that port if it is free, else any. The socket keeps it reserved until the server listens there."""
     if port:
         with contextlib.suppress(OSError):
-            return _bound(host, port)
-    return _bound(host, 0)
+            return _bind(host, port)
+    return _bind(host, 0)
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    family, *_, where = min(found, key=lambda each: each[0] != socket.AF_INET)  # IPv6 where there is nothing else
+    family, *_, where = min(found, key=lambda each: each[0] != socket.AF_INET)  # IPv6 only if there is no IPv4
     reserved = socket.socket(family)
     try:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -72,7 +72,7 @@ def _bound(host: str, port: int) -> socket.socket:
 async def _serve(order: dict[str, Any], answers: Any, reserved: socket.socket) -> None:
     config = Config(**order["settings"])
     network = network_of_server(config, Token(order["token"]))
-    functions = {} if order["py_funcs"] is None else functions_of(order["py_funcs"])
+    functions = {} if order["py_funcs"] is None else load_functions(order["py_funcs"])
     async with Server(
         order["cluster"], order["job"], order["index"], config, py_funcs=functions, network=network
     ) as server:
@@ -95,8 +95,8 @@ async def _listen(server: Server) -> None:
     )
     try:
         while line := await reader.readline():
-            told = json.loads(line)
-            server.update_addresses(told["cluster"], told["version"])
+            message = json.loads(line)
+            server.update_addresses(message["cluster"], message["version"])
     finally:
         transport.close()
 

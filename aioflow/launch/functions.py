@@ -1,6 +1,7 @@
-"""The functions of a module that `af.py_func` may call by their names on a task.
+"""The functions of a module that `af.py_func` may call by name on a task.
 
-Who says which module, by `--py-funcs` or to a launch, may run there what he likes; nobody who connects says it.
+Only the user who starts the task selects the module, by `--py-funcs` or as an argument of a launcher, since its
+functions may do anything on that machine. A client that connects cannot select it.
 """
 
 import importlib
@@ -13,10 +14,10 @@ from typing import Any
 from aioflow import errors
 
 
-def functions_of(name: str) -> dict[str, Callable[..., Any]]:
-    """Its functions by their names: those in its `__all__`, or else the public ones that it defines.
+def load_functions(name: str) -> dict[str, Callable[..., Any]]:
+    """Return {name: function} for the module's `__all__`, or else for its own public functions.
 
-    InvalidArgumentError if there is no such module, or none in it.
+    InvalidArgumentError if there is no such module, or if it has no functions.
     """
     check_module(name)
     if os.getcwd() not in sys.path:
@@ -34,6 +35,6 @@ def functions_of(name: str) -> dict[str, Callable[..., Any]]:
 
 
 def check_module(name: str) -> None:
-    """InvalidArgumentError if that cannot be the name of a module."""
+    """Raise InvalidArgumentError if that cannot be the name of a module."""
     if not all(part.isidentifier() for part in name.split(".")):
-        raise errors.InvalidArgumentError(f"{name[:200]!r} is no name of a module, as package.module")
+        raise errors.InvalidArgumentError(f"{name[:200]!r} is not a module name such as package.module")

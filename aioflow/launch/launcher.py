@@ -1,6 +1,6 @@
-"""A cluster that lives as long as a block: its tasks are started, watched and stopped on the workers of an engine.
+"""Starts the tasks of a cluster on the workers of an engine, watches them during a block, and stops them.
 
-The engine only places agents and carries what is said to them. Tensors go from task to task on aioflow's own wire.
+The engine only places agents and carries messages to them. Tensors travel between tasks on aioflow's own wire.
 """
 
 import asyncio
@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import logging
 import secrets
+from collections import deque
 from collections.abc import Awaitable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol
@@ -16,8 +17,7 @@ from aioflow import errors
 from aioflow.config import Config
 from aioflow.launch.agent import STOPPING
 from aioflow.launch.functions import check_module
-from aioflow.launch.order import Order, settings_of
-from aioflow.launch.restarts import Restarts
+from aioflow.launch.order import Order, changed_settings
 from aioflow.net.cluster import ClusterSpec, Member
 
 if TYPE_CHECKING:
@@ -34,31 +34,31 @@ class Place(Protocol):
 
     @property
     def name(self) -> str:
-        """What the engine calls the worker."""
+        """The engine's name of the worker."""
 
     @property
     def host(self) -> str:
-        """The address of its machine, as others reach it."""
+        """The address of its machine, reachable from the other tasks."""
 
     def ask(self, method: str, *arguments: object) -> Awaitable[str]:
-        """What that method of the agent returns. Raises what the engine raises if the worker is lost."""
+        """Call that method of the agent. Raises the engine's error if the worker is lost."""
 
     def release(self) -> None:
-        """The agent is gone, and its task with it."""
+        """Let the engine remove the agent, and its task with it."""
 
 
 class Engine(Protocol):
-    """Something that has workers."""
+    """A system with workers."""
 
     async def place(self, count: int) -> Sequence[Place]:
-        """So many agents, spread over the workers. It waits until there is room for them."""
+        """Place `count` agents, spread over the workers. Waits until there is room for them."""
 
 
 class Cluster:
-    """The tasks of a launch, while its block lasts.
+    """The tasks of a launch during its block.
 
     Attributes:
-        spec: all tasks, with their addresses as they are now.
+        spec: all tasks, with their present addresses.
         target: the target for `af.Session`, with the first worker as the master. It holds the token of this launch, and
             its address changes if that worker restarts elsewhere.
     """
@@ -74,7 +74,7 @@ class Cluster:
 
     @property
     def lost(self) -> Mapping[str, str]:
-        """The tasks that were lost for good: their names, each with the cause."""
+        """{name: cause} of the tasks that were lost for good."""
         return dict(self._lost)
 
     @property
@@ -88,7 +88,7 @@ class Cluster:
         return dict(self._restarts)
 
     async def restarted(self, name: str, times: int = 1) -> None:
-        """Wait until the task has restarted that many times, and listens. Raises the errors of `watch`."""
+        """Wait until the task has restarted that many times and listens. Raises the errors of `watch`."""
         while self._restarts.get(name, 0) < times:
             if self._lost:
                 await self.watch()
@@ -96,7 +96,7 @@ class Cluster:
             await self._moved.wait()
 
     async def watch(self) -> None:
-        """Wait for as long as there is nothing to tell. UnavailableError names the tasks that were lost."""
+        """Wait until a task is lost for good. Raises UnavailableError with the names and causes."""
         await self._changed.wait()
         first = next(iter(self._lost))
         raise errors.UnavailableError("; ".join(f"{name}: {cause}" for name, cause in self._lost.items()), task=first)
@@ -134,8 +134,7 @@ class Launch:
     block restarts with a new incarnation and without its state, on the same worker of the engine or, if that is lost,
     on another one. The other tasks get its new address. A task that dies too often is lost.
 
-    Raises UnavailableError, when entered, if a task does not come up; it names the task and where it was to run, and
-    then those that did have stopped.
+    Entering raises UnavailableError if a task does not start, with the task and its worker, after stopping the others.
     """
 
     def __init__(
@@ -146,18 +145,18 @@ class Launch:
         py_funcs: str | None = None,
         restarts: int = RESTARTS,
     ) -> None:
-        """Describe it. Nothing runs yet.
+        """Describe the launch. Nothing runs yet.
 
         Args:
-            engine: where its tasks run.
-            jobs: how many tasks each job has.
-            config: how they work. What of it is a file or a folder, as certificates, is one of their machines.
+            engine: the engine that runs the tasks.
+            jobs: {job: number of tasks}.
+            config: configuration of the tasks. Its files and folders, such as certificates, are on their machines.
             py_funcs: the module, on their machines, whose functions `af.py_func` may name.
             restarts: the most restarts of each task within ten minutes; the delay before them doubles each time.
 
         Raises:
-            TypeError: something of that cannot be told to other processes.
-            OpError: the session cannot use the token or the certificates, or `py_funcs` is no name of a module.
+            TypeError: a part of the configuration cannot be sent to other processes.
+            OpError: the session cannot use the token or the certificates, or `py_funcs` is no module name.
         """
         for job, count in jobs.items():
             if count < (job == "worker"):
@@ -165,14 +164,14 @@ class Launch:
         self._engine: Final = engine
         self._jobs: Final = {job: count for job, count in jobs.items() if count}
         if py_funcs is not None and not isinstance(py_funcs, str):
-            raise TypeError(f"py_funcs is the name of a module, which each task imports, not {py_funcs!r}")
+            raise TypeError(f"py_funcs must be the name of a module, which each task imports, not {py_funcs!r}")
         if py_funcs is not None:
             check_module(py_funcs)
         if type(restarts) is not int or restarts < 0:
-            raise ValueError(f"restarts is a whole number from 0 on, not {restarts!r}")
+            raise ValueError(f"restarts must be a whole number of at least 0, not {restarts!r}")
         self._restarts: Final = restarts
         config = config or Config()
-        self._settings: Final = settings_of(dataclasses.replace(config, token_file=None))
+        self._settings: Final = changed_settings(dataclasses.replace(config, token_file=None))
         self._secret: Final = _secret(config)
         self._network: Final = _network(config, self._secret)
         self._py_funcs: Final = py_funcs
@@ -193,16 +192,16 @@ class Launch:
 
     async def _start(self) -> Cluster:
         if self._places:
-            raise RuntimeError("a launch is entered once")
+            raise RuntimeError("a launch can be entered only once")
         self._places = list(await self._engine.place(sum(self._jobs.values())))
-        addresses = await self._all(*[self._told(place, "", "reserve", place.host) for place in self._places])
+        addresses = await self._gather(*[self._call(place, "", "reserve", place.host) for place in self._places])
         rest = iter(addresses)
         spec = ClusterSpec({job: [next(rest) for _ in range(count)] for job, count in self._jobs.items()})
         cluster = Cluster(spec, self._target(spec))
         members = [Member(spec, job, index) for job, count in self._jobs.items() for index in range(count)]
         where = list(zip(members, self._places, strict=True))
         version = cluster.version
-        await self._all(*[self._told(place, m.name, "start", self._order(m, version)) for m, place in where])
+        await self._gather(*[self._call(place, m.name, "start", self._order(m, version)) for m, place in where])
         create = asyncio.get_running_loop().create_task
         self._watching = [
             create(self._keep(number, member, cluster), name=f"watch {member.name}")
@@ -214,7 +213,7 @@ class Launch:
         cluster = member.cluster.as_dict()
         return Order(cluster, member.job, member.index, self._settings, self._secret, self._py_funcs, version)
 
-    # While the block lasts
+    # During the block
 
     async def _keep(self, number: int, member: Member, cluster: Cluster) -> None:
         """Watch a task, and restart it after each death, until it dies too often."""
@@ -223,7 +222,7 @@ class Launch:
         while True:
             text = f"{cause}, on {self._places[number].name}"
             delay = None if status == 0 else restarts.delay(asyncio.get_running_loop().time())
-            if delay is None:  # with status 0 it was asked to stop
+            if delay is None:  # status 0 means that it was asked to stop
                 cluster.lose(name, text, status)
                 return
             _log.warning("%s died: %s; it restarts in %g s", name, text, delay)
@@ -237,45 +236,45 @@ class Launch:
             cause, status = await _end(self._places[number])
 
     async def _start_again(self, number: int, member: Member, cluster: Cluster) -> None:
-        """Restart the task and send its address to the others. UnavailableError if it does not come up."""
+        """Restart the task and send its address to the others. UnavailableError if it does not start."""
         name = member.name
-        place, address = await self._place_again(number, name, cluster)
+        place, address = await self._reserve_again(number, name, cluster)
         spec = cluster.spec.moved(name, address)
         order = self._order(Member(spec, member.job, member.index), cluster.version)
-        await self._told(place, name, "start", order)
+        await self._call(place, name, "start", order)
         cluster.move(name, address)
         book = cluster.spec.as_dict(), cluster.version
         await asyncio.gather(*[each.ask("move", *book) for each in self._places], return_exceptions=True)
 
-    async def _place_again(self, number: int, name: str, cluster: Cluster) -> tuple[Place, str]:
-        """Start the task's process where it was or on another worker of the engine. Returns its place and address."""
+    async def _reserve_again(self, number: int, name: str, cluster: Cluster) -> tuple[Place, str]:
+        """Start the task's process on the same or another worker of the engine. Returns its place and address."""
         place, former = self._places[number], int(dict(cluster.spec)[name].rpartition(":")[2])
         with contextlib.suppress(errors.UnavailableError):
-            return place, await self._told(place, name, "reserve", place.host, former)
+            return place, await self._call(place, name, "reserve", place.host, former)
         await _stop(place)
         place.release()
         (place,) = await self._engine.place(1)
         self._places[number] = place
-        return place, await self._told(place, name, "reserve", place.host)
+        return place, await self._call(place, name, "reserve", place.host)
 
     def _target(self, spec: ClusterSpec) -> "Address":
         from aioflow.net.client.client import Address
 
         return Address(spec.task_address("worker", 0), self._network)
 
-    async def _told(self, place: Place, task: str, method: str, *arguments: object) -> str:
-        """The agent's answer. UnavailableError if something went wrong."""
+    async def _call(self, place: Place, task: str, method: str, *arguments: object) -> str:
+        """Return the agent's answer. UnavailableError for a failure."""
         try:
             answer = await place.ask(method, *arguments)
         except Exception as error:
             answer = f"!{type(error).__name__}: {error}"
         if answer.startswith("!"):
             name = task or "a task"
-            raise errors.UnavailableError(f"{name} did not come up on {place.name}: {answer[1:]}", task=task or None)
+            raise errors.UnavailableError(f"{name} did not start on {place.name}: {answer[1:]}", task=task or None)
         return answer
 
-    async def _all(self, *asked: Awaitable[str]) -> list[str]:
-        """All answers, or the first error when there are no more to come."""
+    async def _gather(self, *asked: Awaitable[str]) -> list[str]:
+        """Return all answers. Raises the first error after all have answered."""
         answers = await asyncio.gather(*asked, return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
@@ -283,14 +282,14 @@ class Launch:
         return [answer for answer in answers if isinstance(answer, str)]
 
     async def _stop(self) -> None:
-        """Nothing runs any more. A worker that does not answer is given up after a while; its task ends with it."""
+        """Stop all tasks. Gives up a worker that does not answer in time; its task ends with it."""
         try:
             for task in self._watching:
                 task.cancel()
             if self._watching:
                 await asyncio.wait(self._watching)
         finally:
-            places, self._places = self._places, []  # an earlier one may have been replaced until now
+            places, self._places = self._places, []  # taken now, since a restart may have replaced one
         try:
             await asyncio.gather(*[_stop(place) for place in places])
         finally:
@@ -298,8 +297,43 @@ class Launch:
                 place.release()
 
 
+# Restarts
+
+
+_WINDOW: Final = 600.0
+"""Seconds after which a death no longer counts."""
+_FIRST_DELAY: Final = 0.5
+_LONGEST_DELAY: Final = 30.0
+"""Seconds before a restart: before the first one, and at most."""
+
+
+class Restarts:
+    """The deaths of one task. Each death within ten minutes doubles the delay of the next restart.
+
+    Args:
+        most: the most restarts within that time; 0 for none.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most: Final = most
+        self._deaths: Final[deque[float]] = deque()
+
+    def delay(self, now: float) -> float | None:
+        """Record a death at `now`, in seconds. Returns the delay before the restart; None if there is no restart."""
+        while self._deaths and self._deaths[0] <= now - _WINDOW:
+            self._deaths.popleft()
+        if len(self._deaths) >= self._most:
+            return None
+        self._deaths.append(now)
+        wait: float = min(_LONGEST_DELAY, _FIRST_DELAY * 2 ** (len(self._deaths) - 1))
+        return wait
+
+
+# Connections
+
+
 def _secret(config: Config) -> str:
-    """The token that the user has in a file, or else a new one."""
+    """Return the token in the user's file, or else a new one."""
     from aioflow.net.transport.credentials import load_token
 
     token = None if config.token_file is None else load_token(config.token_file)
@@ -307,7 +341,7 @@ def _secret(config: Config) -> str:
 
 
 def _network(config: Config, secret: str) -> "Network":
-    """How the session reaches the tasks."""
+    """Return the network by which the session reaches the tasks."""
     from aioflow.net.transport.access import network_of_client
     from aioflow.net.transport.credentials import Token
 
@@ -327,7 +361,7 @@ async def _end(place: Place) -> tuple[str, int | None]:
 
 
 async def _stop(place: Place) -> None:
-    with contextlib.suppress(Exception):  # it is lost, which was told, or its task ends with it
+    with contextlib.suppress(Exception):  # the worker is lost, which was reported, or the task ends with it
         async with asyncio.timeout(2 * STOPPING):
             if trouble := await place.ask("stop"):
                 _log.warning("a task on %s: %s", place.name, trouble)

@@ -1,6 +1,6 @@
 """Tasks on the workers of a Dask cluster, each beside an actor.
 
-An actor belongs to the client that made it: if that dies, Dask's scheduler drops the actor, and the task ends.
+An actor belongs to its client: if the client dies, Dask's scheduler drops the actor, and the task ends.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ def dask(
     resources: Mapping[str, float] | None = None,
     restarts: int = RESTARTS,
 ) -> Launch:
-    """A cluster on the workers of a Dask cluster, for the time of a block.
+    """Return a cluster on the workers of a Dask cluster, for the time of a block.
 
         async with af.launch.dask(client, workers=4) as cluster:
             async with af.Session(cluster.target, graph=graph) as session:
@@ -32,40 +32,40 @@ def dask(
     Each task is a process beside a Dask worker, spread evenly. The session connects to the workers' addresses.
 
     Args:
-        client: a `distributed.Client(asynchronous=True)` of the loop that runs.
-        workers: how many tasks the job `worker` has.
-        ps: how many the job `ps` has.
-        config: how the tasks work. `Config(ssl=)` is a directory of `aioflow ca init` then, and that and file roots are
-            paths on the machines of the tasks; the certificates of each have to name its address.
+        client: a `distributed.Client(asynchronous=True)` of the running loop.
+        workers: number of tasks of the job `worker`.
+        ps: number of tasks of the job `ps`.
+        config: configuration of the tasks. `Config(ssl=)` must be a directory of `aioflow ca init`. It and file roots
+            are paths on the machines of the tasks; the certificate of each task must name its address.
         py_funcs: the module whose functions `af.py_func` may name on the tasks; they import it there.
-        resources: what each needs of its Dask worker, as {"GPU": 1}; such workers are waited for.
+        resources: the needs of each task, such as {"GPU": 1}; entering waits for Dask workers that have them.
         restarts: the most restarts of each task within ten minutes; 0 for none. If its Dask worker is lost, and no
             nanny has replaced it, the task restarts on another one.
 
     Raises:
         UnimplementedError: Dask is not installed.
-        TypeError, ValueError: the client is none, or not asynchronous.
+        TypeError, ValueError: `client` is not a client, or not asynchronous.
     """
     try:
         import distributed
     except ImportError:
         raise errors.UnimplementedError("af.launch.dask needs distributed: pip install aioflow-engine[dask]") from None
     if not isinstance(client, distributed.Client):
-        raise TypeError(f"client is a distributed.Client, not {client!r}")
+        raise TypeError(f"client must be a distributed.Client, not {client!r}")
     if not client.asynchronous:
         raise ValueError("the client is not asynchronous: await distributed.Client(address, asynchronous=True)")
     return Launch(_Dask(client, dict(resources or {})), {"ps": ps, "worker": workers}, config, py_funcs, restarts)
 
 
 class _Dask:
-    """A Dask cluster, by way of a client."""
+    """A Dask cluster, reached through a client."""
 
     def __init__(self, client: Any, resources: Mapping[str, float]) -> None:
         self._client: Final = client
         self._resources: Final = resources
 
     async def place(self, count: int) -> Sequence[Place]:
-        """An actor for each task; Dask puts it on the worker that has the fewest."""
+        """Create an actor for each task; Dask puts it on the worker with the fewest."""
         futures = [
             self._client.submit(Agent, actor=True, pure=False, resources=self._resources or None) for _ in range(count)
         ]
@@ -92,10 +92,10 @@ class _Actor:
         self._actor: Final = actor
 
     def ask(self, method: str, *arguments: object) -> Awaitable[str]:
-        """What that method of the actor returns."""
+        """Call that method of the actor."""
         answer: Awaitable[str] = getattr(self._actor, method)(*arguments)
         return answer
 
     def release(self) -> None:
-        """Dask forgets the actor."""
+        """Let Dask delete the actor."""
         self._future.release()

@@ -1,4 +1,4 @@
-"""Tasks on the nodes of a Ray cluster, each beside an actor, which ends with the program that made it."""
+"""Tasks on the nodes of a Ray cluster, each beside an actor, which ends with the program that created it."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
@@ -21,7 +21,7 @@ def ray(
     resources: Mapping[str, float] | None = None,
     restarts: int = RESTARTS,
 ) -> Launch:
-    """A cluster on the nodes of the Ray cluster that this program is connected to, for the time of a block.
+    """Return a cluster on the nodes of the connected Ray cluster, for the time of a block.
 
         ray.init()
         async with af.launch.ray(workers=4) as cluster:
@@ -31,14 +31,14 @@ def ray(
     Each task is a process beside a Ray actor, spread evenly. The session connects to the nodes' addresses.
 
     Args:
-        workers: how many tasks the job `worker` has.
-        ps: how many the job `ps` has.
-        config: how the tasks work. `Config(ssl=)` is a directory of `aioflow ca init` then, and that and file roots are
-            paths on the machines of the tasks; the certificates of each have to name its address.
+        workers: number of tasks of the job `worker`.
+        ps: number of tasks of the job `ps`.
+        config: configuration of the tasks. `Config(ssl=)` must be a directory of `aioflow ca init`. It and file roots
+            are paths on the machines of the tasks; the certificate of each task must name its address.
         py_funcs: the module whose functions `af.py_func` may name on the tasks; they import it there.
-        cpus: CPUs that each takes of its node, as Ray counts them; nodes that have them are waited for.
-        gpus: GPUs that each takes, and sees.
-        resources: what else.
+        cpus: CPUs that each task takes of its node, as Ray counts them; entering waits for nodes that have them.
+        gpus: GPUs that each task takes and sees.
+        resources: other resources of each task.
         restarts: the most restarts of each task within ten minutes; 0 for none. If its actor is lost, the task restarts
             beside a new one.
 
@@ -57,23 +57,23 @@ def ray(
 
 
 class RayAgent(Agent):
-    """An agent that knows where it is."""
+    """An agent that tells its node."""
 
     async def where(self) -> tuple[str, str]:
-        """Ray's name of the node, and its address."""
+        """Return Ray's name of the node, and its address."""
         import ray
 
         return ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address()
 
 
 class _Ray:
-    """The Ray cluster that this program is connected to."""
+    """The connected Ray cluster."""
 
     def __init__(self, needs: Mapping[str, Any]) -> None:
         self._needs: Final = needs
 
     async def place(self, count: int) -> Sequence[Place]:
-        """An actor for each task, spread over the nodes. It is not started again if it is lost."""
+        """Create an actor for each task, spread over the nodes. Ray does not restart a lost actor."""
         import ray
 
         kind = ray.remote(RayAgent).options(max_restarts=0, scheduling_strategy="SPREAD", **self._needs)
@@ -96,12 +96,12 @@ class _Actor:
         self._actor: Final = actor
 
     def ask(self, method: str, *arguments: object) -> Awaitable[str]:
-        """What that method of the actor returns."""
+        """Call that method of the actor."""
         answer: Awaitable[str] = getattr(self._actor, method).remote(*arguments)
         return answer
 
     def release(self) -> None:
-        """The actor is killed."""
+        """Kill the actor."""
         import ray
 
         ray.kill(self._actor)

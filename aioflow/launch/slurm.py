@@ -1,4 +1,4 @@
-"""The variables of SLURM's `srun`, and its lists of hosts, as `node[01-03,7]`."""
+"""The variables of SLURM's `srun`, and its lists of hosts, such as `node[01-03,7]`."""
 
 import itertools
 import math
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from aioflow.launch.environment import DIGITS, Environment, by_host
+from aioflow.launch.environment import DIGITS, Environment, addresses_by_host
 from aioflow.net.cluster import Member
 
 VARIABLE: Final = "SLURM_JOB_ID"
@@ -20,20 +20,20 @@ _MOST: Final = 10**_DIGITS
 
 
 def slurm(variables: Mapping[str, str]) -> Member:
-    """The process of number SLURM_PROCID in its step.
+    """Return the task of process SLURM_PROCID in its step.
 
-    Those of a host have the ports from AIOFLOW_PORT on, or else from one that follows from the number of the job, so
-    that jobs which share a host keep apart. InvalidArgumentError names the variable that is missing or wrong, and says
-    so if `srun` did not start the process.
+    Processes on one host have the ports from AIOFLOW_PORT on, by default from a port that depends on the job's number,
+    so that jobs on one host have different ports. InvalidArgumentError names the missing or invalid variable, and
+    explains if `srun` did not start the process.
     """
     environment = Environment(variables, "SLURM")
     if not environment.has("SLURM_STEP_ID"):
-        text = "it is not set, so this process was not started by srun; in the batch script write: srun COMMAND"
+        text = "it is not set, so srun did not start this process; in the batch script write: srun COMMAND"
         raise environment.error("SLURM_STEP_ID", text)
     hosts = _hosts(environment)
     counts = _counts(environment)
     if len(hosts) != len(counts):
-        text = f"it is of {len(counts)} hosts, and the list of hosts has {len(hosts)}"
+        text = f"it describes {len(counts)} hosts, but the list of hosts has {len(hosts)}"
         raise environment.error("SLURM_STEP_TASKS_PER_NODE", text)
     rank = environment.number("SLURM_PROCID", below=sum(counts))
     node, local = environment.number("SLURM_NODEID", below=len(hosts)), environment.number("SLURM_LOCALID")
@@ -42,7 +42,7 @@ def slurm(variables: Mapping[str, str]) -> Member:
         raise environment.error("SLURM_PROCID", text)
     job = environment.number("SLURM_JOB_ID")
     port = environment.ports(max(counts), _FIRST_PORT + _APART * (job % _JOBS))
-    return environment.member(by_host(hosts, counts, port), rank)
+    return environment.member(addresses_by_host(hosts, counts, port), rank)
 
 
 def _hosts(environment: Environment) -> list[str]:
@@ -54,19 +54,19 @@ def _hosts(environment: Environment) -> list[str]:
 
 
 def _counts(environment: Environment) -> list[int]:
-    """How many processes there are on each host: `2(x3),1` is 2, 2, 2, 1."""
+    """Return the number of processes on each host: `2(x3),1` is 2, 2, 2, 1."""
     name = "SLURM_STEP_TASKS_PER_NODE"
     counts: list[int] = []
     for part in environment.text(name).split(","):
         match = _COUNT.fullmatch(part.strip())
         if match is None or not max(len(match[1]), len(match[2] or "")) <= _DIGITS:
-            raise environment.error(name, f"{part[:50]!r} is no count as 2 or 2(x3)")
+            raise environment.error(name, f"{part[:50]!r} is not a count such as 2 or 2(x3)")
         counts += [int(match[1])] * int(match[2] or 1)
     return counts
 
 
 def expand(text: str) -> list[str]:
-    """The hosts of a list: `a,b[1-2]-x` is a, b1-x, b2-x. Leading zeros are kept. ValueError if it is no list."""
+    """Return the hosts of a list: `a,b[1-2]-x` is a, b1-x, b2-x. Keeps leading zeros. ValueError if it is no list."""
     found: list[str] = []
     for part in _split(text):
         pieces = list(_pieces(part))
@@ -77,20 +77,20 @@ def expand(text: str) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    """By the commas that stand outside of brackets."""
+    """Split at the commas outside of brackets."""
     parts = re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", text)
     if not parts or ",".join(parts) != text:
-        raise ValueError(f"{text[:200]!r} is no list of hosts as node[01-03,7]")
+        raise ValueError(f"{text[:200]!r} is not a list of hosts such as node[01-03,7]")
     return parts
 
 
 def _pieces(part: str) -> Iterator[list[str]]:
-    """What stands at each place: a text, or a choice of numbers."""
+    """Yield the choices for each part of a name: one text, or several numbers."""
     for plain, choice in re.findall(r"([^\[\]]+)|\[([^\[\]]*)\]", part):
-        yield [plain] if plain else _chosen(choice)
+        yield [plain] if plain else _expand_choice(choice)
 
 
-def _chosen(choice: str) -> list[str]:
+def _expand_choice(choice: str) -> list[str]:
     found: list[str] = []
     for each in choice.split(","):
         found += _range(each)
@@ -102,8 +102,8 @@ def _chosen(choice: str) -> list[str]:
 def _range(text: str) -> list[str]:
     match = _RANGE.fullmatch(text.strip())
     if match is None or max(len(match[1]), len(match[2] or "")) > DIGITS:
-        raise ValueError(f"{text[:50]!r} is no range of numbers")
+        raise ValueError(f"{text[:50]!r} is not a range of numbers")
     first, last = match[1], match[2] or match[1]
     if not 0 <= int(last) - int(first) < _MOST:
-        raise ValueError(f"{text[:50]!r} is no range of numbers that can be meant")
+        raise ValueError(f"{text[:50]!r} is not a range of fewer than {_MOST} numbers")
     return [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]

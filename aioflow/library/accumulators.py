@@ -1,4 +1,4 @@
-"""Conditional accumulators as users hold them: gradients of several steps or tasks added up, then taken at once."""
+"""Handles of conditional accumulators, which add up gradients of several steps or tasks until a take."""
 
 from typing import Final
 
@@ -13,11 +13,11 @@ from aioflow.waiting.accumulators import UNORDERED
 
 
 class ConditionalAccumulatorBase(Handle):
-    """What accumulators of both kinds have. Not made directly.
+    """The common part of both kinds of accumulators. Not created directly.
 
     Args:
         dtype: the dtype of the gradients.
-        shape: their shape, as far as it is known.
+        shape: the known part of their shape.
         accumulator_ref: the handle, a tensor.
     """
 
@@ -28,7 +28,7 @@ class ConditionalAccumulatorBase(Handle):
 
     @property
     def accumulator_ref(self) -> Tensor:
-        """Its handle."""
+        """The handle, a tensor."""
         return self._ref
 
     @property
@@ -42,27 +42,27 @@ class ConditionalAccumulatorBase(Handle):
         return self._shape
 
     def num_accumulated(self, name: str | None = None) -> Tensor:
-        """How many gradients were added since the last were taken."""
+        """Return the number of gradients that were added since the last take."""
         return self._build("num_accumulated", name, lambda name: ops.accumulator_num_accumulated(self._ref, name=name))
 
     def set_global_step(self, new_global_step: TensorLike, name: str | None = None) -> Operation:
-        """An operation after which the accumulator is in that step: gradients of earlier ones are stale."""
+        """Return an operation that moves the accumulator to that step: gradients of earlier steps are stale."""
         return self._build(
             "set_global_step", name, lambda name: ops.accumulator_set_global_step(self._ref, new_global_step, name)
         )
 
 
 class ConditionalAccumulator(ConditionalAccumulatorBase):
-    """Adds gradients up, and gives their mean or sum when the required number has come.
+    """Adds up gradients, and returns their mean or sum when enough were added.
 
-    Adding never waits; a gradient of a step before the accumulator's own is dropped. Taking waits without a thread, and
-    begins the next step. Narrow floats are added as float32.
+    Adding never waits; a gradient of an earlier step than the accumulator's is dropped. Taking waits without a thread,
+    and begins the next step. Narrow floats are added as float32.
 
     Args:
         dtype: the dtype of the gradients.
-        shape: their shape, as far as it is known.
-        shared_name: accumulators of that name are one, in sessions that share their container.
-        name: its name.
+        shape: the known part of their shape.
+        shared_name: accumulators of this name are one accumulator, in sessions that share their container.
+        name: the name of the accumulator.
         reduction_type: "MEAN" or "SUM".
 
     Raises:
@@ -85,17 +85,17 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     def apply_grad(
         self, grad: TensorLike, local_step: TensorLike = 0, name: str | None = None, order: int = UNORDERED
     ) -> Operation:
-        """An operation that adds a gradient, unless it is stale. It never waits.
+        """Return an operation that adds a gradient, unless it is stale. It never waits.
 
-        An added gradient stays, as an update of a variable does, if the step is cancelled afterwards.
+        If the step is cancelled afterwards, an added gradient stays, like an update of a variable.
 
         Args:
             grad: the gradient.
-            local_step: the step it is of.
+            local_step: the step of the gradient.
             name: the name of the operation.
-            order: the place of its task among those that add gradients, from 0 on. They are added in that order, so
-                that the sum is the same to the last bit whatever the order of arrival; those without, -1, are added
-                before them, as they arrive.
+            order: the number of its task among those that add gradients, from 0 on. Gradients are added in this order,
+                so that the sum is the same to the last bit for any order of arrival. Gradients with order -1 are added
+                first, as they arrive.
         """
 
         def build(name: str) -> Operation:
@@ -105,7 +105,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         return self._build("apply_grad", name, build)
 
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> Tensor:
-        """The mean or sum of all gradients added, once `num_required` were; none is taken before.
+        """Return the mean or sum of all added gradients, once there are `num_required`; takes none before.
 
         The run fails with InvalidArgumentError unless `num_required` is positive.
         """
@@ -113,15 +113,15 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
 
 class SparseConditionalAccumulator(ConditionalAccumulatorBase):
-    """The same for gradients of which only some rows are held, as `IndexedSlices` are.
+    """Adds up gradients of some rows, given as `IndexedSlices`. See `ConditionalAccumulator`.
 
-    Rows of the same index are added. In the mean each is divided by the number of gradients that had it.
+    Rows of the same index are added. In the mean each row is divided by the number of gradients that had it.
 
     Args:
         dtype: the dtype of the gradients.
-        shape: the shape of the whole, as far as it is known.
-        shared_name: accumulators of that name are one, in sessions that share their container.
-        name: its name.
+        shape: the known part of the full shape.
+        shared_name: accumulators of this name are one accumulator, in sessions that share their container.
+        name: the name of the accumulator.
         reduction_type: "MEAN" or "SUM".
     """
 
@@ -143,7 +143,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     def apply_indexed_slices_grad(
         self, grad: IndexedSlices, local_step: TensorLike = 0, name: str | None = None, order: int = UNORDERED
     ) -> Operation:
-        """An operation that adds a gradient, unless it is stale; see `ConditionalAccumulator.apply_grad`."""
+        """Return an operation that adds a gradient, unless it is stale; see `ConditionalAccumulator.apply_grad`."""
         return self.apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name, order)
 
     def apply_grad(
@@ -155,7 +155,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         name: str | None = None,
         order: int = UNORDERED,
     ) -> Operation:
-        """An operation that adds the gradient whose row `grad_indices[i]` is `grad_values[i]`, unless it is stale.
+        """Return an operation that adds the gradient with rows `grad_values[i]` at `grad_indices[i]`, unless stale.
 
         Rows named twice are summed. See `ConditionalAccumulator.apply_grad`.
         """
@@ -171,9 +171,9 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         return self._build("apply_grad", name, build)
 
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Indices, values and shape of the mean or sum of all gradients, once `num_required` were added.
+        """Return indices, values and shape of the mean or sum of all gradients, once `num_required` were added.
 
-        The indices ascend; where the shape of the whole is not known it is -1.
+        The indices ascend; unknown sizes of the full shape are -1.
         """
         indices, values, shape = self._build(
             "take_grad", name, lambda name: ops.sparse_accumulator_take_gradient(self._ref, num_required, name)
@@ -181,6 +181,6 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         return indices, values, shape
 
     def take_indexed_slices_grad(self, num_required: TensorLike, name: str | None = None) -> IndexedSlices:
-        """The same as IndexedSlices."""
+        """Return the same as IndexedSlices."""
         indices, values, shape = self.take_grad(num_required, name)
         return IndexedSlices(values, indices, shape)

@@ -1,4 +1,4 @@
-"""What TensorFlow 1.x has beside its ops on arrays: older names, and functions that compose a few ops."""
+"""Functions on arrays composed of ops, and older names, as in TensorFlow 1.x."""
 
 import builtins
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import INTEGER, DTypeLike, Spec
 
 newaxis: Final = None
-"""In an index, an axis of size 1 is put there: `x[:, af.newaxis]`."""
+"""An index that inserts an axis of size 1: `x[:, af.newaxis]`."""
 
 lin_space = linspace
 reverse_v2 = reverse
@@ -57,7 +57,7 @@ def to_complex128(x: NumberLike, name: str | None = "ToComplex128") -> Tensor:
 def where_v2(
     condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None, name: str | None = None
 ) -> Tensor:
-    """As `where`, but by NumPy's rule of broadcasting alone: a condition of rank 1 does not choose rows.
+    """Return `where` with NumPy's rule of broadcasting: a condition of rank 1 does not choose rows.
 
     Raises:
         ValueError: only one of x and y is given, or the shapes do not fit.
@@ -69,16 +69,16 @@ def where_v2(
 
 @transactional
 def repeat(input: TensorLike, repeats: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
-    """Each part of `input` along an axis as often as `repeats` says, one beside the other.
+    """Repeat each element of `input` along an axis as often as `repeats` says.
 
     Args:
         input: a tensor of any dtype.
-        repeats: an integer for all parts, or a vector of one for each.
-        axis: None stands for the axis of `input` made flat.
+        repeats: an integer for all elements, or a vector with one for each.
+        axis: None flattens `input` first.
         name: the name of the operation.
 
     Raises:
-        ValueError: `repeats` has rank 2 or more, or is as long as something else than the axis.
+        ValueError: `repeats` has rank 2 or more, or another length than the axis.
     """
     value, times = convert_to_tensor(input), convert_to_tensor(repeats, preferred_dtype=dtypes.int32)
     Spec(times.dtype).only(INTEGER)
@@ -88,11 +88,11 @@ def repeat(input: TensorLike, repeats: TensorLike, axis: int | None = None, name
         value, axis = reshape(value, [-1]), 0
     axis = value.spec.axis(axis)
     count = shape(value, out_type=times.dtype)[axis]
-    return gather(value, _repeated(count, times), axis=axis, name=name or "repeat")
+    return gather(value, _repeat_numbers(count, times), axis=axis, name=name or "repeat")
 
 
-def _repeated(count: Tensor, times: Tensor) -> Tensor:
-    """The numbers below `count`, each as often as `times` says."""
+def _repeat_numbers(count: Tensor, times: Tensor) -> Tensor:
+    """Return the numbers below `count`, each repeated as often as `times` says."""
     if times.spec.rank == 0 or times.shape == [1]:
         each = reshape(times, [])
         return range(count * each) // maximum(each, 1)
@@ -101,7 +101,7 @@ def _repeated(count: Tensor, times: Tensor) -> Tensor:
 
 @transactional
 def parallel_stack(values: Sequence[TensorLike], name: str = "parallel_stack") -> Tensor:
-    """The values, of which all have the same known shape, side by side along a new first axis. ValueError else."""
+    """Stack values of the same known shape along a new first axis. ValueError for other values."""
     tensors = [convert_to_tensor(value) for value in values]
     for tensor in tensors:
         tensor.shape.assert_is_fully_defined()
@@ -109,13 +109,13 @@ def parallel_stack(values: Sequence[TensorLike], name: str = "parallel_stack") -
 
 
 def is_numeric_tensor(tensor: TensorLike) -> bool:
-    """Whether it is a tensor of numbers: not of bools or text."""
+    """Whether the tensor holds numbers, not bools or strings."""
     return isinstance(tensor, Tensor) and bool(tensor.dtype.is_numeric)
 
 
 @transactional
 def gather_nd(params: TensorLike, indices: NumberLike, name: str | None = None, batch_dims: int = 0) -> Tensor:
-    """The elements or slices of `params` at the positions along the last axis of `indices`.
+    """Return the elements or slices of `params` at the positions along the last axis of `indices`.
 
     The first `batch_dims` axes of both go together: positions are counted within each batch. The shape is
     `indices.shape[:-1] + params.shape[batch_dims + indices.shape[-1]:]`.
@@ -135,7 +135,7 @@ def gather_nd(params: TensorLike, indices: NumberLike, name: str | None = None, 
 
 
 def in_batches(places: Tensor, batch_dims: int) -> Tensor:
-    """Positions of known rank, counted within batches, as positions in the whole: the batch's numbers come first."""
+    """Convert positions of known rank within batches to positions in the whole, with the batch's numbers first."""
     sizes = shape(places, out_type=places.dtype)
     ones = [1] * len(places.shape)
     columns = [
@@ -147,7 +147,7 @@ def in_batches(places: Tensor, batch_dims: int) -> Tensor:
 
 @transactional
 def scalar_mul(scalar: TensorLike, x: TensorLike, name: str | None = None) -> Tensor | IndexedSlices:
-    """`x` times a number, in the dtype of x; of IndexedSlices their values times it.
+    """Return `x` times a number, in the dtype of x; for IndexedSlices, their values times it.
 
     Raises:
         ValueError: `scalar` has a rank other than 0.

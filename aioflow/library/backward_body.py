@@ -1,7 +1,7 @@
-"""Bodies of gradients: they use tensors of the forward body beside those of the graphs around.
+"""Bodies of gradients, which use tensors of the forward body besides those of the enclosing graphs.
 
-What a forward body is given from outside, a gradient's body is given as well; constants are made again; anything else
-that was computed inside has to be handed out by the forward operation, which gets one more output for it.
+A gradient's body gets the captures of the forward body and creates its constants again. For every other tensor of the
+forward body it adds an output to the forward operation.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from aioflow.tensors.dtypes import ListSpec
 
 R = TypeVar("R")
 Expose = Callable[[Tensor], Tensor]
-"""Makes a tensor of the forward body an output of its operation, and returns that."""
+"""(tensor of the forward body) -> a new output of its operation with that value."""
 
 
 class BackwardGraph(BodyGraph):
@@ -30,7 +30,7 @@ class BackwardGraph(BodyGraph):
 
     Attributes:
         forward: the graph of the forward body.
-        replays: for each output that a forward loop records, the argument that is given its elements from the end.
+        replays: {output that a forward loop records: the argument that gets its elements from the end}.
     """
 
     forward: BodyGraph
@@ -45,7 +45,7 @@ class BackwardGraph(BodyGraph):
         self._replay = replay
 
     def adopt(self, tensor: Tensor) -> Tensor:
-        """What stands for `tensor` here."""
+        """Return the tensor that replaces `tensor` here."""
         if tensor.graph is not self.forward:
             return super().adopt(tensor)
         given = self._body.input_of(tensor)
@@ -73,7 +73,7 @@ class BackwardGraph(BodyGraph):
         return found
 
     def replayed(self, record: Tensor, tensor: Tensor) -> Tensor:
-        """The argument that is given the elements of `record` from the end: the values of `tensor`, or its gradient."""
+        """Return the argument with the elements of `record` from the end: the values of `tensor`, or its gradient."""
         found = self.replays.get(record)
         if found is None:
             found = self.replays[record] = self.argument(tensor.spec)
@@ -82,7 +82,7 @@ class BackwardGraph(BodyGraph):
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
-        """Inside, more is described."""
+        """Build further operations of the body inside."""
         with self.building(scopes.scope_of(self.outer).name):
             yield
 
@@ -96,14 +96,14 @@ def backward_outline(
     describe: Callable[[BackwardGraph], R],
     replay: bool = False,
 ) -> tuple[BackwardGraph, R]:
-    """The body of a gradient of `op`, described by `describe`, which is called with it; and what that returns."""
+    """Build the body of a gradient of `op` by calling `describe` with it. Returns the body and the result."""
     graph = BackwardGraph(outer, op, body, expose, replay)
     with graph.building(outer.unique_name(name)):
         return graph, describe(graph)
 
 
 def zeros_for(tensor: Tensor) -> Tensor:
-    """A gradient of zeros for `tensor`: for a handle, zeros of the value it holds; for a list, an empty list."""
+    """Return a zero gradient for `tensor`: for a handle, zeros of its value; for a list, an empty list."""
     if isinstance(tensor.spec, ListSpec):
         return zero_list_like(tensor)
     expected = gradient_spec(tensor)
@@ -114,7 +114,7 @@ def zeros_for(tensor: Tensor) -> Tensor:
 
 
 def sizes_of(tensor: Tensor) -> Any:
-    """The shape of `tensor`, or of the value a handle holds: a list if it is known, else a vector."""
+    """Return the shape of `tensor`, or of a handle's value: a list if it is known, else a vector."""
     expected = gradient_spec(tensor)
     if expected is not None and expected.shape.is_fully_defined():
         return expected.shape.as_list()

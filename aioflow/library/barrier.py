@@ -1,4 +1,4 @@
-"""Barriers as users hold them."""
+"""Handles of barriers."""
 
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +12,7 @@ from aioflow.tensors.dtypes import DType, TensorShape
 
 
 class BarrierTakeMany(NamedTuple):
-    """Tuples taken of a barrier: in which insertion their keys were first seen, the keys, each component stacked."""
+    """Tuples taken from a barrier: the insertion that first named each key, the keys, and each component stacked."""
 
     indices: Tensor
     keys: Tensor
@@ -20,24 +20,24 @@ class BarrierTakeMany(NamedTuple):
 
 
 class Barrier(Handle):
-    """Puts tuples together whose components come one by one, in any order, under keys.
+    """Combines components that arrive one by one, in any order, under keys to tuples.
 
         barrier = af.Barrier((af.string, af.float32), shapes=((), (2,)))
         insert_names = barrier.insert_many(0, keys, names)
         insert_points = barrier.insert_many(1, keys, points)
         taken = barrier.take_many(10)
 
-    A key is incomplete until each component was inserted; then its tuple is ready, and leaves after those whose keys
-    were first seen before it. Taking waits without a thread; cancelling it takes nothing.
+    A key is incomplete until each component was inserted. Then its tuple is ready, and leaves after the tuples whose
+    keys were inserted earlier. Taking waits without a thread; a cancelled take removes nothing.
 
     Args:
         types: the dtype of each component.
-        shapes: the shape of each component, which is never empty; without them values may have any.
-        shared_name: barriers of that name are one, in sessions that share their container.
-        name: its name.
+        shapes: the shape of each component, which is never empty; without shapes any shape is allowed.
+        shared_name: barriers of this name are one barrier, in sessions that share their container.
+        name: the name of the barrier.
 
     Raises:
-        TypeError, ValueError: these do not fit together.
+        TypeError, ValueError: the arguments contradict each other.
     """
 
     @transactional
@@ -50,7 +50,7 @@ class Barrier(Handle):
 
     @property
     def barrier_ref(self) -> Tensor:
-        """Its handle."""
+        """The handle, a tensor."""
         return self._ref
 
     @property
@@ -60,15 +60,15 @@ class Barrier(Handle):
 
     @property
     def shapes(self) -> list[TensorShape]:
-        """The shape of each component, as far as it is fixed."""
+        """The known part of each component's shape."""
         return list(self._shapes)
 
     def insert_many(
         self, component_index: int, keys: TensorLike, values: TensorLike, name: str | None = None
     ) -> Operation:
-        """An operation that gives each of the `keys` its row of `values` as one component: all of them, or none.
+        """Return an operation that inserts each row of `values` as a component of its key: all of them, or none.
 
-        It fails with InvalidArgumentError if a key has that component already, and with CancelledError if the barrier
+        It fails with InvalidArgumentError if a key has this component already, and with CancelledError if the barrier
         is closed and a key is new.
         """
 
@@ -92,11 +92,11 @@ class Barrier(Handle):
         The run fails with OutOfRangeError if the barrier is closed and has too few tuples.
 
         Args:
-            num_elements: how many.
-            allow_small_batch: of a closed barrier take fewer, if at least one is ready.
-            timeout: for how many milliseconds to wait; the run fails with DeadlineExceededError then.
+            num_elements: number of tuples.
+            allow_small_batch: whether a closed barrier may return fewer, at least one.
+            timeout: the longest wait in milliseconds; the run fails with DeadlineExceededError afterwards.
             name: the name of the operation.
-            wait_for_incomplete: take fewer only when no key is incomplete any more.
+            wait_for_incomplete: whether to return fewer only when no key is incomplete any more.
         """
 
         def build(name: str) -> BarrierTakeMany:
@@ -107,17 +107,17 @@ class Barrier(Handle):
         return self._build("take_many", name, build)
 
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Operation:
-        """An operation after which no new key can be inserted, and incomplete ones can be completed.
+        """Return an operation that closes the barrier for new keys; incomplete ones can still be completed.
 
-        With `cancel_pending_enqueues` these are dropped. Closing twice fails with CancelledError, unless the second
-        time cancels and the first did not.
+        With `cancel_pending_enqueues` incomplete keys are dropped. Closing twice fails with CancelledError, unless only
+        the second one cancels.
         """
         return self._build("close", name, lambda name: ops.barrier_close(self._ref, cancel_pending_enqueues, name))
 
     def ready_size(self, name: str | None = None) -> Tensor:
-        """How many tuples are ready."""
+        """Return the number of ready tuples."""
         return self._build("ready_size", name, lambda name: ops.barrier_ready_size(self._ref, name=name))
 
     def incomplete_size(self, name: str | None = None) -> Tensor:
-        """How many keys lack components."""
+        """Return the number of incomplete keys."""
         return self._build("incomplete_size", name, lambda name: ops.barrier_incomplete_size(self._ref, name=name))

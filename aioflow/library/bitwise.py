@@ -1,4 +1,4 @@
-"""`af.bitwise`: the bits of integers, under the names TensorFlow has for them."""
+"""`af.bitwise`: functions of the bits of integers, under TensorFlow's names."""
 
 from aioflow.lazy import Face
 

@@ -35,7 +35,7 @@ def clip_by_norm(
         norm = where(positive, sqrt(where(positive, squares, squares + 1.0)), squares)  # no NaN gradient at zero
         bound = convert_to_tensor(clip_norm, values.dtype)
         clipped = identity(values * bound / maximum(norm, bound))
-        return _shaped(t, values, clipped)
+        return _restore_shape(t, values, clipped)
 
 
 @transactional
@@ -72,7 +72,7 @@ def clip_by_global_norm(
         bound = convert_to_tensor(clip_norm, norm.dtype)
         scale = bound * minimum(1.0 / norm, constant(1.0, norm.dtype) / bound)
         scale = scale + (norm - norm)  # NaN unless the norm is finite
-        return [None if t is None else _scaled(t, scale) for t in t_list], norm
+        return [None if t is None else _scale(t, scale) for t in t_list], norm
 
 
 @transactional
@@ -90,12 +90,12 @@ def _values(t: NumberLike | IndexedSlices) -> Tensor:
     return t.values if isinstance(t, IndexedSlices) else convert_to_tensor(t)
 
 
-def _scaled(t: NumberLike | IndexedSlices, scale: Tensor) -> Gradient:
+def _scale(t: NumberLike | IndexedSlices, scale: Tensor) -> Gradient:
     values = _values(t)
-    return _shaped(t, values, identity(values * scale))
+    return _restore_shape(t, values, identity(values * scale))
 
 
-def _shaped(t: NumberLike | IndexedSlices, values: Tensor, clipped: Tensor) -> Gradient:
+def _restore_shape(t: NumberLike | IndexedSlices, values: Tensor, clipped: Tensor) -> Gradient:
     """`clipped` in the form of `t`; scaling left its shape as it was."""
     clipped.spec = Spec(clipped.dtype, values.shape)
     return IndexedSlices(clipped, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else clipped

@@ -1,4 +1,4 @@
-"""What surrounds the building of operations in the default graph, and operations that gather others."""
+"""Scopes for building operations in the default graph, collections, and operations that group others."""
 
 import builtins
 import contextlib
@@ -24,12 +24,12 @@ from aioflow.tensors.recursion import check_depth, safe_repr, without_recursion_
 
 @contextlib.contextmanager
 def name_scope(name: str | None, default_name: str | None = None, values: Iterable[Any] | None = None) -> Iterator[str]:
-    """Names of operations built inside begin with the scope's, which is what the block is given, with a slash.
+    """Prefix the names of operations built inside with the scope's name, which the block gets with a slash.
 
     Args:
-        name: the scope's name; one that ends in "/" re-enters that very scope. "" leaves all scopes.
+        name: the scope's name; a name that ends in "/" re-enters that scope. "" leaves all scopes.
         default_name: the name if `name` is None.
-        values: the graph of the first tensor among them is the default graph inside.
+        values: the first tensor among them determines the default graph inside.
 
     Raises:
         ValueError: it cannot be a scope's name, or values are given and no name at all.
@@ -45,24 +45,24 @@ def name_scope(name: str | None, default_name: str | None = None, values: Iterab
 
 
 def control_dependencies(control_inputs: Iterable[Any] | None) -> contextlib.AbstractContextManager[None]:
-    """Operations built inside run after these; None clears all such blocks around."""
+    """Make operations built inside run after these; None clears all enclosing blocks."""
     return get_default_graph().control_dependencies(control_inputs)
 
 
 def device(
     device_name_or_function: str | DeviceSpec | DeviceFunction | None,
 ) -> contextlib.AbstractContextManager[None]:
-    """Operations built inside ask for this device; an inner block refines an outer one, None clears all."""
+    """Make operations built inside ask for this device; an inner block refines an outer one, None clears all."""
     return get_default_graph().device(device_name_or_function)
 
 
 def container(container_name: str) -> contextlib.AbstractContextManager[str]:
-    """State of operations built inside lives in that container."""
+    """Put the state of operations built inside into that container."""
     return get_default_graph().container(container_name)
 
 
 def colocate_with(op: Any, ignore_existing: bool = False) -> contextlib.AbstractContextManager[None]:
-    """Operations built inside share the device of `op`; with `ignore_existing`, not that of blocks around."""
+    """Put operations built inside on the device of `op`; with `ignore_existing`, ignore enclosing blocks."""
     return get_default_graph().colocate_with(op, ignore_existing)
 
 
@@ -70,22 +70,22 @@ def colocate_with(op: Any, ignore_existing: bool = False) -> contextlib.Abstract
 
 
 def add_to_collection(name: str, value: object) -> None:
-    """Append to a named list of the default graph."""
+    """Append to a collection of the default graph."""
     get_default_graph().add_to_collection(name, value)
 
 
 def add_to_collections(names: Iterable[str], value: object) -> None:
-    """Append to each of several named lists of the default graph, once."""
+    """Append to each of several collections of the default graph, once."""
     get_default_graph().add_to_collections(names, value)
 
 
 def get_collection(key: str, scope: str | None = None) -> list[Any]:
-    """A copy of a named list of the default graph; with `scope`, only of what has a name that begins so."""
+    """Return a copy of a collection of the default graph; with `scope`, only elements whose names begin so."""
     return get_default_graph().get_collection(key, scope)
 
 
 def get_collection_ref(key: str) -> list[Any]:
-    """A named list of the default graph itself."""
+    """Return a collection of the default graph itself."""
     return get_default_graph().get_collection_ref(key)
 
 
@@ -94,7 +94,7 @@ def get_collection_ref(key: str) -> list[Any]:
 
 @transactional
 def group(*inputs: Any, name: str | None = None) -> Operation:
-    """An operation that is done when all of `inputs` are: operations, tensors, variables, nested lists of these."""
+    """Return an operation that is done when all `inputs` are: operations, tensors, variables, nested lists of these."""
     check_depth(inputs)
     operations = list(dict.fromkeys(_operations(inputs)))
     graph = same_graph(*operations)
@@ -117,9 +117,9 @@ def _operations(values: Iterable[Any]) -> Iterator[Operation]:
 
 @transactional
 def tuple(tensors: Iterable[Any], name: str | None = None, control_inputs: Iterable[Any] | None = None) -> list[Any]:
-    """The same tensors, each available only when all are and `control_inputs` are done.
+    """Return the same tensors, each available only when all of them and `control_inputs` are done.
 
-    Entries that are None stay None, operations become operations, IndexedSlices have their values held back.
+    None stays None, operations become operations, and the values of IndexedSlices wait.
 
     Raises:
         ValueError: there is nothing to wait for.
@@ -140,7 +140,7 @@ def _element(value: Any) -> Any:
 
 @without_recursion_error
 def with_dependencies(dependencies: Sequence[Any], output_tensor: TensorLike, name: str | None = None) -> Any:
-    """`output_tensor`, available only when `dependencies` are done; for an operation one that is done after them."""
+    """Return `output_tensor`, available only when `dependencies` are done; for an operation, one done after them."""
     graph = same_graph(*_operations(dependencies))
     with graph.as_default(), graph.control_dependencies(_operations(dependencies)):
         if isinstance(output_tensor, Operation):
@@ -151,7 +151,7 @@ def with_dependencies(dependencies: Sequence[Any], output_tensor: TensorLike, na
         return identity(output_tensor, name=name)
 
 
-# What stands for a tensor
+# Conversion to tensors
 
 
 def is_tensor(x: TensorLike) -> bool:
@@ -162,16 +162,16 @@ def is_tensor(x: TensorLike) -> bool:
 _Conversion = Callable[..., Any]
 _CONSTANTS: Final = (list, builtins.tuple, str, bytes, int, float, complex, np.ndarray, np.generic)
 _REGISTERED: Final[dict[type, list[builtins.tuple[int, _Conversion]]]] = {}
-"""By class: its functions with their priorities, the lowest first."""
+"""{class: its functions with their priorities, lowest first}."""
 
 
 def register_tensor_conversion_function(
     base_type: type | builtins.tuple[type, ...], conversion_func: _Conversion, priority: int = 100
 ) -> None:
-    """`convert_to_tensor`, and so every op, takes objects of `base_type`, or of several classes.
+    """Make `convert_to_tensor`, and so every op, accept objects of `base_type`, or of several classes.
 
-    `conversion_func(value, dtype=None, name=None, as_ref=False)` makes a tensor of one, or returns NotImplemented for
-    the next function to try: functions of lower `priority` come first, then those that were registered earlier.
+    `conversion_func(value, dtype=None, name=None, as_ref=False)` returns a tensor, or NotImplemented to pass the value
+    to the next function: functions of lower `priority` come first, then those that were registered earlier.
 
     Raises:
         TypeError: the arguments are no class and no function, or the class is one of numbers, arrays, lists or texts.
@@ -188,10 +188,10 @@ def register_tensor_conversion_function(
         functions = _REGISTERED.setdefault(kind, [])
         functions.append((priority, conversion_func))
         functions.sort(key=lambda entry: entry[0])
-        CONVERTERS[kind] = _converted
+        CONVERTERS[kind] = _convert_registered
 
 
-def _converted(value: Any, dtype: DType | None) -> Tensor:
+def _convert_registered(value: Any, dtype: DType | None) -> Tensor:
     found = next(kind for kind in type(value).__mro__ if kind in _REGISTERED)
     for _, function in _REGISTERED[found]:
         made = function(value, dtype=dtype, name=None, as_ref=False)

@@ -1,4 +1,4 @@
-"""Parts of a graph that one step at a time may run."""
+"""Critical sections: parts of a graph that run in one step at a time."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
@@ -18,12 +18,12 @@ from aioflow.library.control import with_dependencies
 from aioflow.tensors import dtypes, nest
 
 EXECUTIONS: Final = "critical_section_executions"
-"""The graph's collection of what sections have executed."""
+"""The graph's collection of executions of sections."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Execution:
-    """One execution: of which section, which variables it touches, and whether it wants them for its section alone."""
+    """One execution: its section, the variables that it uses, and whether it wants exclusive use of them."""
 
     section: str
     resources: frozenset[Operation]
@@ -31,18 +31,18 @@ class Execution:
 
 
 class CriticalSection:
-    """A lock that operations of a graph run under: of all steps of all sessions that share it, one at a time.
+    """A lock for operations of a graph: of all steps of all sessions that share it, one runs at a time.
 
         section = af.CriticalSection()
         count = section.execute(lambda: counter.assign_add(1))
 
-    Waiting for the lock holds no thread; those who wait get it in the order they came. It is released when what `fn`
-    returned is done, and also if the step fails, times out or is cancelled. Within a step executions of one section run
-    in the order they were built.
+    Waiting for the lock uses no thread; waiters get the lock in order. It is released when the result of `fn` is done,
+    and also if the step fails, times out or is cancelled. Within a step, executions of one section run in the order
+    they were built.
 
     Args:
-        name: its name; `CriticalSection` by default.
-        shared_name: sections of that name share one lock, in sessions that share their container.
+        name: the name of the section; `CriticalSection` by default.
+        shared_name: sections of this name share one lock, in sessions that share their container.
         critical_section_def: for compatibility; must be None.
         import_scope: for compatibility.
     """
@@ -68,14 +68,14 @@ class CriticalSection:
 
     @property
     def graph(self) -> Graph:
-        """The graph it belongs to."""
+        """The graph of the section."""
         return self._handle.graph
 
     def execute(self, fn: Callable[[], Any], exclusive_resource_access: bool = True, name: str | None = None) -> Any:
-        """What `fn()` returns, computed by operations that run while the lock is held.
+        """Return the result of `fn()`, computed by operations that run while the lock is held.
 
         `fn` is called once, now, and builds the operations. Tensors from outside that it uses are computed before the
-        lock is acquired. Reads of variables in it see what those who held the lock before have written.
+        lock is acquired. Reads of variables in it see the updates of earlier holders of the lock.
 
         Args:
             fn: returns a tensor, an operation, or a nested structure of these.
@@ -85,7 +85,7 @@ class CriticalSection:
 
         Raises:
             ValueError: `fn` executes this section again, or another section with its shared name; it returns nothing;
-                or it uses variables to which another section has the sole right. The graph is unchanged.
+                or it uses variables to which another section has exclusive access. The graph is unchanged.
         """
         if not callable(fn):
             raise TypeError(f"fn must be a function without arguments, not {fn!r}")
@@ -119,7 +119,7 @@ def _execute(handle: Tensor, fn: Callable[[], Any], exclusive: bool, name: str) 
 
 
 def _arguments_first(lock: Operation, body: Sequence[Operation]) -> None:
-    """The lock is acquired after what the body takes from outside is there, for that may need the lock itself."""
+    """Acquire the lock after the inputs of the body are available, since computing them may need the lock itself."""
     inside = {lock, *body}
     needed = [source for op in body for source in (*[tensor.op for tensor in op.inputs], *op.control_inputs)]
     outside = [source for source in needed if source not in inside and source.type != "variable"]
@@ -127,8 +127,8 @@ def _arguments_first(lock: Operation, body: Sequence[Operation]) -> None:
 
 
 def _check_resources(handle: Tensor, body: Sequence[Operation], exclusive: bool) -> None:
-    """ValueError for a section inside itself, and for variables that two sections use, if one wants them alone."""
-    inner = next((held for held in _locked(body) if _lock_of(held) == _lock_of(handle)), None)
+    """Raise ValueError for a section inside itself, and for shared variables if a section wants exclusive access."""
+    inner = next((held for held in _acquired_locks(body) if _lock_of(held) == _lock_of(handle)), None)
     if inner is not None:
         other = "" if inner.op is outermost_source(handle).op else f", by {inner.op.name!r}, which shares its lock"
         raise ValueError(f"critical section {handle.op.name!r} is executed inside itself{other}: it would never end")
@@ -144,19 +144,19 @@ def _check_resources(handle: Tensor, body: Sequence[Operation], exclusive: bool)
     handle.graph.add_to_collection(EXECUTIONS, Execution(mine, used, exclusive))
 
 
-def _locked(operations: Sequence[Operation]) -> Iterator[Tensor]:
-    """The handles of the locks that these operations acquire, also inside branches and loops."""
+def _acquired_locks(operations: Sequence[Operation]) -> Iterator[Tensor]:
+    """Yield the handles of the locks that these operations acquire, also inside branches and loops."""
     for op in operations:
         if op.type == "acquire_variable_lock":
             yield outermost_source(op.inputs[0])
         for body in bodies_of(op):
             given = {made: op.inputs[place] for made, place in zip(body.arguments, body.takes, strict=True)}
-            for handle in _locked(body.graph.get_operations()):
+            for handle in _acquired_locks(body.graph.get_operations()):
                 yield outermost_source(given.get(handle, handle))
 
 
 def _lock_of(handle: Tensor) -> tuple[str, str]:
-    """The container and the name that identify a lock in a session."""
+    """Return the container and the name that identify a lock in a session."""
     made = outermost_source(handle).op
     return made.attrs["container"], made.attrs["shared_name"] or made.name
 

@@ -1,4 +1,4 @@
-"""Parts of images, resized to one size: made of ops that differentiate to any order, for images and boxes alike."""
+"""Crops boxes from images and resizes them, by ops that differentiate to any order for images and boxes."""
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
@@ -28,11 +28,11 @@ def crop_and_resize(
     name: str | None = None,
     box_indices: NumberLike | None = None,
 ) -> Tensor:
-    """The parts of images that boxes show, each resized to `crop_size`: [boxes, height, width, channels].
+    """Return the parts of images in boxes, each resized to `crop_size`: [boxes, height, width, channels].
 
     Args:
         image: images [batch, height, width, channels]; integers become float32.
-        boxes: [boxes, 4]: y1, x1, y2, x2, where 0 is the first pixel and 1 the last; y1 > y2 turns the part over.
+        boxes: [boxes, 4]: y1, x1, y2, x2, where 0 is the first pixel and 1 the last; y1 > y2 flips the part.
         box_ind: the number of each box's image.
         crop_size: height and width of the result.
         method: "bilinear" or "nearest".
@@ -44,7 +44,7 @@ def crop_and_resize(
     if which is None or crop_size is None:
         raise ValueError("crop_and_resize needs box_ind and crop_size")
     if method not in ("bilinear", "nearest"):
-        raise ValueError(f"method is 'bilinear' or 'nearest', not {method!r}")
+        raise ValueError(f"method must be 'bilinear' or 'nearest', not {method!r}")
     with name_scope(name, "crop_and_resize", [image, boxes]) as scope:
         given = convert_to_tensor(image)
         images = given if given.dtype in FLOAT else cast(given, float32)
@@ -57,21 +57,21 @@ def crop_and_resize(
         inside = [logical_and(greater_equal(at, 0.0), less_equal(at, sizes[i] - 1)) for i, at in enumerate(along)]
         rows, columns = (clip_by_value(at, 0.0, sizes[i] - 1) for i, at in enumerate(along))
         numbers = ensure_index(convert_to_tensor(which, preferred_dtype=int32), shape(images)[0])
-        pixels = _sampled(images, numbers, rows, columns, method)
+        pixels = _sample(images, numbers, rows, columns, method)
         seen = logical_and(inside[0][:, :, None, None], inside[1][:, None, :, None])
         return where(seen, pixels, convert_to_tensor(extrapolation_value, images.dtype), name=scope)
 
 
 def _positions(first: Tensor, last: Tensor, reach: Tensor, count: Tensor) -> Tensor:
-    """Where the pixels of each box lie along one axis: [boxes, count]; of a single one, in the middle."""
+    """Return the positions of the pixels of each box along one axis: [boxes, count]; the middle for a single one."""
     steps = cast(counting(count), first.dtype) / cast(maximum(count - 1, 1), first.dtype)
     middle = cast(less_equal(count, 1), first.dtype) * 0.5
     part = steps + middle
     return (first[:, None] + (last - first)[:, None] * part) * reach
 
 
-def _sampled(images: Tensor, which: Tensor, rows: Tensor, columns: Tensor, method: str) -> Tensor:
-    """The pixels at these rows and columns of each box's image."""
+def _sample(images: Tensor, which: Tensor, rows: Tensor, columns: Tensor, method: str) -> Tensor:
+    """Return the pixels at these rows and columns of each box's image."""
     if method == "nearest":
         return _pixels(images, which, floor(rows + 0.5), floor(columns + 0.5))
     above, left = stop_gradient(floor(rows)), stop_gradient(floor(columns))
@@ -88,7 +88,7 @@ def _between(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
 
 
 def _pixels(images: Tensor, which: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """The pixel at each pair of whole row and column of each box's image."""
+    """Return the pixel at each pair of row and column of each box's image."""
     number, row, column = cast(which, int32)[:, None, None], cast(rows, int32), cast(columns, int32)
     places = [number, row[:, :, None], column[:, None, :]]
     whole = shape(places[0] + places[1] + places[2])

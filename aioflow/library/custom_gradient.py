@@ -1,4 +1,4 @@
-"""Functions that bring their own gradient."""
+"""Functions with a user-defined gradient."""
 
 import functools
 import inspect
@@ -17,7 +17,7 @@ Function = Callable[..., Any]
 
 
 def custom_gradient(f: Function | None = None) -> Function:
-    """Decorator: `f(*tensors)` returns its result and the function that differentiates it.
+    """Decorator: `f(*tensors)` returns its result and the function that computes its gradients.
 
         @af.custom_gradient
         def log1pexp(x):
@@ -29,9 +29,9 @@ def custom_gradient(f: Function | None = None) -> Function:
             return af.log(1 + e), gradient
 
     The gradient function takes one gradient per result and returns one per argument, or None. Gradients of gradients
-    go through the operations it builds. Keyword arguments are passed on and have no gradient. If `f` reads trainable
-    variables that are no arguments, the gradient function takes `variables=`, their list, too, and returns the pair of
-    the arguments' gradients and the variables'.
+    use the operations it builds. Keyword arguments are passed on and have no gradient. If `f` reads trainable variables
+    that are not arguments, the gradient function also takes `variables=`, their list, and returns a pair: the gradients
+    of the arguments and of the variables.
 
     Raises:
         TypeError: `f` reads variables, and its gradient function does not take them.

@@ -17,15 +17,15 @@ def decode_image(
     name: str | None = None,
     expand_animations: bool = True,
 ) -> Tensor:
-    """The pixels of a PNG, JPEG, GIF or BMP, whichever it is.
+    """Return the pixels of a PNG, JPEG, GIF or BMP image, whichever it is.
 
     Args:
-        contents: the picture, a string.
-        channels: 1 for grey, 3 for red, green, blue, 4 with opacity; 0 or None for those it has.
-        dtype: uint8, or what `convert_image_dtype` makes of that.
+        contents: the encoded image, a string.
+        channels: 1 for grey, 3 for RGB, 4 for RGBA; 0 or None for those of the image.
+        dtype: uint8, or another one, converted by `convert_image_dtype`.
         name: the name of the operation.
-        expand_animations: whether a GIF gives all its pictures, [pictures, height, width, channels], so that the rank
-            of the result is not known before the run; else it gives the first, [height, width, channels].
+        expand_animations: whether to return all images of a GIF, [images, height, width, channels], so that the rank of
+            the result is unknown before the run; else the first image, [height, width, channels].
     """
     wanted = dtypes.as_dtype(dtype)
     if wanted is uint8:

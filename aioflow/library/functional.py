@@ -1,4 +1,4 @@
-"""Functions applied to one row after the other: `map_fn`, `scan`, `foldl`, `foldr`, made of a loop and TensorArrays."""
+"""`map_fn`, `scan`, `foldl`, `foldr`: apply a function row by row, by a loop and TensorArrays."""
 
 import dataclasses
 import functools
@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 def describing(function: Callable[P, R]) -> Callable[P, R]:
-    """As `transactional`, for a function that builds a loop by other functions: errors name this function first."""
+    """`transactional` for a function that builds a loop by other functions: errors name this function first."""
     described = transactional(function)
 
     @functools.wraps(function)
@@ -48,24 +48,24 @@ def map_fn(
     infer_shape: bool = True,
     name: str | None = None,
 ) -> Any:
-    """What `fn` makes of each row of `elems`, side by side along a new first axis.
+    """Stack the results of `fn` for each row of `elems` along a new first axis.
 
         squares = af.map_fn(lambda x: x * x, af.constant([1.0, 2.0, 3.0]))
         sums = af.map_fn(lambda ab: ab[0] + ab[1], (a, b), dtype=af.float32)
 
     Args:
-        fn: a function of one row, of the structure of `elems`. It is called once, now, to build the body.
-        elems: a tensor, or a nested structure of tensors with as many rows each.
-        dtype: the dtypes of what `fn` returns, in its structure; by default those of `elems`, in theirs.
+        fn: a function of one row, in the structure of `elems`. It is called once, now, to build the body.
+        elems: a tensor, or a nested structure of tensors with equal numbers of rows.
+        dtype: the dtypes of the results of `fn`, in their structure; by default those of `elems`.
         parallel_iterations: see `while_loop`; 10 by default.
         back_prop: whether there is a gradient.
         swap_memory: see `while_loop`.
-        infer_shape: whether all that `fn` returns in one place has one shape.
+        infer_shape: whether each result of `fn` has the same shape for all rows.
         name: the name of the operations' scope.
 
     Raises:
-        TypeError: `fn` is no function, or does not return the dtypes or the classes of the structure.
-        ValueError: something in `elems` has no rows, or numbers of rows differ, or `fn` returns another structure.
+        TypeError: `fn` is not a function, or its results have other dtypes or classes.
+        ValueError: a value in `elems` has no rows, numbers of rows differ, or `fn` returns another structure.
         InvalidArgumentError: in the run, if numbers of rows differ.
     """
     _check_function(fn)
@@ -98,24 +98,24 @@ def scan(
     reverse: bool = False,
     name: str | None = None,
 ) -> Any:
-    """All values of a = fn(a, row), row after row of `elems`, side by side along a new first axis.
+    """Stack all values of a = fn(a, row), row after row of `elems`, along a new first axis.
 
         sums = af.scan(lambda a, x: a + x, af.constant([1, 2, 3]))     # [1, 3, 6]
 
     Args:
-        fn: a function of the value so far and of one row, of the structure of `elems`. It is called once, now.
-        elems: a tensor, or a nested structure of tensors with as many rows each.
+        fn: a function of the present value and of one row, in the structure of `elems`. It is called once, now.
+        elems: a tensor, or a nested structure of tensors with equal numbers of rows.
         initializer: the value before the first row; by default the first row, and `fn` is applied from the second on.
         parallel_iterations: see `while_loop`.
         back_prop: whether there is a gradient.
         swap_memory: see `while_loop`.
         infer_shape: whether the value has one shape throughout.
-        reverse: whether the rows are taken from the last on; each result stays at the place of its row.
+        reverse: whether the rows are taken from the last one on; each result stays at the position of its row.
         name: the name of the operations' scope.
 
     Raises:
-        TypeError: `fn` is no function, or returns other dtypes or classes than the value before has.
-        ValueError: something in `elems` has no rows, or numbers of rows differ, or `fn` returns another structure.
+        TypeError: `fn` is not a function, or returns other dtypes or classes than those of the present value.
+        ValueError: a value in `elems` has no rows, numbers of rows differ, or `fn` returns another structure.
         InvalidArgumentError: in the run, if numbers of rows differ, or there are none and no `initializer`.
     """
     _check_function(fn)
@@ -143,7 +143,7 @@ def scan(
 
 
 def _folding(reverse: bool, label: str, order: str) -> Callable[..., Any]:
-    """`foldl` or `foldr`."""
+    """Return the result of `foldl` or `foldr`."""
 
     def fold(
         fn: Callable[[Any, Any], Any],
@@ -195,12 +195,12 @@ def _check_function(fn: Any) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rows:
-    """Tensors with as many rows each, to be read row by row.
+    """Tensors with equal numbers of rows, to be read row by row.
 
     Attributes:
-        structure: the tensors as they were given.
+        structure: the tensors in their structure.
         arrays: the rows of each.
-        count: how many rows there are: a number if it is known, else a tensor.
+        count: the number of rows: a number if it is known, else a tensor.
     """
 
     structure: Any
@@ -213,22 +213,22 @@ class Rows:
         return nest.pack_sequence_as(self.structure, [array.dtype for array in self.arrays])
 
     def row(self, index: Any) -> Any:
-        """One row, in the structure."""
+        """Return one row, in the structure."""
         return nest.pack_sequence_as(self.structure, [array.read(index) for array in self.arrays])
 
 
 def rows_of(elems: Any, what: str = "elems") -> Rows:
-    """The rows of tensors in a structure, which is called `what` in errors: those of `map_fn`'s elems."""
+    """Return the rows of tensors in a structure, which errors call `what`."""
     leaves = nest.flatten(elems)
     if not leaves:
         raise ValueError(f"{what} has no tensor in it: {elems!r}")
-    tensors = [_with_rows(f"{what}[{index}]", value) for index, value in enumerate(leaves)]
+    tensors = [_check_rows(f"{what}[{index}]", value) for index, value in enumerate(leaves)]
     count = _count(tensors, what)
     arrays = [TensorArray(tensor.dtype, count, clear_after_read=False).unstack(tensor) for tensor in tensors]
     return Rows(elems, arrays, count)
 
 
-def _with_rows(what: str, value: Any) -> Tensor:
+def _check_rows(what: str, value: Any) -> Tensor:
     if isinstance(value, (SparseTensor, IndexedSlices)):
         raise TypeError(f"{what} is {type(value).__name__}, which has no rows: use its component tensors")
     tensor = convert_to_tensor(value)
@@ -241,7 +241,7 @@ def _with_rows(what: str, value: Any) -> Tensor:
 
 
 def _count(tensors: Sequence[Tensor], what: str) -> Any:
-    """The number of rows. ValueError if known numbers differ; the run asserts unknown ones."""
+    """Return the number of rows. ValueError if known numbers differ; the run asserts unknown ones."""
     sizes = [tensor.shape[0].value if tensor.spec.rank is not None else None for tensor in tensors]
     known = [size for size in sizes if size is not None]
     if len(set(known)) > 1:
@@ -257,9 +257,9 @@ class _Fold:
 
     Attributes:
         rows: the rows.
-        structure: what the value looks like.
+        structure: the structure of the value.
         first: the flat value before the loop.
-        start: how many rows it has in it.
+        start: the number of rows in `first`.
     """
 
     def __init__(self, fn: Callable[[Any, Any], Any], rows: Rows, initializer: Any, reverse: bool) -> None:
@@ -282,18 +282,18 @@ class _Fold:
             return self.rows.row(self.place(0))
 
     def place(self, i: Any) -> Any:
-        """Which row is taken after `i` others."""
+        """Return the number of the row that follows `i` others."""
         return self.rows.count - 1 - i if self._reverse else i
 
     def step(self, i: Tensor, before: list[Tensor]) -> list[Tensor]:
-        """The flat value after one more row."""
+        """Return the flat value after one more row."""
         value = self._fn(nest.pack_sequence_as(self.structure, before), self.rows.row(self.place(i)))
         what = "elems" if self.start else "initializer"
         return _values("fn", value, self.structure, [tensor.dtype for tensor in self.first], what)
 
 
 def _values(who: str, value: Any, wanted: Any, kinds: Sequence[DType], what: str) -> list[Tensor]:
-    """What `fn` returned, flat. TypeError or ValueError unless its structure and dtypes are as wanted."""
+    """Return the flat results of `fn`. TypeError or ValueError unless structure and dtypes are as wanted."""
     try:
         nest.assert_same_structure(wanted, value)
     except (TypeError, ValueError) as error:

@@ -1,6 +1,6 @@
-"""Images resized, cropped, padded, turned and adjusted: `af.image`.
+"""`af.image`: images resized, cropped, padded, rotated and adjusted.
 
-An image is [height, width, channels], or a batch of such; the ops come from kernels.
+An image is [height, width, channels], or a batch of them; the ops come from kernels.
 """
 
 # Made by `make stubs`.

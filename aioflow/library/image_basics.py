@@ -1,4 +1,4 @@
-"""What all functions of images need: their ranks, their dtypes, and how bright they are."""
+"""The common part of functions of images: ranks, dtypes and brightness."""
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
@@ -11,7 +11,7 @@ from aioflow.tensors.dtypes import DType, DTypeLike, as_dtype, float32
 
 
 def an_image(value: NumberLike) -> Tensor:
-    """An image or a batch of images. ValueError for another rank."""
+    """Return an image or a batch of images. ValueError for another rank."""
     tensor = convert_to_tensor(value)
     if tensor.shape.ndims not in (None, 3, 4):
         raise ValueError(f"an image has rank 3, a batch of images 4; the shape is {tensor.shape}")
@@ -20,9 +20,9 @@ def an_image(value: NumberLike) -> Tensor:
 
 @transactional
 def convert_image_dtype(image: NumberLike, dtype: DTypeLike, saturate: bool = False, name: str | None = None) -> Tensor:
-    """The image in another dtype, scaled: floating pixels lie from 0 to 1, integer ones from 0 to the highest.
+    """Return the image in another dtype, scaled: floating pixels range from 0 to 1, integer ones from 0 to the maximum.
 
-    With `saturate`, what lies beyond the limits of an integer dtype becomes the nearest limit.
+    With `saturate`, values beyond the limits of an integer dtype become the nearest limit.
     """
     tensor, wanted = convert_to_tensor(image), as_dtype(dtype)
     if wanted is tensor.dtype:
@@ -39,7 +39,7 @@ def convert_image_dtype(image: NumberLike, dtype: DTypeLike, saturate: bool = Fa
 
 
 def _between_integers(image: Tensor, wanted: DType, saturate: bool, name: str) -> Tensor:
-    """By whole factors, up or down: limits of integers are a power of 2 less 1."""
+    """Scale by whole factors, up or down: limits of integers are a power of 2 less 1."""
     change = saturate_cast if saturate else cast
     if image.dtype.max > wanted.max:
         factor = (int(image.dtype.max) + 1) // (int(wanted.max) + 1)
@@ -49,13 +49,13 @@ def _between_integers(image: Tensor, wanted: DType, saturate: bool, name: str) -
 
 
 def as_floats(image: Tensor) -> Tensor:
-    """The image itself if it is floating, else as float32 from 0 to 1."""
+    """Return the image itself if it is floating, else as float32 from 0 to 1."""
     return image if image.dtype.is_floating else convert_image_dtype(image, float32)
 
 
 @transactional
 def adjust_brightness(image: NumberLike, delta: NumberLike) -> Tensor:
-    """`delta` added to all pixels, as a part of the range from 0 to 1; integers do not wrap around."""
+    """Add `delta` to all pixels, as a part of the range from 0 to 1; integers do not wrap around."""
     with name_scope(None, "adjust_brightness", [image, delta]):
         tensor = convert_to_tensor(image)
         floats = as_floats(tensor)
@@ -65,7 +65,7 @@ def adjust_brightness(image: NumberLike, delta: NumberLike) -> Tensor:
 
 @transactional
 def adjust_contrast(images: NumberLike, contrast_factor: NumberLike) -> Tensor:
-    """The distance of each pixel from the mean of its channel times `contrast_factor`; integers do not wrap around."""
+    """Scale the distance of each pixel from its channel's mean by `contrast_factor`; integers do not wrap around."""
     with name_scope(None, "adjust_contrast", [images, contrast_factor]):
         tensor = an_image(images)
         floats = as_floats(tensor)

@@ -1,4 +1,4 @@
-"""The colours of images: other systems of them, hue and saturation, and how bright a power makes them."""
+"""Colours of images: conversions of colour spaces, hue, saturation and gamma."""
 
 from typing import Any, Final
 
@@ -33,45 +33,45 @@ _YUV_TO_RGB: Final = ((1, 1, 1), (0, -0.394642334, 2.03206185), (1.13988303, -0.
 
 
 def _colors(images: NumberLike) -> Tensor:
-    """Floating images whose last axis is that of three channels. ValueError or TypeError if they are not."""
+    """Return floating images whose last axis has three channels. ValueError or TypeError for others."""
     tensor = convert_to_tensor(images)
     Spec(tensor.dtype).only(FLOAT)
     tensor.shape.with_rank_at_least(1)[-1:].merge_with([3])
     return tensor
 
 
-def _changed(images: NumberLike, matrix: Any) -> Tensor:
+def _transform_colors(images: NumberLike, matrix: Any) -> Tensor:
     tensor = _colors(images)
     return tensordot(tensor, convert_to_tensor(np.array(matrix), tensor.dtype), [[-1], [0]])
 
 
 @transactional
 def rgb_to_yiq(images: NumberLike) -> Tensor:
-    """Floating images in the colours of NTSC: brightness, orange to blue, and purple to green."""
-    return _changed(images, _RGB_TO_YIQ)
+    """Convert floating RGB images to YIQ, the colour space of NTSC."""
+    return _transform_colors(images, _RGB_TO_YIQ)
 
 
 @transactional
 def yiq_to_rgb(images: NumberLike) -> Tensor:
-    """What `rgb_to_yiq` undoes: red, green and blue."""
-    return _changed(images, _YIQ_TO_RGB)
+    """Convert floating YIQ images to RGB."""
+    return _transform_colors(images, _YIQ_TO_RGB)
 
 
 @transactional
 def rgb_to_yuv(images: NumberLike) -> Tensor:
-    """Floating images in the colours of PAL: brightness, and how much more blue and red there is."""
-    return _changed(images, _RGB_TO_YUV)
+    """Convert floating RGB images to YUV, the colour space of PAL."""
+    return _transform_colors(images, _RGB_TO_YUV)
 
 
 @transactional
 def yuv_to_rgb(images: NumberLike) -> Tensor:
-    """What `rgb_to_yuv` undoes: red, green and blue."""
-    return _changed(images, _YUV_TO_RGB)
+    """Convert floating YUV images to RGB."""
+    return _transform_colors(images, _YUV_TO_RGB)
 
 
 @transactional
 def rgb_to_hsv(images: NumberLike, name: str | None = None) -> Tensor:
-    """Floating images as hue, saturation and value, all from 0 to 1 where red, green and blue are."""
+    """Convert floating RGB images to hue, saturation and value, all from 0 to 1 if red, green and blue are."""
     with name_scope(name, "rgb_to_hsv", [images]) as scope:
         tensor = _colors(images)
         red, green, blue = unstack(tensor, 3, -1)
@@ -89,7 +89,7 @@ def rgb_to_hsv(images: NumberLike, name: str | None = None) -> Tensor:
 
 @transactional
 def hsv_to_rgb(images: NumberLike, name: str | None = None) -> Tensor:
-    """What `rgb_to_hsv` undoes: red, green and blue."""
+    """Convert floating HSV images to RGB."""
     with name_scope(name, "hsv_to_rgb", [images]) as scope:
         hue, saturation, value = unstack(_colors(images), 3, -1)
         sixths = hue * 6
@@ -103,7 +103,7 @@ def _unit(x: Tensor) -> Tensor:
 
 @transactional
 def adjust_hue(image: NumberLike, delta: NumberLike, name: str | None = None) -> Tensor:
-    """RGB images, their hues turned by `delta`, of which 1 is once around."""
+    """Rotate the hues of RGB images by `delta`, of which 1 is a full turn."""
     with name_scope(name, "adjust_hue", [image]):
         tensor = an_image(image)
         hue, saturation, value = unstack(rgb_to_hsv(as_floats(tensor)), 3, -1)
@@ -113,7 +113,7 @@ def adjust_hue(image: NumberLike, delta: NumberLike, name: str | None = None) ->
 
 @transactional
 def adjust_saturation(image: NumberLike, saturation_factor: NumberLike, name: str | None = None) -> Tensor:
-    """RGB images, their saturation times `saturation_factor`, but at most 1."""
+    """Multiply the saturation of RGB images by `saturation_factor`, limited to 1."""
     with name_scope(name, "adjust_saturation", [image]):
         tensor = an_image(image)
         hue, saturation, value = unstack(rgb_to_hsv(as_floats(tensor)), 3, -1)
@@ -123,7 +123,7 @@ def adjust_saturation(image: NumberLike, saturation_factor: NumberLike, name: st
 
 @transactional
 def adjust_gamma(image: NumberLike, gamma: NumberLike = 1, gain: NumberLike = 1) -> Tensor:
-    """Gain * image^gamma, pixels being taken as numbers from 0 to 1. ValueError for a negative gamma."""
+    """Return gain * image^gamma for pixels scaled to the range from 0 to 1. ValueError for a negative gamma."""
     if isinstance(gamma, (int, float)) and gamma < 0:
         raise ValueError(f"gamma cannot be negative: {gamma}")
     with name_scope(None, "adjust_gamma", [image, gamma, gain]):

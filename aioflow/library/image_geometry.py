@@ -30,7 +30,7 @@ from aioflow.tensors.dtypes import float32, float64, int32
 
 
 class ResizeMethod:
-    """How `resize_images` makes new pixels of old ones."""
+    """The interpolation methods of `resize_images`."""
 
     BILINEAR: Final = 0
     NEAREST_NEIGHBOR: Final = 1
@@ -50,7 +50,7 @@ Size = Any
 
 
 def _plane(image: Tensor) -> tuple[Size, Size]:
-    """Height and width: numbers where they are known."""
+    """Return height and width: numbers if they are known."""
     sizes = image.shape.as_list()[-3:-1] if image.shape.ndims is not None else [None, None]
     dynamic = None if None not in sizes else shape(image)
     height, width = [
@@ -72,14 +72,14 @@ def resize_images(
     preserve_aspect_ratio: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Images of height and width `size`; float32 unless they are floating or pixels are only copied.
+    """Resize images to height and width `size`; the result is float32 unless they are floating or pixels are copied.
 
     Args:
         images: an image, or a batch of images.
         size: two integers.
         method: one of `ResizeMethod`'s.
-        align_corners: whether the centres of the corner pixels stay where they are, else their outer corners.
-        preserve_aspect_ratio: whether `size` is a limit, and the images keep the shape they have; sizes must be known.
+        align_corners: whether the centres of the corner pixels keep their positions; else their outer corners do.
+        preserve_aspect_ratio: whether `size` is a limit, and the images keep their aspect ratio; sizes must be known.
         name: the name of the operation.
     """
     if method not in _RESIZE:
@@ -113,9 +113,9 @@ def _kept_ratio(images: Tensor, size: Any) -> list[int]:
 def crop_to_bounding_box(
     image: NumberLike, offset_height: Size, offset_width: Size, target_height: Size, target_width: Size
 ) -> Tensor:
-    """The part of that height and width whose upper left pixel is at the offset.
+    """Crop images to that height and width, with the upper left pixel at the offset.
 
-    ValueError if it sticks out; if that shows when it runs, and the rank of the image is known, InvalidArgumentError.
+    ValueError if the part is not inside; InvalidArgumentError in the run if sizes are only known then.
     """
     tensor = an_image(image)
     for offset, target, size in zip((offset_height, offset_width), (target_height, target_width), _plane(tensor),
@@ -135,7 +135,7 @@ def _as_int32(size: Size) -> Size:
 
 
 def _check_part(offset: Size, part: Size, whole: Size) -> None:
-    """ValueError if a part is empty or does not lie in the whole, as far as these are known."""
+    """Raise ValueError if a part is empty or does not lie in the whole, as far as these are known."""
     if isinstance(offset, int) and offset < 0:
         raise ValueError(f"the offset {offset} is negative")
     if isinstance(part, int) and part < 1:
@@ -148,7 +148,7 @@ def _check_part(offset: Size, part: Size, whole: Size) -> None:
 def pad_to_bounding_box(
     image: NumberLike, offset_height: Size, offset_width: Size, target_height: Size, target_width: Size
 ) -> Tensor:
-    """An image of that size with this one at the offset, and zeros elsewhere. ValueError if it sticks out."""
+    """Pad an image with zeros to that size, with the image at the offset. ValueError if it does not fit."""
     tensor = an_image(image)
     height, width = _plane(tensor)
     _check_part(offset_height, height, target_height)
@@ -163,7 +163,7 @@ def pad_to_bounding_box(
 
 @transactional
 def central_crop(image: NumberLike, central_fraction: float) -> Tensor:
-    """The middle of the image, that fraction of its height and of its width."""
+    """Crop the central part of the image, with that fraction of its height and width."""
     if not 0 < central_fraction <= 1:
         raise ValueError(f"central_fraction must be above 0 and at most 1, not {central_fraction}")
     tensor = an_image(image)
@@ -182,7 +182,7 @@ def _start(size: Size, fraction: float) -> Size:
 
 @transactional
 def resize_image_with_crop_or_pad(image: NumberLike, target_height: Size, target_width: Size) -> Tensor:
-    """The image cropped or padded with zeros, evenly on both sides, to that height and width."""
+    """Crop the image, or pad it with zeros, evenly on both sides, to that height and width."""
     tensor = an_image(image)
     targets, sizes = (target_height, target_width), _plane(tensor)
     spare = [size - target for size, target in zip(sizes, targets, strict=True)]
@@ -197,7 +197,7 @@ resize_with_crop_or_pad = resize_image_with_crop_or_pad
 
 
 def _half(size: Size) -> Size:
-    """Half of a size, rounded down; 0 for a negative size."""
+    """Return half of a size, rounded down; 0 for a negative size."""
     return max(size, 0) // 2 if isinstance(size, int) else maximum(size, 0) // 2
 
 
@@ -209,18 +209,18 @@ def _least(a: Size, b: Size) -> Size:
 
 
 def flip_left_right(image: NumberLike) -> Tensor:
-    """Each row of pixels in the opposite order."""
+    """Flip the image horizontally."""
     return reverse(an_image(image), -2)
 
 
 def flip_up_down(image: NumberLike) -> Tensor:
-    """The rows of pixels in the opposite order."""
+    """Flip the image vertically."""
     return reverse(an_image(image), -3)
 
 
 @transactional
 def transpose_image(image: NumberLike) -> Tensor:
-    """Rows as columns, and columns as rows."""
+    """Exchange rows and columns."""
     tensor = an_image(image)
     if tensor.shape.ndims is None:
         raise ValueError("the rank of the image must be known to transpose it")
@@ -229,7 +229,7 @@ def transpose_image(image: NumberLike) -> Tensor:
 
 @transactional
 def rot90(image: NumberLike, k: int = 1, name: str | None = None) -> Tensor:
-    """The image turned by `k` right angles to the left; `k` is known when the graph is built."""
+    """Rotate the image counter-clockwise by `k` right angles; `k` must be known when the graph is built."""
     with name_scope(name, "rot90", [image]) as scope:
         tensor, turns = an_image(image), k
         if isinstance(k, Tensor):
@@ -250,7 +250,7 @@ def rot90(image: NumberLike, k: int = 1, name: str | None = None) -> Tensor:
 
 @transactional
 def per_image_standardization(image: NumberLike) -> Tensor:
-    """Each image with mean 0 and standard deviation 1; of an even one, what differs is divided by 1 / sqrt(pixels)."""
+    """Scale each image to mean 0 and standard deviation 1; the deviation counts as 1 / sqrt(pixels) at least."""
     with name_scope(None, "per_image_standardization", [image]) as scope:
         tensor = an_image(image)
         floats = tensor if tensor.dtype.is_floating else cast(tensor, float32)
@@ -262,7 +262,7 @@ def per_image_standardization(image: NumberLike) -> Tensor:
 
 @transactional
 def rgb_to_grayscale(images: NumberLike, name: str | None = None) -> Tensor:
-    """The brightness of each pixel: 0.2989 red, 0.5870 green and 0.1140 blue, as one channel."""
+    """Return the brightness of each pixel, 0.2989 red, 0.5870 green and 0.1140 blue, as one channel."""
     with name_scope(name, "rgb_to_grayscale", [images]):
         tensor = an_image(images)
         floats = as_floats(tensor)
@@ -271,7 +271,7 @@ def rgb_to_grayscale(images: NumberLike, name: str | None = None) -> Tensor:
 
 
 def grayscale_to_rgb(images: NumberLike, name: str | None = None) -> Tensor:
-    """The one channel of the images three times."""
+    """Repeat the one channel of the images three times."""
     return concat([convert_to_tensor(images)] * 3, -1, name=name or "grayscale_to_rgb")
 
 
@@ -283,7 +283,7 @@ def resize_image_with_pad(
     method: int = ResizeMethod.BILINEAR,
     align_corners: bool = False,
 ) -> Tensor:
-    """The image as large as fits into that height and width with its sides in proportion, zeros evenly around it."""
+    """Resize the image to fit into that height and width, keep its aspect ratio, and pad it with zeros evenly."""
     with name_scope(None, "resize_image_with_pad", [image]):
         tensor = an_image(image)
         height, width = _fitting(_plane(tensor), (target_height, target_width))
@@ -293,7 +293,7 @@ def resize_image_with_pad(
 
 
 def _fitting(whole: tuple[Size, Size], wanted: tuple[Size, Size]) -> list[Size]:
-    """The greatest height and width, in the proportion of those of the whole, that fit into those that are wanted."""
+    """Return the greatest height and width with the aspect ratio of the whole that fit into the target."""
     if all(isinstance(size, int) for size in (*whole, *wanted)):
         ratio = max(whole[0] / wanted[0], whole[1] / wanted[1])
         return [int(size / ratio + 1e-9) for size in whole]
@@ -310,7 +310,7 @@ def extract_patches(
     padding: str,
     name: str | None = None,
 ) -> Tensor:
-    """The pixels of each patch as the channels of one: `extract_image_patches`."""
+    """Return the pixels of each patch as channels: `extract_image_patches`."""
     return extract_image_patches(images, sizes, strides, rates, padding, name)
 
 

@@ -1,4 +1,4 @@
-"""What images are measured by: how they change from pixel to pixel, and how far one is from another."""
+"""Measures of images: changes from pixel to pixel, and the distance of two images."""
 
 import math
 
@@ -25,7 +25,7 @@ _ACROSS = [[-1, -2, -1], [0, 0, 0], [1, 2, 1]]
 
 @transactional
 def total_variation(images: NumberLike, name: str | None = None) -> Tensor:
-    """For each image the sum of the absolute differences between pixels side by side: a measure of its noise."""
+    """Return for each image the sum of absolute differences of neighbouring pixels: a measure of its noise."""
     with name_scope(name, "total_variation", [images]) as scope:
         tensor = an_image(images)
         down = absolute(tensor[..., 1:, :, :] - tensor[..., :-1, :, :])
@@ -35,7 +35,7 @@ def total_variation(images: NumberLike, name: str | None = None) -> Tensor:
 
 @transactional
 def image_gradients(image: NumberLike) -> tuple[Tensor, Tensor]:
-    """(dy, dx): by how much the next row or column of pixels is brighter; 0 for the last. ValueError unless rank 4."""
+    """Return (dy, dx): the difference to the next row or column of pixels; 0 for the last. ValueError unless rank 4."""
     tensor = convert_to_tensor(image)
     tensor.shape.with_rank(4)
     dy = tensor[:, 1:] - tensor[:, :-1]
@@ -45,7 +45,7 @@ def image_gradients(image: NumberLike) -> tuple[Tensor, Tensor]:
 
 @transactional
 def sobel_edges(image: NumberLike) -> Tensor:
-    """Sobel's gradients of floating images [batch, height, width, channels]: (dy, dx) along a new last axis."""
+    """Return Sobel's gradients of floating images [batch, height, width, channels]: (dy, dx) along a new last axis."""
     tensor = convert_to_tensor(image)
     channels = tensor.shape.with_rank(4).as_list()[3]
     if channels is None:
@@ -59,7 +59,7 @@ def sobel_edges(image: NumberLike) -> Tensor:
 
 @transactional
 def psnr(a: NumberLike, b: NumberLike, max_val: NumberLike, name: str | None = None) -> Tensor:
-    """The ratio of the greatest brightness, `max_val`, to the mean distance of two images, in decibels."""
+    """Return the ratio of the greatest brightness, `max_val`, to the mean distance of two images, in decibels."""
     with name_scope(name, "psnr", [a, b]) as scope:
         first, second = convert_to_tensor(a), convert_to_tensor(b)
         top = convert_image_dtype(convert_to_tensor(max_val, first.dtype), float32)

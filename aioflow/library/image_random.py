@@ -1,4 +1,4 @@
-"""Images changed at random, as examples to learn from are multiplied."""
+"""Random changes of images, to augment training data."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ from aioflow.library.image_color import adjust_hue, adjust_saturation
 from aioflow.tensors.dtypes import float32
 
 
-def _flipped(image: NumberLike, axis: int, seed: int | None, name: str) -> Tensor:
-    """Each image turned round along an axis, counted from the end, or not, with equal probability."""
+def _flip_randomly(image: NumberLike, axis: int, seed: int | None, name: str) -> Tensor:
+    """Flip each image along an axis, counted from the end, with probability 1/2."""
     with name_scope(None, name, [image]) as scope:
         tensor = an_image(image)
         rank = tensor.shape.ndims
@@ -31,19 +31,19 @@ def _flipped(image: NumberLike, axis: int, seed: int | None, name: str) -> Tenso
 
 @transactional
 def random_flip_left_right(image: NumberLike, seed: int | None = None) -> Tensor:
-    """Each image of a batch, or the one, with its rows of pixels in the opposite order, or not: as likely as not."""
-    return _flipped(image, -2, seed, "random_flip_left_right")
+    """Flip each image of a batch, or the one, horizontally with probability 1/2."""
+    return _flip_randomly(image, -2, seed, "random_flip_left_right")
 
 
 @transactional
 def random_flip_up_down(image: NumberLike, seed: int | None = None) -> Tensor:
-    """Each image of a batch, or the one, upside down, or not: as likely as not."""
-    return _flipped(image, -3, seed, "random_flip_up_down")
+    """Flip each image of a batch, or the one, vertically with probability 1/2."""
+    return _flip_randomly(image, -3, seed, "random_flip_up_down")
 
 
 @transactional
 def random_brightness(image: NumberLike, max_delta: float, seed: int | None = None) -> Tensor:
-    """`adjust_brightness` by a number between -max_delta and max_delta."""
+    """Call `adjust_brightness` with a random number between -max_delta and max_delta."""
     if max_delta < 0:
         raise ValueError(f"max_delta cannot be negative: {max_delta}")
     return adjust_brightness(image, random_uniform([], -max_delta, max_delta, seed=seed))
@@ -51,13 +51,13 @@ def random_brightness(image: NumberLike, max_delta: float, seed: int | None = No
 
 @transactional
 def random_contrast(image: NumberLike, lower: float, upper: float, seed: int | None = None) -> Tensor:
-    """`adjust_contrast` by a factor between `lower` and `upper`."""
+    """Call `adjust_contrast` with a random factor between `lower` and `upper`."""
     return adjust_contrast(image, _factor(lower, upper, seed))
 
 
 @transactional
 def random_saturation(image: NumberLike, lower: float, upper: float, seed: int | None = None) -> Tensor:
-    """`adjust_saturation` by a factor between `lower` and `upper`."""
+    """Call `adjust_saturation` with a random factor between `lower` and `upper`."""
     return adjust_saturation(image, _factor(lower, upper, seed))
 
 
@@ -69,7 +69,7 @@ def _factor(lower: float, upper: float, seed: int | None) -> Tensor:
 
 @transactional
 def random_hue(image: NumberLike, max_delta: float, seed: int | None = None) -> Tensor:
-    """`adjust_hue` by a number between -max_delta and max_delta, which is at most 0.5."""
+    """Call `adjust_hue` with a random number between -max_delta and max_delta, which is at most 0.5."""
     if not 0 <= max_delta <= 0.5:
         raise ValueError(f"max_delta must be from 0 to 0.5, not {max_delta}")
     return adjust_hue(image, random_uniform([], -max_delta, max_delta, seed=seed))

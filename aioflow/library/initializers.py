@@ -1,4 +1,4 @@
-"""First values of variables: objects that are called with a shape and a dtype and give a tensor."""
+"""Initializers of variables: objects called with a shape and a dtype that return a tensor."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -25,16 +25,16 @@ Draw = Callable[..., Tensor]
 """(shape, a, b, dtype, seed=) -> random numbers."""
 
 Shape: TypeAlias = Sequence[int] | TensorShape
-"""What a first value is drawn for: every size is known."""
+"""The shape of an initial value; every size is known."""
 
 
 class Initializer:
-    """Makes first values. A subclass defines `__call__`."""
+    """Creates initial values. A subclass defines `__call__`."""
 
     dtype: DType = dtypes.float32
 
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
-        """A tensor of that shape, and of that dtype or else the initializer's."""
+        """Return a tensor of that shape, and of that dtype or else the initializer's."""
         raise NotImplementedError
 
     def _dtype(self, dtype: Any) -> DType:
@@ -42,7 +42,7 @@ class Initializer:
 
 
 class Constant(Initializer):
-    """One value everywhere, or the values of an array or list, the last of them repeated."""
+    """One value everywhere, or the values of an array or list, whose last value is repeated."""
 
     def __init__(self, value: TensorLike = 0, dtype: DTypeLike = dtypes.float32, verify_shape: bool = False) -> None:
         self.value: Final[Any] = value
@@ -56,7 +56,7 @@ class Constant(Initializer):
         partition_info: None = None,
         verify_shape: bool | None = None,
     ) -> Tensor:
-        """A tensor of that shape. ValueError if it is to be verified, and the value has another."""
+        """Return a tensor of that shape. ValueError if the value has another and is to be verified."""
         wanted = self._dtype(dtype)
         if np.ndim(self.value) == 0:
             return fill(shape, constants.constant(self.value, wanted))
@@ -65,25 +65,25 @@ class Constant(Initializer):
 
 
 class Zeros(Initializer):
-    """Zero everywhere: false for bools, empty for strings."""
+    """Zeros: false for bools, empty for strings."""
 
     def __init__(self, dtype: DTypeLike = dtypes.float32) -> None:
         self.dtype = as_dtype(dtype)
 
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
-        """A tensor of that shape, and of that dtype or else the initializer's."""
+        """Return a tensor of that shape, and of that dtype or else the initializer's."""
         wanted = self._dtype(dtype)
         return fill(shape, constants.constant("" if wanted is dtypes.string else wanted.np.type(0), wanted))
 
 
 class Ones(Initializer):
-    """One everywhere: true for bools."""
+    """Ones: true for bools."""
 
     def __init__(self, dtype: DTypeLike = dtypes.float32) -> None:
         self.dtype = as_dtype(dtype)
 
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
-        """A tensor of that shape, and of that dtype or else the initializer's."""
+        """Return a tensor of that shape, and of that dtype or else the initializer's."""
         wanted = self._dtype(dtype)
         return fill(shape, constants.constant(wanted.np.type(1), wanted))
 
@@ -96,15 +96,15 @@ class Identity(Initializer):
         self.dtype = as_dtype(dtype)
 
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
-        """A tensor of that shape. ValueError unless it is of rank 2."""
+        """Return a tensor of that shape. ValueError unless it has rank 2."""
         if len(shape) != 2:
             raise ValueError(f"an identity matrix has two axes, not shape {list(shape)}")
         rows, columns = shape
         return self.gain * eye(rows, columns, dtype=self._dtype(dtype))
 
 
-class _Drawn(Initializer):
-    """Random numbers of one distribution with two parameters."""
+class _RandomInitializer(Initializer):
+    """Random numbers of a distribution with two parameters."""
 
     draw: Draw
 
@@ -114,12 +114,12 @@ class _Drawn(Initializer):
         self.dtype = as_dtype(dtype)
 
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
-        """A tensor of that shape, and of that dtype or else the initializer's."""
+        """Return a tensor of that shape, and of that dtype or else the initializer's."""
         return type(self).draw(shape, *self.parameters, self._dtype(dtype), seed=self.seed)
 
 
-class RandomUniform(_Drawn):
-    """Numbers from `minval` up to but not `maxval`, each as likely as the next; `maxval` is 1 by default for floats."""
+class RandomUniform(_RandomInitializer):
+    """Uniformly distributed numbers from `minval` to `maxval`, exclusive; `maxval` is 1 by default for floats."""
 
     draw = staticmethod(random.random_uniform)
 
@@ -133,7 +133,7 @@ class RandomUniform(_Drawn):
         super().__init__(minval, maxval, seed, dtype)
 
 
-class RandomNormal(_Drawn):
+class RandomNormal(_RandomInitializer):
     """Normally distributed numbers."""
 
     draw = staticmethod(random.random_normal)
@@ -148,8 +148,8 @@ class RandomNormal(_Drawn):
         super().__init__(mean, stddev, seed, dtype)
 
 
-class TruncatedNormal(_Drawn):
-    """Normally distributed numbers, none further than two standard deviations from the mean."""
+class TruncatedNormal(_RandomInitializer):
+    """Normally distributed numbers within two standard deviations of the mean."""
 
     draw = staticmethod(random.truncated_normal)
 
@@ -169,11 +169,11 @@ _FANS: Final[dict[str, Callable[[float, float], float]]] = {
     "fan_avg": lambda into, out: (into + out) / 2,
 }
 _CUT: Final = 0.87962566103423978
-"""The standard deviation of a normal distribution that is cut off at two of its own."""
+"""The standard deviation of a normal distribution truncated at two standard deviations."""
 
 
 class VarianceScaling(Initializer):
-    """Random numbers of variance `scale` / n, where n is how many values a unit takes in, or sends out, or their mean.
+    """Random numbers of variance `scale` / n, where n is the number of inputs or outputs of a unit, or their mean.
 
     Args:
         scale: a positive number.
@@ -183,7 +183,7 @@ class VarianceScaling(Initializer):
         dtype: a floating dtype.
 
     Raises:
-        ValueError: one of these is none of them.
+        ValueError: an argument is none of these.
     """
 
     def __init__(
@@ -197,21 +197,21 @@ class VarianceScaling(Initializer):
         if scale <= 0:
             raise ValueError(f"scale must be positive, not {scale}")
         if mode not in _FANS:
-            raise ValueError(f"mode is one of {', '.join(_FANS)}, not {safe_repr(mode)}")
+            raise ValueError(f"mode must be one of {', '.join(_FANS)}, not {safe_repr(mode)}")
         if distribution not in ("normal", "truncated_normal", "untruncated_normal", "uniform"):
             raise ValueError(
                 f"distribution is truncated_normal, untruncated_normal or uniform, not {safe_repr(distribution)}"
             )
         self.dtype = as_dtype(dtype)
         if not self.dtype.is_floating:
-            raise ValueError(f"random first values are floating, not {self.dtype.name}")
+            raise ValueError(f"random initial values must be floating, not {self.dtype.name}")
         self.scale: Final = scale
         self.mode: Final = mode
         self.distribution: Final = distribution
         self.seed: Final = seed
 
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
-        """A tensor of that shape, and of that dtype or else the initializer's."""
+        """Return a tensor of that shape, and of that dtype or else the initializer's."""
         deviation = math.sqrt(self.scale / max(1.0, _FANS[self.mode](*_fans(shape))))
         wanted = self._dtype(dtype)
         if self.distribution == "uniform":
@@ -223,7 +223,7 @@ class VarianceScaling(Initializer):
 
 
 def _fans(shape: Shape) -> tuple[float, float]:
-    """How many values a unit takes in and sends out: of a matrix its sizes, of a filter times its extent."""
+    """Return the numbers of inputs and outputs of a unit: the sizes of a matrix, times the extent of a filter."""
     if len(shape) < 2:
         size = float(shape[0]) if len(shape) else 1.0
         return size, size
@@ -232,10 +232,9 @@ def _fans(shape: Shape) -> tuple[float, float]:
 
 
 class Orthogonal(Initializer):
-    """A random matrix whose rows or columns, whichever are fewer, are orthogonal and have the length `gain`.
+    """A random matrix whose rows or columns, whichever are fewer, are orthogonal and have the norm `gain`.
 
-    Each such matrix is as likely as any other [Saxe et al., 2013]. A filter is made as a matrix of its last axis by all
-    others.
+    All such matrices are equally likely [Saxe et al., 2013]. A filter is a matrix of its last axis by all others.
     """
 
     def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: DTypeLike = dtypes.float32) -> None:
@@ -244,7 +243,7 @@ class Orthogonal(Initializer):
         self.dtype = as_dtype(dtype)
 
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
-        """A tensor of that shape. ValueError unless it is of rank 2 or more."""
+        """Return a tensor of that shape. ValueError unless it has rank 2 or more."""
         sizes = [int(size) for size in shape]
         if len(sizes) < 2:
             raise ValueError(f"an orthogonal matrix has two axes or more, not shape {sizes}")
@@ -258,7 +257,7 @@ class Orthogonal(Initializer):
 
 
 class UniformUnitScaling(Initializer):
-    """Uniform between ±factor * √(3 / n), where n is how many values a unit takes in [Sussillo and Abbott, 2014]."""
+    """Uniform between ±factor * √(3 / n), where n is the number of inputs of a unit [Sussillo and Abbott, 2014]."""
 
     def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: DTypeLike = dtypes.float32) -> None:
         self.factor: Final = factor
@@ -266,7 +265,7 @@ class UniformUnitScaling(Initializer):
         self.dtype = as_dtype(dtype)
 
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
-        """A tensor of that shape, and of that dtype or else the initializer's."""
+        """Return a tensor of that shape, and of that dtype or else the initializer's."""
         limit = self.factor * math.sqrt(3 / max(1, math.prod([int(size) for size in shape][:-1])))
         return random.random_uniform(shape, -limit, limit, self._dtype(dtype), seed=self.seed)
 
@@ -306,7 +305,7 @@ def lecun_uniform(seed: int | None = None) -> VarianceScaling:
 
 
 def default_for(dtype: DType) -> Callable[..., Tensor]:
-    """What `get_variable` takes when it is given no initializer."""
+    """Return the default initializer of `get_variable`."""
     if dtype.is_floating:
         return GlorotUniform(dtype=dtype)
     if dtype.is_integer or dtype.is_bool:

@@ -1,4 +1,4 @@
-"""`af.linalg`: matrices, under the names TensorFlow and NumPy have for them."""
+"""`af.linalg`: functions of matrices, under TensorFlow's and NumPy's names."""
 
 from aioflow.lazy import Face
 

@@ -1,9 +1,9 @@
 """Loops: `while_loop`, with its gradient.
 
-The gradient of a loop is a loop that runs as often, backwards. What it needs of each forward iteration the forward
-loop records, one element per iteration, and the backward loop replays from the end. The gradient of a capture is summed
-over the iterations, or where it is some rows of a table, put together of the rows of all iterations. A replayed list's
-gradient is in turn a record of the backward loop, so gradients of any order are taken the same way.
+The gradient of a loop is a loop with as many iterations, backwards. The forward loop records the values that the
+backward loop needs, one element per iteration, and the backward loop replays them from the end. The gradient of a
+capture is the sum over the iterations; for rows of a table, it concatenates the rows of all iterations. The gradient of
+a replayed list is a record of the backward loop, so gradients of any order work the same way.
 """
 
 import functools
@@ -42,36 +42,36 @@ def while_loop(
     maximum_iterations: TensorLike | None = None,
     return_same_structure: bool = False,
 ) -> Any:
-    """The loop variables after `body` was applied again and again, as long as `cond` of them is true.
+    """Return the loop variables after applying `body` again and again, as long as `cond` of them is true.
 
         count, total = af.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + x[i]), [0, 0.0])
 
-    Both functions are called once, now, to describe an iteration. They may use all tensors around. A loop in which
-    nothing waits runs one iteration after the other; one with operations that wait, as a queue's, has up to
-    `parallel_iterations` iterations under way at a time, as far as they do not depend on each other. Reads and updates
-    of one variable run in the order of the iterations.
+    Both functions are called once, now, to build an iteration. They may use all tensors of enclosing graphs. A loop in
+    which nothing waits runs one iteration after the other. A loop with operations that wait, such as those of queues,
+    runs up to `parallel_iterations` iterations at a time, if they do not depend on each other. Reads and updates of one
+    variable run in the order of the iterations.
 
-    A loop over several devices has as many under way on each of them. One that needs nothing of the others may be ahead
-    of them by any number of iterations; values it has sent take memory until they are received.
+    A loop over several devices runs as many at a time on each of them. A device that needs nothing of the others may be
+    ahead of them by any number of iterations; the values it has sent use memory until they are received.
 
     Args:
         cond: a function of the loop variables that returns one bool.
         body: a function of the loop variables that returns their next values, of the same structure.
         loop_vars: the first values: a list or tuple, nested as you like, of tensors, TensorArrays, SparseTensors.
         shape_invariants: for each variable the shape that holds in all iterations; by default that of its first value.
-            Of a SparseTensor it is the shape of its `dense_shape`, of IndexedSlices that of the values.
-        parallel_iterations: how many iterations may be under way at a time.
+            For a SparseTensor it is the shape of its `dense_shape`, for IndexedSlices that of the values.
+        parallel_iterations: the most iterations that run at a time.
         back_prop: whether the loop has a gradient.
-        swap_memory: whether large values kept for the gradient are moved to host memory when a device's is short.
+        swap_memory: whether large values kept for the gradient are moved to host memory when a device is short of it.
         name: the name of the operation.
         maximum_iterations: the most iterations, one integer.
-        return_same_structure: whether the result has the structure of `loop_vars`, though it is of one thing.
+        return_same_structure: whether the result has the structure of `loop_vars` even for a single variable.
 
     Returns:
-        The loop variables in the structure of `loop_vars`; of one variable in a list, that variable.
+        The loop variables in the structure of `loop_vars`; a single variable in a list is returned alone.
 
     Raises:
-        TypeError: `cond` or `body` is no function, or the dtype of a loop variable changes.
+        TypeError: `cond` or `body` is not a function, or the dtype of a loop variable changes.
         ValueError: there are no loop variables, or the structure or shape of one changes.
     """
     for what, function in (("cond", cond), ("body", body)):
@@ -84,13 +84,15 @@ def while_loop(
     with get_default_graph().name_scope(name or "while") as scope:
         first = taken_apart(loop_vars)
         limit = [] if maximum_iterations is None else [_limit(maximum_iterations)]
-        outputs = _built(scope, first, shape_invariants, limit, cond, body, parallel_iterations, back_prop, swap_memory)
+        outputs = _build_loop(
+            scope, first, shape_invariants, limit, cond, body, parallel_iterations, back_prop, swap_memory
+        )
         result = first.rebuilt(outputs)
         return result if return_same_structure or len(first.leaves) > 1 else result[0]
 
 
 plain_loop: Final[Callable[..., Any]] = inspect.unwrap(while_loop)
-"""`while_loop` as a part of another function, which undoes and names what fails."""
+"""`while_loop` for use in other functions, which undo a failed construction and name it."""
 
 
 def _limit(maximum: TensorLike) -> Tensor:
@@ -100,14 +102,16 @@ def _limit(maximum: TensorLike) -> Tensor:
     return cast(tensor, int32)
 
 
-def _built(
+def _build_loop(
     scope: str, first: Leaves, invariants: Any, limit: list[Tensor], cond: Any, body: Any, parallel: int, back: bool,
     swap: bool,
 ) -> Sequence[Tensor]:  # fmt: skip
     graph = get_default_graph()
     specs = _invariants(first, invariants)
-    test, asked_of, asked = _outlined(f"{scope}cond", first, specs, lambda variables: _asked(cond(*variables)))
-    step, made_of, made = _outlined(f"{scope}body", first, specs, lambda variables: _stepped(first, body(*variables)))
+    test, asked_of, asked = _build_body(f"{scope}cond", first, specs, lambda variables: _cond_result(cond(*variables)))
+    step, made_of, made = _build_body(
+        f"{scope}body", first, specs, lambda variables: _body_results(first, body(*variables))
+    )
     _check_shapes(first, specs, made)
     inputs = [graph.adopt(tensor) for tensor in [*limit, *first.tensors]]
     captures = captured_tensors(test, step)
@@ -122,10 +126,10 @@ def _built(
     return outputs[: len(first.tensors)]
 
 
-def _outlined(
+def _build_body(
     name: str, first: Leaves, specs: Sequence[Spec], describe: Callable[[Any], Any]
 ) -> tuple[BodyGraph, list[Tensor], Any]:
-    """A body with an argument for each loop variable, described by a function of these."""
+    """Build a body with an argument for each loop variable by calling a function of these."""
 
     def inside(graph: BodyGraph) -> Any:
         arguments = [graph.argument(spec) for spec in specs]
@@ -136,8 +140,8 @@ def _outlined(
     return graph, arguments, result
 
 
-def _asked(value: Any) -> Tensor:
-    """What `cond` returned, as a tensor of the body."""
+def _cond_result(value: Any) -> Tensor:
+    """Return the result of `cond` as a tensor of the body."""
     flat = nest.flatten(value)
     if len(flat) != 1:
         raise ValueError(f"cond must return one bool, not {value!r}")
@@ -146,15 +150,15 @@ def _asked(value: Any) -> Tensor:
     return get_default_graph().adopt(tensor)
 
 
-def _stepped(first: Leaves, value: Any) -> list[Tensor]:
-    """What `body` returned, as tensors of the body, of the structure and dtypes of the loop variables."""
+def _body_results(first: Leaves, value: Any) -> list[Tensor]:
+    """Return the results of `body` as tensors of the body, with the structure and dtypes of the loop variables."""
     made = taken_apart(list(value) if isinstance(value, (list, tuple)) else [value])
     Leaves(list(first.structure), first.leaves).check_same(made, "loop_vars", "what body returns")
     return [get_default_graph().adopt(tensor) for tensor in made.tensors]
 
 
 def _invariants(first: Leaves, shapes: Any) -> list[Spec]:
-    """What holds of each loop variable in every iteration."""
+    """Return the spec of each loop variable that holds in every iteration."""
     if shapes is None:
         return [with_new_shape(_unknowing(tensor.spec)) for tensor in first.tensors]
     try:
@@ -165,7 +169,7 @@ def _invariants(first: Leaves, shapes: Any) -> list[Spec]:
 
 
 def _unknowing(spec: Spec) -> Spec:
-    """The spec without a known value, which differs between iterations."""
+    """Return the spec without a known value, which differs between iterations."""
     return Spec(spec.dtype, spec.shape) if spec.known is not None else spec
 
 
@@ -231,7 +235,7 @@ def _(op: Operation, *dys: Tensor | None) -> "list[Tensor | IndexedSlices | None
 
 
 class _Backward:
-    """The building of the loop that is the gradient of one."""
+    """Builds the loop that is the gradient of another one."""
 
     def __init__(self, op: Operation, dys: Sequence[Tensor | None]) -> None:
         self._op = op
@@ -246,17 +250,17 @@ class _Backward:
         self._records = {index: completed(dy, record) for index, (dy, record) in enumerate(given) if dy is not None}
 
     def gradients(self) -> list[Tensor | IndexedSlices | None]:
-        """One gradient or None for each input of the loop."""
+        """Return one gradient or None for each input of the loop."""
         self._active = self._find_active()
         expose = functools.partial(_record, self._op)
         inner, outputs = backward_outline(
             get_default_graph(), self._op, self._body, expose, "body", self._describe, replay=True
         )
         made = self._build(inner, outputs)
-        return self._placed(made)
+        return self._place_gradients(made)
 
     def _find_active(self) -> list[int]:
-        """The loop variables that gradients flow through: those with one, and all that these are computed from."""
+        """Return the loop variables with gradients, and all that these are computed from."""
         outputs = self._body.outputs
         active = [index for index in range(self._count) if self._dys[index] is not None]
         ends = [outputs[index] for index in active] + [outputs[self._count + index] for index in self._records]
@@ -278,7 +282,7 @@ class _Backward:
         return spec.dtype.is_differentiable or isinstance(spec, ListSpec)
 
     def _describe(self, inner: BackwardGraph) -> list[Tensor]:
-        """One iteration of the backward loop: gradients of the loop variables, sums, and recorded values."""
+        """Build one iteration of the backward loop: gradients of the loop variables, sums, and recorded values."""
         outputs = self._body.outputs
         given = [inner.argument(self._spec_of(index)) for index in self._active]
         ys = [outputs[index] for index in self._active]
@@ -303,14 +307,14 @@ class _Backward:
         self._summed = [i for i in dxs if i >= listed + self._replays]
         self._listed = [i for i in dxs if listed <= i < listed + self._replays]
         sums = [inner.argument(_unknowing(dxs[i].spec)) for i in self._summed]
-        made += [_added(total, dxs[i]) for total, i in zip(sums, self._summed, strict=True)]
+        made += [_add(total, dxs[i]) for total, i in zip(sums, self._summed, strict=True)]
         self._given = [*given, *sums]
         recorded = [dxs[i] for i in self._listed]
         recorded += [part for rows in self._rows.values() for part in (rows.values, rows.indices)]
         return [inner.adopt(tensor) for tensor in [*made, *recorded]]
 
     def _spec_of(self, index: int) -> Spec:
-        """The spec of the gradient of a loop variable, which holds in every iteration."""
+        """Return the spec of the gradient of a loop variable, which holds in every iteration."""
         mine, made = self._argument[self._first + index].spec, self._body.outputs[index].spec
         if isinstance(made, ListSpec):
             return made
@@ -335,7 +339,7 @@ class _Backward:
         )
         return made
 
-    def _placed(self, made: Sequence[Tensor]) -> list[Tensor | IndexedSlices | None]:
+    def _place_gradients(self, made: Sequence[Tensor]) -> list[Tensor | IndexedSlices | None]:
         results: list[Tensor | IndexedSlices | None] = [None] * len(self._op.inputs)
         for place, index in enumerate(self._active):
             results[self._first + index] = made[place]
@@ -350,16 +354,16 @@ class _Backward:
 
 
 def _is_part(rows: IndexedSlices) -> bool:
-    """Whether rows are worth keeping as such: they may be fewer than the table has, and what a row is like is known."""
+    """Whether to keep the gradient as rows: there may be fewer than in the table, and the shape of a row is known."""
     count, whole = rows.values.shape[0].value, rows.shape[0].value
     return rows.values.shape[1:].is_fully_defined() and (count is None or whole is None or count < whole)
 
 
-def _added(total: Tensor, part: Tensor) -> Tensor:
+def _add(total: Tensor, part: Tensor) -> Tensor:
     return add_lists([total, part]) if isinstance(total.spec, ListSpec) else add(total, part)
 
 
 def _record(op: Operation, tensor: Tensor) -> Tensor:
-    """An output of the loop that lists the values of `tensor` in all iterations."""
+    """Return an output of the loop that lists the values of `tensor` in all iterations."""
     attrs = {**op.attrs, "body": op.attrs["body"].with_outputs(tensor)}
     return op.graph.extend(op, attrs, [ListSpec.record(with_new_shape(tensor.spec))])[0]

@@ -1,4 +1,4 @@
-"""Functions of numbers under the names of TensorFlow's `math`, and older names of some."""
+"""`af.math`: mathematical functions under the names of TensorFlow's `math`, and older names of some."""
 
 # Made by `make stubs`.
 

@@ -1,4 +1,4 @@
-"""What branches and loops are given and give back, nested as users like it, as flat tensors and back."""
+"""Flattens the nested arguments and results of branches and loops, and restores them."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from aioflow.tensors import nest
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leaf:
-    """One leaf: the tensors it stands for, and how another of its kind is made of other tensors."""
+    """One leaf: its tensors, and a function that makes another such object of other tensors."""
 
     kind: str
     tensors: list[Tensor]
@@ -25,7 +25,7 @@ class Leaf:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leaves:
-    """A structure taken apart."""
+    """A flattened structure."""
 
     structure: Any
     leaves: list[Leaf]
@@ -36,13 +36,13 @@ class Leaves:
         return [tensor for leaf in self.leaves for tensor in leaf.tensors]
 
     def rebuilt(self, tensors: Sequence[Tensor]) -> Any:
-        """The structure with other tensors."""
+        """Return the structure with other tensors."""
         given = iter(tensors)
         made = [leaf.make([next(given) for _ in leaf.tensors]) for leaf in self.leaves]
         return nest.pack_sequence_as(self.structure, made)
 
     def check_same(self, other: "Leaves", one: str, another: str) -> None:
-        """TypeError or ValueError, in the words for both, unless they have the same structure, kinds and dtypes."""
+        """Raise TypeError or ValueError, with names for both, unless structures, kinds and dtypes are equal."""
         try:
             nest.assert_same_structure(self.structure, other.structure)
         except (TypeError, ValueError) as error:
@@ -59,7 +59,7 @@ class Leaves:
 
 
 def taken_apart(structure: Any, convert: Callable[[Any], Tensor] = convert_to_tensor) -> Leaves:
-    """The leaves of a structure. `convert` turns every value that is neither None nor made of tensors into a tensor."""
+    """Return the leaves of a structure. `convert` makes tensors of values other than None and composite tensors."""
     return Leaves(structure, [_leaf(value, convert) for value in nest.flatten(structure)])
 
 

@@ -1,4 +1,4 @@
-"""`af.nn`: what neural networks are made of."""
+"""`af.nn`: functions of neural networks."""
 
 from aioflow.lazy import Face
 
@@ -30,27 +30,20 @@ _face = Face(__name__, {
     "aioflow.kernels.nn.pooling_nd": "avg_pool3d max_pool3d",
     "aioflow.kernels.nn.softmax": "log_softmax softmax",
     "aioflow.library": "rnn_cell",
-    "aioflow.library.embedding": "embedding_lookup",
-    "aioflow.library.embedding_sparse": "embedding_lookup_sparse safe_embedding_lookup_sparse",
-    "aioflow.library.nn_activation": "crelu gelu hard_sigmoid swish",
-    "aioflow.library.nn_convolution": (
-        "atrous_conv2d atrous_conv2d_transpose avg_pool1d convolution depthwise_conv2d max_pool1d pool "
-        "separable_conv2d"
-    ),
+    "aioflow.library.embedding": "embedding_lookup embedding_lookup_sparse safe_embedding_lookup_sparse",
     "aioflow.library.nn_functions": (
-        "batch_normalization dropout l2_normalize log_poisson_loss moments relu_layer "
-        "weighted_cross_entropy_with_logits xw_plus_b zero_fraction"
+        "batch_norm_with_global_normalization batch_normalization crelu dropout gelu hard_sigmoid l2_normalize "
+        "layer_normalization log_poisson_loss moments normalize_moments relu_layer sufficient_statistics swish "
+        "weighted_cross_entropy_with_logits weighted_moments xw_plus_b zero_fraction"
+    ),
+    "aioflow.library.nn_convolution": (
+        "atrous_conv2d atrous_conv2d_transpose avg_pool1d avg_pool2d avg_pool_v2 conv_transpose convolution "
+        "depthwise_conv2d max_pool1d max_pool2d max_pool_v2 pool separable_conv2d with_space_to_batch"
     ),
     "aioflow.library.nn_morphology": "dilation2d erosion2d",
-    "aioflow.library.nn_normalisation": (
-        "batch_norm_with_global_normalization layer_normalization normalize_moments sufficient_statistics "
-        "weighted_moments"
-    ),
     "aioflow.library.nn_sampling": (
         "compute_accidental_hits log_uniform_candidate_sampler nce_loss sampled_softmax_loss uniform_candidate_sampler"
     ),
-    "aioflow.library.nn_windows": "avg_pool2d avg_pool_v2 conv_transpose max_pool2d max_pool_v2 with_space_to_batch",
-    "aioflow.library.rnn": "dynamic_rnn static_rnn",
-    "aioflow.library.rnn_bidirectional": "bidirectional_dynamic_rnn static_bidirectional_rnn",
+    "aioflow.library.rnn": "bidirectional_dynamic_rnn dynamic_rnn static_bidirectional_rnn static_rnn",
     "aioflow.library.rnn_raw": "raw_rnn",
 })  # fmt: skip

@@ -1,4 +1,4 @@
-"""`af.nn`: what neural networks are made of."""
+"""`af.nn`: functions of neural networks."""
 
 # Made by `make stubs`.
 
@@ -44,56 +44,56 @@ from aioflow.kernels.nn.pooling_nd import avg_pool3d as avg_pool3d
 from aioflow.kernels.nn.pooling_nd import max_pool3d as max_pool3d
 from aioflow.library import rnn_cell as rnn_cell
 from aioflow.library.embedding import embedding_lookup as embedding_lookup
-from aioflow.library.embedding_sparse import embedding_lookup_sparse as embedding_lookup_sparse
-from aioflow.library.embedding_sparse import safe_embedding_lookup_sparse as safe_embedding_lookup_sparse
+from aioflow.library.embedding import embedding_lookup_sparse as embedding_lookup_sparse
+from aioflow.library.embedding import safe_embedding_lookup_sparse as safe_embedding_lookup_sparse
 from aioflow.library.math import in_top_k as in_top_k
 from aioflow.library.math import log_softmax as log_softmax
 from aioflow.library.math import softmax as softmax
 from aioflow.library.math import softplus as softplus
 from aioflow.library.math import softsign as softsign
-from aioflow.library.nn_activation import crelu as crelu
-from aioflow.library.nn_activation import gelu as gelu
-from aioflow.library.nn_activation import hard_sigmoid as hard_sigmoid
-from aioflow.library.nn_activation import swish as swish
 from aioflow.library.nn_convolution import atrous_conv2d as atrous_conv2d
 from aioflow.library.nn_convolution import atrous_conv2d_transpose as atrous_conv2d_transpose
 from aioflow.library.nn_convolution import avg_pool1d as avg_pool1d
+from aioflow.library.nn_convolution import avg_pool2d as avg_pool2d
+from aioflow.library.nn_convolution import avg_pool_v2 as avg_pool_v2
+from aioflow.library.nn_convolution import conv_transpose as conv_transpose
 from aioflow.library.nn_convolution import convolution as convolution
 from aioflow.library.nn_convolution import depthwise_conv2d as depthwise_conv2d
 from aioflow.library.nn_convolution import max_pool1d as max_pool1d
+from aioflow.library.nn_convolution import max_pool2d as max_pool2d
+from aioflow.library.nn_convolution import max_pool_v2 as max_pool_v2
 from aioflow.library.nn_convolution import pool as pool
 from aioflow.library.nn_convolution import separable_conv2d as separable_conv2d
+from aioflow.library.nn_convolution import with_space_to_batch as with_space_to_batch
+from aioflow.library.nn_functions import batch_norm_with_global_normalization as batch_norm_with_global_normalization
 from aioflow.library.nn_functions import batch_normalization as batch_normalization
+from aioflow.library.nn_functions import crelu as crelu
 from aioflow.library.nn_functions import dropout as dropout
+from aioflow.library.nn_functions import gelu as gelu
+from aioflow.library.nn_functions import hard_sigmoid as hard_sigmoid
 from aioflow.library.nn_functions import l2_normalize as l2_normalize
+from aioflow.library.nn_functions import layer_normalization as layer_normalization
 from aioflow.library.nn_functions import log_poisson_loss as log_poisson_loss
 from aioflow.library.nn_functions import moments as moments
+from aioflow.library.nn_functions import normalize_moments as normalize_moments
 from aioflow.library.nn_functions import relu_layer as relu_layer
+from aioflow.library.nn_functions import sufficient_statistics as sufficient_statistics
+from aioflow.library.nn_functions import swish as swish
 from aioflow.library.nn_functions import weighted_cross_entropy_with_logits as weighted_cross_entropy_with_logits
+from aioflow.library.nn_functions import weighted_moments as weighted_moments
 from aioflow.library.nn_functions import xw_plus_b as xw_plus_b
 from aioflow.library.nn_functions import zero_fraction as zero_fraction
 from aioflow.library.nn_morphology import dilation2d as dilation2d
 from aioflow.library.nn_morphology import erosion2d as erosion2d
-from aioflow.library.nn_normalisation import batch_norm_with_global_normalization as batch_norm_with_global_normalization
-from aioflow.library.nn_normalisation import layer_normalization as layer_normalization
-from aioflow.library.nn_normalisation import normalize_moments as normalize_moments
-from aioflow.library.nn_normalisation import sufficient_statistics as sufficient_statistics
-from aioflow.library.nn_normalisation import weighted_moments as weighted_moments
 from aioflow.library.nn_sampling import compute_accidental_hits as compute_accidental_hits
 from aioflow.library.nn_sampling import log_uniform_candidate_sampler as log_uniform_candidate_sampler
 from aioflow.library.nn_sampling import nce_loss as nce_loss
 from aioflow.library.nn_sampling import sampled_softmax_loss as sampled_softmax_loss
 from aioflow.library.nn_sampling import uniform_candidate_sampler as uniform_candidate_sampler
-from aioflow.library.nn_windows import avg_pool2d as avg_pool2d
-from aioflow.library.nn_windows import avg_pool_v2 as avg_pool_v2
-from aioflow.library.nn_windows import conv_transpose as conv_transpose
-from aioflow.library.nn_windows import max_pool2d as max_pool2d
-from aioflow.library.nn_windows import max_pool_v2 as max_pool_v2
-from aioflow.library.nn_windows import with_space_to_batch as with_space_to_batch
+from aioflow.library.rnn import bidirectional_dynamic_rnn as bidirectional_dynamic_rnn
 from aioflow.library.rnn import dynamic_rnn as dynamic_rnn
+from aioflow.library.rnn import static_bidirectional_rnn as static_bidirectional_rnn
 from aioflow.library.rnn import static_rnn as static_rnn
-from aioflow.library.rnn_bidirectional import bidirectional_dynamic_rnn as bidirectional_dynamic_rnn
-from aioflow.library.rnn_bidirectional import static_bidirectional_rnn as static_bidirectional_rnn
 from aioflow.library.rnn_raw import raw_rnn as raw_rnn
 
 __all__ = ["atrous_conv2d", "atrous_conv2d_transpose", "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d",

@@ -1,24 +1,34 @@
-"""Convolutions and poolings that are composed of others, and those that choose among them by rank."""
+"""Convolutions and poolings composed of others or chosen by rank, and dilation by rearranging blocks."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import NumberLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, constant_value, convert_to_tensor
 from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.constants import identity
-from aioflow.kernels.array.fill import ones_like
+from aioflow.kernels.array.fill import ones_like, zeros_like
 from aioflow.kernels.array.pad import pad
-from aioflow.kernels.array.shapes import expand_dims, squeeze
-from aioflow.kernels.math.arithmetic import add_n, maximum
+from aioflow.kernels.array.shapes import expand_dims, shape, squeeze
+from aioflow.kernels.array.space_to_batch import batch_to_space_nd, space_to_batch_nd
+from aioflow.kernels.math.arithmetic import add_n, floordiv, maximum, mod
 from aioflow.kernels.nn.convolution import conv2d, conv2d_transpose
-from aioflow.kernels.nn.convolution_nd import conv1d, conv3d, plane_format, plane_step
+from aioflow.kernels.nn.convolution_nd import (
+    conv1d,
+    conv1d_transpose,
+    conv3d,
+    conv3d_transpose,
+    plane_format,
+    plane_step,
+)
 from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
 from aioflow.kernels.nn.pooling import avg_pool, max_pool
 from aioflow.kernels.nn.pooling_nd import avg_pool3d, max_pool3d
 from aioflow.kernels.nn.windows import either
 from aioflow.library.control import name_scope
+from aioflow.tensors.dtypes import int32
 
 # By channel
 
@@ -33,12 +43,12 @@ def depthwise_conv2d(
     data_format: str | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """Images times filters, each channel by its own: output channel k * multiplier + q is channel k by filter q.
+    """Convolve each channel separately: output channel k * multiplier + q is channel k by filter q.
 
     Args:
         input: images [batch, height, width, channels], or [batch, channels, height, width] with 'NCHW'.
         filter: numbers [height, width, channels, multiplier].
-        strides: by how much the filter moves: one number, one for height and width each, or one per axis of `input`.
+        strides: the step of the filter: one number, one for height and width each, or one per axis of `input`.
         padding: "SAME", "VALID", or zeros before and after each axis, as four pairs.
         rate: the distance between elements of a patch: one number, or one for height and width each.
         name: the name of the operation.
@@ -63,7 +73,7 @@ def separable_conv2d(
     data_format: str | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """`depthwise_conv2d`, and then `pointwise_filter`, [1, 1, channels * multiplier, outputs], for each pixel."""
+    """Apply `depthwise_conv2d`, then `pointwise_filter`, [1, 1, channels * multiplier, outputs], to each pixel."""
     with name_scope(name, "separable_conv2d", [input, depthwise_filter, pointwise_filter]) as scope:
         window = convert_to_tensor(pointwise_filter)
         if not window.shape.is_compatible_with([1, 1, None, None]):
@@ -74,18 +84,18 @@ def separable_conv2d(
         return conv2d(between, window, 1, "VALID", data_format=data_format or "NHWC", name=scope)
 
 
-# With holes
+# With dilation
 
 
 def atrous_conv2d(value: NumberLike, filters: NumberLike, rate: int, padding: Any, name: str | None = None) -> Tensor:
-    """`conv2d` of filters with `rate` - 1 holes between their elements; strides are 1."""
+    """Return `conv2d` with `rate` - 1 holes between the elements of filters; strides are 1."""
     return conv2d(value, filters, 1, padding, dilations=rate, name=name or "atrous_conv2d")
 
 
 def atrous_conv2d_transpose(
     value: NumberLike, filters: NumberLike, output_shape: NumberLike, rate: int, padding: Any, name: str | None = None
 ) -> Tensor:
-    """The gradient of `atrous_conv2d` as an op of its own, to images of shape `output_shape`."""
+    """Return the gradient of `atrous_conv2d` as a separate op, for images of shape `output_shape`."""
     return conv2d_transpose(
         value, filters, output_shape, 1, padding, dilations=rate, name=name or "atrous_conv2d_transpose"
     )
@@ -106,7 +116,7 @@ def convolution(
     filters: NumberLike | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """`conv1d`, `conv2d` or `conv3d`, as the rank of `filter` says; strides and dilations are one per spatial axis."""
+    """Return `conv1d`, `conv2d` or `conv3d`, by the rank of `filter`; one stride and dilation per spatial axis."""
     window = convert_to_tensor(either(filter, filters, "filter, filters"))
     steps = 1 if strides is None else _numbers(strides)
     rates = dilations if dilation_rate is None else dilation_rate
@@ -138,15 +148,15 @@ def pool(
     data_format: str | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """The highest element ("MAX") or the mean ("AVG") of each window along one, two or three axes.
+    """Return the largest element ("MAX") or the mean ("AVG") of each window along one, two or three axes.
 
     Args:
-        input: [batch, *sizes, channels], or [batch, channels, *sizes] with a format as 'NCHW'.
+        input: [batch, *sizes, channels], or [batch, channels, *sizes] with a format such as 'NCHW'.
         window_shape: the size of the window along each axis.
         pooling_type: "MAX" or "AVG".
         padding: "SAME" or "VALID".
         dilation_rate: the distance between elements of a window along each axis; strides are 1 where one is above 1.
-        strides: by how much the window moves along each axis, 1 by default.
+        strides: the step of the window along each axis, 1 by default.
         name: the name of the operation.
         data_format: "NWC", "NCW", "NHWC", "NCHW", "NDHWC" or "NCDHW".
         dilations: another name for `dilation_rate`.
@@ -159,11 +169,13 @@ def pool(
     with name_scope(name, f"{pooling_type.lower()}_pool", [input]) as scope:
         x, first = convert_to_tensor(input), data_format is not None and data_format[1] == "C"
         if set(rates) == {1}:
-            return _pooled(x, window, pooling_type, steps, padding, data_format, scope)
+            return _pool_windows(x, window, pooling_type, steps, padding, data_format, scope)
         if set(steps) != {1}:
             raise ValueError(f"strides {steps} and dilation_rate {rates} cannot both be above 1")
         axes = range(2, 2 + len(window)) if first else range(1, 1 + len(window))
-        return identity(_dilated(x, list(zip(axes, window, rates, strict=True)), pooling_type, padding), name=scope)
+        return identity(
+            _pool_dilated(x, list(zip(axes, window, rates, strict=True)), pooling_type, padding), name=scope
+        )
 
 
 def _per_axis(values: Any, count: int, what: str) -> list[int]:
@@ -173,7 +185,7 @@ def _per_axis(values: Any, count: int, what: str) -> list[int]:
     return given
 
 
-def _pooled(
+def _pool_windows(
     x: Tensor, window: list[int], kind: str, steps: list[int], padding: str, data_format: str | None, name: str
 ) -> Tensor:
     if len(window) == 3:
@@ -186,8 +198,8 @@ def _pooled(
     return squeeze(pool2d(expand_dims(x, axis), [1, *window], [1, *steps], padding, layout), [axis], name=name)
 
 
-def _dilated(x: Tensor, along: Sequence[tuple[int, int, int]], kind: str, padding: str) -> Tensor:
-    """The windows' elements, shifted copies of the images, combined; `along` is axis, window size and rate."""
+def _pool_dilated(x: Tensor, along: Sequence[tuple[int, int, int]], kind: str, padding: str) -> Tensor:
+    """Combine the elements of windows, as shifted copies of the images; `along` is axis, window size and rate."""
     reach = {axis: (size - 1) * rate for axis, size, rate in along}
     rank = x.shape.with_rank(len(along) + 2).ndims or 0
     around = [(reach.get(axis, 0) // 2, reach.get(axis, 0) - reach.get(axis, 0) // 2) for axis in range(rank)]
@@ -207,7 +219,7 @@ def _dilated(x: Tensor, along: Sequence[tuple[int, int, int]], kind: str, paddin
 
 
 def _window(rank: int, start: Sequence[tuple[int, int]], reach: dict[int, int]) -> tuple[slice, ...]:
-    """The index of the elements that windows beginning everywhere see at `start` of theirs."""
+    """Return the index of the elements at offset `start` of all windows."""
     index = [slice(None)] * rank
     for axis, place in start:
         index[axis] = slice(place, place - reach[axis] or None)
@@ -222,7 +234,7 @@ def max_pool1d(
     data_format: str = "NWC",
     name: str | None = None,
 ) -> Tensor:
-    """The highest element of each window of sequences [batch, width, channels], or with channels second for 'NCW'."""
+    """Return the largest element of each window of sequences [batch, width, channels], or 'NCW'."""
     return _pool1d(input, ksize, strides, "MAX", padding, data_format, name or "max_pool1d")
 
 
@@ -234,7 +246,7 @@ def avg_pool1d(
     data_format: str = "NWC",
     name: str | None = None,
 ) -> Tensor:
-    """The mean of each window of sequences [batch, width, channels], or with channels second for 'NCW'."""
+    """Return the mean of each window of sequences [batch, width, channels], or 'NCW'."""
     return _pool1d(input, ksize, strides, "AVG", padding, data_format, name or "avg_pool1d")
 
 
@@ -242,4 +254,184 @@ def avg_pool1d(
 def _pool1d(input: NumberLike, ksize: Any, strides: Any, kind: str, padding: str, layout: str, name: str) -> Tensor:
     window, steps = plane_step(ksize, "ksize", layout)[1:], plane_step(strides, "strides", layout)[1:]
     with name_scope(name, None, [input]) as scope:
-        return _pooled(convert_to_tensor(input), window, kind, steps, padding, layout, scope)
+        return _pool_windows(convert_to_tensor(input), window, kind, steps, padding, layout, scope)
+
+
+@transactional
+def conv_transpose(
+    input: NumberLike,
+    filters: NumberLike,
+    output_shape: NumberLike,
+    strides: int | Sequence[int],
+    padding: Any = "SAME",
+    data_format: str | None = None,
+    dilations: int | Sequence[int] | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Return `conv1d_transpose`, `conv2d_transpose` or `conv3d_transpose`, by the rank of `filters`."""
+    window, label = convert_to_tensor(filters), name or "conv_transpose"
+    if window.shape.ndims == 3:
+        layout = data_format or "NWC"
+        return conv1d_transpose(input, window, output_shape, strides, padding, layout, dilations, label)
+    if window.shape.ndims == 4:
+        layout = data_format or "NHWC"
+        return conv2d_transpose(input, window, output_shape, strides, padding, layout, label, dilations=dilations)
+    if window.shape.ndims == 5:
+        layout = data_format or "NDHWC"
+        return conv3d_transpose(input, window, output_shape, strides, padding, layout, label, dilations=dilations)
+    raise ValueError(f"filters have rank 3, 4 or 5, their shape is {window.shape}")
+
+
+_POOLS: dict[str, dict[int, tuple[Callable[..., Tensor], str]]] = {
+    "max": {3: (max_pool1d, "NWC"), 4: (max_pool, "NHWC"), 5: (max_pool3d, "NDHWC")},
+    "avg": {3: (avg_pool1d, "NWC"), 4: (avg_pool, "NHWC"), 5: (avg_pool3d, "NDHWC")},
+}
+
+
+@transactional
+def max_pool_v2(
+    input: NumberLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    data_format: str | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Return the largest element of each window of sequences, images or volumes, by the rank of `input`."""
+    return _pool("max", input, ksize, strides, padding, data_format, name or "max_pool")
+
+
+@transactional
+def avg_pool_v2(
+    input: NumberLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    data_format: str | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Return the mean of each window of sequences, images or volumes, by the rank of `input`."""
+    return _pool("avg", input, ksize, strides, padding, data_format, name or "avg_pool")
+
+
+def _pool(
+    kind: str, input: NumberLike, ksize: Any, strides: Any, padding: str, data_format: str | None, name: str
+) -> Tensor:
+    x = convert_to_tensor(input)
+    rank = x.shape.ndims or len(data_format or "")
+    if rank not in _POOLS[kind]:
+        raise ValueError(f"the rank of the pooled tensor is 3, 4 or 5, not {x.shape.ndims}")
+    function, layout = _POOLS[kind][rank]
+    return function(x, ksize, strides, padding, data_format or layout, name=name)
+
+
+def max_pool2d(
+    input: NumberLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    data_format: str = "NHWC",
+    name: str | None = None,
+) -> Tensor:
+    """Return the largest element of each window of images: `max_pool`."""
+    return max_pool(input, ksize, strides, padding, data_format, name or "max_pool2d")
+
+
+def avg_pool2d(
+    input: NumberLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    data_format: str = "NHWC",
+    name: str | None = None,
+) -> Tensor:
+    """Return the mean of each window of images, without padding: `avg_pool`."""
+    return avg_pool(input, ksize, strides, padding, data_format, name or "avg_pool2d")
+
+
+# Dilation by blocks
+
+
+@transactional
+def required_space_to_batch_paddings(
+    input_shape: NumberLike, block_shape: NumberLike, base_paddings: NumberLike | None = None, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return paddings of at least `base_paddings` that make sizes multiples of blocks; and the crops that undo them.
+
+    Args:
+        input_shape: the sizes, a vector of integers.
+        block_shape: the sizes of the blocks, a vector of the same length.
+        base_paddings: pairs of least paddings, one for each size; 0 by default.
+        name: the name of the scope.
+
+    Returns:
+        (paddings, crops), pairs for `space_to_batch_nd` and `batch_to_space_nd`; the crops leave the base paddings.
+    """
+    with name_scope(name, "required_space_to_batch_paddings", [input_shape, block_shape]):
+        blocks = convert_to_tensor(block_shape, preferred_dtype=int32)
+        sizes = convert_to_tensor(input_shape, blocks.dtype)
+        sizes.shape.with_rank(1).merge_with(blocks.shape.with_rank(1))
+        before = after = zeros_like(blocks)
+        if base_paddings is not None:
+            base = convert_to_tensor(base_paddings, blocks.dtype)
+            before, after = base[:, 0], base[:, 1]
+        more = mod(blocks - mod(sizes + before + after, blocks), blocks)
+        return stack([before, after + more], 1), stack([zeros_like(more), more], 1)
+
+
+@transactional
+def with_space_to_batch(
+    input: NumberLike,
+    dilation_rate: NumberLike,
+    padding: str,
+    op: Callable[..., Tensor],
+    filter_shape: NumberLike | None = None,
+    spatial_dims: Sequence[int] | None = None,
+    data_format: str | None = None,
+) -> Tensor:
+    """Return the result of `op` for dilated windows: divides the input into batches in which windows are dense.
+
+    Args:
+        input: [batch, *sizes, ...].
+        dilation_rate: the distance between elements of a window along each axis, a vector.
+        padding: "SAME" or "VALID".
+        op: called with (input, the number of axes, padding); it uses dense windows.
+        filter_shape: the sizes of the window along these axes, needed for "SAME".
+        spatial_dims: the axes, ascending; by default those after the first, or after the channels if these are second.
+        data_format: "N...C" or "NC...".
+    """
+    x = convert_to_tensor(input)
+    rates = convert_to_tensor(dilation_rate, preferred_dtype=int32)
+    count = rates.shape.with_rank(1).as_list()[0]
+    if count is None or padding not in ("SAME", "VALID"):
+        raise ValueError(f"padding must be 'SAME' or 'VALID', not {padding!r}, and the length of dilation_rate known")
+    first = 2 if data_format is not None and data_format.startswith("NC") else 1
+    axes = list(range(first, first + count) if spatial_dims is None else spatial_dims)
+    if axes != sorted({*axes}) or len(axes) != count or axes[0] < 1:
+        raise ValueError(f"spatial_dims {axes} must be {count} rising axes after the first")
+    known = constant_value(rates)
+    if known is not None and (known == 1).all():
+        return op(x, count, padding)
+    if padding == "VALID":
+        filter_shape = None
+    elif filter_shape is None:
+        raise ValueError("filter_shape is needed for padding 'SAME'")
+    with name_scope(None, "with_space_to_batch", [x]):
+        base = None if filter_shape is None else _same(convert_to_tensor(filter_shape, rates.dtype), rates)
+        sizes = shape(x, out_type=rates.dtype)
+        along = stack([sizes[axis] for axis in axes])
+        paddings, crops = required_space_to_batch_paddings(along, rates, base)
+        blocks, whole, cuts = (_for_all(values, axes) for values in (rates, paddings, crops))
+        return batch_to_space_nd(op(space_to_batch_nd(x, blocks, whole), count, "VALID"), blocks, cuts)
+
+
+def _same(window: Tensor, rates: Tensor) -> Tensor:
+    reach = (window[: rates.shape.as_list()[0]] - 1) * rates
+    return stack([floordiv(reach, 2), reach - floordiv(reach, 2)], 1)
+
+
+def _for_all(values: Tensor, axes: Sequence[int]) -> Tensor:
+    """Return for each axis from the second to the last named one its value; 1 or no padding for others."""
+    pairs = values.shape.ndims == 2
+    each = [values[axes.index(axis)] if axis in axes else ([0, 0] if pairs else 1) for axis in range(1, axes[-1] + 1)]
+    return stack(each)

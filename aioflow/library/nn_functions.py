@@ -1,4 +1,4 @@
-"""Functions of `af.nn` that compose ops: dropout, moments, batch normalization, products with a bias."""
+"""Functions of `af.nn` that compose ops: activations, dropout, moments, normalization, layers and losses."""
 
 import math
 from collections.abc import Sequence
@@ -7,18 +7,24 @@ from typing import Any
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
+from aioflow.graph.operators import OPERATORS
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.fill import zeros_like
 from aioflow.kernels.array.select import where
-from aioflow.kernels.array.shapes import shape, shape_of, squeeze
+from aioflow.kernels.array.shapes import shape, shape_of, size, squeeze
 from aioflow.kernels.families import NARROW, shaped_like
 from aioflow.kernels.linalg.norms import matmul
 from aioflow.kernels.math.arithmetic import add, maximum, multiply, squared_difference, subtract
+from aioflow.kernels.math.broadcasting import Axis, axes_of
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal, greater_equal, less_equal, logical_and
 from aioflow.kernels.math.complex import conj, real
-from aioflow.kernels.math.elementwise import exp, log, rsqrt, square
+from aioflow.kernels.math.elementwise import exp, log, negative, reciprocal, rsqrt, sigmoid, square, tanh
+from aioflow.kernels.math.erf import erf
 from aioflow.kernels.math.random import random_uniform
 from aioflow.kernels.math.reduction import reduce_mean, reduce_sum
+from aioflow.kernels.math.rounding import clip_by_value
 from aioflow.kernels.nn.activation import bias_add, relu, softplus
 from aioflow.library.control import name_scope
 from aioflow.tensors.dtypes import FLOAT, float32
@@ -35,7 +41,7 @@ def dropout(
     name: str | None = None,
     rate: float | Tensor | None = None,
 ) -> Tensor:
-    """`x` with elements dropped at random, each with probability `rate`; the others are scaled to keep the sum's mean.
+    """Return `x` with random elements dropped with probability `rate`; the others are scaled to keep the expected sum.
 
     Args:
         x: a floating tensor.
@@ -99,7 +105,7 @@ def moments(
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The mean and the variance of `x` along `axes`; of narrow floats computed in float32. `shift` has no effect."""
+    """Return mean and variance of `x` along `axes`, for narrow floats in float32. `shift` has no effect."""
     with name_scope(name, "moments", [x]):
         value = convert_to_tensor(x)
         wide = cast(value, float32) if value.dtype in NARROW else value
@@ -120,7 +126,7 @@ def batch_normalization(
     variance_epsilon: float,
     name: str | None = None,
 ) -> Tensor:
-    """(x - mean) / sqrt(variance + variance_epsilon), times `scale`, plus `offset`; None for one leaves it out."""
+    """Return (x - mean) / sqrt(variance + variance_epsilon), times `scale`, plus `offset`; either may be None."""
     with name_scope(name, "batchnorm", [x, mean, variance, offset, scale]) as scope:
         value = convert_to_tensor(x)
         factor = rsqrt(convert_to_tensor(variance, value.dtype) + variance_epsilon)
@@ -134,7 +140,7 @@ def batch_normalization(
 def l2_normalize(
     x: NumberLike, axis: Axes = None, epsilon: float = 1e-12, name: str | None = None, dim: Axes = None
 ) -> Tensor:
-    """`x` divided by its Euclidean norm along `axis`, but by sqrt(epsilon) at least."""
+    """Divide `x` by its Euclidean norm along `axis`, at least sqrt(epsilon)."""
     with name_scope(name, "l2_normalize", [x]) as scope:
         value = convert_to_tensor(x)
         squares = real(value * conj(value)) if value.dtype.is_complex else square(value)
@@ -144,14 +150,14 @@ def l2_normalize(
 
 @transactional
 def xw_plus_b(x: NumberLike, weights: NumberLike, biases: NumberLike, name: str | None = None) -> Tensor:
-    """The layer x @ weights + biases."""
+    """Return the layer x @ weights + biases."""
     with name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
         return bias_add(matmul(x, weights), biases, name=scope)
 
 
 @transactional
 def relu_layer(x: NumberLike, weights: NumberLike, biases: NumberLike, name: str | None = None) -> Tensor:
-    """The layer relu(x @ weights + biases)."""
+    """Return the layer relu(x @ weights + biases)."""
     with name_scope(name, "relu_layer", [x, weights, biases]) as scope:
         return relu(bias_add(matmul(x, weights), biases), name=scope)
 
@@ -164,7 +170,7 @@ def weighted_cross_entropy_with_logits(
     name: str | None = None,
     targets: NumberLike | None = None,
 ) -> Tensor:
-    """`sigmoid_cross_entropy_with_logits` in which what a label of 1 costs counts `pos_weight` times."""
+    """Return `sigmoid_cross_entropy_with_logits` with the loss of positive labels multiplied by `pos_weight`."""
     truth = targets if labels is None else labels
     if truth is None or logits is None or pos_weight is None:
         raise ValueError("weighted_cross_entropy_with_logits needs labels, logits and pos_weight")
@@ -178,9 +184,9 @@ def weighted_cross_entropy_with_logits(
 def log_poisson_loss(
     targets: NumberLike, log_input: NumberLike, compute_full_loss: bool = False, name: str | None = None
 ) -> Tensor:
-    """exp(log_input) - targets * log_input: the loss of a prediction of exp(log_input) events for `targets` events.
+    """Return exp(log_input) - targets * log_input: the loss of a prediction of exp(log_input) events for `targets`.
 
-    That is the negative logarithm of Poisson's distribution but for log(targets!), for which Stirling's approximation
+    It is the negative logarithm of Poisson's distribution without log(targets!). Stirling's approximation of that term
     is added with `compute_full_loss`, where targets are above 1.
     """
     with name_scope(name, "log_poisson_loss", [log_input, targets]) as scope:
@@ -196,7 +202,177 @@ def log_poisson_loss(
 
 @transactional
 def zero_fraction(value: NumberLike, name: str | None = None) -> Tensor:
-    """The share of elements of `value` that are 0, as a float32."""
+    """Return the share of zeros in `value`, as a float32."""
     with name_scope(name, "zero_fraction", [value]) as scope:
         x = convert_to_tensor(value)
         return reduce_mean(cast(equal(x, cast(0, x.dtype)), float32), name=scope)
+
+
+@transactional
+def gelu(features: NumberLike, approximate: bool = False, name: str | None = None) -> Tensor:
+    """Return `features` times the probability that a normal number is smaller [Hendrycks 2016].
+
+    `approximate` computes 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) instead.
+    """
+    with name_scope(name, "gelu", [features]) as scope:
+        x = convert_to_tensor(features)
+        bent = x * (1 + x * x * 0.044715) if approximate else x
+        inner = tanh(bent * math.sqrt(2 / math.pi)) if approximate else erf(x * math.sqrt(0.5))
+        return multiply(x * 0.5, inner + 1, name=scope)
+
+
+@transactional
+def swish(features: NumberLike, name: str | None = None) -> Tensor:
+    """Return `features` times their sigmoid [Ramachandran 2017]."""
+    with name_scope(name, "swish", [features]) as scope:
+        x = convert_to_tensor(features)
+        return multiply(x, sigmoid(x), name=scope)
+
+
+@transactional
+def crelu(features: NumberLike, name: str | None = None, axis: int = -1) -> Tensor:
+    """Concatenate the positive parts of `features` and of -`features` along `axis`, which doubles."""
+    with name_scope(name, "CRelu", [features]) as scope:
+        x = convert_to_tensor(features)
+        return relu(concat([x, negative(x)], axis), name=scope)
+
+
+@transactional
+def hard_sigmoid(x: NumberLike, name: str | None = None) -> Tensor:
+    """Return 0.2 * x + 0.5, clipped to the range from 0 to 1: a piecewise linear sigmoid."""
+    with name_scope(name, "hard_sigmoid", [x]) as scope:
+        return clip_by_value(convert_to_tensor(x) * 0.2 + 0.5, 0.0, 1.0, name=scope)
+
+
+@transactional
+def layer_normalization(
+    x: NumberLike,
+    offset: NumberLike | None = None,
+    scale: NumberLike | None = None,
+    axis: Axis = -1,
+    variance_epsilon: float = 1e-12,
+    name: str | None = None,
+) -> Tensor:
+    """Normalise each element of a batch to mean 0 and variance 1 along `axis`, times `scale`, plus `offset` [Ba 2016].
+
+    The statistics of narrow floats are computed in float32.
+    """
+    with name_scope(name, "layer_normalization", [x, offset, scale]) as scope:
+        value = convert_to_tensor(x)
+        wide = cast(value, float32) if value.dtype in NARROW else value
+        off = wide - reduce_mean(wide, axis, keepdims=True)
+        factor = rsqrt(reduce_mean(square(off), axis, keepdims=True) + variance_epsilon)
+        if scale is not None:
+            factor = factor * cast(convert_to_tensor(scale), wide.dtype)
+        if offset is None:
+            return cast(multiply(off, factor, name=scope), value.dtype)
+        return cast(add(off * factor, cast(convert_to_tensor(offset), wide.dtype), name=scope), value.dtype)
+
+
+@transactional
+def batch_norm_with_global_normalization(
+    t: NumberLike | None = None,
+    m: NumberLike | None = None,
+    v: NumberLike | None = None,
+    beta: NumberLike | None = None,
+    gamma: NumberLike | None = None,
+    variance_epsilon: float | None = None,
+    scale_after_normalization: bool | None = None,
+    name: str | None = None,
+    input: NumberLike | None = None,
+    mean: NumberLike | None = None,
+    variance: NumberLike | None = None,
+) -> Tensor:
+    """Return (t - m) / sqrt(v + variance_epsilon), times `gamma` if `scale_after_normalization`, plus `beta`.
+
+    `input`, `mean` and `variance` are other names for `t`, `m` and `v`.
+    """
+    value, middle, spread = (second if first is None else first for first, second in
+                             ((t, input), (m, mean), (v, variance)))  # fmt: skip
+    if variance_epsilon is None or value is None or middle is None or spread is None or beta is None:
+        raise ValueError("batch_norm_with_global_normalization needs t, m, v, beta and variance_epsilon")
+    with name_scope(name, "batchnorm", [value, middle, spread, beta, gamma]) as scope:
+        x = convert_to_tensor(value)
+        factor = rsqrt(convert_to_tensor(spread, x.dtype) + variance_epsilon)
+        if scale_after_normalization:
+            if gamma is None:
+                raise ValueError("batch_norm_with_global_normalization needs gamma to scale")
+            factor = factor * convert_to_tensor(gamma, x.dtype)
+        shift = convert_to_tensor(beta, x.dtype) - convert_to_tensor(middle, x.dtype) * factor
+        return add(x * factor, shift, name=scope)
+
+
+@transactional
+def sufficient_statistics(
+    x: NumberLike,
+    axes: Axis,
+    shift: NumberLike | None = None,
+    keep_dims: bool | None = None,
+    name: str | None = None,
+    keepdims: bool | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Return sums that determine the mean and variance of `x` along `axes`. Sums over parts of the data add up.
+
+    Returns:
+        The number of elements, the sum of the elements less `shift`, the sum of the squares of these, and `shift`. A
+        shift near the mean keeps the sums exact.
+    """
+    with name_scope(name, "sufficient_statistics", [x, shift]):
+        value = convert_to_tensor(x)
+        moved = None if shift is None else convert_to_tensor(shift, value.dtype)
+        off = value if moved is None else subtract(value, moved)
+        squares = square(value) if moved is None else squared_difference(value, moved)
+        keep = keepdims or keep_dims
+        total, of_squares = (reduce_sum(values, axes, keepdims=keep) for values in (off, squares))
+        return _count(value, axes, total), total, of_squares, moved
+
+
+def _count(x: Tensor, axes: Axis, reduced: Tensor) -> Tensor:
+    """Return the number of elements of `x` in each element of `reduced`."""
+    sizes = x.spec.sizes
+    along = None if sizes is None else [sizes[axis] for axis in axes_of(axes, len(sizes))]
+    if along is not None and None not in along:
+        count: Any = 1
+        for each in along:
+            count *= each
+        return constant(count, x.dtype)
+    return cast(size(x), x.dtype) / cast(size(reduced), x.dtype)
+
+
+@transactional
+def normalize_moments(
+    counts: NumberLike, mean_ss: NumberLike, variance_ss: NumberLike, shift: NumberLike, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the mean and the variance from the result of `sufficient_statistics`."""
+    with name_scope(name, "normalize", [counts, mean_ss, variance_ss, shift]):
+        share = reciprocal(convert_to_tensor(counts))
+        off = multiply(mean_ss, share)
+        variance = subtract(multiply(variance_ss, share), square(off), name="variance")
+        return (off if shift is None else add(off, shift, name="mean")), variance
+
+
+@transactional
+def weighted_moments(
+    x: NumberLike,
+    axes: Axis,
+    frequency_weights: NumberLike,
+    name: str | None = None,
+    keep_dims: bool | None = None,
+    keepdims: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the mean and the variance of `x` along `axes`, each element weighted by `frequency_weights`.
+
+    The weights broadcast to the shape of `x`; of narrow floats all is computed in float32.
+    """
+    with name_scope(name, "weighted_moments", [x, frequency_weights]):
+        value, weights = convert_to_tensor(x), convert_to_tensor(frequency_weights)
+        dtype = float32 if value.dtype in NARROW else value.dtype
+        wide, times = cast(value, dtype), cast(weights, dtype)
+        each = shaped_like(wide, times + OPERATORS["zeros_like"](wide))
+        total = reduce_sum(each, axes, keepdims=True)
+        mean = reduce_sum(times * wide, axes, keepdims=True) / total
+        variance = reduce_sum(times * squared_difference(wide, mean), axes, keepdims=True) / total
+        if not (keepdims or keep_dims):
+            dropped = list(range(wide.shape.ndims)) if axes is None and wide.shape.ndims is not None else axes
+            mean, variance = squeeze(mean, dropped), squeeze(variance, dropped)
+        return cast(mean, value.dtype), cast(variance, value.dtype)

@@ -1,4 +1,4 @@
-"""Images made wider or thinner by a structure: dilation and erosion."""
+"""Morphology of images: dilation and erosion."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,14 +32,14 @@ def dilation2d(
     filters: NumberLike | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """For each channel of images the greatest sum of a pixel and the filter's element above it, of all in the window.
+    """Return for each channel the largest sum of a pixel and the filter's element over it, in each window.
 
     Args:
         input: images [batch, height, width, channels].
         filter: numbers [height, width, channels].
-        strides: by how much the window moves: one number, one for height and width each, or one per axis of `input`.
-        rates: the distance between pixels of a window, given likewise.
-        padding: "SAME", where what lies outside does not count, or "VALID".
+        strides: the step of the window: one number, one for height and width each, or one per axis of `input`.
+        rates: the distance between pixels of a window, in the same form.
+        padding: "SAME", which ignores pixels outside, or "VALID".
         name: the name of the result.
         filters: another name for `filter`.
         dilations: another name for `rates`.
@@ -51,7 +51,7 @@ def dilation2d(
         steps, distances = per_axis(strides, "NHWC"), per_axis(either(rates, dilations, "rates, dilations"), "NHWC")
         if padding == "SAME":
             moves, reaches = spatial(tuple(steps), True, "strides"), spatial(tuple(distances), True, "rates")
-            images, inside = _widened(images, window, moves, reaches)
+            images, inside = _pad(images, window, moves, reaches)
         else:
             inside = None
         seen = _seen(images, window, steps, distances) + reshape(window, _flat_shape(window))
@@ -78,7 +78,7 @@ def _flat_shape(window: Tensor) -> list[int]:
 
 
 def _seen(images: Tensor, window: Tensor, strides: Any, rates: Any) -> Tensor:
-    """The pixels of each window: [batch, places, places, pixels, channels]."""
+    """Return the pixels of each window: [batch, places, places, pixels, channels]."""
     height, width = window.shape.as_list()[:2]
     assert height is not None
     assert width is not None
@@ -95,8 +95,8 @@ def _seen(images: Tensor, window: Tensor, strides: Any, rates: Any) -> Tensor:
     return reshape(patches, stack([at if size is None else size for at, size in zip(sizes, known, strict=True)]))
 
 
-def _widened(images: Tensor, window: Tensor, strides: tuple[int, ...], rates: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Images padded for "SAME" by the least number of the dtype, and a mask that is 1 inside the images."""
+def _pad(images: Tensor, window: Tensor, strides: tuple[int, ...], rates: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Return images padded for "SAME" by the smallest number of the dtype, and a mask that is 1 inside the images."""
     sizes = images.shape.as_list()[1:3]
     pairs: list[list[Any]] = [[0, 0]]
     for axis in range(2):
@@ -121,9 +121,9 @@ def erosion2d(
     padding: Any,
     name: str | None = None,
 ) -> Tensor:
-    """For each channel of images the least difference of a pixel and the kernel's element below it, in each window.
+    """Return for each channel the smallest difference of a pixel and the kernel's element over it, in each window.
 
-    The kernel is turned round, so that it is -dilation2d(-value, kernel turned round); arguments are as there.
+    It equals -dilation2d(-value, reversed kernel); the arguments are the same.
     """
     with name_scope(name, "erosion2d", [value, kernel]) as scope:
         images = convert_to_tensor(value)

@@ -1,4 +1,4 @@
-"""Losses over many classes of which each step looks at a few: noise-contrastive estimation and sampled softmax."""
+"""Losses over many classes with a few sampled ones: noise-contrastive estimation and sampled softmax."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,18 +43,18 @@ def nce_loss(
     partition_strategy: str = "mod",
     name: str | None = "nce_loss",
 ) -> Tensor:
-    """The loss of telling the right classes of each row from sampled ones [Gutmann and Hyvärinen 2010].
+    """Return the loss of distinguishing the true classes of each row from sampled ones [Gutmann and Hyvärinen 2010].
 
     Args:
-        weights: a row [dim] for each class; a variable, or a list of several between which they are divided.
+        weights: a row [dim] for each class; a variable, or a list of variables that hold parts of the rows.
         biases: a number for each class.
-        labels: the right classes, integers [rows, num_true].
-        inputs: what the classes are told from [rows, dim].
-        num_sampled: how many classes are drawn for all rows together.
+        labels: the true classes, integers [rows, num_true].
+        inputs: the features of each row [rows, dim].
+        num_sampled: number of classes drawn for all rows together.
         num_classes: the number of classes.
-        num_true: how many right classes a row has.
-        sampled_values: what a candidate sampler gave; by default `log_uniform_candidate_sampler` is asked.
-        remove_accidental_hits: whether a drawn class that is right for a row is left out there.
+        num_true: number of true classes of a row.
+        sampled_values: the result of a candidate sampler; by default of `log_uniform_candidate_sampler`.
+        remove_accidental_hits: whether a sampled class that is true for a row is ignored there.
         partition_strategy: see `embedding_lookup`.
         name: the name of the operation.
     """
@@ -81,10 +81,10 @@ def sampled_softmax_loss(
     name: str | None = "sampled_softmax_loss",
     seed: int | None = None,
 ) -> Tensor:
-    """The cross entropy of a softmax over the right classes of each row and drawn ones [Jean 2014].
+    """Return the cross entropy of a softmax over the true classes of each row and sampled ones [Jean 2014].
 
-    Lower than that of the full softmax, and for training only. Arguments are those of `nce_loss`; `seed` is that of the
-    default sampler.
+    It is smaller than that of the full softmax; use it only for training. The arguments are those of `nce_loss`; `seed`
+    is the seed of the default sampler.
     """
     with name_scope(name, "sampled_softmax_loss") as scope:
         logits, targets = _sampled_logits(
@@ -107,7 +107,7 @@ def _sampled_logits(
     partition_strategy: str,
     seed: int | None,
 ) -> tuple[Tensor, Tensor]:
-    """Logits of the right and the sampled classes, less the logarithms of their expected counts; and the targets."""
+    """Return logits of true and sampled classes, less the logarithms of their expected counts; and the targets."""
     right, x = cast(convert_to_tensor(labels), int64), convert_to_tensor(inputs)
     if sampled_values is None:
         sampled_values = log_uniform_candidate_sampler(right, num_true, num_sampled, True, num_classes, seed)
@@ -129,12 +129,12 @@ def _sampled_logits(
 
 
 def _against_hits(right: Tensor, drawn: Tensor, num_true: int, logits: Tensor) -> Tensor:
-    """The lowest number where a drawn class is right, else 0: added to `logits`, whose shape it has."""
+    """Return the lowest number where a sampled class is true, else 0, in the shape of `logits`, to be added to them."""
     rows, places, weights = compute_accidental_hits(right, drawn, num_true)
     indices = stack([cast(rows, int64), places], 1)
     lowest = logits.dtype.np.type(logits.dtype.min)
     found = scatter_nd(indices, cast(weights, logits.dtype), shape(logits, out_type=int64))
-    return stop_gradient(maximum(found, lowest))  # a class that is right twice for a row counts once
+    return stop_gradient(maximum(found, lowest))  # a class that is sampled twice counts once
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Examples as users parse them: a dict that says what each feature is, and one of tensors that comes of it."""
+"""Parses serialized examples: a dict describes the features, and a dict of tensors is the result."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ from aioflow.tensors.dtypes import DType, TensorShape, as_dtype, as_shape
 class FixedLenFeature(NamedTuple):
     """A feature with as many values as `shape` has, in every example: a dense tensor.
 
-    Without a `default_value` it must be there.
+    Without a `default_value` it is required.
     """
 
     shape: Any
@@ -35,14 +35,14 @@ class VarLenFeature(NamedTuple):
 
 
 class SparseFeature(NamedTuple):
-    """The values of a SparseTensor as one feature, and their positions as one, or several, others.
+    """A feature with the values of a SparseTensor, and one or several other features with their positions.
 
     Attributes:
         index_key: the feature that holds the positions, or a list of them, one for each axis.
         value_key: the feature that holds the values.
         dtype: the dtype of the values.
         size: the size of the axis, or a list of sizes.
-        already_sorted: whether the positions rise.
+        already_sorted: whether the positions ascend.
     """
 
     index_key: Any
@@ -53,10 +53,10 @@ class SparseFeature(NamedTuple):
 
 
 class FixedLenSequenceFeature(NamedTuple):
-    """A feature that holds any number of values of that shape, one after the other: a dense tensor of one rank more.
+    """A feature with any number of values of that shape, in order: a dense tensor of one rank more.
 
-    Shorter ones are filled up with `default_value`, or with zeros or empty text. `allow_missing` says that none may be
-    there, and must be true but for the steps of sequences.
+    Shorter ones are padded with `default_value`, or with zeros or empty strings. `allow_missing` permits none at all,
+    and must be true except for the steps of sequences.
     """
 
     shape: Any
@@ -68,8 +68,8 @@ class FixedLenSequenceFeature(NamedTuple):
 Feature = FixedLenFeature | VarLenFeature | SparseFeature | FixedLenSequenceFeature
 
 
-class _Wanted:
-    """What an op is asked for."""
+class _ParsingArguments:
+    """The arguments of a parsing op."""
 
     def __init__(self, features: Mapping[str, Feature]) -> None:
         self.features: Final = features
@@ -110,16 +110,18 @@ class _Wanted:
             raise ValueError(f"feature {key!r} is asked for as {self.sparse[key].name} and as {dtype.name}")
 
     def result(self, made: list[Tensor]) -> dict[str, Any]:
-        """The tensors of each feature, of what the op gave."""
+        """Return the tensors of each feature from the results of the op."""
         count = len(self.sparse)
         sparse = {
             key: SparseTensor(made[place], made[count + place], made[2 * count + place])
             for place, key in enumerate(self.sparse)
         }
         dense = dict(zip(self.shapes, made[3 * count :], strict=True))
-        return {key: self._one(key, feature, sparse, dense) for key, feature in self.features.items()}
+        return {key: self._feature_result(key, feature, sparse, dense) for key, feature in self.features.items()}
 
-    def _one(self, key: str, feature: Feature, sparse: dict[str, SparseTensor], dense: dict[str, Tensor]) -> Any:
+    def _feature_result(
+        self, key: str, feature: Feature, sparse: dict[str, SparseTensor], dense: dict[str, Tensor]
+    ) -> Any:
         if not isinstance(feature, SparseFeature):
             return sparse[key] if key in sparse and isinstance(feature, VarLenFeature) else dense[key]
         several = isinstance(feature.index_key, (list, tuple))
@@ -134,7 +136,7 @@ def _index_keys(feature: SparseFeature) -> list[str]:
 
 
 def _default(key: str, value: Any, dtype: DType, shape: TensorShape) -> Tensor:
-    """The default as a tensor; one without elements if there is none."""
+    """Return the default as a tensor; an empty one if there is none."""
     if value is None:
         return convert_to_tensor(np.empty(0, dtype.np), dtype)
     tensor = convert_to_tensor(value, dtype)
@@ -146,14 +148,14 @@ def _default(key: str, value: Any, dtype: DType, shape: TensorShape) -> Tensor:
 
 
 def _labels(names: TensorLike | None) -> Tensor:
-    """What errors call the examples; an empty vector to count them."""
+    """Return the names of examples in errors; an empty vector to number them."""
     return convert_to_tensor(np.empty(0, object) if names is None else names, dtypes.string)
 
 
-def _parsed(serialized: Tensor, names: TensorLike | None, features: Mapping[str, Feature], name: str) -> dict[str, Any]:
+def _parse(serialized: Tensor, names: TensorLike | None, features: Mapping[str, Feature], name: str) -> dict[str, Any]:
     if not features:
         raise ValueError("features are missing: give a dict from names to feature descriptions such as FixedLenFeature")
-    wanted = _Wanted(features)
+    wanted = _ParsingArguments(features)
     made = ops.parse_example(
         serialized, _labels(names), list(wanted.defaults.values()), tuple(wanted.sparse), tuple(wanted.sparse.values()),
         tuple(wanted.shapes), tuple(wanted.shapes.values()), tuple(wanted.paired),
@@ -169,16 +171,16 @@ def parse_example(
     name: str | None = None,
     example_names: TensorLike | None = None,
 ) -> dict[str, Any]:
-    """The features of a vector of serialized examples, by name.
+    """Return the features of a vector of serialized examples, by name.
 
     A `FixedLenFeature` gives a tensor [examples, *shape], a `VarLenFeature` a SparseTensor [examples, most values], a
     `SparseFeature` a SparseTensor [examples, *size], a `FixedLenSequenceFeature` a tensor [examples, most, *shape].
 
     Args:
-        serialized: a vector of strings, as `make_example` makes them.
-        features: what each feature is.
+        serialized: a vector of strings, such as those of `make_example`.
+        features: the description of each feature.
         name: the name scope.
-        example_names: what errors call the examples.
+        example_names: names of the examples in errors.
 
     Raises:
         InvalidArgumentError: in the run: a string is no example, or a feature is missing or of another type or size.
@@ -187,7 +189,7 @@ def parse_example(
         tensor = convert_to_tensor(serialized, dtypes.string)
         if tensor.shape.ndims != 1:
             raise ValueError(f"serialized is a vector, its shape is {tensor.shape}: for one use parse_single_example")
-        return _parsed(tensor, example_names, features, scope)
+        return _parse(tensor, example_names, features, scope)
 
 
 @transactional
@@ -197,11 +199,11 @@ def parse_single_example(
     name: str | None = None,
     example_names: TensorLike | None = None,
 ) -> dict[str, Any]:
-    """The features of one serialized example, by name: as `parse_example` gives them, without the first axis."""
+    """Return the features of one serialized example, by name: see `parse_example`, without the first axis."""
     with name_scope(name, "parse_single_example") as scope:
         tensor = convert_to_tensor(serialized, dtypes.string)
         tensor.shape.assert_has_rank(0)
-        return _parsed(tensor, example_names, features, scope)
+        return _parse(tensor, example_names, features, scope)
 
 
 @transactional
@@ -212,16 +214,16 @@ def parse_single_sequence_example(
     example_name: TensorLike | None = None,
     name: str | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The features of one serialized sequence: those of its context, and those of its steps, by name.
+    """Return the features of one serialized sequence: those of its context, and those of its steps, by name.
 
-    Of the steps a `FixedLenSequenceFeature` gives a tensor [steps, *shape], a `VarLenFeature` a SparseTensor
+    For the steps, a `FixedLenSequenceFeature` gives a tensor [steps, *shape], a `VarLenFeature` a SparseTensor
     [steps, most values].
 
     Args:
-        serialized: a string, as `make_sequence_example` makes it.
-        context_features: what each feature of the context is.
-        sequence_features: what each feature of the steps is.
-        example_name: what errors call the sequence.
+        serialized: a string, such as that of `make_sequence_example`.
+        context_features: the description of each feature of the context.
+        sequence_features: the description of each feature of the steps.
+        example_name: the name of the sequence in errors.
         name: the name scope.
     """
     with name_scope(name, "parse_single_sequence_example") as scope:
@@ -240,17 +242,17 @@ def parse_sequence_example(
     example_names: TensorLike | None = None,
     name: str | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
-    """The features of a vector of serialized sequences: of their contexts, of their steps, and numbers of steps.
+    """Return the features of a vector of serialized sequences: of contexts and of steps, and the numbers of steps.
 
-    The context is given as by `parse_example`. Of the steps a `FixedLenSequenceFeature` gives a tensor
-    [sequences, most steps, *shape], shorter sequences filled up with zeros or empty text, and in the last dict how many
-    steps each sequence has; a `VarLenFeature` gives a SparseTensor [sequences, most steps, most values].
+    The context is as in `parse_example`. For the steps, a `FixedLenSequenceFeature` gives a tensor
+    [sequences, most steps, *shape], with shorter sequences padded with zeros or empty strings, and in the last dict the
+    number of steps of each sequence; a `VarLenFeature` gives a SparseTensor [sequences, most steps, most values].
 
     Args:
-        serialized: a vector of strings, as `make_sequence_example` makes them.
-        context_features: what each feature of the contexts is.
-        sequence_features: what each feature of the steps is.
-        example_names: what errors call the sequences.
+        serialized: a vector of strings, such as those of `make_sequence_example`.
+        context_features: the description of each feature of the contexts.
+        sequence_features: the description of each feature of the steps.
+        example_names: names of the sequences in errors.
         name: the name scope.
     """
     with name_scope(name, "parse_sequence_example") as scope:
@@ -266,9 +268,9 @@ def _parsed_sequences(
     sequence_features: Mapping[str, Feature],
     name: str,
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
-    """Contexts, steps, and of a vector of sequences how many steps there are."""
-    context = _Wanted(context_features)
-    sparse, dense, missing = _of_steps(sequence_features)
+    """Return contexts and steps, and for a vector of sequences the numbers of steps."""
+    context = _ParsingArguments(context_features)
+    sparse, dense, missing = _step_arguments(sequence_features)
     if not context_features and not sequence_features:
         raise ValueError("features are missing: give context_features, sequence_features, or both")
     made = ops.parse_sequence_example(
@@ -287,7 +289,7 @@ def _parsed_sequences(
     return context.result(list(made[:count])), steps, dict(zip(dense, rest[end:], strict=False))
 
 
-def _of_steps(
+def _step_arguments(
     features: Mapping[str, Feature],
 ) -> tuple[dict[str, DType], dict[str, tuple[DType, TensorShape]], list[str]]:
     sparse: dict[str, DType] = {}

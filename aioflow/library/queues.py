@@ -1,4 +1,4 @@
-"""Queues as users hold them: handles in a graph. `session.queue(handle)` gives the live object."""
+"""Handles of queues in a graph. `session.queue(handle)` returns the live object."""
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -17,16 +17,16 @@ from aioflow.tensors.dtypes import DType, TensorShape, as_shape
 
 
 class QueueBase(Handle):
-    """A queue in a graph: operations put elements into it and take them off it, and wait where they must.
+    """A queue in a graph: operations put elements into it and take them from it, and wait if necessary.
 
-    An element has one or more components, each with its dtype. Waiting holds no thread, those who wait are served in
-    the order they came, and a run that is cancelled leaves nothing behind. Not made directly: see `FIFOQueue`,
-    `RandomShuffleQueue`, `PaddingFIFOQueue`, `PriorityQueue`.
+    An element has one or more components, each with its dtype. A wait uses no thread, waiters are served in order, and
+    a cancelled run leaves nothing behind. Not created directly: see `FIFOQueue`, `RandomShuffleQueue`,
+    `PaddingFIFOQueue`, `PriorityQueue`.
 
     Args:
         dtypes: the dtypes of the components.
         shapes: their shapes, None for any.
-        names: their names: then elements are put and given as dicts.
+        names: names of the components: then elements are dicts.
         queue_ref: the handle, a tensor.
     """
 
@@ -41,7 +41,7 @@ class QueueBase(Handle):
     @staticmethod
     @transactional
     def from_list(index: NumberLike, queues: Sequence["QueueBase"]) -> "QueueBase":
-        """One of these queues, by an index that is known in a run. TypeError, ValueError if they are not alike."""
+        """Return one of these queues, by an index that the run knows. TypeError, ValueError if they are not alike."""
         if not queues or not all(isinstance(queue, QueueBase) for queue in queues):
             raise TypeError("a list of queues is expected")
         first = queues[0]
@@ -56,7 +56,7 @@ class QueueBase(Handle):
 
     @property
     def queue_ref(self) -> Tensor:
-        """Its handle."""
+        """The handle, a tensor."""
         return self._ref
 
     @property
@@ -66,7 +66,7 @@ class QueueBase(Handle):
 
     @property
     def shapes(self) -> list[TensorShape]:
-        """The shapes of the components, as far as they are fixed."""
+        """The known part of the components' shapes."""
         return list(self._shapes)
 
     @property
@@ -74,10 +74,10 @@ class QueueBase(Handle):
         """The names of the components, if they have some."""
         return None if self._names is None else list(self._names)
 
-    # Putting
+    # Enqueue
 
     def enqueue(self, vals: Any, name: str | None = None) -> Operation:
-        """An operation that puts one element into the queue, as soon as there is room.
+        """Return an operation that puts one element into the queue, as soon as there is room.
 
         It fails with CancelledError if the queue is closed.
 
@@ -91,10 +91,10 @@ class QueueBase(Handle):
         return self._build("enqueue", name, lambda name: ops.queue_enqueue(self._ref, self._tensors(vals), name))
 
     def enqueue_many(self, vals: Any, name: str | None = None, atomic: bool = False) -> Operation:
-        """An operation that puts elements into the queue: the rows of the components.
+        """Return an operation that puts elements into the queue: the rows of the components.
 
-        Each goes in as soon as there is room, so that some may be in when the run is cancelled; or, if `atomic`, all at
-        once.
+        It puts each one as soon as there is room, so some may be in the queue when the run is cancelled. If `atomic`,
+        it puts all at once.
         """
         return self._build(
             "enqueue_many",
@@ -103,24 +103,24 @@ class QueueBase(Handle):
         )
 
     def give_back(self, vals: Any, name: str | None = None) -> Operation:
-        """An operation that puts an element that was taken into the queue again, without waiting.
+        """Return an operation that puts an element that was taken back into the queue, without waiting.
 
-        It is in even if the queue is full, or closed: who has taken it may be the only one who makes room, and the last
-        one who puts. It comes out after those that are there, or as the queue chooses. It fails only if the queue is no
-        more.
+        It succeeds even if the queue is full or closed, since only its taker may be able to make room, or to put the
+        last element. The element comes out after the present ones, or as the queue chooses. It fails only if the queue
+        no longer exists.
         """
         return self._build(
             "give_back", name, lambda name: ops.queue_give_back(self._ref, self._tensors(vals), False, name)
         )
 
     def give_back_many(self, vals: Any, name: str | None = None) -> Operation:
-        """The same for several elements: the rows of the components."""
+        """Do the same for several elements: the rows of the components."""
         return self._build(
             "give_back_many", name, lambda name: ops.queue_give_back(self._ref, self._tensors(vals), True, name)
         )
 
     def _tensors(self, vals: Any) -> list[Tensor]:
-        given = self._in_order(vals)
+        given = self._order_values(vals)
         if len(given) != len(self._dtypes):
             mend = ": give the components in a list" if len(self._dtypes) > 1 or isinstance(vals, (list, tuple)) else ""
             raise ValueError(f"{len(given)} components were given, an element has {len(self._dtypes)}{mend}")
@@ -133,7 +133,7 @@ class QueueBase(Handle):
         except (TypeError, ValueError) as error:
             raise with_text(error, f"component {place} is {dtype.name}: {error}") from error
 
-    def _in_order(self, vals: Any) -> Sequence[Any]:
+    def _order_values(self, vals: Any) -> Sequence[Any]:
         if isinstance(vals, dict):
             if self._names is None:
                 raise ValueError("the components of this queue have no names: give a list, not a dict")
@@ -144,15 +144,15 @@ class QueueBase(Handle):
             raise ValueError(f"the components have names: give a dict of {', '.join(self._names)}")
         return vals if isinstance(vals, (list, tuple)) else [vals]
 
-    # Taking
+    # Dequeue
 
     def dequeue(self, name: str | None = None) -> Any:
-        """The components of the next element, which is taken off the queue as soon as there is one.
+        """Take the next element off the queue as soon as there is one, and return its components.
 
         A tensor if there is one component, a dict if they have names, else a list. The run fails with OutOfRangeError
         if the queue is closed and empty.
         """
-        return self._taken("dequeue", name, lambda name: ops.queue_dequeue(self._ref, name))
+        return self._build_take("dequeue", name, lambda name: ops.queue_dequeue(self._ref, name))
 
     def dequeue_many(self, n: NumberLike, name: str | None = None) -> Any:
         """Take the next `n` elements, stacked component by component. The run waits until there are `n`.
@@ -160,22 +160,22 @@ class QueueBase(Handle):
         While it waits all of them stay in the queue. The run fails with OutOfRangeError if the queue is closed and has
         fewer. ValueError if the shapes of the components are not known.
         """
-        return self._taken("dequeue_many", name, lambda name: ops.queue_dequeue_many(self._ref, n, name))
+        return self._build_take("dequeue_many", name, lambda name: ops.queue_dequeue_many(self._ref, n, name))
 
     def dequeue_up_to(self, n: NumberLike, name: str | None = None) -> Any:
-        """The same. A closed queue gives its remaining elements, if there is at least one."""
-        return self._taken("dequeue_up_to", name, lambda name: ops.queue_dequeue_up_to(self._ref, n, name))
+        """Do the same, except that a closed queue gives its remaining elements, if there is at least one."""
+        return self._build_take("dequeue_up_to", name, lambda name: ops.queue_dequeue_up_to(self._ref, n, name))
 
-    def _taken(self, what: str, name: str | None, build: Callable[[str], Sequence[Tensor]]) -> Any:
+    def _build_take(self, what: str, name: str | None, build: Callable[[str], Sequence[Tensor]]) -> Any:
         tensors = self._build(what, name, build)
         if self._names is not None:
             return dict(zip(self._names, tensors, strict=True))
         return tensors[0] if len(tensors) == 1 else list(tensors)
 
-    # Closing, asking
+    # Closing and state
 
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Operation:
-        """An operation that closes the queue: later enqueues fail, and its elements can still be taken.
+        """Return an operation that closes the queue: later enqueues fail, and its elements can still be taken.
 
         It waits until all pending enqueues are done or, with `cancel_pending_enqueues`, ends these with
         CancelledError. Closing twice fails with CancelledError.
@@ -183,11 +183,11 @@ class QueueBase(Handle):
         return self._build("close", name, lambda name: ops.queue_close(self._ref, cancel_pending_enqueues, name))
 
     def is_closed(self, name: str | None = None) -> Tensor:
-        """Whether it is closed."""
+        """Return whether it is closed."""
         return self._build("is_closed", name, lambda name: ops.queue_is_closed(self._ref, name))
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many elements are in it."""
+        """Return the number of its elements."""
         return self._build("size", name, lambda name: ops.queue_size(self._ref, name))
 
     def __repr__(self) -> str:
@@ -200,19 +200,19 @@ def _items(handle: Tensor) -> tuple[dtypes.Spec, ...]:
 
 
 class FIFOQueue(QueueBase):
-    """A queue whose elements come out in the order in which they went in.
+    """A queue whose elements leave in the order of their arrival.
 
     Args:
-        capacity: how many elements it holds; negative for any number.
+        capacity: the most elements; negative for any number.
         dtypes: the dtype of each component; one dtype for one component.
-        shapes: the shape of each component, fully known; without them elements may have any, and are taken one by one.
-        names: names of the components: then elements are put and given as dicts.
-        shared_name: queues of that name are one, in sessions that share their container.
-        name: its name.
-        capacity_bytes: how many bytes of elements it holds; one element always goes into an empty queue.
+        shapes: the shape of each component, fully known; without shapes any is allowed, and batches are not possible.
+        names: names of the components: then elements are dicts.
+        shared_name: queues of this name are one queue, in sessions that share their container.
+        name: the name of the queue.
+        capacity_bytes: the most bytes of elements; one element always fits into an empty queue.
 
     Raises:
-        TypeError, ValueError: these do not fit together.
+        TypeError, ValueError: the arguments contradict each other.
     """
 
     def __init__(
@@ -233,16 +233,16 @@ class FIFOQueue(QueueBase):
 
 
 class PaddingFIFOQueue(QueueBase):
-    """A FIFOQueue whose elements may differ in size: a batch is filled up with zeros, or empty text, to the largest.
+    """A FIFOQueue whose elements may differ in size: batches are padded with zeros, or empty strings, to the largest.
 
     Args:
-        capacity: how many elements it holds; negative for any number.
+        capacity: the most elements; negative for any number.
         dtypes: the dtype of each component; one dtype for one component.
         shapes: a list of the shape of each component, with None for the sizes that differ: `[[None, 3], []]`.
-        names: names of the components: then elements are put and given as dicts.
-        shared_name: queues of that name are one, in sessions that share their container.
-        name: its name.
-        capacity_bytes: how many bytes of elements it holds; one element always goes into an empty queue.
+        names: names of the components: then elements are dicts.
+        shared_name: queues of this name are one queue, in sessions that share their container.
+        name: the name of the queue.
+        capacity_bytes: the most bytes of elements; one element always fits into an empty queue.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class PaddingFIFOQueue(QueueBase):
         capacity_bytes: int | None = None,
     ) -> None:
         types = dtypes_of(dtypes)
-        known = _ranked(shapes, len(types))
+        known = _check_ranks(shapes, len(types))
         handle = _handle(
             handles.padding_fifo_queue, name, shared_name, types, known, capacity, capacity_bytes=capacity_bytes
         )
@@ -265,18 +265,18 @@ class PaddingFIFOQueue(QueueBase):
 
 
 class RandomShuffleQueue(QueueBase):
-    """A queue whose elements come out in random order, the same in each session if it has a seed.
+    """A queue whose elements leave in random order, the same in each session if it has a seed.
 
     Args:
-        capacity: how many elements it holds; negative for any number.
-        min_after_dequeue: how many elements stay in an open queue, so that the elements taken are well mixed.
+        capacity: the most elements; negative for any number.
+        min_after_dequeue: number of elements that stay in an open queue, so that the order is well mixed.
         dtypes: the dtype of each component; one dtype for one component.
-        shapes: the shape of each component, fully known; without them elements may have any, and are taken one by one.
-        names: names of the components: then elements are put and given as dicts.
+        shapes: the shape of each component, fully known; without shapes any is allowed, and batches are not possible.
+        names: names of the components: then elements are dicts.
         seed: the seed; see `af.set_random_seed`.
-        shared_name: queues of that name are one, in sessions that share their container.
-        name: its name.
-        capacity_bytes: how many bytes of elements it holds; one element always goes into an empty queue.
+        shared_name: queues of this name are one queue, in sessions that share their container.
+        name: the name of the queue.
+        capacity_bytes: the most bytes of elements; one element always fits into an empty queue.
     """
 
     def __init__(
@@ -310,18 +310,18 @@ class RandomShuffleQueue(QueueBase):
 
 
 class PriorityQueue(QueueBase):
-    """A queue whose elements come out by priority, the least first, those of equal priority in order.
+    """A queue whose elements leave by priority, the lowest first, those of equal priority in order.
 
-    The priority is the first component of an element, an int64, before those that `types` tells of.
+    The priority is the first component of an element, an int64, before those in `types`.
 
     Args:
-        capacity: how many elements it holds; negative for any number.
+        capacity: the most elements; negative for any number.
         types: the dtype of each other component.
         shapes: the shape of each other component, fully known.
-        names: names of all components, that of the priority first: then elements are put and given as dicts.
-        shared_name: queues of that name are one, in sessions that share their container.
-        name: its name.
-        capacity_bytes: how many bytes of elements it holds; one element always goes into an empty queue.
+        names: names of all components, beginning with the priority: then elements are dicts.
+        shared_name: queues of this name are one queue, in sessions that share their container.
+        name: the name of the queue.
+        capacity_bytes: the most bytes of elements; one element always fits into an empty queue.
     """
 
     def __init__(
@@ -343,17 +343,17 @@ class PriorityQueue(QueueBase):
         super().__init__([dtypes.int64, *others], [item.shape for item in _items(handle)], names, handle)
 
 
-# Making
+# Construction
 
 
 def _handle(make: Callable[..., Tensor], name: str, shared_name: str | None, *attrs: Any, **options: Any) -> Tensor:
-    """The handle, in the graph around all branches and loops, for a queue outlives them."""
+    """Return the handle, in the graph outside of all branches and loops, since a queue outlives them."""
     with outside() as container:
         return make(*attrs, container=container, shared_name=shared_name or "", name=name, **options)
 
 
 def _shapes(given: Any, count: int) -> list[TensorShape]:
-    """The shape of each component. ValueError if there are not as many, TypeError if they are none."""
+    """Return the shape of each component. ValueError for another number of shapes, TypeError if they are none."""
     if isinstance(given, TensorShape) or not isinstance(given, (list, tuple)):
         shapes = [given]
     else:
@@ -364,8 +364,8 @@ def _shapes(given: Any, count: int) -> list[TensorShape]:
     return [as_shape(shape) for shape in shapes]
 
 
-def _ranked(given: Any, count: int) -> list[TensorShape]:
-    """The same for a list of shapes. ValueError for a single shape: `[None]` could be a shape or a list of shapes."""
+def _check_ranks(given: Any, count: int) -> list[TensorShape]:
+    """Do the same for a list of shapes. ValueError for a single shape, since `[None]` could be either."""
     several = isinstance(given, (list, tuple)) and given
     if not several or any(shape is None or isinstance(shape, int) for shape in given):
         raise ValueError(f"shapes is a list with one shape for each component, as [[None, 3]], not {given!r}")
@@ -377,7 +377,7 @@ def _ranked(given: Any, count: int) -> list[TensorShape]:
 
 
 def _fully_known(given: Any, count: int) -> list[TensorShape]:
-    """The same, all sizes known; empty if nothing is given."""
+    """Do the same for fully known shapes; empty without shapes."""
     shapes = [] if given is None else _shapes(given, count)
     for shape in shapes:
         if not shape.is_fully_defined():
@@ -395,7 +395,7 @@ def _names(given: Any, count: int) -> list[str] | None:
 
 
 def _seeds(seed: int | None, shared_name: str | None) -> tuple[int, int]:
-    """The seeds of a queue: zeros for an order that differs each time. Shared ones do not depend on the graph."""
+    """Return the seeds of a queue: zeros for a new order each time. Seeds of shared queues ignore the graph."""
     graph_seed, own = get_seed(seed)
     if graph_seed is None or own is None:
         return 0, 0

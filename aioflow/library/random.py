@@ -1,4 +1,4 @@
-"""Random numbers under the names of TensorFlow's `random`, and parts of a tensor at a random place."""
+"""Random numbers under the names of TensorFlow's `random`, and random crops."""
 
 from typing import Final
 
@@ -38,15 +38,15 @@ def categorical(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """As `multinomial`: for each row of `logits`, classes drawn with the probability softmax(logits), int64."""
+    """Return `multinomial`: for each row of `logits`, classes drawn with the probability softmax(logits), int64."""
     return multinomial(logits, num_samples, seed, name, dtypes.int64 if dtype is None else as_dtype(dtype))
 
 
 @transactional
 def random_crop(value: NumberLike, size: NumberLike, seed: int | None = None, name: str | None = None) -> Tensor:
-    """A part of `value` that has the sizes `size`, at a place of which each is as likely as any other.
+    """Return a part of `value` with the sizes `size`, at a uniformly random position.
 
-    `size` has a number for each axis; an axis of which nothing is to be cut off is given its own size.
+    `size` has a number for each axis: the axis' own size to keep all of it.
 
     Raises:
         InvalidArgumentError: in the run, or when it is built if that is known by then, if a size is larger than the

@@ -1,4 +1,4 @@
-"""Readers as users hold them: handles in a graph that give the records of files whose names come from a queue."""
+"""Handles of readers, which read records of files whose names come from a queue."""
 
 from typing import Any, Final
 
@@ -15,16 +15,15 @@ from aioflow.tensors.recursion import safe_repr
 
 
 class ReaderBase(Handle):
-    """Reads records of files, or of whatever else a queue names, one after the other.
+    """Reads the records of files, whose names come from a queue, one after the other.
 
-    Each record has a key, which says where it comes from, and a value: strings, whose meaning decoders know, as
-    `af.decode_csv`. The reader takes a name of the queue whenever it is done with the one before, and waits for it
-    if need be. Files are read ahead on threads. A waiting read holds no thread, reads are served in the
-    order they came, and a run that is cancelled has taken nothing.
+    Each record has a key, its origin, and a value, a string for decoders such as `af.decode_csv`. The reader takes the
+    next name from the queue when it has finished a file, and waits for it if necessary. Threads read files ahead. A
+    waiting read uses no thread, reads are served in order, and a cancelled run has taken nothing.
 
-    A file that is missing or corrupt fails the run that comes upon it; the next goes on with the next file. Readers
-    that are told to `skip_corrupt` leave it out instead: a warning is logged once for each such file, and `num_skipped`
-    counts. Not made directly: see `TextLineReader` and the others.
+    A missing or corrupt file fails the run that reads it; the next run goes on with the next file. A reader with
+    `skip_corrupt` skips the file instead: the log warns once for each such file, and `num_skipped` counts. Not created
+    directly: see `TextLineReader` and the others.
     """
 
     def __init__(self, reader_ref: Tensor, supports_serialize: bool = True) -> None:
@@ -34,7 +33,7 @@ class ReaderBase(Handle):
 
     @property
     def reader_ref(self) -> Tensor:
-        """Its handle."""
+        """The handle, a tensor."""
         return self._ref
 
     @property
@@ -43,10 +42,10 @@ class ReaderBase(Handle):
         return self._supports_serialize
 
     def read(self, queue: "QueueBase | Tensor", name: str | None = None) -> tuple[Tensor, Tensor]:
-        """Key and value of the next record, as soon as there is one.
+        """Return key and value of the next record, as soon as there is one.
 
         Args:
-            queue: gives the names of files; or its handle.
+            queue: the queue of file names, or its handle.
             name: the name of the operation.
 
         Raises:
@@ -54,45 +53,45 @@ class ReaderBase(Handle):
             NotFoundError: in the run: there is no such file.
             DataLossError: in the run: a file is corrupt.
         """
-        key, value = self._made(ops.reader_read, _handle(queue), name=name)
+        key, value = self._build_op(ops.reader_read, _handle(queue), name=name)
         return key, value
 
     def read_up_to(
         self, queue: "QueueBase | Tensor", num_records: TensorLike, name: str | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Keys and values of the next `num_records` records, two vectors.
+        """Return keys and values of the next `num_records` records, two vectors.
 
-        They are of one file, so there may be fewer, but there is at least one.
+        They come from one file, so there may be fewer, at least one.
         """
-        keys, values = self._made(ops.reader_read_up_to, _handle(queue), num_records, name=name)
+        keys, values = self._build_op(ops.reader_read_up_to, _handle(queue), num_records, name=name)
         return keys, values
 
     def num_records_produced(self, name: str | None = None) -> Tensor:
-        """How many records it has given, int64."""
-        return self._made(ops.reader_num_records_produced, name=name)
+        """Return the number of records it has returned, int64."""
+        return self._build_op(ops.reader_num_records_produced, name=name)
 
     def num_work_units_completed(self, name: str | None = None) -> Tensor:
-        """How many files it has read to the end, int64."""
-        return self._made(ops.reader_num_work_units_completed, name=name)
+        """Return the number of files it has read to the end, int64."""
+        return self._build_op(ops.reader_num_work_units_completed, name=name)
 
     def num_skipped(self, name: str | None = None) -> Tensor:
-        """How many files, and parts of files, it has left out since they are missing or corrupt, int64."""
-        return self._made(ops.reader_num_skipped, name=name)
+        """Return the number of skipped files, and parts of files, that were missing or corrupt, int64."""
+        return self._build_op(ops.reader_num_skipped, name=name)
 
     def serialize_state(self, name: str | None = None) -> Tensor:
-        """A string with the position of the reader. It does not include the names in the queue."""
-        return self._made(ops.reader_serialize_state, name=name)
+        """Return a string with the position of the reader. It does not include the names in the queue."""
+        return self._build_op(ops.reader_serialize_state, name=name)
 
     def restore_state(self, state: TensorLike, name: str | None = None) -> Operation:
-        """An operation after which it goes on where a reader was that told this state."""
-        return self._made(ops.reader_restore_state, state, name=name)
+        """Return an operation that moves the reader to a serialized position."""
+        return self._build_op(ops.reader_restore_state, state, name=name)
 
     def reset(self, name: str | None = None) -> Operation:
-        """An operation that returns the reader to its initial state. The rest of its file is not read."""
-        return self._made(ops.reader_reset, name=name)
+        """Return an operation that resets the reader to its initial state. The rest of its file is not read."""
+        return self._build_op(ops.reader_reset, name=name)
 
-    def _made(self, op: Op[R], *inputs: Any, name: str | None) -> R:
-        """The operation, on the reader's device."""
+    def _build_op(self, op: Op[R], *inputs: Any, name: str | None) -> R:
+        """Build the operation, on the reader's device."""
         with self._at_home(get_default_graph()):
             return op(self._ref, *inputs, name=name)
 
@@ -106,7 +105,7 @@ def _handle(queue: Any) -> Tensor:
 
 @transactional
 def _reader(op: Op[Tensor], name: str | None, shared_name: str | None = None, **attributes: Any) -> Tensor:
-    """The handle, in the scope's container and after nothing."""
+    """Build the handle, in the scope's container and without control inputs."""
     graph = get_default_graph()
     container = scopes.scope_of(graph).container
     with graph.control_dependencies(None):
@@ -114,7 +113,7 @@ def _reader(op: Op[Tensor], name: str | None, shared_name: str | None = None, **
 
 
 class WholeFileReader(ReaderBase):
-    """Gives the name of each file as key, and its contents as value.
+    """Returns the name of each file as key, and its contents as value.
 
     Args:
         name: the name of the operation.
@@ -127,7 +126,7 @@ class WholeFileReader(ReaderBase):
 
 
 class TextLineReader(ReaderBase):
-    """Gives the lines of files, without what ends them; keys are `file:line`, counted from 1.
+    """Returns the lines of files without line ends; keys are `file:line`, counted from 1.
 
     Args:
         skip_header_lines: the number of lines to skip at the beginning of each file.
@@ -149,7 +148,7 @@ class TextLineReader(ReaderBase):
 
 
 class FixedLengthRecordReader(ReaderBase):
-    """Gives parts of files that have `record_bytes` bytes each; keys are `file:record`, counted from 0.
+    """Returns consecutive parts of files with `record_bytes` bytes each; keys are `file:record`, counted from 0.
 
     Args:
         record_bytes: the length of a record.
@@ -182,7 +181,7 @@ class FixedLengthRecordReader(ReaderBase):
 
 
 class TFRecordReader(ReaderBase):
-    """Gives the records of TFRecord files; keys are `file:offset`.
+    """Returns the records of TFRecord files; keys are `file:offset`.
 
     Args:
         name: the name of the operation.
@@ -207,7 +206,7 @@ class TFRecordReader(ReaderBase):
 
 
 class IdentityReader(ReaderBase):
-    """Gives each work item of the queue as it is, as key and as value."""
+    """Returns each element of the queue as key and as value."""
 
     def __init__(self, name: str | None = None, shared_name: str | None = None) -> None:
         super().__init__(_reader(ops.identity_reader, name, shared_name))

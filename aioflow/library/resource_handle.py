@@ -1,4 +1,4 @@
-"""What handles to live objects have in common as users hold them."""
+"""The base of handles to live objects."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 class Handle:
-    """Something that outlives steps, in a graph: its `ref` is a tensor, and operations on it are built with it."""
+    """A live object in a graph, which outlives steps. Its `ref` is a tensor; operations on it are built beside it."""
 
     def __init__(self, ref: Tensor) -> None:
         self._ref: Final = ref
@@ -26,11 +26,11 @@ class Handle:
 
     @property
     def graph(self) -> Graph:
-        """The graph it belongs to."""
+        """The graph of the handle."""
         return self._ref.graph
 
     def _build(self, what: str, name: str | None, build: Callable[[str], R]) -> R:
-        """What `build` makes, given a name, in its graph or the branch or loop described there; on its device."""
+        """Return the result of `build` with a name, in its graph or the body being built there, on its device."""
         chosen = name or f"{self.name}_{what}"
         graph = same_graph(self._ref)
         try:
@@ -50,7 +50,7 @@ class Handle:
 
 @contextlib.contextmanager
 def outside() -> Iterator[str]:
-    """Builds around all branches and loops, for a live object outlives them. Gives the container to live in."""
+    """Build outside of all branches and loops, since a live object outlives them. Yields its container."""
     inner = get_default_graph()
     graph, scope = inner.root, scopes.scope_of(inner)
     names = scopes.change_scope(graph, name=scope.name)
@@ -59,12 +59,12 @@ def outside() -> Iterator[str]:
 
 
 def dtypes_of(given: Any) -> list[DType]:
-    """A list of dtypes for one or several."""
+    """Return a list of one or several dtypes."""
     return [as_dtype(dtype) for dtype in (given if isinstance(given, (list, tuple)) else [given])]
 
 
 def shapes_of(given: Any, count: int) -> list[TensorShape]:
-    """The shapes of `count` components; unknown shapes for None. ValueError if the number of shapes differs."""
+    """Return the shapes of `count` components; unknown shapes for None. ValueError if the number of shapes differs."""
     if given is None:
         return [TensorShape(None)] * count
     shapes = list(given) if isinstance(given, (list, tuple)) else [given]
@@ -74,7 +74,7 @@ def shapes_of(given: Any, count: int) -> list[TensorShape]:
 
 
 def names_of(given: Sequence[str] | None, count: int) -> list[str] | None:
-    """The names of `count` components, None for no names. ValueError if their number differs or a name repeats."""
+    """Return the names of `count` components, None for no names. ValueError for another number or repeated names."""
     if given is None:
         return None
     names = [given] if isinstance(given, str) else list(given)

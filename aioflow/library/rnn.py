@@ -1,4 +1,4 @@
-"""Recurrent nets: a cell applied to one step of a sequence after the other, in a loop or written out."""
+"""Recurrent nets: apply a cell to each step of a sequence, in a loop or unrolled, in one or both directions."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,8 +6,10 @@ from typing import Any
 
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.array.arrays import transpose
+from aioflow.kernels.array.arrays import reverse, transpose
+from aioflow.kernels.array.concat import concat, stack, unstack
 from aioflow.kernels.array.select import masked, select
+from aioflow.kernels.array.sequence import reverse_sequence
 from aioflow.kernels.array.shapes import reshape, shape
 from aioflow.kernels.control.assertions import assert_equal
 from aioflow.kernels.math.arithmetic import maximum, minimum
@@ -38,16 +40,16 @@ def dynamic_rnn(
     time_major: bool = False,
     scope: Scope = None,
 ) -> tuple[Any, Any]:
-    """The outputs of a cell at all steps of sequences, and its state after the last; the steps are a loop.
+    """Return the outputs of a cell at all steps of sequences, and its last state; the steps are a loop.
 
         cell = af.nn.rnn_cell.LSTMCell(256)
         outputs, state = af.nn.dynamic_rnn(cell, sequences, dtype=af.float32)
 
     With `sequence_length` each sequence of the batch ends at its own length: later outputs are zeros, and the state
-    stays what it was at the end.
+    stays unchanged.
 
     Args:
-        cell: see `af.nn.rnn_cell.RNNCell`. It is called once, now, to describe a step.
+        cell: see `af.nn.rnn_cell.RNNCell`. It is called once, now, to build a step.
         inputs: [batch, time, ...], or a nested structure of such.
         sequence_length: the lengths [batch], integers; by default all sequences are as long as `inputs`.
         initial_state: the state before the first step; zeros by default.
@@ -61,14 +63,14 @@ def dynamic_rnn(
         The outputs, [batch, time, ...] in the structure of the cell's `output_size`, and the state.
 
     Raises:
-        TypeError: the cell is none, or dtypes do not fit.
+        TypeError: `cell` is not a cell, or dtypes do not fit.
         ValueError: shapes or structures do not fit, or there is neither a dtype nor an initial state.
-        InvalidArgumentError: in the run, if `sequence_length` is not of the batch's size.
+        InvalidArgumentError: in the run, if `sequence_length` does not have the batch's size.
     """
     check_cell(cell)
     with variable_scope(scope or "rnn"):
         given = nest.map_structure(convert_to_tensor, inputs)
-        sequences = given if time_major else nest.map_structure(_exchanged, given)
+        sequences = given if time_major else nest.map_structure(_exchange_axes, given)
         batch = batch_size_of(nest.flatten(sequences), 1)
         lengths = None if sequence_length is None else checked_lengths(sequence_length, batch)
         state = first_state(cell, initial_state, batch, dtype)
@@ -87,7 +89,9 @@ def dynamic_rnn(
             parallel_iterations=parallel_iterations or 32, swap_memory=swap_memory,
         )  # fmt: skip
         outputs = [array.stack() for array in arrays]
-        return nest.pack_sequence_as(cell.output_size, outputs if time_major else [*map(_exchanged, outputs)]), state
+        return nest.pack_sequence_as(
+            cell.output_size, outputs if time_major else [*map(_exchange_axes, outputs)]
+        ), state
 
 
 @describing
@@ -99,9 +103,9 @@ def static_rnn(
     sequence_length: NumberLike | None = None,
     scope: Scope = None,
 ) -> tuple[list[Any], Any]:
-    """The outputs of a cell for a list of inputs, one step each, and its state after the last.
+    """Return the outputs of a cell for a list of inputs, one step each, and its last state.
 
-    Every step is a part of the graph of its own: for few steps. Otherwise as `dynamic_rnn`.
+    Each step is a separate part of the graph, so use it for few steps. Otherwise like `dynamic_rnn`.
 
     Args:
         cell: see `af.nn.rnn_cell.RNNCell`.
@@ -134,15 +138,15 @@ def static_rnn(
 
 
 def check_cell(cell: Any, what: str = "cell") -> None:
-    """TypeError unless it can be called as a cell."""
+    """Raise TypeError unless it can be called as a cell."""
     missing = [name for name in ("state_size", "output_size", "zero_state") if not hasattr(cell, name)]
     if missing or not callable(cell):
         lacks = f"it has no {missing[0]}" if missing else "it cannot be called"
         raise TypeError(f"{what} must be a cell, as af.nn.rnn_cell.LSTMCell(256), not {cell!r}: {lacks}")
 
 
-def _exchanged(x: Tensor) -> Tensor:
-    """The same with the first two axes exchanged. ValueError if there are none."""
+def _exchange_axes(x: Tensor) -> Tensor:
+    """Exchange the first two axes. ValueError if there are none."""
     rank = x.spec.rank
     if rank is None or rank < 2:
         raise ValueError(f"inputs must have a known rank, and axes for batch and time: {x.name} has shape {x.shape}")
@@ -150,7 +154,7 @@ def _exchanged(x: Tensor) -> Tensor:
 
 
 def batch_size_of(tensors: Sequence[Tensor], axis: int) -> Any:
-    """The size along the batch's axis: a number if it is known, else a tensor. ValueError if sizes surely differ."""
+    """Return the size of the batch axis: a number if it is known, else a tensor. ValueError if known sizes differ."""
     if not tensors:
         raise ValueError("inputs has no tensor in it")
     for tensor in tensors:
@@ -163,7 +167,7 @@ def batch_size_of(tensors: Sequence[Tensor], axis: int) -> Any:
 
 
 def checked_lengths(lengths: NumberLike, batch: Any) -> Tensor:
-    """The lengths as int32. TypeError or ValueError unless they are integers [batch]; the run asserts open sizes."""
+    """Return the lengths as int32. TypeError or ValueError unless they are integers [batch]; the run checks sizes."""
     tensor = convert_to_tensor(lengths)
     if not tensor.dtype.is_integer:
         raise TypeError(f"sequence_length must be integers, not {tensor.dtype.name}")
@@ -181,7 +185,7 @@ def checked_lengths(lengths: NumberLike, batch: Any) -> Tensor:
 
 
 def first_state(cell: Any, initial_state: Any, batch: Any, dtype: Any) -> Any:
-    """The state before the first step."""
+    """Return the state before the first step."""
     if initial_state is None:
         if dtype is None:
             raise ValueError("give an initial_state, or the dtype for a state of zeros")
@@ -194,7 +198,7 @@ def first_state(cell: Any, initial_state: Any, batch: Any, dtype: Any) -> Any:
 
 
 def _check_batch(what: str, size: Any, value: Any, batch: Any) -> None:
-    """ValueError if a part of the state, [batch, size], is surely of another batch than the inputs."""
+    """Raise ValueError if a part of the state, [batch, size], has a known batch size other than the inputs'."""
     if isinstance(value, TensorArray) or not isinstance(batch, int) or value.spec.rank != 1 + len(sizes_of(size)):
         return
     own = value.shape[0].value
@@ -214,7 +218,7 @@ def _check_structure(wanted: Any, given: Any, one: str, other: str) -> None:
 
 
 def output_dtype(state: Any, dtype: Any) -> DType:
-    """The dtype of outputs: `dtype` if it is given, else that of the state. ValueError if there is none or several."""
+    """Return the dtype of outputs: `dtype` if it is given, else that of the state. ValueError unless it is unique."""
     if dtype is not None and not nest.is_nested(dtype):
         return as_dtype(dtype)
     kinds = {value.dtype for value in nest.flatten(state)}
@@ -226,7 +230,7 @@ def output_dtype(state: Any, dtype: Any) -> DType:
 
 
 def output_arrays(output_size: Any, count: Any, batch: Any, dtype: DType, **options: Any) -> list[TensorArray]:
-    """For each output of a cell the list that it is written to, step by step."""
+    """Return for each output of a cell the list to which it is written, step by step."""
     first = batch if isinstance(batch, int) else None
     shapes = [[first, *sizes_of(size)] for size in nest.flatten(output_size)]
     return [TensorArray(dtype, count, element_shape=each, **options) for each in shapes]
@@ -234,18 +238,18 @@ def output_arrays(output_size: Any, count: Any, batch: Any, dtype: DType, **opti
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a batch of sequences: those that have ended stay as they are.
+    """One step of a batch of sequences: ended sequences stay unchanged.
 
     Attributes:
         lengths: the length of each; None if all go on.
-        time: how many steps were before.
+        time: the number of earlier steps.
     """
 
     lengths: Tensor | None
     time: Any
 
     def of(self, cell: Any, inputs: Any, before: Any) -> tuple[Any, Any]:
-        """The output of the cell, zeros for sequences that have ended, and the state."""
+        """Return the output of the cell, zeros for ended sequences, and the state."""
         output, after = cell(inputs, before)
         _check_structure(cell.output_size, output, "the cell's output_size", "its output")
         _check_structure(before, after, "the state before", "the state that the cell returns")
@@ -259,15 +263,108 @@ class Step:
 
 
 def kept_where(alive: Tensor, new: Any, old: Any) -> Any:
-    """The new rows where `alive` is true, the old ones elsewhere. A value without a batch axis is new."""
+    """Return the new rows where `alive` is true, the old ones elsewhere; a value without a batch axis is new."""
     if isinstance(new, TensorArray) or new.spec.rank == 0:
         return new
     return select(per_row(alive, new), new, old)
 
 
 def per_row(alive: Tensor, value: Tensor) -> Tensor:
-    """`alive` [batch] with an axis of size 1 for each further axis of `value`. ValueError if its rank is not known."""
+    """Return `alive` [batch] with an axis of size 1 for each further axis of `value`. ValueError for unknown ranks."""
     rank = value.spec.rank
     if rank is None:
         raise ValueError(f"the rank of {value.name} must be known for sequences of different lengths: use set_shape")
     return alive if rank == 1 else reshape(alive, [-1] + [1] * (rank - 1))
+
+
+@describing
+def bidirectional_dynamic_rnn(
+    cell_fw: Any,
+    cell_bw: Any,
+    inputs: Any,
+    sequence_length: NumberLike | None = None,
+    initial_state_fw: Any = None,
+    initial_state_bw: Any = None,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
+    swap_memory: bool = False,
+    time_major: bool = False,
+    scope: Scope = None,
+) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Return the results of `dynamic_rnn` for a cell from the first step on, and for another from the last step on.
+
+    The second cell reads each sequence from its own end; its outputs are at the positions of their steps. The variables
+    are in `fw` and `bw` in the scope, which is `bidirectional_rnn` by default. Otherwise like `dynamic_rnn`.
+
+    Returns:
+        The outputs of both cells, and the states of both.
+    """
+    check_cell(cell_fw, "cell_fw")
+    check_cell(cell_bw, "cell_bw")
+    options = (parallel_iterations, swap_memory, time_major)
+    with variable_scope(scope or "bidirectional_rnn"):
+        given = nest.map_structure(convert_to_tensor, inputs)
+        lengths = sequence_length
+        if lengths is not None:
+            lengths = checked_lengths(lengths, batch_size_of(nest.flatten(given), 1 if time_major else 0))
+        with variable_scope("fw") as inner:
+            forward, state = dynamic_rnn(cell_fw, given, lengths, initial_state_fw, dtype, *options, scope=inner)
+        axis = 0 if time_major else 1
+
+        def turned(values: Any) -> Any:
+            return nest.map_structure(lambda value: _reverse(value, lengths, axis), values)
+
+        with variable_scope("bw") as inner:
+            flipped = turned(given)
+            backward, other = dynamic_rnn(cell_bw, flipped, lengths, initial_state_bw, dtype, *options, scope=inner)
+        return (forward, turned(backward)), (state, other)
+
+
+def _reverse(x: Tensor, lengths: Tensor | None, axis: int) -> Tensor:
+    """Reverse each sequence within its length."""
+    return reverse(x, [axis]) if lengths is None else reverse_sequence(x, lengths, axis, batch_axis=1 - axis)
+
+
+@describing
+def static_bidirectional_rnn(
+    cell_fw: Any,
+    cell_bw: Any,
+    inputs: Sequence[Any],
+    initial_state_fw: Any = None,
+    initial_state_bw: Any = None,
+    dtype: Any = None,
+    sequence_length: NumberLike | None = None,
+    scope: Scope = None,
+) -> tuple[list[Any], Any, Any]:
+    """Return the results of `static_rnn` for a cell from the first step on, and for another from the last step on.
+
+    Like `bidirectional_dynamic_rnn`, with each step a separate part of the graph.
+
+    Returns:
+        The outputs of both cells side by side along their last axis, for each step, and the two states.
+    """
+    check_cell(cell_fw, "cell_fw")
+    check_cell(cell_bw, "cell_bw")
+    if not isinstance(inputs, (list, tuple)):
+        raise TypeError(f"inputs must be a list with one tensor for each time step, not {inputs!r}")
+    if not inputs:
+        raise ValueError("inputs is empty: give one tensor for each time step")
+    with variable_scope(scope or "bidirectional_rnn"):
+        steps = [nest.map_structure(convert_to_tensor, each) for each in inputs]
+        with variable_scope("fw") as inner:
+            forward, state = static_rnn(cell_fw, steps, initial_state_fw, dtype, sequence_length, inner)
+        with variable_scope("bw") as inner:
+            flipped = _reverse_all(steps, sequence_length)
+            backward, other = static_rnn(cell_bw, flipped, initial_state_bw, dtype, sequence_length, inner)
+        pairs = zip(forward, _reverse_all(backward, sequence_length), strict=True)
+        outputs = [nest.map_structure(lambda one, two: concat([one, two], -1), *pair) for pair in pairs]
+        return outputs, state, other
+
+
+def _reverse_all(steps: list[Any], lengths: NumberLike | None) -> list[Any]:
+    """Return the steps of each sequence in reverse order."""
+    if lengths is None:
+        return steps[::-1]
+    columns = zip(*[nest.flatten(step) for step in steps], strict=True)
+    turned = [unstack(reverse_sequence(stack(column), lengths, 0, batch_axis=1)) for column in columns]
+    return [nest.pack_sequence_as(steps[0], list(row)) for row in zip(*turned, strict=True)]

@@ -1,4 +1,4 @@
-"""`af.nn.rnn_cell`: the cells of recurrent nets, and what wraps them."""
+"""`af.nn.rnn_cell`: the cells of recurrent nets, and their wrappers."""
 
 # Made by `make stubs`.
 
@@ -11,11 +11,11 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow.library.rnn_cell_base import RNNCell as RNNCell
+from aioflow.library.rnn_cell_kinds import BasicLSTMCell as BasicLSTMCell
 from aioflow.library.rnn_cell_kinds import BasicRNNCell as BasicRNNCell
 from aioflow.library.rnn_cell_kinds import GRUCell as GRUCell
-from aioflow.library.rnn_cell_lstm import BasicLSTMCell as BasicLSTMCell
-from aioflow.library.rnn_cell_lstm import LSTMCell as LSTMCell
-from aioflow.library.rnn_cell_lstm import LSTMStateTuple as LSTMStateTuple
+from aioflow.library.rnn_cell_kinds import LSTMCell as LSTMCell
+from aioflow.library.rnn_cell_kinds import LSTMStateTuple as LSTMStateTuple
 from aioflow.library.rnn_cell_wrappers import DeviceWrapper as DeviceWrapper
 from aioflow.library.rnn_cell_wrappers import DropoutWrapper as DropoutWrapper
 from aioflow.library.rnn_cell_wrappers import MultiRNNCell as MultiRNNCell

@@ -1,4 +1,4 @@
-"""What all cells of recurrent nets share: their variables, and the state they begin with."""
+"""The base of all cells of recurrent nets: their variables, and their initial state."""
 
 import contextlib
 import re
@@ -28,16 +28,16 @@ Activation = Callable[[Tensor], Tensor]
 class RNNCell:
     """One step of a recurrent network: (inputs, state) -> (output, next state).
 
-    A subclass has `state_size` and `output_size`, and `call(inputs, state)`, which describes a step. Its variables are
-    made by `get_variable`, in `build(inputs_shape)` or in `call`, in a variable scope that the first call of the cell
-    opens: named `name`, made unique in the scope around, or the `scope` that the cell is called with. Whenever the same
-    cell is called again, it uses the same variables.
+    A subclass defines `state_size`, `output_size` and `call(inputs, state)`, which builds a step. It creates variables
+    by `get_variable`, in `build(inputs_shape)` or in `call`, in a variable scope that the first call of the cell opens:
+    the scope is named `name`, made unique in the enclosing scope, or is the `scope` argument. All calls of a cell use
+    the same variables.
 
     Args:
         trainable: whether optimizers change its variables.
-        name: the name of its variable scope; by default that of its class, as `lstm_cell` for LSTMCell.
-        dtype: the dtype of its variables; that of its inputs by default.
-        reuse: whether its variables exist already, in the scope of that very name.
+        name: the name of its variable scope; by default that of its class, such as `lstm_cell` for LSTMCell.
+        dtype: the dtype of its variables; by default that of its inputs.
+        reuse: whether its variables exist already, in the scope of exactly that name.
     """
 
     built = False
@@ -55,7 +55,7 @@ class RNNCell:
         self._dtype = None if dtype is None else as_dtype(dtype)
         self._reuse = reuse
 
-    # What subclasses say
+    # Defined by subclasses
 
     @property
     def state_size(self) -> Any:
@@ -68,26 +68,26 @@ class RNNCell:
         raise NotImplementedError(f"{type(self).__name__} has no output_size")
 
     def build(self, inputs_shape: Any) -> None:
-        """Make the variables. It is called once, before the first `call`, with the shape of the inputs."""
+        """Create the variables. Called once, before the first `call`, with the shape of the inputs."""
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
-        """The output and the next state."""
+        """Return the output and the next state."""
         raise NotImplementedError(f"{type(self).__name__} has no call(inputs, state)")
 
-    # What users call
+    # Called by users
 
     def __call__(self, inputs: Any, state: Any, scope: str | VariableScope | None = None) -> tuple[Any, Any]:
-        """The output and the next state.
+        """Return the output and the next state.
 
         Args:
             inputs: the input of this step, [batch, features] for the cells of this module.
-            state: the state before, of the structure and sizes of `state_size`.
+            state: the state before, with the structure and sizes of `state_size`.
             scope: the variable scope of the cell, if this is its first call.
 
         Raises:
-            ValueError: shapes or structures do not fit, or variables exist that should not, or the other way round.
+            ValueError: shapes or structures do not fit, or variables exist against `reuse`, or are missing.
         """
-        with get_default_graph().transaction(), self._opened(scope):
+        with get_default_graph().transaction(), self._open_scope(scope):
             given = nest.map_structure(convert_to_tensor, inputs)
             if not self.built:
                 self._set(_dtype=self._dtype or _dtype_of(given))
@@ -96,12 +96,12 @@ class RNNCell:
             return self.call(given, state)
 
     def zero_state(self, batch_size: NumberLike, dtype: Any) -> Any:
-        """A state of zeros, of the structure of `state_size`, each [batch_size, size]."""
+        """Return a state of zeros, with the structure of `state_size`, each [batch_size, size]."""
         with name_scope(f"{type(self).__name__}ZeroState", values=[batch_size]):
             return zero_states(self.state_size, batch_size, dtype)
 
     def get_initial_state(self, inputs: Any = None, batch_size: NumberLike | None = None, dtype: Any = None) -> Any:
-        """A state of zeros for `inputs` [batch, ...], or for that batch size and dtype."""
+        """Return a state of zeros for `inputs` [batch, ...], or for that batch size and dtype."""
         if inputs is not None:
             tensor = convert_to_tensor(inputs)
             known = None if tensor.spec.rank is None else tensor.shape[0].value
@@ -123,12 +123,12 @@ class RNNCell:
 
     @property
     def variables(self) -> list[Any]:
-        """Its variables, in the order in which they were made; those of cells inside too."""
+        """Its variables in the order of creation, including those of inner cells."""
         return list(self._variables)
 
     @property
     def trainable_variables(self) -> list[Any]:
-        """Those of its variables that optimizers change."""
+        """The variables that optimizers change."""
         return [variable for variable in self.variables if variable.trainable]
 
     weights = variables
@@ -137,12 +137,12 @@ class RNNCell:
     # Variables
 
     def add_variable(self, name: str, shape: Any, initializer: Any = None) -> Any:
-        """A variable of the cell, as `get_variable` makes it."""
+        """Return a variable of the cell, by `get_variable`."""
         return get_variable(name, shape, self._dtype or float32, initializer, trainable=self._trainable)
 
     @contextlib.contextmanager
-    def _opened(self, scope: str | VariableScope | None) -> Iterator[None]:
-        """Inside, `get_variable` makes variables of the cell, or finds those it has made."""
+    def _open_scope(self, scope: str | VariableScope | None) -> Iterator[None]:
+        """Inside, `get_variable` creates variables of the cell, or finds existing ones."""
         graph = get_default_graph().root
         if self._home not in (None, graph):
             raise ValueError(f"the variables of {self!r} are in another graph: make another cell for this one")
@@ -150,15 +150,15 @@ class RNNCell:
             block = variable_scope(self._scope, reuse=self.built or self._reuse)
         elif scope is not None or self._reuse:
             entered = self.name if scope is None else scope
-            block = variable_scope(entered, reuse=self._reuse, custom_getter=self._recorded)
+            block = variable_scope(entered, reuse=self._reuse, custom_getter=self._record_variable)
         else:
-            block = variable_scope(None, self.name, custom_getter=self._recorded)
+            block = variable_scope(None, self.name, custom_getter=self._record_variable)
         with block as opened:
             if self._scope is None:
                 self._set(_scope=opened, _home=graph)
             yield
 
-    def _recorded(self, getter: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
+    def _record_variable(self, getter: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
         variable = getter(name, *args, **options)
         if all(variable is not each for each in self._variables):
             self._set(_variables=(*self._variables, variable))
@@ -175,22 +175,22 @@ class RNNCell:
 
 
 def _snake_case(name: str) -> str:
-    """`LSTMCell` as `lstm_cell`."""
+    """Convert `LSTMCell` to `lstm_cell`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def _dtype_of(inputs: Any) -> DType:
-    """The dtype of the first floating tensor of a structure, else float32."""
+    """Return the dtype of the first floating tensor of a structure, else float32."""
     return next((tensor.dtype for tensor in nest.flatten(inputs) if tensor.dtype in FLOAT), float32)
 
 
 def sizes_of(size: Any) -> list[Any]:
-    """The sizes that a leaf of `state_size` or `output_size` stands for, without the batch."""
+    """Return the sizes of a leaf of `state_size` or `output_size`, without the batch."""
     return size.as_list() if isinstance(size, TensorShape) else [size]
 
 
 def zero_states(state_size: Any, batch_size: NumberLike, dtype: Any) -> Any:
-    """Zeros of the structure of `state_size`, each [batch_size, size]; of one dtype, or of a structure of them."""
+    """Return zeros with the structure of `state_size`, each [batch_size, size], of one dtype or a structure of them."""
     sizes = nest.flatten(state_size)
     dtypes = nest.flatten(dtype) if nest.is_nested(dtype) else [dtype] * len(sizes)
     pairs = zip(sizes, dtypes, strict=True)
@@ -198,7 +198,7 @@ def zero_states(state_size: Any, batch_size: NumberLike, dtype: Any) -> Any:
 
 
 def features_of(inputs_shape: TensorShape) -> int:
-    """How many features inputs of that shape [batch, features] have. ValueError if it is not known."""
+    """Return the number of features of inputs [batch, features]. ValueError if it is unknown."""
     if inputs_shape.ndims not in (None, 2):
         raise ValueError(f"the inputs of a cell have shape [batch, features], not {inputs_shape}")
     size = None if inputs_shape.sizes is None else inputs_shape.sizes[1]
@@ -208,12 +208,12 @@ def features_of(inputs_shape: TensorShape) -> int:
 
 
 def linear(parts: Sequence[Tensor], kernel: Any, bias: Any) -> Tensor:
-    """The parts side by side, times `kernel`, plus `bias`."""
+    """Return the concatenated parts times `kernel`, plus `bias`."""
     return bias_add(matmul(concat(parts, 1), kernel), bias)
 
 
 def checked_units(num_units: Any, what: str = "num_units") -> int:
-    """A number of units. TypeError or ValueError if it is none."""
+    """Check a number of units. TypeError or ValueError for other values."""
     if isinstance(num_units, bool) or not hasattr(num_units, "__index__"):
         raise TypeError(f"{what} must be an int, not {num_units!r}")
     if num_units < 1:
@@ -222,7 +222,7 @@ def checked_units(num_units: Any, what: str = "num_units") -> int:
 
 
 def checked_activation(activation: Activation | None) -> Activation:
-    """The function that a cell applies, `tanh` if none is given."""
+    """Return the activation function of a cell, by default `tanh`."""
     if activation is not None and not callable(activation):
         raise TypeError(f"activation must be a function of a tensor, as af.nn.relu, not {activation!r}")
     return tanh if activation is None else activation

@@ -1,4 +1,4 @@
-"""Cells made of other cells: stacked, with dropout, with a residual connection, on a device."""
+"""Cells around other cells: stacked, with dropout, with a residual connection, on a device."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from aioflow.kernels.math.rounding import floor
 from aioflow.library.control import device, name_scope
 from aioflow.library.nn_functions import dropout
 from aioflow.library.rnn_cell_base import RNNCell, sizes_of
-from aioflow.library.rnn_cell_lstm import LSTMStateTuple
+from aioflow.library.rnn_cell_kinds import LSTMStateTuple
 from aioflow.library.tensor_array import TensorArray
 from aioflow.library.variable_scope import VariableScope, variable_scope
 from aioflow.tensors import nest
@@ -21,11 +21,11 @@ from aioflow.tensors.dtypes import as_dtype
 
 
 class MultiRNNCell(RNNCell):
-    """Cells one upon the other: each takes what the one before it puts out. Their scopes are `cell_0` and so on.
+    """Stacked cells: each takes the output of the one before. Their scopes are `cell_0` and so on.
 
     Args:
-        cells: the cells, from the bottom up.
-        state_is_tuple: whether the state is a tuple of their states; else all side by side in one tensor.
+        cells: the cells, from bottom to top.
+        state_is_tuple: whether the state is a tuple of their states; else these are concatenated in one tensor.
     """
 
     def __init__(self, cells: Sequence[Any], state_is_tuple: bool = True) -> None:
@@ -35,7 +35,7 @@ class MultiRNNCell(RNNCell):
         if not cells:
             raise ValueError("cells is empty: give at least one cell")
         if not state_is_tuple and any(nest.is_nested(cell.state_size) for cell in cells):
-            raise ValueError("a state that is no tuple is made of states that are none: see the cells' state_size")
+            raise ValueError("with state_is_tuple=False the states of the cells cannot be tuples: see their state_size")
         self._cells = list(cells)
         self._state_is_tuple = state_is_tuple
 
@@ -47,18 +47,18 @@ class MultiRNNCell(RNNCell):
 
     @property
     def output_size(self) -> Any:
-        """That of the cell on top."""
+        """The output size of the top cell."""
         return self._cells[-1].output_size
 
     def zero_state(self, batch_size: NumberLike, dtype: Any) -> Any:
-        """The states of the cells before the first step."""
+        """Return the initial states of the cells."""
         with name_scope(f"{type(self).__name__}ZeroState", values=[batch_size]):
             if not self._state_is_tuple:
                 return super().zero_state(batch_size, dtype)
             return tuple([cell.zero_state(batch_size, dtype) for cell in self._cells])
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
-        """The output of the cell on top, and the states of all."""
+        """Return the output of the top cell, and the states of all cells."""
         states = self._states(state)
         made = []
         for number, (cell, mine) in enumerate(zip(self._cells, states, strict=True)):
@@ -76,7 +76,7 @@ class MultiRNNCell(RNNCell):
 
 
 class _Wrapper(RNNCell):
-    """A cell that does what another does, and something beside it; its variables are the other's."""
+    """A cell that extends another one, whose variables it uses."""
 
     def __init__(self, cell: Any) -> None:
         super().__init__()
@@ -84,26 +84,26 @@ class _Wrapper(RNNCell):
 
     @property
     def wrapped_cell(self) -> Any:
-        """The cell inside."""
+        """The inner cell."""
         return self.cell
 
     @property
     def state_size(self) -> Any:
-        """That of the cell inside."""
+        """The state size of the inner cell."""
         return self.cell.state_size
 
     @property
     def output_size(self) -> Any:
-        """That of the cell inside."""
+        """The output size of the inner cell."""
         return self.cell.output_size
 
     @property
     def variables(self) -> list[Any]:
-        """Those of the cell inside."""
+        """The variables of the inner cell."""
         return list(getattr(self.cell, "variables", ()))
 
     def zero_state(self, batch_size: NumberLike, dtype: Any) -> Any:
-        """That of the cell inside."""
+        """Return the initial state of the inner cell."""
         with name_scope(f"{type(self).__name__}ZeroState", values=[batch_size]):
             return self.cell.zero_state(batch_size, dtype)
 
@@ -115,25 +115,25 @@ def _checked_cell(cell: Any) -> Any:
 
 
 class DropoutWrapper(_Wrapper):
-    """A cell whose inputs, outputs or state lose elements at random, each time others.
+    """A cell with dropout of its inputs, outputs or state.
 
     Args:
         cell: the cell.
         input_keep_prob: the probability that an element of the inputs is kept; 1 for all.
-        output_keep_prob: the same of the outputs.
-        state_keep_prob: the same of the state that goes on to the next step.
-        variational_recurrent: whether in one run the same elements are lost at all steps, and of the whole batch
+        output_keep_prob: the same for the outputs.
+        state_keep_prob: the same for the next state.
+        variational_recurrent: whether a run drops the same elements at all steps, and in the whole batch
             [Gal and Ghahramani 2015].
         input_size: the sizes of the inputs without the batch, needed for `variational_recurrent` with an
             `input_keep_prob` below 1.
         dtype: the dtype of inputs, state and outputs, needed for `variational_recurrent`.
         seed: see `get_seed`.
-        dropout_state_filter_visitor: a function of the state that tells, for each part, whether it may lose elements;
-            by default all but the memory `c` of an LSTMStateTuple.
+        dropout_state_filter_visitor: a function of the state that returns, for each part, whether it may lose elements;
+            by default all except the memory `c` of an LSTMStateTuple.
 
     Raises:
-        TypeError: `cell` is no cell.
-        ValueError: a probability is not above 0 and up to 1, or something needed is not given.
+        TypeError: `cell` is not a cell.
+        ValueError: a probability is not above 0 and up to 1, or a needed argument is missing.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class DropoutWrapper(_Wrapper):
             self._draw(input_size, dtype)
 
     def _draw(self, input_size: Any, dtype: Any) -> None:
-        """The random numbers of all steps of a run, one for each element."""
+        """Return the random numbers of all steps of a run, one for each element."""
         if dtype is None:
             raise ValueError("variational_recurrent=True needs the dtype")
         if _drops(self._input_keep_prob) and input_size is None:
@@ -175,31 +175,31 @@ class DropoutWrapper(_Wrapper):
             ]
 
     def _seed_of(self, salt: str, index: int) -> int | None:
-        """A different seed for each part of the dropped values; None without a seed."""
+        """Return a different seed for each part of the dropped values; None without a seed."""
         if self._seed is None:
             return None
         digest = hashlib.md5(f"{self._seed}{salt}_{index}".encode(), usedforsecurity=False).hexdigest()
         return int(digest[:8], 16) & 0x7FFFFFFF
 
     def __call__(self, inputs: Any, state: Any, scope: str | VariableScope | None = None) -> tuple[Any, Any]:
-        """As that of the cell inside, with dropout."""
+        """Return the output and state of the inner cell, with dropout."""
         with get_default_graph().transaction():
-            inputs = self._dropped("input", inputs, self._input_keep_prob)
+            inputs = self._drop("input", inputs, self._input_keep_prob)
             output, after = self.cell(inputs, state, scope)
-            after = self._dropped("state", after, self._state_keep_prob, self._may_drop)
-            return self._dropped("output", output, self._output_keep_prob), after
+            after = self._drop("state", after, self._state_keep_prob, self._may_drop)
+            return self._drop("output", output, self._output_keep_prob), after
 
-    def _dropped(self, salt: str, values: Any, keep_prob: Any, may: Callable[[Any], Any] = lambda _: True) -> Any:
+    def _drop(self, salt: str, values: Any, keep_prob: Any, may: Callable[[Any], Any] = lambda _: True) -> Any:
         if not _drops(keep_prob):
             return values
         leaves, chosen = nest.flatten(values), _spread(may, values)
         made = [
-            self._thinned(salt, index, value, keep_prob) if drop else value
+            self._drop_one(salt, index, value, keep_prob) if drop else value
             for index, (value, drop) in enumerate(zip(leaves, chosen, strict=True))
         ]
         return nest.pack_sequence_as(values, made)
 
-    def _thinned(self, salt: str, index: int, value: Any, keep_prob: Any) -> Tensor:
+    def _drop_one(self, salt: str, index: int, value: Any, keep_prob: Any) -> Tensor:
         if salt not in self._noise:
             return dropout(value, keep_prob=keep_prob, seed=self._seed_of(salt, index))
         kept: Tensor = value / keep_prob * floor(self._noise[salt][index] + keep_prob)
@@ -217,14 +217,14 @@ def _drops(keep_prob: Any) -> bool:
 
 
 def _may_drop(part: Any) -> Any:
-    """Whether parts of a state may lose elements: a memory is for keeping."""
+    """Whether parts of a state may lose elements: a memory may not."""
     if isinstance(part, LSTMStateTuple):
         return LSTMStateTuple(c=False, h=True)
     return not isinstance(part, TensorArray)
 
 
 def _spread(may: Callable[[Any], Any], values: Any) -> list[bool]:
-    """What `may` says of each leaf. It is asked of each structure that holds leaves, and of each leaf."""
+    """Return the result of `may` for each leaf, which is called for each structure with leaves and for each leaf."""
     said = may(values)
     if isinstance(said, (list, tuple, dict)):
         nest.assert_same_structure(said, values)
@@ -236,11 +236,11 @@ def _spread(may: Callable[[Any], Any], values: Any) -> list[bool]:
 
 
 class ResidualWrapper(_Wrapper):
-    """A cell whose output has its inputs added.
+    """A cell that adds its inputs to its output.
 
     Args:
         cell: the cell.
-        residual_fn: a function of inputs and outputs that makes the output, instead of their sum.
+        residual_fn: a function of inputs and outputs that returns the output, instead of their sum.
     """
 
     def __init__(self, cell: Any, residual_fn: Callable[[Any, Any], Any] | None = None) -> None:
@@ -248,7 +248,7 @@ class ResidualWrapper(_Wrapper):
         self._residual_fn = residual_fn or _sums
 
     def __call__(self, inputs: Any, state: Any, scope: str | VariableScope | None = None) -> tuple[Any, Any]:
-        """As that of the cell inside, with the inputs added to the output."""
+        """Return the output of the inner cell plus the inputs, and its state."""
         with get_default_graph().transaction():
             output, after = self.cell(inputs, state, scope)
             return self._residual_fn(inputs, output), after
@@ -275,12 +275,12 @@ class DeviceWrapper(_Wrapper):
         self._device = device
 
     def zero_state(self, batch_size: NumberLike, dtype: Any) -> Any:
-        """That of the cell inside, on the device."""
+        """Return the initial state of the inner cell, on the device."""
         with device(self._device):
             return super().zero_state(batch_size, dtype)
 
     def __call__(self, inputs: Any, state: Any, scope: str | VariableScope | None = None) -> tuple[Any, Any]:
-        """As that of the cell inside, on the device."""
+        """Return the output and state of the inner cell, on the device."""
         with device(self._device):
             output, after = self.cell(inputs, state, scope)
             return output, after

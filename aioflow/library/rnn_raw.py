@@ -1,4 +1,4 @@
-"""Recurrent nets whose inputs are made as they go: `raw_rnn`."""
+"""Recurrent nets whose inputs are computed step by step: `raw_rnn`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,14 +30,14 @@ def raw_rnn(
     swap_memory: bool = False,
     scope: Scope = None,
 ) -> tuple[Any, Any, Any]:
-    """A cell applied step by step, as long as `loop_fn` says, to what that gives.
+    """Apply a cell step by step, as long as `loop_fn` says, to the inputs that it returns.
 
         finished, inputs, state, emitted, loop_state = loop_fn(time, output, cell_state, loop_state)
 
-    At time 0, before any step, `loop_fn` is called with None for all but the time: it returns the first inputs, the
-    first state, a sample of the value emitted for one sequence, or None for the cell's outputs, and its own state or
-    None. Then it is called once to describe what happens between two steps. A sequence that is `finished` [batch] emits
-    zeros, and its state stays. The loop ends when all are.
+    At time 0, before any step, `loop_fn` is called with None for all but the time. It returns the first inputs, the
+    first state, a sample of the value emitted for one sequence (None for the cell's outputs), and its own state or
+    None. Then it is called once to build the work between two steps. A sequence that is `finished` [batch] emits zeros,
+    and its state stays unchanged. The loop ends when all are finished.
 
     Args:
         cell: see `af.nn.rnn_cell.RNNCell`.
@@ -53,7 +53,7 @@ def raw_rnn(
     if not callable(loop_fn):
         raise TypeError(f"loop_fn must be a function of (time, output, state, loop_state), not {loop_fn!r}")
     with variable_scope(scope or "rnn"):
-        raw = _Raw(cell, loop_fn)
+        raw = _RawLoop(cell, loop_fn)
         _, _, _, arrays, state, own = plain_loop(
             lambda time, finished, *rest: logical_not(reduce_all(finished)), raw.step, raw.first,
             parallel_iterations=parallel_iterations or 32, swap_memory=swap_memory,
@@ -61,13 +61,13 @@ def raw_rnn(
         return nest.pack_sequence_as(raw.emitted, arrays), state, own if raw.has_state else None
 
 
-class _Raw:
+class _RawLoop:
     """The parts of the loop.
 
     Attributes:
         first: the loop variables: time, finished flags, inputs, emitted values, state, and the state of `loop_fn`.
         emitted: the structure of the emitted values.
-        has_state: whether `loop_fn` has a state of its own.
+        has_state: whether `loop_fn` has its own state.
     """
 
     def __init__(self, cell: Any, loop_fn: LoopFunction) -> None:
@@ -90,7 +90,7 @@ class _Raw:
         self.first = (time, convert_to_tensor(finished), inputs, arrays, state, own)
 
     def step(self, time: Tensor, finished: Tensor, inputs: Any, arrays: list[TensorArray], state: Any, own: Any) -> Any:
-        """The loop variables after one more step."""
+        """Return the loop variables after one more step."""
         output, after = self._cell(inputs, state)
         given = own if self.has_state else None
         done, inputs, after, emitted, following = _five(self._loop_fn(time + 1, output, after, given))
@@ -119,7 +119,7 @@ def _tensor(value: Any) -> Any:
 
 
 def _part(emitted: Any, state: Any) -> tuple[Any, DType]:
-    """The sizes without the batch, and the dtype, of one thing that is emitted: a size of a cell, or a tensor."""
+    """Return the sizes without the batch, and the dtype, of one emitted value: a size of a cell, or a tensor."""
     if not isinstance(emitted, Tensor):
         return sizes_of(emitted), output_dtype(state, None)
     sizes = emitted.shape

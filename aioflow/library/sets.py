@@ -1,4 +1,4 @@
-"""`af.sets`: the rows of tensors as sets, under the names TensorFlow has for them."""
+"""`af.sets`: operations on rows of tensors as sets, under TensorFlow's names."""
 
 from aioflow.lazy import Face
 

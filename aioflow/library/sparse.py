@@ -1,4 +1,4 @@
-"""What users do with sparse tensors. Gradients of the values are those of the dense tensors they stand for."""
+"""Functions of sparse tensors. Gradients of the values are those of the corresponding dense tensors."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -23,6 +23,7 @@ from aioflow.kernels.math.comparison import greater_equal, not_equal
 from aioflow.kernels.math.elementwise import abs as absolute
 from aioflow.kernels.math.segments import unsorted_segment_sum
 from aioflow.kernels.sparse import sparse_parts as parts
+from aioflow.kernels.sparse import sparse_strings as string_kernels
 from aioflow.kernels.sparse import sparse_tensors as kernels
 from aioflow.library.control import name_scope
 from aioflow.tensors import dtypes
@@ -39,14 +40,14 @@ def _parts(value: SparseTensor) -> tuple[Tensor, Tensor, Tensor]:
     return value.indices, value.values, value.dense_shape
 
 
-# Made
+# Creation
 
 
 @transactional
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
-    """A sparse tensor that every run which needs it must be fed a `SparseTensorValue` for.
+    """Return a sparse tensor to be fed a `SparseTensorValue` in every run that needs it.
 
-    `shape` is that of the whole; where it is not known in full it is fed too.
+    `shape` is the full shape; if it is not completely known, it is fed too.
     """
     whole = as_shape(shape)
     with name_scope(name, "sparse_placeholder"):
@@ -59,7 +60,7 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
 
 @transactional
 def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Tensor | SparseTensor:
-    """A sparse tensor of a sparse tensor or its value, a tensor of any other value. TypeError for another dtype."""
+    """Return a sparse tensor for a sparse tensor or its value, else a tensor. TypeError for another dtype."""
     if not isinstance(value, (SparseTensor, SparseTensorValue)):
         return convert_to_tensor(value, dtype, name)
     made = _sparse(value)
@@ -70,7 +71,7 @@ def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str 
 
 @transactional
 def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
-    """The elements of `tensor` that are not zero."""
+    """Return the elements of `tensor` that are not zero."""
     with name_scope(name, "from_dense"):
         tensor = convert_to_tensor(tensor)
         empty = b"" if tensor.dtype is dtypes.string else tensor.dtype.np.type(0)
@@ -78,7 +79,7 @@ def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
         return SparseTensor(indices, gather_nd(tensor, indices), shape(tensor, out_type=int64))
 
 
-# Made dense
+# Conversion to dense tensors
 
 
 @transactional
@@ -88,10 +89,10 @@ def sparse_tensor_to_dense(
     validate_indices: bool = True,
     name: str | None = None,
 ) -> Tensor:
-    """The dense tensor, with `default_value`, by default 0 or an empty string, where no value is held.
+    """Return the dense tensor, with `default_value`, by default 0 or an empty string, at all other positions.
 
     Raises:
-        InvalidArgumentError: positions lie outside, are repeated or, unless `validate_indices` is false, out of order.
+        InvalidArgumentError: positions lie outside, repeat or, unless `validate_indices` is false, are out of order.
     """
     sp_input = _sparse(sp_input)
     if default_value is None:
@@ -104,7 +105,7 @@ def sparse_tensor_to_dense(
 def sparse_tensor_dense_matmul(
     sp_a: SparseTensor, b: TensorLike, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
 ) -> Tensor:
-    """The product of a sparse matrix and a dense one, each possibly transposed and conjugated: a dense matrix."""
+    """Return the product of a sparse and a dense matrix, each possibly transposed and conjugated: a dense matrix."""
     return kernels.sparse_dense_matmul(*_parts(_sparse(sp_a)), b, adjoint_a, adjoint_b, name=name)
 
 
@@ -117,13 +118,13 @@ def sparse_reduce_sum(
     keep_dims: bool | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """The sum along the axes, all if None: a dense tensor."""
+    """Return the sum along the axes, all if None: a dense tensor."""
     chosen = _flags(axis, keepdims, reduction_axes, keep_dims)
     return kernels.sparse_reduce_sum(*_parts(_sparse(sp_input)), *chosen, name=name)
 
 
 def _flags(axis: Axis, keepdims: bool | None, reduction_axes: Axis, keep_dims: bool | None) -> tuple[Axis, bool]:
-    """Along which axes, and whether they stay with size 1; the last two are older names of the first two."""
+    """Return the axes, and whether they stay with size 1; the last two are older names of the first two."""
     return reduction_axes if axis is None else axis, bool(keepdims or keep_dims)
 
 
@@ -132,9 +133,9 @@ def _flags(axis: Axis, keepdims: bool | None, reduction_axes: Axis, keep_dims: b
 
 @transactional
 def sparse_add(a: Any, b: Any, threshold: TensorLike | None = None, thresh: TensorLike | None = None) -> Any:
-    """The sum of two tensors of which at least one is sparse: sparse if both are, else dense.
+    """Return the sum of two tensors of which at least one is sparse: sparse if both are, else dense.
 
-    Of a sparse sum elements below `threshold` in absolute value are left out; without one zeros are kept too.
+    A sparse sum omits elements below `threshold` in absolute value; without a threshold it keeps zeros.
 
     Raises:
         TypeError: neither is sparse.
@@ -162,24 +163,24 @@ def _sparse_sum(a: SparseTensor, b: SparseTensor, threshold: TensorLike | None) 
 
 @transactional
 def sparse_dense_cwise_mul(sp_input: SparseTensor, dense: TensorLike, name: str | None = None) -> SparseTensor:
-    """Each element that is held times the one of `dense` at its position; `dense` is broadcast to the shape."""
+    """Multiply each element by the one of `dense` at its position; `dense` is broadcast to the shape."""
     sp_input = _sparse(sp_input)
-    return _with_values(sp_input, OPERATORS["multiply"](sp_input.values, _at(sp_input, dense), name=name))
+    return _replace_values(sp_input, OPERATORS["multiply"](sp_input.values, _at(sp_input, dense), name=name))
 
 
 @transactional
 def sparse_dense_cwise_div(sp_input: SparseTensor, dense: TensorLike, name: str | None = None) -> SparseTensor:
-    """Each element that is held divided by the one of `dense` at its position; `dense` is broadcast to the shape."""
+    """Divide each element by the one of `dense` at its position; `dense` is broadcast to the shape."""
     sp_input = _sparse(sp_input)
-    return _with_values(sp_input, OPERATORS["truediv"](sp_input.values, _at(sp_input, dense), name=name))
+    return _replace_values(sp_input, OPERATORS["truediv"](sp_input.values, _at(sp_input, dense), name=name))
 
 
-def _with_values(sparse: SparseTensor, values: Tensor) -> SparseTensor:
+def _replace_values(sparse: SparseTensor, values: Tensor) -> SparseTensor:
     return SparseTensor(sparse.indices, values, sparse.dense_shape)
 
 
 def _at(sparse: SparseTensor, dense: TensorLike) -> Tensor:
-    """The elements of `dense`, broadcast to the shape of `sparse`, at its positions."""
+    """Return the elements of `dense`, broadcast to the shape of `sparse`, at its positions."""
     dense = convert_to_tensor(dense, sparse.dtype)
     sizes, rank = dense.spec.sizes, sparse.shape.ndims
     if sizes is None or rank is None or None in sizes:
@@ -192,9 +193,9 @@ def _at(sparse: SparseTensor, dense: TensorLike) -> Tensor:
 
 @transactional
 def sparse_softmax(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
-    """The softmax of each row, all axes but the last, over the elements that are held."""
+    """Return the softmax of each row, all axes but the last, over its elements."""
     sp_input = _sparse(sp_input)
-    return _with_values(sp_input, kernels.sparse_softmax(*_parts(sp_input), name=name))
+    return _replace_values(sp_input, kernels.sparse_softmax(*_parts(sp_input), name=name))
 
 
 # Parts and order
@@ -202,7 +203,7 @@ def sparse_softmax(sp_input: SparseTensor, name: str | None = None) -> SparseTen
 
 @transactional
 def sparse_reorder(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
-    """The same tensor, its positions in rising order."""
+    """Return the same tensor with ascending positions."""
     sp_input = _sparse(sp_input)
     indices, order = kernels.sparse_order(sp_input.indices, sp_input.dense_shape, name=name)
     return SparseTensor(indices, gather(sp_input.values, order), sp_input.dense_shape)
@@ -212,7 +213,7 @@ def sparse_reorder(sp_input: SparseTensor, name: str | None = None) -> SparseTen
 def sparse_transpose(
     sp_input: SparseTensor, perm: Sequence[int] | None = None, name: str | None = None
 ) -> SparseTensor:
-    """The tensor with its axes in the order `perm`, by default reversed; positions in rising order."""
+    """Return the tensor with its axes in the order `perm`, by default reversed; positions ascend."""
     sp_input = _sparse(sp_input)
     with name_scope(name, "sparse_transpose"):
         if perm is None:
@@ -228,7 +229,7 @@ def sparse_transpose(
 
 @transactional
 def sparse_reshape(sp_input: SparseTensor, shape: NumberLike, name: str | None = None) -> SparseTensor:
-    """The same elements in another shape, of which one size may be -1."""
+    """Return the same elements in another shape, one size of which may be -1."""
     sp_input = _sparse(sp_input)
     wanted = convert_to_tensor(shape, preferred_dtype=int64)
     indices, sizes = parts.sparse_refit(sp_input.indices, sp_input.dense_shape, wanted, name=name)
@@ -237,7 +238,7 @@ def sparse_reshape(sp_input: SparseTensor, shape: NumberLike, name: str | None =
 
 @transactional
 def sparse_slice(sp_input: SparseTensor, start: NumberLike, size: TensorLike, name: str | None = None) -> SparseTensor:
-    """The block of `size` at `start`, or what of it lies inside the tensor."""
+    """Return the part of the block of `size` at `start` that lies inside the tensor."""
     sp_input = _sparse(sp_input)
     indices, sizes, places = parts.sparse_cut(sp_input.indices, sp_input.dense_shape, start, size, name=name)
     return SparseTensor(indices, gather(sp_input.values, places), sizes)
@@ -245,7 +246,7 @@ def sparse_slice(sp_input: SparseTensor, start: NumberLike, size: TensorLike, na
 
 @transactional
 def sparse_retain(sp_input: SparseTensor, to_retain: TensorLike) -> SparseTensor:
-    """Only those elements that are held for which the vector `to_retain` is true."""
+    """Return the elements for which the vector `to_retain` is true."""
     sp_input = _sparse(sp_input)
     kept = convert_to_tensor(to_retain, dtypes.bool_)
     kept.shape.with_rank(1).merge_with(sp_input.values.shape)
@@ -256,7 +257,7 @@ def sparse_retain(sp_input: SparseTensor, to_retain: TensorLike) -> SparseTensor
 def sparse_fill_empty_rows(
     sp_input: SparseTensor, default_value: TensorLike, name: str | None = None
 ) -> tuple[SparseTensor, Tensor]:
-    """The tensor with `default_value` as the first element of each row that holds none, and which rows these were."""
+    """Return the tensor with `default_value` as the first element of each empty row, and which rows were empty."""
     sp_input = _sparse(sp_input)
     with name_scope(name, "sparse_fill_empty_rows"):
         indices, places, empty = parts.sparse_fill(sp_input.indices, sp_input.dense_shape)
@@ -274,9 +275,9 @@ def sparse_concat(
     concat_dim: int | None = None,
     expand_nonconcat_dims: bool | None = None,
 ) -> SparseTensor:
-    """The tensors one after the other along an axis, positions in rising order.
+    """Concatenate the tensors along an axis; positions ascend.
 
-    Along all other axes they have the same sizes, or with `expand_nonconcat_dims` the greatest of their sizes.
+    All other axes have the same sizes, or with `expand_nonconcat_dims` get the largest of their sizes.
     """
     inputs = [_sparse(value) for value in ([sp_inputs] if isinstance(sp_inputs, SparseTensor) else sp_inputs)]
     along = axis if concat_dim is None else concat_dim
@@ -296,3 +297,48 @@ def sparse_concat(
 
 OPERATORS["sparse_dense_multiply"] = sparse_dense_cwise_mul  # type: ignore[assignment]
 OPERATORS["sparse_dense_divide"] = sparse_dense_cwise_div  # type: ignore[assignment]
+
+
+@transactional
+def serialize_sparse(
+    sp_input: SparseTensor | SparseTensorValue, name: str | None = None, out_type: Any = dtypes.string
+) -> Tensor:
+    """Return a sparse tensor as a vector of three strings, for `deserialize_many_sparse`."""
+    return string_kernels.pack_sparse(*_string_parts(sp_input, out_type), name=name)
+
+
+@transactional
+def serialize_many_sparse(
+    sp_input: SparseTensor | SparseTensorValue, name: str | None = None, out_type: Any = dtypes.string
+) -> Tensor:
+    """Return each row of a batch in a sparse tensor as three strings: [rows, 3].
+
+    InvalidArgumentError in the run if its positions are not ordered by row.
+    """
+    return string_kernels.pack_sparse_rows(*_string_parts(sp_input, out_type), name=name)
+
+
+def _string_parts(given: SparseTensor | SparseTensorValue, out_type: Any) -> tuple[Tensor, Tensor, Tensor]:
+    if as_dtype(out_type) is not dtypes.string:
+        raise ValueError(f"out_type must be string, not {as_dtype(out_type).name}")
+    sparse = SparseTensor.from_value(given)
+    return sparse.indices, sparse.values, sparse.dense_shape
+
+
+@transactional
+def deserialize_many_sparse(
+    serialized_sparse: TensorLike, dtype: Any, rank: int | None = None, name: str | None = None
+) -> SparseTensor:
+    """Return the batch whose rows are the given sparse tensors, three strings each; sizes are the largest of theirs.
+
+    Args:
+        serialized_sparse: [rows, 3].
+        dtype: the dtype of the values.
+        rank: the rank of each row, so that it is known before the run.
+        name: the name of the operation.
+
+    Raises:
+        InvalidArgumentError: in the run: a row is not a sparse tensor, or has values of another dtype, or another rank.
+    """
+    indices, values, shape = string_kernels.unpack_sparse(serialized_sparse, as_dtype(dtype), rank, name=name)
+    return SparseTensor(indices, values, shape)

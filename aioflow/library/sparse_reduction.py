@@ -1,4 +1,4 @@
-"""Sparse tensors reduced along axes, compared with each other, divided and put together in other ways."""
+"""Reductions, comparisons, divisions and rearrangements of sparse tensors."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -36,8 +36,8 @@ Collect = Callable[[Tensor, Tensor, Tensor], Tensor]
 # Along axes
 
 
-def _reduced(collect: Collect, value: SparseTensor, axis: Axis, keepdims: bool) -> SparseTensor:
-    """One element for each position that is left of those held; the others stay unheld."""
+def _reduce(collect: Collect, value: SparseTensor, axis: Axis, keepdims: bool) -> SparseTensor:
+    """Return one element for each remaining position with elements; the others stay empty."""
     kept, sizes = parts.sparse_keep(value.indices, value.dense_shape, axis, keepdims)
     groups, count = kernels.sparse_group(kept)
     return SparseTensor(unsorted_segment_max(kept, groups, count), collect(value.values, groups, count), sizes)
@@ -52,9 +52,9 @@ def sparse_reduce_max(
     keep_dims: bool | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """The greatest of the elements held along the axes, all if None, and 0 where none is: a dense tensor."""
+    """Return the maximum of the elements along the axes, all if None, and 0 without elements: a dense tensor."""
     with name_scope(name, "sparse_reduce_max") as scope:
-        found = _reduced(unsorted_segment_max, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
+        found = _reduce(unsorted_segment_max, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
         return sparse_tensor_to_dense(found, name=scope)
 
 
@@ -67,9 +67,9 @@ def sparse_reduce_max_sparse(
     keep_dims: bool | None = None,
     name: str | None = None,
 ) -> SparseTensor:
-    """The greatest of the elements held along the axes, all if None: a sparse tensor."""
+    """Return the maximum of the elements along the axes, all if None: a sparse tensor."""
     with name_scope(name, "sparse_reduce_max_sparse"):
-        return _reduced(unsorted_segment_max, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
+        return _reduce(unsorted_segment_max, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
 
 
 @transactional
@@ -81,15 +81,15 @@ def sparse_reduce_sum_sparse(
     keep_dims: bool | None = None,
     name: str | None = None,
 ) -> SparseTensor:
-    """The sum of the elements held along the axes, all if None: a sparse tensor."""
+    """Return the sum of the elements along the axes, all if None: a sparse tensor."""
     with name_scope(name, "sparse_reduce_sum_sparse"):
-        return _reduced(unsorted_segment_sum, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
+        return _reduce(unsorted_segment_sum, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
 
 
-# Of two
+# Two tensors
 
 
-def _combined(a: Any, b: Any, function: Callable[..., Tensor], name: str | None, default: str) -> SparseTensor:
+def _combine(a: Any, b: Any, function: Callable[..., Tensor], name: str | None, default: str) -> SparseTensor:
     first, second = _sparse(a), _sparse(b)
     with name_scope(name, default):
         indices, places = kernels.sparse_union(first.indices, first.dense_shape, second.indices, second.dense_shape)
@@ -103,14 +103,14 @@ def _combined(a: Any, b: Any, function: Callable[..., Tensor], name: str | None,
 
 @transactional
 def sparse_maximum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> SparseTensor:
-    """The greater of two sparse tensors of one shape, where either has an element. Absent elements count as 0."""
-    return _combined(sp_a, sp_b, maximum, name, "sparse_maximum")
+    """Return the maximum of two sparse tensors of one shape, where either has an element. Absent elements are 0."""
+    return _combine(sp_a, sp_b, maximum, name, "sparse_maximum")
 
 
 @transactional
 def sparse_minimum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> SparseTensor:
-    """The lesser of two sparse tensors of one shape, where either has an element. Absent elements count as 0."""
-    return _combined(sp_a, sp_b, minimum, name, "sparse_minimum")
+    """Return the minimum of two sparse tensors of one shape, where either has an element. Absent elements are 0."""
+    return _combine(sp_a, sp_b, minimum, name, "sparse_minimum")
 
 
 def sparse_matmul(
@@ -122,16 +122,16 @@ def sparse_matmul(
     b_is_sparse: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """The product of two matrices, as `matmul`; that one holds many zeros changes nothing."""
+    """Return the product of two matrices, by `matmul`; many zeros make no difference."""
     return matmul(a, b, transpose_a, transpose_b, name=name)
 
 
-# Other forms
+# Other operations
 
 
 @transactional
 def sparse_mask(a: IndexedSlices, mask_indices: TensorLike, name: str | None = None) -> IndexedSlices:
-    """The slices of `a` without those whose index is one of `mask_indices`."""
+    """Return the slices of `a` whose indices are not among `mask_indices`."""
     with name_scope(name, "sparse_mask"):
         indices, places = setdiff1d(a.indices, convert_to_tensor(mask_indices, a.indices.dtype))
         return IndexedSlices(gather(a.values, places), indices, a.dense_shape)
@@ -146,7 +146,7 @@ def sparse_split(
     name: str | None = None,
     split_dim: int | None = None,
 ) -> list[SparseTensor]:
-    """`num_split` parts along an axis; the first ones are longer by one where it cannot be divided evenly.
+    """Return `num_split` parts along an axis; the first ones have one index more if it does not divide evenly.
 
     Raises:
         ValueError: an argument is missing or given by position, or there are fewer than one part.
@@ -173,11 +173,10 @@ def _part(value: SparseTensor, place: int, rank: int, begin: Tensor, size: Tenso
 
 @transactional
 def sparse_reset_shape(sp_input: SparseTensor, new_shape: TensorLike | None = None) -> SparseTensor:
-    """The same elements in a tensor of another shape: by default the smallest that holds them all.
+    """Return the same elements in a tensor of another shape: by default the smallest one.
 
     Raises:
-        InvalidArgumentError: in the run, or when it is built if it can be known then, if the new shape is smaller than
-            the old one.
+        InvalidArgumentError: the new shape is smaller than the old one; in the run, or earlier if that is known.
     """
     value = _sparse(sp_input)
     with name_scope(None, "sparse_reset_shape"):
@@ -193,7 +192,7 @@ def sparse_reset_shape(sp_input: SparseTensor, new_shape: TensorLike | None = No
 
 @transactional
 def sparse_to_indicator(sp_input: SparseTensor, vocab_size: TensorLike, name: str | None = None) -> Tensor:
-    """Which numbers below `vocab_size` each row holds, a row being the last axis: bools [..., vocab_size]."""
+    """Return which numbers below `vocab_size` each row along the last axis has: bools [..., vocab_size]."""
     value = _sparse(sp_input)
     with name_scope(name, "sparse_to_indicator") as scope:
         numbers = SparseTensor(value.indices, ones_like(value.values, dtypes.bool_), value.dense_shape)
@@ -209,12 +208,12 @@ def sparse_merge(
     name: str | None = None,
     already_sorted: bool = False,
 ) -> SparseTensor:
-    """The elements of `sp_values`, the last number of each position replaced by the element of `sp_ids` held there.
+    """Return the elements of `sp_values`, with the last number of each position replaced by the element of `sp_ids`.
 
-    Of several `sp_ids`, with as many sizes in `vocab_size`, each gives one number.
+    Each of several `sp_ids`, with as many sizes in `vocab_size`, gives one number.
 
     Raises:
-        TypeError: the ids are no integers.
+        TypeError: the ids are not integers.
         InvalidArgumentError: in the run, if an id is not below its size.
     """
     several = isinstance(sp_ids, (list, tuple)) and not isinstance(sp_ids, SparseTensorValue)
@@ -238,7 +237,7 @@ def sparse_merge(
 
 @transactional
 def sparse_expand_dims(sp_input: SparseTensor, axis: int | None = None, name: str | None = None) -> SparseTensor:
-    """The tensor with an axis of size 1 put in, which becomes `axis`, by default the last."""
+    """Insert an axis of size 1 into the tensor, which becomes `axis`, by default the last one."""
     value = _sparse(sp_input)
     rank = value.shape.ndims
     if rank is None:
@@ -257,7 +256,7 @@ def sparse_expand_dims(sp_input: SparseTensor, axis: int | None = None, name: st
 def sparse_eye(
     num_rows: NumberLike, num_columns: NumberLike | None = None, dtype: Any = float32, name: str | None = None
 ) -> SparseTensor:
-    """The matrix with ones on its diagonal, of which nothing else is held."""
+    """Return the matrix with ones on its diagonal and no other elements."""
     with name_scope(name, "eye"):
         rows = cast(convert_to_tensor(num_rows, preferred_dtype=int64), int64)
         columns = rows if num_columns is None else cast(convert_to_tensor(num_columns, preferred_dtype=int64), int64)

@@ -1,4 +1,4 @@
-"""Staging areas as users hold them: elements put by some steps, taken by others."""
+"""Handles of staging areas, in which elements wait between steps."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -16,7 +16,7 @@ Taken = list[Tensor] | dict[str, Tensor]
 
 
 class BaseStagingArea(Handle):
-    """What staging areas of both kinds have. Not made directly."""
+    """The common part of both kinds of staging areas. Not created directly."""
 
     def __init__(
         self,
@@ -39,26 +39,26 @@ class BaseStagingArea(Handle):
 
     @property
     def shapes(self) -> list[TensorShape]:
-        """The shape of each component, as far as it is fixed."""
+        """The known part of each component's shape."""
         return list(self._shapes)
 
     @property
     def names(self) -> list[str] | None:
-        """The names of the components, if they have some."""
+        """The names of the components, if any."""
         return None if self._names is None else list(self._names)
 
     @property
     def capacity(self) -> int:
-        """How many elements it holds, 0 for any number."""
+        """The most elements; 0 for any number."""
         return self._room[0]
 
     @property
     def memory_limit(self) -> int:
-        """How many bytes it holds, 0 for any number."""
+        """The most bytes; 0 for any number."""
         return self._room[1]
 
     def _parts(self, values: Any, indices: Sequence[Any] | None) -> tuple[list[int], list[Tensor]]:
-        """Which components the values are, and the values, in the order of the components."""
+        """Return the numbers of the given components, and their values, in the order of the components."""
         if isinstance(values, dict):
             if self._names is None:
                 raise ValueError("the components of this staging area have no names: give a list, not a dict")
@@ -83,7 +83,7 @@ class BaseStagingArea(Handle):
         return chosen, tensors
 
     def _places(self, indices: Sequence[Any] | None) -> list[int]:
-        """Numbers of components, given as such or by name; all for None."""
+        """Return the numbers of components, given as such or by name; all for None."""
         if indices is None:
             return list(range(len(self._dtypes)))
         if not isinstance(indices, (list, tuple)):
@@ -94,32 +94,32 @@ class BaseStagingArea(Handle):
             raise ValueError(f"no component is named {strays[0]!r}")
         return [names.index(index) if isinstance(index, str) else index for index in indices]
 
-    def _given(self, tensors: Sequence[Tensor], places: Sequence[int]) -> Any:
-        """The tensors of these components in a list; by name if they have names."""
+    def _arrange_outputs(self, tensors: Sequence[Tensor], places: Sequence[int]) -> Any:
+        """Return the tensors of these components in a list; by name if they have names."""
         if self._names is None:
             return list(tensors)
         return {self._names[place]: tensor for place, tensor in zip(places, tensors, strict=True)}
 
 
 class StagingArea(BaseStagingArea):
-    """Keeps elements, put by some steps, until others take them: those that came first leave first.
+    """Keeps elements between steps; the oldest leaves first.
 
         area = af.StagingArea([af.float32], shapes=[[32, 784]], capacity=2)
         put = area.put([batch])
         (x,) = area.get()
 
-    Putting waits for room and taking for an element; waiting holds no thread, and cancelling it leaves nothing behind.
+    A put waits for room and a take for an element. Waiting uses no thread, and cancelling it leaves nothing behind.
 
     Args:
         dtypes: the dtype of each component of an element.
-        shapes: the shape of each; without them they may have any.
-        names: names of the components: then elements are put and given as dicts.
-        shared_name: areas of that name are one, in sessions that share their container.
-        capacity: how many elements it holds, 0 for any number.
-        memory_limit: how many bytes it holds, 0 for any number.
+        shapes: the shape of each; without shapes any is allowed.
+        names: names of the components: then elements are dicts.
+        shared_name: areas of this name are one area, in sessions that share their container.
+        capacity: the most elements; 0 for any number.
+        memory_limit: the most bytes; 0 for any number.
 
     Raises:
-        TypeError, ValueError: these do not fit together.
+        TypeError, ValueError: the arguments contradict each other.
     """
 
     @transactional
@@ -139,7 +139,7 @@ class StagingArea(BaseStagingArea):
         super().__init__(ref, kinds, known, named, (capacity, memory_limit))
 
     def put(self, values: Values, name: str | None = None) -> Operation:
-        """An operation that puts one element, as soon as there is room.
+        """Return an operation that puts one element, as soon as there is room.
 
         It fails with ResourceExhaustedError if the element has more bytes than the area ever holds.
 
@@ -160,40 +160,41 @@ class StagingArea(BaseStagingArea):
         return self._build("put", name, build)
 
     def get(self, name: str | None = None) -> Any:
-        """The components of the oldest element, which leaves as soon as there is one: a list, or a dict by name."""
+        """Take the oldest element, as soon as there is one, and return its components: a list, or a dict by name."""
         tensors = self._build("get", name, lambda name: ops.unstage(self._ref, name))
-        return self._given(tensors, range(len(tensors)))
+        return self._arrange_outputs(tensors, range(len(tensors)))
 
     def peek(self, index: NumberLike, name: str | None = None) -> Any:
-        """The components of the element before which there are `index` others, as soon as it is there; it stays."""
+        """Return the components of element number `index`, from the oldest, as soon as it exists; it stays."""
         tensors = self._build("peek", name, lambda name: ops.stage_peek(self._ref, index, name))
-        return self._given(tensors, range(len(tensors)))
+        return self._arrange_outputs(tensors, range(len(tensors)))
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many elements are in it."""
+        """Return the number of elements."""
         made: Tensor = self._build("size", name, lambda name: ops.stage_size(self._ref, name=name))
         return made
 
     def clear(self, name: str | None = None) -> Operation:
-        """An operation after which nothing is in it."""
+        """Return an operation that removes all elements."""
         made: Operation = self._build("clear", name, lambda name: ops.stage_clear(self._ref, name=name))
         return made
 
 
 class MapStagingArea(BaseStagingArea):
-    """Keeps elements by key, an int64, until they are taken: by key, or any, or the least key if `ordered`.
+    """Keeps elements by key, an int64, until they are taken: by key, or any, or the lowest key if `ordered`.
 
-    The components of an element may be put one by one: it is there when it has all. They may be taken one by one too,
-    and the element is gone when all are. Waiting holds no thread, and cancelling it leaves nothing behind.
+    The components of an element may be put one by one; the element is complete when it has all. They may be taken one
+    by one too; the element is removed with the last one. Waiting uses no thread, and cancelling it leaves nothing
+    behind.
 
     Args:
         dtypes: the dtype of each component of an element.
-        shapes: the shape of each; without them they may have any.
-        names: names of the components: then elements are put and given as dicts.
-        shared_name: areas of that name are one, in sessions that share their container.
-        ordered: whether `get` without a key takes the least one.
-        capacity: how many whole elements it holds, 0 for any number.
-        memory_limit: how many bytes it holds, 0 for any number.
+        shapes: the shape of each; without shapes any is allowed.
+        names: names of the components: then elements are dicts.
+        shared_name: areas of this name are one area, in sessions that share their container.
+        ordered: whether `get` without a key takes the lowest one.
+        capacity: the most complete elements; 0 for any number.
+        memory_limit: the most bytes; 0 for any number.
     """
 
     @transactional
@@ -218,15 +219,15 @@ class MapStagingArea(BaseStagingArea):
     def put(
         self, key: TensorLike, vals: Values, indices: Sequence[Any] | None = None, name: str | None = None
     ) -> Operation:
-        """An operation that puts components of the element under `key`.
+        """Return an operation that puts components of the element under `key`.
 
-        A whole element waits for room, parts of one only for memory. It fails with InvalidArgumentError if the key is
-        there already, or has one of these components.
+        A complete element waits for room, a part of one only for memory. It fails with InvalidArgumentError if the key
+        exists already, or has one of these components.
 
         Args:
             key: the key.
             vals: the components in a list or tuple; a tensor if there is one; a dict if they have names.
-            indices: the numbers of the components that are given; by default all, or those named.
+            indices: the numbers of the given components; by default all, or those named.
             name: the name of the operation.
         """
 
@@ -234,7 +235,7 @@ class MapStagingArea(BaseStagingArea):
             places, tensors = self._parts(vals, indices)
             whole = len(places) == len(self._dtypes)
             if indices is None and not whole and not isinstance(vals, dict):
-                raise ValueError(f"{len(places)} components of {len(self._dtypes)} were given: indices= tells which")
+                raise ValueError(f"{len(places)} components of {len(self._dtypes)} were given: set indices=")
             return ops.map_stage(self._ref, _key(key), tensors, None if whole else places, name)
 
         return self._build("put", name, build)
@@ -242,12 +243,12 @@ class MapStagingArea(BaseStagingArea):
     def get(
         self, key: TensorLike | None = None, indices: Sequence[Any] | None = None, name: str | None = None
     ) -> tuple[Any, Any]:
-        """A key and components of its element, which leave as soon as it is whole: in a list, or a dict by name.
+        """Take components of an element as soon as it is complete. Returns the key and a list, or a dict by name.
 
         It fails with InvalidArgumentError if one of the components was taken before.
 
         Args:
-            key: the key; without it the least one if the area is ordered, else any.
+            key: the key; without a key the lowest one if the area is ordered, else any.
             indices: the numbers, or names, of the components to take; all by default.
             name: the name of the operation.
         """
@@ -257,32 +258,34 @@ class MapStagingArea(BaseStagingArea):
             chosen = None if indices is None else places
             if key is None:
                 found, *tensors = ops.map_unstage_no_key(self._ref, chosen, name)
-                return found, self._given(tensors, places)
-            return key, self._given(ops.map_unstage(self._ref, _key(key), chosen, name), places)
+                return found, self._arrange_outputs(tensors, places)
+            return key, self._arrange_outputs(ops.map_unstage(self._ref, _key(key), chosen, name), places)
 
         return self._build("get", name, build)
 
     def peek(self, key: TensorLike, indices: Sequence[Any] | None = None, name: str | None = None) -> Any:
-        """Components of the element under `key`, as soon as it is whole; they stay."""
+        """Return components of the element under `key`, as soon as it is complete; they stay."""
 
         def build(name: str) -> Any:
             places = self._places(indices)
-            return self._given(ops.map_peek(self._ref, _key(key), None if indices is None else places, name), places)
+            return self._arrange_outputs(
+                ops.map_peek(self._ref, _key(key), None if indices is None else places, name), places
+            )
 
         return self._build("peek", name, build)
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many whole elements are in it."""
+        """Return the number of complete elements."""
         made: Tensor = self._build("size", name, lambda name: ops.map_size(self._ref, name=name))
         return made
 
     def incomplete_size(self, name: str | None = None) -> Tensor:
-        """How many keys lack components."""
+        """Return the number of keys with missing components."""
         made: Tensor = self._build("incomplete_size", name, lambda name: ops.map_incomplete_size(self._ref, name=name))
         return made
 
     def clear(self, name: str | None = None) -> Operation:
-        """An operation after which nothing is in it, whole or in parts."""
+        """Return an operation that removes all elements and parts of elements."""
         made: Operation = self._build("clear", name, lambda name: ops.map_clear(self._ref, name=name))
         return made
 
@@ -293,5 +296,5 @@ def _key(key: TensorLike) -> Tensor:
 
 def _shared_name(given: str | None) -> str:
     if given is not None and not isinstance(given, str):
-        raise ValueError(f"shared_name is text, not {given!r}")
+        raise ValueError(f"shared_name must be text, not {given!r}")
     return given or ""

@@ -1,49 +1,54 @@
-"""What users do with variables: list them, initialize them, assign them by function, share them by templates."""
+"""Functions of variables: lists of them, initialization, assignment, scattering, and templates that share them."""
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from aioflow.graph.building import get_default_graph, transactional
-from aioflow.graph.convert import NumberLike, TensorLike
+from aioflow.graph.building import get_default_graph, graph_to_build_in, transactional
+from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.op import Op
 from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array import scatter as scatter_kernels
 from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.mask import boolean_mask
+from aioflow.kernels.array.shapes import expand_dims
 from aioflow.kernels.math.comparison import logical_not
 from aioflow.kernels.state import variables as kernels
+from aioflow.library.arrays import in_batches
 from aioflow.library.control import group
 from aioflow.library.variable_scope import VariableScope, variable_scope
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import int32
 from aioflow.tensors.recursion import safe_repr
 
 # Lists
 
 
 def global_variables(scope: str | None = None) -> list[Variable]:
-    """The default graph's variables that sessions share and checkpoints keep; with `scope`, of names that begin so."""
+    """Return the default graph's variables that sessions share and checkpoints keep; with `scope`, by name prefix."""
     return get_default_graph().get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
 
 
 def local_variables(scope: str | None = None) -> list[Variable]:
-    """The default graph's variables that each process has for itself and checkpoints leave out."""
+    """Return the default graph's variables that each process has for itself and checkpoints omit."""
     return get_default_graph().get_collection(GraphKeys.LOCAL_VARIABLES, scope)
 
 
 def trainable_variables(scope: str | None = None) -> list[Variable]:
-    """The default graph's variables that optimizers change unless told otherwise."""
+    """Return the default graph's variables that optimizers change by default."""
     return get_default_graph().get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
 
 
 def model_variables(scope: str | None = None) -> list[Variable]:
-    """The default graph's variables that layers added to the MODEL_VARIABLES collection."""
+    """Return the default graph's variables that layers added to the MODEL_VARIABLES collection."""
     return get_default_graph().get_collection(GraphKeys.MODEL_VARIABLES, scope)
 
 
 def moving_average_variables(scope: str | None = None) -> list[Variable]:
-    """The default graph's variables of which a moving average is kept."""
+    """Return the default graph's variables with moving averages."""
     return get_default_graph().get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
 
 
@@ -53,20 +58,20 @@ all_variables = global_variables
 
 
 def variables_initializer(var_list: Iterable[Variable], name: str = "init") -> Operation:
-    """An operation that gives each of the variables its initial value.
+    """Return an operation that gives each of the variables its initial value.
 
-    In one run of it they are initialized in the order they were built, so that one may be made from another's value.
+    A run initializes them in the order they were built, so that an initial value may depend on another variable.
     """
     return group(*[variable.initializer for variable in var_list or ()], name=name)
 
 
 def global_variables_initializer() -> Operation:
-    """An operation that gives each global variable of the default graph its initial value."""
+    """Return an operation that gives each global variable of the default graph its initial value."""
     return variables_initializer(global_variables())
 
 
 def local_variables_initializer() -> Operation:
-    """An operation that gives each local variable of the default graph its initial value."""
+    """Return an operation that gives each local variable of the default graph its initial value."""
     return variables_initializer(local_variables())
 
 
@@ -76,16 +81,16 @@ initialize_local_variables = local_variables_initializer
 
 
 def assert_variables_initialized(var_list: Iterable[Variable] | None = None) -> Operation:
-    """An operation that raises FailedPreconditionError in the run if one of those variables has no value.
+    """Return an operation that raises FailedPreconditionError in the run if one of the variables has no value.
 
-    Of `var_list`; by default of the default graph's global and local variables.
+    Checks `var_list`; by default the default graph's global and local variables.
     """
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
     return group(*[variable.read_value() for variable in variables], name="assert_variables_initialized")
 
 
 def is_variable_initialized(variable: Variable) -> Tensor:
-    """Whether the variable has a value."""
+    """Return whether the variable has a value."""
     return variable.is_initialized()
 
 
@@ -93,9 +98,9 @@ def is_variable_initialized(variable: Variable) -> Tensor:
 def report_uninitialized_variables(
     var_list: Sequence[Variable] | None = None, name: str = "report_uninitialized_variables"
 ) -> Tensor:
-    """A vector of strings: the names of those variables that have no value.
+    """Return a vector of strings: the names of the variables without a value.
 
-    Of `var_list`; by default of the default graph's global and local variables.
+    Checks `var_list`; by default the default graph's global and local variables.
     """
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
     if not variables:
@@ -116,56 +121,50 @@ def assign(
     use_locking: bool | None = None,
     name: str | None = None,
 ) -> Any:
-    """The variable holds `value`. Gives the new value."""
-    return _checked(ref).assign(value, name=name)
+    """Assign `value` to the variable. Returns the new value."""
+    return _check_variable(ref).assign(value, name=name)
 
 
 @transactional
 def assign_add(ref: Variable, value: NumberLike, use_locking: bool | None = None, name: str | None = None) -> Any:
-    """The variable grows by `value`. Gives the new value."""
-    return _checked(ref).assign_add(value, name=name)
+    """Add `value` to the variable. Returns the new value."""
+    return _check_variable(ref).assign_add(value, name=name)
 
 
 @transactional
 def assign_sub(ref: Variable, value: NumberLike, use_locking: bool | None = None, name: str | None = None) -> Any:
-    """The variable shrinks by `value`. Gives the new value."""
-    return _checked(ref).assign_sub(value, name=name)
+    """Subtract `value` from the variable. Returns the new value."""
+    return _check_variable(ref).assign_sub(value, name=name)
 
 
 def scatter_update(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
 ) -> Tensor:
-    """The rows `indices` of the variable hold `updates`. Gives its new value."""
-    return _checked(ref).scatter(kernels.scatter_update_variable, indices, updates, name)
+    """Set the rows `indices` of the variable to `updates`. Returns its new value."""
+    return _check_variable(ref).scatter(kernels.scatter_update_variable, indices, updates, name)
 
 
 def scatter_add(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """The rows `indices` of the variable grow by `updates`, repeated ones repeatedly. Gives its new value."""
-    return _checked(ref).scatter(kernels.scatter_add_variable, indices, updates, name)
+    """Add `updates` to the rows `indices` of the variable, repeated rows repeatedly. Returns its new value."""
+    return _check_variable(ref).scatter(kernels.scatter_add_variable, indices, updates, name)
 
 
 def scatter_sub(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """The rows `indices` of the variable shrink by `updates`, repeated ones repeatedly. Gives its new value."""
-    return _checked(ref).scatter(kernels.scatter_sub_variable, indices, updates, name)
-
-
-def _checked(ref: Any) -> Variable:
-    if not isinstance(ref, Variable):
-        raise TypeError(f"only a variable can be assigned, not {safe_repr(ref)}")
-    return ref
+    """Subtract `updates` from the rows `indices` of the variable, repeated rows repeatedly. Returns its new value."""
+    return _check_variable(ref).scatter(kernels.scatter_sub_variable, indices, updates, name)
 
 
 # Templates
 
 
 class Template:
-    """A function whose variables are made when it is first called, and found again by every later call.
+    """A function whose first call creates its variables, and whose later calls use the same ones.
 
-    They are those that `func` takes from `get_variable`. See `make_template`.
+    They are the variables that `func` gets from `get_variable`. See `make_template`.
     """
 
     def __init__(
@@ -193,7 +192,7 @@ class Template:
         """Call the function and return its result.
 
         Raises:
-            ValueError: a later call makes a variable that is trained, as by `Variable` in place of `get_variable`.
+            ValueError: a later call creates a trainable variable, as by `Variable` instead of `get_variable`.
         """
         again = self._scope is not None
         with variable_scope(self._scope, reuse=self._called) if again else self._first() as scope:
@@ -209,7 +208,7 @@ class Template:
 
     @property
     def variable_scope(self) -> VariableScope | None:
-        """The scope its variables are in, None before the first call."""
+        """The scope of its variables, None before the first call."""
         return self._scope
 
     @property
@@ -246,15 +245,105 @@ def make_template(
     custom_getter_: Callable[..., Any] | None = None,
     **kwargs: Any,
 ) -> Template:
-    """`func_` as a function that shares its variables among all its calls.
+    """Return `func_` as a function that shares its variables among all its calls.
 
     Args:
-        name_: the name of the variable scope around, made unique.
-        func_: takes its variables from `get_variable`.
+        name_: the name of the variable scope, made unique.
+        func_: gets its variables from `get_variable`.
         create_scope_now_: whether the scope is made unique now, not at the first call.
-        unique_name_: the name of the scope as it is, instead of `name_`.
+        unique_name_: the exact name of the scope, instead of `name_`.
         custom_getter_: see `get_variable`.
-        **kwargs: arguments that every call gives to `func_`.
+        **kwargs: arguments for every call of `func_`.
     """
     func = functools.partial(func_, **kwargs) if kwargs else func_
     return Template(name_, func, create_scope_now_, unique_name_, custom_getter_)
+
+
+def _scatter(op: Op[Tensor], ref: Any, indices: NumberLike, updates: TensorLike, name: str | None) -> Tensor:
+    return _check_variable(ref).scatter(op, indices, updates, name)
+
+
+def _check_variable(ref: Any) -> Variable:
+    if not isinstance(ref, Variable):
+        raise TypeError(f"only a variable can be assigned, not {safe_repr(ref)}")
+    return ref
+
+
+def assign_mul(ref: Variable, value: TensorLike, use_locking: bool | None = None, name: str | None = None) -> Any:
+    """Multiply the variable by `value`. Returns the new value."""
+    return _check_variable(ref).assign_mul(value, name=name)
+
+
+def count_up_to(ref: Variable, limit: int, name: str | None = None) -> Tensor:
+    """Increment the variable, one integer. Returns its former value.
+
+    Raises:
+        OutOfRangeError: it has reached `limit`, and stays unchanged.
+    """
+    graph = graph_to_build_in(ref.graph)
+    with graph.as_default(), graph.colocate_with(_check_variable(ref).handle, ignore_existing=True):
+        return scatter_kernels.count_up_to_variable(ref.handle, limit, name=name)
+
+
+def scatter_mul(
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+) -> Tensor:
+    """Multiply the rows `indices` of the variable by `updates`, repeated rows repeatedly. Returns its new value."""
+    return _scatter(scatter_kernels.scatter_mul_variable, ref, indices, updates, name)
+
+
+def scatter_div(
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+) -> Tensor:
+    """Divide the rows `indices` of the variable by `updates`, repeated rows repeatedly. Returns its new value."""
+    return _scatter(scatter_kernels.scatter_div_variable, ref, indices, updates, name)
+
+
+def scatter_min(
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+) -> Tensor:
+    """Set the rows `indices` of the variable to the minimum of them and `updates`. Returns its new value."""
+    return _scatter(scatter_kernels.scatter_min_variable, ref, indices, updates, name)
+
+
+def scatter_max(
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+) -> Tensor:
+    """Set the rows `indices` of the variable to the maximum of them and `updates`. Returns its new value."""
+    return _scatter(scatter_kernels.scatter_max_variable, ref, indices, updates, name)
+
+
+def scatter_nd_update(
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
+) -> Tensor:
+    """Set the elements at the positions along the last axis of `indices` to `updates`. Returns the new value."""
+    return _scatter(scatter_kernels.scatter_nd_update_variable, ref, indices, updates, name)
+
+
+def scatter_nd_add(
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+) -> Tensor:
+    """Add `updates` to the elements at the positions along the last axis of `indices`. Returns the new value."""
+    return _scatter(scatter_kernels.scatter_nd_add_variable, ref, indices, updates, name)
+
+
+def scatter_nd_sub(
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
+) -> Tensor:
+    """Subtract `updates` from the elements at the positions along the last axis of `indices`. Returns the new value."""
+    return _scatter(scatter_kernels.scatter_nd_sub_variable, ref, indices, updates, name)
+
+
+@transactional
+def batch_scatter_update(
+    ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
+) -> Tensor:
+    """Set the rows `indices`, in each batch along all but their last axis, to `updates`. Returns the new value.
+
+    `indices` has the axes of the batch and then one of rows; `updates` its shape and then a row's.
+    """
+    rows = convert_to_tensor(indices, preferred_dtype=int32)
+    rank = rows.spec.rank
+    if not rank:
+        raise ValueError(f"indices have batch axes and one of rows, their shape is {rows.shape}")
+    return scatter_nd_update(ref, in_batches(expand_dims(rows, -1), rank - 1), updates, use_locking, name)

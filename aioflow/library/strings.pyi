@@ -1,4 +1,4 @@
-"""`af.strings`: texts, under the names TensorFlow has for them."""
+"""`af.strings`: functions of strings, under TensorFlow's names."""
 
 # Made by `make stubs`.
 

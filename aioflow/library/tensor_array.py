@@ -25,17 +25,17 @@ class TensorArray:
             squares = squares.write(i, x * i)
         y = squares.stack()
 
-    It is a value: `write`, `unstack`, `scatter` and `split` return a new TensorArray, and the one they are called on
-    stays as it was. So it can be a loop variable, or what a branch returns. With `clear_after_read` what reads a slot
-    lets go of its tensor, and reading it a second time through the same object, or one made from it later, is an error.
-    In a body of `cond` or `while_loop` that holds for TensorArrays which the body is given or makes; one that it uses
-    from outside is not cleared by it.
+    It is a value: `write`, `unstack`, `scatter` and `split` return a new TensorArray, and the original stays unchanged.
+    So it can be a loop variable, or the result of a branch. With `clear_after_read`, a read releases the tensor of the
+    slot, and a second read through the same object, or one made from it later, is an error. In a body of `cond` or
+    `while_loop` this holds for TensorArrays that are its arguments or that it creates; it never clears one of an
+    enclosing graph.
 
     Gradients pass through it in `af.gradients`.
 
     Args:
         dtype: the dtype of the tensors.
-        size: how many slots there are, an integer or a tensor of one.
+        size: the number of slots, an integer or a tensor with one.
         dynamic_size: whether writing past the end makes it longer; by default not.
         clear_after_read: whether a slot can be read only once, so that its memory is free early; by default so.
         tensor_array_name: has no meaning here.
@@ -76,7 +76,7 @@ class TensorArray:
             raise TypeError(f"the flow {given!r} has elements of another dtype than {as_dtype(dtype).name}")
 
     def with_flow(self, flow: Tensor) -> "TensorArray":
-        """The TensorArray whose list is `flow`: what another one was made to by ops, a branch or a loop."""
+        """Return the TensorArray whose list is `flow`, the result of ops, a branch or a loop on another one."""
         made = TensorArray.__new__(TensorArray)
         ListSpec.check(flow.spec)
         made._flow = flow
@@ -101,7 +101,7 @@ class TensorArray:
 
     @property
     def graph(self) -> "Graph":
-        """The graph it belongs to."""
+        """The graph of the TensorArray."""
         return self._flow.graph
 
     @property
@@ -112,18 +112,18 @@ class TensorArray:
 
     @transactional
     def write(self, index: NumberLike, value: TensorLike, name: str | None = None) -> "TensorArray":
-        """The TensorArray with `value` in the slot `index`.
+        """Return the TensorArray with `value` in the slot `index`.
 
         Raises:
-            TypeError, ValueError: another dtype or shape, or an index that is surely out of range.
+            TypeError, ValueError: another dtype or shape, or a known index out of range.
             InvalidArgumentError: in the run, the same, or the slot is written already.
         """
-        return self.with_flow(ops.tensor_array_write(self._flow, index, self._converted(value), name=name))
+        return self.with_flow(ops.tensor_array_write(self._flow, index, self._convert(value), name=name))
 
     @transactional
     def unstack(self, value: TensorLike, name: str | None = None) -> "TensorArray":
-        """The TensorArray with the rows of `value` in the slots from 0 on. Errors as of `write`."""
-        tensor = self._converted(value)
+        """Return the TensorArray with the rows of `value` in the slots from 0 on. Raises the errors of `write`."""
+        tensor = self._convert(value)
         if tensor.spec.rank == 0:
             raise ValueError("a value of rank 0 has no rows")
         count, size = tensor.shape[0].value, self._spec.size
@@ -134,80 +134,80 @@ class TensorArray:
 
     @transactional
     def scatter(self, indices: NumberLike, value: TensorLike, name: str | None = None) -> "TensorArray":
-        """The TensorArray with each row of `value` in the slot of its index. Errors as of `write`."""
-        return self.with_flow(ops.tensor_array_scatter(self._flow, indices, self._converted(value), name=name))
+        """Return the TensorArray with each row of `value` in the slot of its index. Raises the errors of `write`."""
+        return self.with_flow(ops.tensor_array_scatter(self._flow, indices, self._convert(value), name=name))
 
     @transactional
     def split(self, value: TensorLike, lengths: NumberLike, name: str | None = None) -> "TensorArray":
-        """The TensorArray with the pieces of `value` along its first axis, of these lengths, in its slots.
+        """Return the TensorArray with the pieces of `value` along its first axis, of these lengths, in its slots.
 
-        There must be as many lengths as slots, unless it can grow. Errors as of `write`.
+        There must be as many lengths as slots, unless it can grow. Raises the errors of `write`.
         """
-        return self.with_flow(ops.tensor_array_split(self._flow, self._converted(value), lengths, name=name))
+        return self.with_flow(ops.tensor_array_split(self._flow, self._convert(value), lengths, name=name))
 
-    def _converted(self, value: TensorLike) -> Tensor:
+    def _convert(self, value: TensorLike) -> Tensor:
         return convert_to_tensor(value, preferred_dtype=self.dtype)
 
     # Reading
 
     @transactional
     def read(self, index: NumberLike, name: str | None = None) -> Tensor:
-        """The value of the slot `index`; zeros if it is not written and the shape of the elements is known.
+        """Return the value of the slot `index`; zeros if it is not written and the shape of the elements is known.
 
         Raises:
-            ValueError: the index is surely out of range.
+            ValueError: a known index is out of range.
             InvalidArgumentError: in the run, the same, or it was read before, or there is no shape for zeros.
         """
         place = convert_to_tensor(index, preferred_dtype=int32)
-        return self._taken(ops.tensor_array_read(self._flow, place, name=name), place)
+        return self._clear_after_read(ops.tensor_array_read(self._flow, place, name=name), place)
 
     @transactional
     def gather(self, indices: NumberLike, name: str | None = None) -> Tensor:
-        """The values of the slots of these indices, stacked along a new first axis. Errors as of `read`."""
+        """Return the values of the slots of these indices, stacked along a new first axis. Raises as `read` does."""
         places = convert_to_tensor(indices, preferred_dtype=int32)
-        return self._taken(ops.tensor_array_gather(self._flow, places, name=name), places)
+        return self._clear_after_read(ops.tensor_array_gather(self._flow, places, name=name), places)
 
     @transactional
     def stack(self, name: str | None = None) -> Tensor:
-        """What all slots hold, side by side along a new first axis. Errors as of `read`."""
-        places = self._all()
-        return self._taken(ops.tensor_array_gather(self._flow, places, name=name), places)
+        """Return the values of all slots, stacked along a new first axis. Raises the errors of `read`."""
+        places = self._all_indices()
+        return self._clear_after_read(ops.tensor_array_gather(self._flow, places, name=name), places)
 
     @transactional
     def concat(self, name: str | None = None) -> Tensor:
-        """What all slots hold, one after the other along the first axis. Errors as of `read`."""
+        """Return the values of all slots, concatenated along the first axis. Raises the errors of `read`."""
         value, _ = ops.tensor_array_concat(self._flow, name=name)
-        return self._taken(value, self._all() if self._spec.clear_after_read else None)
+        return self._clear_after_read(value, self._all_indices() if self._spec.clear_after_read else None)
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many slots there are."""
+        """Return the number of slots."""
         return ops.tensor_array_size(self._flow, name=name)
 
-    def _all(self) -> Tensor:
+    def _all_indices(self) -> Tensor:
         return range(ops.tensor_array_size(self._flow))
 
-    def _taken(self, value: Tensor, places: Tensor | None) -> Tensor:
-        """`value`, read from these slots; what is read from here on is read from a list that lacks them.
+    def _clear_after_read(self, value: Tensor, places: Tensor | None) -> Tensor:
+        """Return `value`, read from these slots. Later reads use a list without them.
 
-        Not in a body that uses the list from outside: others use it too.
+        Not in a body that uses the list of an enclosing graph, since others use it too.
         """
         if self._spec.clear_after_read and value.graph is self._flow.graph:
             before, self._flow = self._flow, ops.tensor_array_clear(self._flow, places)
             value.graph.on_failure(functools.partial(setattr, self, "_flow", before))
         return value
 
-    # The rest of TensorFlow's
+    # For compatibility with TensorFlow
 
     def identity(self) -> "TensorArray":
-        """The same TensorArray, as one that waits for the operations in `control_dependencies` around."""
+        """Return the same TensorArray, waiting for the operations of enclosing `control_dependencies`."""
         return self.with_flow(identity(self._flow))
 
     def close(self, name: str | None = None) -> Operation:
-        """An operation that does nothing: the memory of a list is free after its last use."""
+        """Return an operation that does nothing: the memory of a list is free after its last use."""
         return no_op(name=name)
 
     def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> "TensorArray":
-        """NotImplementedError: gradients are no second TensorArray beside this one; `af.gradients` makes them."""
+        """Raise NotImplementedError: there is no TensorArray of gradients; `af.gradients` builds gradients."""
         raise NotImplementedError("a TensorArray has no gradient array: use af.gradients of a tensor computed from it")
 
     def __len__(self) -> int:
@@ -218,7 +218,7 @@ class TensorArray:
 
 
 def _refuse(*given: Any) -> Any:
-    raise TypeError("a TensorArray is no tensor: use what .stack(), .concat() or .read(i) gives, and feed .unstack(x)")
+    raise TypeError("a TensorArray is not a tensor: use .stack(), .concat() or .read(i), and .unstack(x) to fill it")
 
 
 COMPOSITES[TensorArray] = Composite(tensors=_refuse, join=_refuse, split=_refuse)

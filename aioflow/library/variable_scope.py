@@ -1,4 +1,4 @@
-"""Variables by name: `get_variable` makes one, or finds the one made before, as the variable scope around says."""
+"""Variables by name: `get_variable` creates a variable or finds an existing one, depending on the variable scope."""
 
 import contextlib
 import dataclasses
@@ -18,10 +18,10 @@ from aioflow.tensors.dtypes import DType, DTypeLike, ShapeLike, as_dtype, as_sha
 from aioflow.tensors.recursion import safe_repr
 
 AUTO_REUSE: Final = "AUTO_REUSE"
-"""`reuse=af.AUTO_REUSE`: a variable that exists is found, one that does not is made."""
+"""`reuse=af.AUTO_REUSE`: existing variables are found, missing ones are created."""
 Reuse = bool | Literal["AUTO_REUSE"] | None
 Initializer = Callable[..., TensorLike]
-"""(shape, dtype=) -> a first value."""
+"""(shape, dtype=) -> an initial value."""
 Regularizer = Callable[[Any], Any]
 
 
@@ -29,7 +29,7 @@ Regularizer = Callable[[Any], Any]
 class VariableScope:
     """A prefix for names, and defaults for the arguments of `get_variable`.
 
-    `reuse` is true for variables that must exist, AUTO_REUSE for those that may, else they must not.
+    `reuse` is true if variables must exist, AUTO_REUSE if they may exist; else they must not exist.
     """
 
     name: str = ""
@@ -42,31 +42,31 @@ class VariableScope:
     original_name_scope: str = ""
 
     def reuse_variables(self) -> None:
-        """From here on variables are only found, never made."""
+        """From here on, only find variables."""
         self.reuse = True
 
     def set_initializer(self, initializer: Any) -> None:
-        """From here on it is the default initializer."""
+        """Set the default initializer."""
         self.initializer = initializer
 
     def set_regularizer(self, regularizer: Regularizer | None) -> None:
-        """From here on it is the default regularizer."""
+        """Set the default regularizer."""
         self.regularizer = regularizer
 
     def set_dtype(self, dtype: DTypeLike) -> None:
-        """From here on it is the default dtype."""
+        """Set the default dtype."""
         self.dtype = as_dtype(dtype)
 
     def global_variables(self) -> list[Variable]:
-        """The graph's global variables under this scope."""
+        """Return the graph's global variables under this scope."""
         return self._under(GraphKeys.GLOBAL_VARIABLES)
 
     def local_variables(self) -> list[Variable]:
-        """The graph's local variables under this scope."""
+        """Return the graph's local variables under this scope."""
         return self._under(GraphKeys.LOCAL_VARIABLES)
 
     def trainable_variables(self) -> list[Variable]:
-        """The graph's trainable variables under this scope."""
+        """Return the graph's trainable variables under this scope."""
         return self._under(GraphKeys.TRAINABLE_VARIABLES)
 
     def _under(self, key: str) -> list[Variable]:
@@ -75,13 +75,13 @@ class VariableScope:
 
 @dataclasses.dataclass(slots=True)
 class _Store:
-    """A graph's variables by name, and how often each variable scope was opened."""
+    """A graph's variables by name, and the number of times that each variable scope was opened."""
 
     variables: dict[str, Variable] = dataclasses.field(default_factory=dict)
     opened: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def unique(self, name: str) -> str:
-        """`name`, with `_1`, `_2` … if a scope of that name was opened before."""
+        """Return `name`, with `_1`, `_2` … if a scope of that name was opened before."""
         if not self.opened.get(name):
             return name
         index = 1
@@ -90,7 +90,7 @@ class _Store:
         return f"{name}_{index}"
 
     def close(self, name: str, before: dict[str, int] | None) -> None:
-        """Leave a scope: default names in it begin anew; of one re-entered as an object, they go on as `before`."""
+        """Leave a scope: default names in it restart; those of a scope re-entered as an object continue as `before`."""
         kept = self.opened if before is None else before
         under = f"{name}/"
         self.opened = {each: n for each, n in kept.items() if before is not None or not each.startswith(under)}
@@ -109,7 +109,7 @@ def _store(graph: Graph) -> _Store:
 
 
 def get_variable_scope() -> VariableScope:
-    """The variable scope around, in the default graph."""
+    """Return the present variable scope, in the default graph."""
     return _scope_of(get_default_graph().root)
 
 
@@ -136,24 +136,24 @@ def variable_scope(
 ) -> Iterator[VariableScope]:
     """Inside the block, `get_variable` puts the scope's name before a variable's, and uses these defaults.
 
-    A name is appended to that of the scope around; a scope object is re-entered as it is; for None `default_name` is
-    taken, made unique. What is not given is taken from the scope around, or from the object; `reuse` cannot be undone
-    inside. Operations built inside are in a name scope of the same name. `use_resource` is without meaning.
+    A name is appended to that of the enclosing scope; a scope object is re-entered; for None, `default_name` is made
+    unique. Missing arguments come from the enclosing scope, or from the object; `reuse` cannot be undone inside.
+    Operations built inside are in a name scope of the same name. `use_resource` has no effect.
     """
     if name_or_scope is None and default_name is None:
         raise TypeError("variable_scope() needs a name, a scope or a default_name")
     if partitioner is not None:
-        raise ValueError("variables are not partitioned: partitioner is to be None")
+        raise ValueError("variables are not partitioned: partitioner must be None")
     graph = same_graph(*(values or ()))
     root = graph.root
     around, store = _scope_of(root), _store(root)
-    base, name, label = _entered(name_or_scope, default_name, around, store)
+    base, name, label = _resolve_scope(name_or_scope, default_name, around, store)
     scope = dataclasses.replace(base, name=name)
     scope.reuse = reuse or base.reuse or around.reuse
     scope.initializer = base.initializer if initializer is None else initializer
     scope.regularizer = base.regularizer if regularizer is None else regularizer
     scope.constraint = base.constraint if constraint is None else constraint
-    scope.custom_getter = _nested(custom_getter, base.custom_getter)
+    scope.custom_getter = _nest_getters(custom_getter, base.custom_getter)
     scope.dtype = base.dtype if dtype is None else as_dtype(dtype)
     _count(root, store, name)
     with contextlib.ExitStack() as stack:
@@ -170,10 +170,10 @@ def variable_scope(
             store.close(name, before)
 
 
-def _entered(
+def _resolve_scope(
     given: str | VariableScope | None, default_name: str | None, around: VariableScope, store: _Store
 ) -> tuple[VariableScope, str, str]:
-    """The scope that the new one copies, the name of the new one, and the name of its name scope."""
+    """Return the scope that the new one copies, the name of the new one, and the name of its name scope."""
     if isinstance(given, VariableScope):
         return given, given.name, given.name.rpartition("/")[2]
     prefix = around.name + "/" if around.name else ""
@@ -188,8 +188,8 @@ def _count(graph: Graph, store: _Store, name: str) -> None:
     graph.on_failure(lambda: store.opened.update({name: before}))
 
 
-def _nested(inner: Callable[..., Any] | None, outer: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """A custom getter that calls `inner`, whose getter is `outer`."""
+def _nest_getters(inner: Callable[..., Any] | None, outer: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """Return a custom getter that calls `inner`, whose getter is `outer`."""
     if inner is None or outer is None:
         return inner or outer
     first, second = inner, outer
@@ -213,34 +213,34 @@ def get_variable(
     synchronization: VariableSynchronization = VariableSynchronization.AUTO,
     aggregation: VariableAggregation = VariableAggregation.NONE,
 ) -> Variable:
-    """The variable of that name in the present variable scope: made, or the one made before if the scope reuses.
+    """Return the variable of that name in the present variable scope: a new one, or an existing one if it reuses.
 
     Args:
-        name: its name, to which the scope's is prefixed; name scopes do not count.
+        name: the name of the variable; the scope's name is prefixed, name scopes are not.
         shape: its shape; not for an initializer that is a value.
         dtype: its dtype; the scope's by default, which is float32.
-        initializer: a function (shape, dtype=) of its first value, or that value; by default the scope's, else uniform
-            by Glorot and Bengio for floats and zeros for integers and bools.
-        regularizer: a function of the variable, whose result joins REGULARIZATION_LOSSES.
+        initializer: a function (shape, dtype=) of its initial value, or that value; by default the scope's, else
+            Glorot's uniform one for floats and zeros for integers and bools.
+        regularizer: a function of the variable, whose result is added to REGULARIZATION_LOSSES.
         trainable: whether optimizers change it.
         collections: the graph's collections it joins; GLOBAL_VARIABLES by default.
         caching_device: see Variable.
         partitioner: must be None.
         validate_shape: whether its shape is fixed.
-        use_resource: without meaning, as `synchronization` and `aggregation`: see Variable.
+        use_resource: for compatibility, like `synchronization` and `aggregation`: see Variable.
         custom_getter: called instead, with the true getter as its first argument.
         constraint: see Variable.
         synchronization: see `use_resource`.
         aggregation: see `use_resource`.
 
     Raises:
-        ValueError: it exists and the scope does not reuse, or the other way round, or it has another shape or dtype.
+        ValueError: it exists and the scope does not reuse, it is missing, or it has another shape or dtype.
     """
     graph = get_default_graph().root
     scope = _scope_of(graph)
     if partitioner is not None:
-        raise ValueError("variables are not partitioned: partitioner is to be None")
-    getter = _nested(custom_getter, scope.custom_getter)
+        raise ValueError("variables are not partitioned: partitioner must be None")
+    getter = _nest_getters(custom_getter, scope.custom_getter)
     options = {
         "shape": shape,
         "dtype": dtype if dtype is not None else _dtype_of(initializer) or scope.dtype,
@@ -258,7 +258,7 @@ def get_variable(
 
 
 def _dtype_of(initializer: Any) -> DType | None:
-    """The dtype of an initializer that is a value."""
+    """Return the dtype of an initializer that is a value."""
     dtype = getattr(initializer, "dtype", None)
     return None if dtype is None or callable(initializer) else as_dtype(dtype)
 
@@ -278,7 +278,7 @@ def _get(
     graph = get_default_graph().root
     found = _store(graph).variables.get(name)
     if found is not None:
-        return _found(found, reuse, shape, as_dtype(dtype))
+        return _check_found(found, reuse, shape, as_dtype(dtype))
     if reuse is True:
         raise ValueError(
             f"variable {name!r} does not exist, or was not made by get_variable(); did you mean reuse=af.AUTO_REUSE?"
@@ -293,7 +293,7 @@ def _get(
     return made
 
 
-def _found(variable: Variable, reuse: Reuse, shape: ShapeLike, dtype: DType) -> Variable:
+def _check_found(variable: Variable, reuse: Reuse, shape: ShapeLike, dtype: DType) -> Variable:
     if not reuse:
         raise ValueError(
             f"variable {variable.op.name!r} exists already; did you mean reuse=True or reuse=af.AUTO_REUSE in the "
@@ -301,17 +301,17 @@ def _found(variable: Variable, reuse: Reuse, shape: ShapeLike, dtype: DType) -> 
         )
     name, wanted = variable.op.name, as_shape(shape)
     if not variable.shape.is_compatible_with(wanted):
-        raise ValueError(f"variable {name!r} has shape {variable.shape}, and is asked for with {wanted}")
+        raise ValueError(f"variable {name!r} has shape {variable.shape}, but {wanted} is requested")
     if variable.dtype is not dtype:
-        raise ValueError(f"variable {name!r} has dtype {variable.dtype.name}, and is asked for with {dtype.name}")
+        raise ValueError(f"variable {name!r} has dtype {variable.dtype.name}, but {dtype.name} is requested")
     return variable
 
 
 def _first_value(name: str, initializer: Any, shape: ShapeLike, dtype: DType) -> Any:
-    """A function of no arguments that gives the first value."""
+    """Return a function without arguments that returns the initial value."""
     if initializer is not None and not callable(initializer):
         if shape is not None:
-            raise ValueError(f"variable {name!r}: the initializer is a value and has a shape of its own; give no shape")
+            raise ValueError(f"variable {name!r}: the initializer is a value, which has a shape; leave out shape=")
         return lambda: convert_to_tensor(initializer, dtype)
     sizes = as_shape(shape)
     if not sizes.is_fully_defined():
@@ -341,6 +341,6 @@ def get_local_variable(
     *options: Any,
     **named: Any,
 ) -> Variable:
-    """As `get_variable`, for a variable that each process has for itself and that is not trained."""
+    """Return `get_variable` for a variable that each process has for itself and that is not trained."""
     keys = [GraphKeys.LOCAL_VARIABLES, *(collections or ())]
     return get_variable(name, shape, dtype, initializer, regularizer, False, keys, *options, **named)

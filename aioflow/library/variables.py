@@ -1,4 +1,4 @@
-"""Variables as users hold them: a handle in a graph, the operation that gives it its first value, reads and updates.
+"""Variables: a handle in a graph, the initializer, reads and updates.
 
 A Variable is used like a tensor. Each use reads it at the place where it is built, so that in a step it sees the
 updates built before it and none built after it.
@@ -26,11 +26,11 @@ from aioflow.tensors.recursion import safe_repr
 from aioflow.tensors.shape import UNKNOWN, ShapeLike, TensorShape, as_shape
 
 Constraint = Callable[[Any], TensorLike]
-"""(variable) -> the value it is to have after each update by an optimizer."""
+"""(variable) -> its value after an update by an optimizer."""
 
 
 class VariableSynchronization(enum.Enum):
-    """When the copies of a variable are made equal. Without meaning: a variable has no copies."""
+    """For compatibility: a variable has no copies to synchronize."""
 
     AUTO = 0
     NONE = 1
@@ -39,7 +39,7 @@ class VariableSynchronization(enum.Enum):
 
 
 class VariableAggregation(enum.Enum):
-    """How the updates of a variable's copies are put together. Without meaning: a variable has no copies."""
+    """For compatibility: a variable has no copies whose updates are combined."""
 
     NONE = 0
     SUM = 1
@@ -50,28 +50,28 @@ class VariableAggregation(enum.Enum):
 class Variable(Operand):
     """A value that outlives the runs of a session: weights, counters, slots.
 
-    Its handle is the operation `name`; operations under `name/` make its first value, assign it and read it. It has no
-    value until its `initializer` has run; reading it before raises FailedPreconditionError.
+    Its handle is the operation `name`; operations under `name/` compute its initial value, assign it and read it. It
+    has no value until its `initializer` has run; reading it before raises FailedPreconditionError.
 
     Args:
-        initial_value: a tensor, what can be made one, or a function without arguments that returns one.
-        trainable: whether optimizers change it when they are not told which variables to change.
+        initial_value: a tensor, a value that can be converted to one, or a function without arguments that returns one.
+        trainable: whether optimizers change it by default.
         collections: the graph's collections it joins; GLOBAL_VARIABLES by default.
         validate_shape: whether its shape is fixed, and so must be known; else any value can be assigned.
         caching_device: for compatibility: a value crosses to a device at most once per step anyway.
         name: its name; `Variable` by default.
-        variable_def: what `to_proto` gave: the variable whose operations are in the graph already. Excludes all else.
+        variable_def: a result of `to_proto`: the variable whose operations are in the graph already. Excludes the rest.
         dtype: its dtype; that of the initial value by default.
         expected_shape: a shape the initial value must have.
         import_scope: the scope that `variable_def`'s operations were imported under.
-        constraint: gives the value to hold after an optimizer's update, as one that clips.
-        use_resource: without meaning, as the next two: every variable is one value behind one handle.
-        synchronization: see `use_resource`.
-        aggregation: see `use_resource`.
+        constraint: returns the value to hold after an optimizer's update, for example a clipped one.
+        use_resource: for compatibility, like the next two: every variable is one value with one handle.
+        synchronization: for compatibility.
+        aggregation: for compatibility.
 
     Raises:
-        ValueError: there is no initial value, its shape is not known, or the name cannot be one.
-        TypeError: the initial value is not of the dtype.
+        ValueError: there is no initial value, its shape is unknown, or the name is invalid.
+        TypeError: the initial value has another dtype.
     """
 
     handle: Tensor
@@ -96,7 +96,7 @@ class Variable(Operand):
         aggregation: VariableAggregation = VariableAggregation.NONE,
     ) -> None:
         if constraint is not None and not callable(constraint):
-            raise ValueError(f"a constraint is a function of the variable, not {safe_repr(constraint)}")
+            raise ValueError(f"a constraint must be a function of the variable, not {safe_repr(constraint)}")
         self.constraint: Final = constraint
         if variable_def is not None:
             if initial_value is not None:
@@ -107,7 +107,7 @@ class Variable(Operand):
             raise ValueError("a variable needs an initial_value: a tensor, an array, numbers, or a function of these")
         self.trainable = trainable is not False
         inner = same_graph(initial_value)
-        graph = inner.root  # a variable outlives the branch or loop that makes it
+        graph = inner.root  # a variable outlives the branch or loop that creates it
         keys = _collections(collections, self.trainable)
         names = scopes.change_scope(graph, name=scopes.scope_of(inner).name)
         with graph.transaction(), graph.as_default(), names, graph.control_dependencies(None):
@@ -159,12 +159,12 @@ class Variable(Operand):
 
     @property
     def shape(self) -> TensorShape:
-        """Its shape, as far as it is fixed."""
+        """The known part of its shape."""
         return kernels.held(self.handle.spec).shape
 
     @property
     def device(self) -> str:
-        """The device that was asked for, possibly in part, or an empty string."""
+        """The requested device, possibly in part, or an empty string."""
         return self.handle.device
 
     @property
@@ -173,37 +173,37 @@ class Variable(Operand):
         return self._initial_value
 
     def get_shape(self) -> TensorShape:
-        """Its shape, as far as it is fixed."""
+        """Return the known part of its shape."""
         return self.shape
 
     # Reading
 
     def value(self) -> Tensor:
-        """Its value at this place: after the updates built so far, before those built later."""
+        """Return its value at this place: after the updates built so far, before those built later."""
         with self._at_home():
             return kernels.read_variable(self.handle)
 
     def read_value(self) -> Tensor:
-        """Its value at this place: after the updates built so far, before those built later."""
+        """Return its value at this place: after the updates built so far, before those built later."""
         return self.value()
 
     def initialized_value(self) -> Tensor:
-        """Its value, or its initial value as long as it has none: what another's initial value may be made from."""
+        """Return its value, or its initial value while it has none; use it to initialize another variable."""
         with self._at_home():
             return kernels.read_variable_or(self.handle, self._initial_value)
 
     def is_initialized(self, name: str | None = None) -> Tensor:
-        """Whether it has a value."""
+        """Return whether it has a value."""
         with self._building():
             return kernels.is_variable_initialized(self.handle, name=name)
 
     def sparse_read(self, indices: NumberLike, name: str | None = None) -> Tensor:
-        """Its rows `indices`, without the others; the gradient is IndexedSlices."""
+        """Return only its rows `indices`; the gradient is IndexedSlices."""
         with self._building():
             return kernels.gather_variable(self.handle, indices, name=name)
 
     async def eval(self, feeds: Mapping[Any, Any] | None = None, **wrong: Never) -> Any:
-        """Its value in the default session. ValueError if there is none."""
+        """Return its value in the default session. ValueError if there is none."""
         if wrong:
             refuse("eval", wrong)
         return await current_session().run(self._snapshot, feeds)
@@ -221,7 +221,7 @@ class Variable(Operand):
     def assign(
         self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Tensor | Operation:
-        """It holds `value`. The new value, or the operation if `read_value` is false; every update is atomic."""
+        """Assign `value`. Returns the new value, or the operation if `read_value` is false. Every update is atomic."""
         return self._update(kernels.assign_variable, value, name, read_value)
 
     @overload
@@ -235,7 +235,7 @@ class Variable(Operand):
     def assign_add(
         self, delta: NumberLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Tensor | Operation:
-        """It grows by `delta`."""
+        """Add `delta`. See `assign`."""
         return self._update(kernels.assign_add_variable, delta, name, read_value)
 
     @overload
@@ -249,7 +249,7 @@ class Variable(Operand):
     def assign_sub(
         self, delta: NumberLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Tensor | Operation:
-        """It shrinks by `delta`."""
+        """Subtract `delta`. See `assign`."""
         return self._update(kernels.assign_sub_variable, delta, name, read_value)
 
     @overload
@@ -263,7 +263,7 @@ class Variable(Operand):
     def assign_mul(
         self, factor: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Tensor | Operation:
-        """It is multiplied by `factor`."""
+        """Multiply by `factor`. See `assign`."""
         return self._update(kernels.assign_mul_variable, factor, name, read_value)
 
     def _update(self, op: Op[Tensor], value: TensorLike, name: str | None, read: bool) -> Tensor | Operation:
@@ -272,33 +272,33 @@ class Variable(Operand):
         return result if read else result.op
 
     def scatter_update(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
-        """Its rows `sparse_delta.indices` hold `sparse_delta.values`. The new value of the whole."""
+        """Set the rows `sparse_delta.indices` to `sparse_delta.values`. Returns the whole new value."""
         return self._scatter(kernels.scatter_update_variable, sparse_delta, name)
 
     def scatter_add(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
-        """Its rows grow by those of `sparse_delta`, repeated ones repeatedly. The new value of the whole."""
+        """Add `sparse_delta` to its rows, repeated rows repeatedly. Returns the whole new value."""
         return self._scatter(kernels.scatter_add_variable, sparse_delta, name)
 
     def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
-        """Its rows shrink by those of `sparse_delta`, repeated ones repeatedly. The new value of the whole."""
+        """Subtract `sparse_delta` from its rows, repeated rows repeatedly. Returns the whole new value."""
         return self._scatter(kernels.scatter_sub_variable, sparse_delta, name)
 
     def _scatter(self, op: Op[Tensor], delta: IndexedSlices, name: str | None) -> Tensor:
         if not isinstance(delta, IndexedSlices):
-            raise TypeError(f"rows are given as af.IndexedSlices(values, indices), not {delta!r}")
+            raise TypeError(f"pass rows as af.IndexedSlices(values, indices), not {delta!r}")
         return self.scatter(op, delta.indices, delta.values, name)
 
     def scatter(self, op: Op[Tensor], indices: NumberLike, updates: TensorLike, name: str | None = None) -> Tensor:
-        """The new value, after one of the kernels' scatter ops on its rows `indices`."""
+        """Return the new value, after one of the kernels' scatter ops on its rows `indices`."""
         with self._building():
             return op(self.handle, indices, convert_to_tensor(updates, self.dtype), name=name)
 
     async def load(self, value: TensorLike, session: Runner | None = None) -> None:
-        """It holds the array `value` in that session, the default one by default. Adds nothing to the graph."""
+        """Assign the array `value` in that session, by default the default one. Adds nothing to the graph."""
         session = session or current_session()
         await session.run(self.initializer, {self.initializer.inputs[1]: value})
 
-    # Where its operations are built
+    # Scopes of its operations
 
     @contextlib.contextmanager
     def _building(self) -> Iterator[None]:
@@ -307,7 +307,7 @@ class Variable(Operand):
             yield
 
     def _at_home(self) -> contextlib.AbstractContextManager[None]:
-        """Operations built inside share the variable's device; device scopes outside do not count."""
+        """Build operations on the variable's device; enclosing device scopes do not count."""
         graph = graph_to_build_in(self.graph)
         scope = scopes.scope_of(graph)
         if scope.devices or scope.colocation:
@@ -317,7 +317,7 @@ class Variable(Operand):
     # As plain data
 
     def to_proto(self, export_scope: str | None = None) -> dict[str, Any] | None:
-        """The names of its parts: what `variable_def` takes. None if it lies outside `export_scope`."""
+        """Return the names of its parts, for `variable_def`. None if it lies outside `export_scope`."""
         prefix = export_scope.rstrip("/") + "/" if export_scope else ""
         if not self.name.startswith(prefix):
             return None
@@ -331,7 +331,7 @@ class Variable(Operand):
 
     @staticmethod
     def from_proto(variable_def: dict[str, Any], import_scope: str | None = None) -> "Variable":
-        """The variable that `to_proto` described; its operations are in the default graph. KeyError if they are not."""
+        """Return the variable of `to_proto`; its operations are in the default graph. KeyError if they are not."""
         return Variable(variable_def=variable_def, import_scope=import_scope)
 
     def _find(self, graph: Graph, parts: dict[str, Any], import_scope: str | None) -> None:
@@ -351,7 +351,7 @@ class Variable(Operand):
     def __bool__(self) -> bool:
         return bool(self._snapshot)
 
-    if not TYPE_CHECKING:  # a checker takes what is not there for an error, as it is
+    if not TYPE_CHECKING:  # a type checker reports missing attributes
 
         def __iter__(self) -> Iterator[Tensor]:
             return iter(self._snapshot)
@@ -362,7 +362,7 @@ class Variable(Operand):
 
 def _collections(given: Iterable[str] | None, trainable: bool) -> list[str]:
     if isinstance(given, str):
-        raise ValueError(f"collections are a list of names, not {given!r}")
+        raise ValueError(f"collections must be a list of names, not {given!r}")
     keys = [GraphKeys.GLOBAL_VARIABLES] if given is None else list(given)
     return [*keys, GraphKeys.TRAINABLE_VARIABLES] if trainable else keys
 

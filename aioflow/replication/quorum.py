@@ -1,12 +1,13 @@
-"""Which gradients make a step of synchronous training: decided once, here, for all variables.
+"""Decides which gradients make a step of synchronous training, once for all variables.
 
-A replica begins a gradient, stores its parts beside the variables they are for, and announces it when all are stored.
-The first so many that are announced are the step's; whatever else was begun in it is dropped, and noted. Then somebody
-applies them, says that the step is finished, and all go on to the next [P16 section 4.4].
+A replica begins a gradient, stores its parts beside their variables, and announces it when all parts are stored. The
+first `required` announced gradients make the step. The other gradients begun in that step are dropped and recorded.
+Then one replica, the leader, applies the gradients and finishes the step, and all replicas go on to the next step [P16
+section 4.4].
 
-Nobody is waited for who is gone: a step needs so many gradients as asked for, but not more than there are replicas who
-have announced theirs or are still expected to. One of them leads: it applies the steps, and when it is gone another one
-does. Nothing here waits; `live` does.
+A lost replica does not hold up the others: a step never needs more gradients than there are replicas that have
+announced one or are still expected to. When the leader is lost, another replica leads. Nothing here waits; `waitable`
+does.
 """
 
 import dataclasses
@@ -19,31 +20,31 @@ from typing import Final
 from aioflow import errors
 
 REPEATED: Final = -1
-"""The serial number of a gradient begun by a replica that has announced one in that step already."""
+"""The serial number of a gradient of a replica that has already announced one in the same step."""
 NO_STEP: Final = -1
-"""The step of a gradient that may be of values which the variables had before training was opened anew."""
+"""The step of a gradient that may belong to the values before a reset of training."""
 REMEMBERED: Final = 10_000
-"""So many drops are kept for those who ask for them."""
+"""Number of dropped gradients that are remembered."""
 
 
 class Reason(enum.IntEnum):
-    """Why a gradient was dropped."""
+    """The reason for dropping a gradient."""
 
     LATE = 1
     """The step was decided without it."""
     REPEATED = 2
-    """The replica had announced one in that step already, in a run of which it has not heard the end."""
+    """The replica announced an earlier gradient in this step, in a run whose end it has not learned."""
     ABANDONED = 3
-    """The run that computed it ended before it was announced, and the replica has begun another."""
+    """Its run ended before announcing it, and the replica has begun another gradient."""
     LOST = 4
-    """The replica left or was lost before it was announced."""
+    """The replica left or was lost before announcing it."""
     RESET = 5
-    """Training was opened anew."""
+    """Training was restarted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ticket:
-    """One gradient on its way: whose, of which step, and a number that no other has."""
+    """A gradient in progress: its replica, its step, and a unique serial number."""
 
     replica: int
     step: int
@@ -52,14 +53,14 @@ class Ticket:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dropped:
-    """A gradient that was computed, or begun, and is in no step.
+    """A gradient that belongs to no step.
 
     Attributes:
-        number: the how manieth it is, from 1 on.
-        replica: whose.
-        step: of which step.
-        examples: how many examples it is of.
-        reason: why.
+        number: its number among the dropped gradients, from 1.
+        replica: its replica.
+        step: its step.
+        examples: number of examples in its batch.
+        reason: the reason for dropping it.
     """
 
     number: int
@@ -77,18 +78,18 @@ class Dropped:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """The gradients of a step, in the order of their replicas."""
+    """The gradients of a step, ordered by replica."""
 
     step: int
     tickets: tuple[Ticket, ...]
 
 
 class Quorum:
-    """The replicas that train together, and the step they are in.
+    """The replicas that train together, and their current step.
 
     Args:
-        required: how many gradients make a step; None for one of each replica that is there.
-        total: how many replicas are expected from the start.
+        required: number of gradients that make a step; None for one of each expected replica.
+        total: number of replicas that are expected from the start.
     """
 
     def __init__(self, required: int | None, total: int) -> None:
@@ -113,10 +114,10 @@ class Quorum:
     # The life of training
 
     def open(self, step: int) -> None:
-        """Training begins, or goes on, with that step. What was begun before is dropped.
+        """Begin or resume training with that step. Drops all gradients that were begun before.
 
-        AbortedError if that step begins where a run that applied the one before it did not finish: some variables may
-        have changed, and others not.
+        AbortedError if an unfinished run applied a part of the step before it: some variables may have changed, others
+        not.
         """
         if self._decision is not None and step == self._decision.step + 1:
             raise self._stop_short(self._decision.step)
@@ -131,9 +132,9 @@ class Quorum:
         self.step = step
 
     def lead(self, replica: int) -> Decision | None:
-        """The gradients of the present step, for that replica to apply. None as long as it is open, or another leads.
+        """Return the gradients of the current step for that replica to apply; None if undecided or another one leads.
 
-        Who has been given a decision leads until it is gone; asking again gives the same one.
+        A replica that received a decision leads until it leaves or is lost. Asking again returns the same decision.
 
         Raises:
             af.errors.OutOfRangeError: the replica has left.
@@ -148,23 +149,23 @@ class Quorum:
         return self._decision
 
     def confirm(self, step: int, global_step: int) -> None:
-        """The decision may be applied, for nobody has begun to: the global step is still that of the decision.
+        """Check that no replica has begun to apply the decision: the global step is still the one of the decision.
 
-        AbortedError if it is not, now and for all who come, until training is opened anew.
+        AbortedError otherwise, for every caller, until training is restarted.
         """
         self._check()
         if self._decision is None or self._decision.step != step:
-            raise errors.AbortedError(f"step {step} is not to be applied any more: training was opened anew")
+            raise errors.AbortedError(f"step {step} cannot be applied: training was restarted")
         if global_step != step:
             self._broken = str(self._stop_short(step)) if global_step == step + 1 else (
-                f"step {step} cannot be applied: the global step is {global_step}, as something else has changed it"
+                f"step {step} cannot be applied: the global step is {global_step}; something else changed it"
             )  # fmt: skip
             self._check()
 
     def finish(self, step: int) -> None:
-        """The decision was applied, and the next step begins. AbortedError if training was opened anew meanwhile."""
+        """Note that the decision was applied, and begin the next step. AbortedError if training was restarted."""
         if self._decision is None or self._decision.step != step:
-            raise errors.AbortedError(f"step {step} was applied too late: training was opened anew meanwhile")
+            raise errors.AbortedError(f"step {step} was applied too late: training was restarted")
         self._announced.clear()
         self._decision = None
         self._applying, self._failure = False, ""
@@ -173,20 +174,20 @@ class Quorum:
             self._leader = None
 
     def fail(self, replica: int, why: str) -> None:
-        """A run by which the replica was to apply a step has failed: whoever cannot go on for that is told why."""
+        """Record why a run of the leading replica failed. Errors of replicas that cannot go on state this reason."""
         if self._leader in (None, replica):
             self._failure = f" ({why})"
 
     def hold(self, mark: int) -> None:
-        """Until that mark is released, no step begins to be applied."""
+        """Let no step begin to be applied until that mark is released."""
         self._holds.add(mark)
 
     def release(self, mark: int) -> None:
-        """The mark holds nothing any more."""
+        """Remove the mark."""
         self._holds.discard(mark)
 
     def held(self, mark: int) -> bool:
-        """Whether the mark holds, and no step is being applied: the variables are those of a step boundary.
+        """Whether the mark is set and no step is being applied, so that the variables are those of a step boundary.
 
         AbortedError if a step was applied in part.
         """
@@ -203,17 +204,17 @@ class Quorum:
         if self._broken is not None:
             raise errors.AbortedError(self._broken)
 
-    # Who is there
+    # Membership
 
     def join(self, replica: int) -> None:
-        """The replica is waited for."""
+        """Expect gradients of the replica."""
         self._expected.add(replica)
         self._left.discard(replica)
 
     def leave(self, replica: int) -> None:
-        """The replica is not waited for any more. What it has announced stays in the step.
+        """Stop expecting gradients of the replica. Its announced gradient stays in the step.
 
-        If it is applying a step, it goes on to the end of that.
+        A replica that is applying a step finishes it.
         """
         self._expected.discard(replica)
         self._left.add(replica)
@@ -223,7 +224,7 @@ class Quorum:
         self._decide()
 
     def lose(self, replica: int) -> None:
-        """The replica is gone, whatever it was about."""
+        """Remove the replica at once, even if it leads."""
         if self._leader == replica:
             self._leader = None
         self.leave(replica)
@@ -231,13 +232,13 @@ class Quorum:
 
     @property
     def members(self) -> Sequence[int]:
-        """The replicas that are waited for."""
+        """The expected replicas."""
         return sorted(self._expected)
 
     # One gradient
 
     def admit(self, replica: int) -> int | None:
-        """The step that the replica may begin, None as long as there is none. From then on it is waited for."""
+        """Return the step that the replica may begin, None if there is none yet. A step makes the replica expected."""
         token = self._admit(replica)
         if token is not None:
             self.join(replica)
@@ -251,7 +252,7 @@ class Quorum:
         return self.step
 
     def begin(self, replica: int, examples: int) -> Ticket:
-        """The replica computes a gradient, of the step that it was admitted to. FailedPreconditionError if to none."""
+        """Begin a gradient of the step that the replica was admitted to. FailedPreconditionError without a step."""
         self._check()
         token = self._tokens.get(replica)
         if token is None or self.step is None:
@@ -267,10 +268,10 @@ class Quorum:
         return ticket
 
     def announce(self, ticket: Ticket) -> None:
-        """All parts of the gradient are stored. It is the step's, or dropped."""
+        """Note that all parts of the gradient are stored. Adds it to the step or drops it."""
         self._check()
         begun = self._begun.get(ticket.replica)
-        if begun is None or begun[0] != ticket:  # it was dropped before, and that is noted
+        if begun is None or begun[0] != ticket:  # it was dropped and recorded before
             return
         del self._begun[ticket.replica]
         if ticket.serial == REPEATED:
@@ -282,21 +283,22 @@ class Quorum:
             self._decide()
 
     def settle(self, ticket: Ticket) -> bool | None:
-        """Whether the gradient was the step's, once that is known and the next step has begun; None before.
+        """Whether the gradient was accepted, once the next step has begun; None before.
 
-        The replica may begin that step then. AbortedError if the step is decided, and nobody is there to apply it.
+        The replica may then begin the next step. AbortedError if the step is decided and no replica is left to apply
+        it.
         """
         self._check()
         if self._decision is not None and self._leader is None and not self._expected:
             raise errors.AbortedError(
-                f"step {self._decision.step} is not applied, for no replica is there any more{self._failure}"
+                f"step {self._decision.step} cannot be applied: no replica is left{self._failure}"
             )
         if ticket.replica in self._announced or self._admit(ticket.replica) is None:
             return None
         return self._accepted.get(ticket.replica) == ticket.serial
 
     def _decide(self) -> None:
-        """The step is decided if as many gradients are announced as it needs."""
+        """Decide the step if enough gradients are announced."""
         if self.step is None or self._decision is not None or not self._announced:
             return
         there = len(self._expected | self._announced.keys())
@@ -305,7 +307,7 @@ class Quorum:
             self._decision = Decision(self.step, tickets)
             self._accepted.update({ticket.replica: ticket.serial for ticket in tickets})
 
-    # What was dropped
+    # Drops
 
     def _abandon(self, replica: int, reason: Reason) -> None:
         begun = self._begun.pop(replica, None)
@@ -317,7 +319,7 @@ class Quorum:
         self._drops.append(Dropped(self._dropped, ticket.replica, ticket.step, examples, reason))
 
     def dropped(self, since: int = 0) -> list[Dropped]:
-        """What was dropped after the first `since` gradients, oldest first, as far as it is remembered."""
+        """Return the remembered dropped gradients after number `since`, oldest first."""
         return [drop for drop in self._drops if drop.number > since]
 
     def __repr__(self) -> str:

@@ -1,6 +1,4 @@
-"""Summaries for TensorBoard: operations that make them, and writers of event files.
-
-The writers need `pip install aioflow-engine[tensorboard]`.
+"""Operations that make summaries, and writers of event files for TensorBoard.
 
     with graph.as_default():
         af.summary.scalar("loss", loss)
@@ -11,8 +9,8 @@ The writers need `pip install aioflow-engine[tensorboard]`.
         text, _ = await session.run([merged, train])
         writer.add_summary(text, step)
 
-`tensorboard --logdir logs` shows them. The package is needed where files are written, not where operations run.
-`Event`, `SessionLog`, `Summary`, `SummaryDescription` and `TaggedRunMetadata` are its messages, loaded when asked for.
+`tensorboard --logdir logs` shows them. Only the writers need TensorBoard: `pip install aioflow-engine[tensorboard]`.
+`Event`, `SessionLog`, `Summary`, `SummaryDescription` and `TaggedRunMetadata` are its messages, imported at first use.
 """
 
 from aioflow.lazy import Face

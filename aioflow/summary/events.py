@@ -1,6 +1,6 @@
-"""Graphs and traces as TensorBoard reads them: TensorFlow's protocol buffers, which the `tensorboard` package has.
+"""Converts graphs and traces to the protocol buffers of TensorFlow, which the package `tensorboard` contains.
 
-Called on the thread of a writer, for importing the package takes a while, and so does a large graph.
+The writer calls it on its thread, since importing the package or converting a large graph takes long.
 """
 
 import importlib.util
@@ -21,17 +21,17 @@ _MISSING: Final = "event files need the package tensorboard: pip install aioflow
 _PRODUCER: Final = 22
 """The version of the format."""
 _LONGEST: Final = 200
-"""Letters of an attribute that are shown."""
+"""The most characters of an attribute's text."""
 
 
 def check_installed() -> None:
-    """UnimplementedError if the package `tensorboard` is not installed."""
+    """Raise UnimplementedError if the package `tensorboard` is not installed."""
     if importlib.util.find_spec("tensorboard") is None:
         raise errors.UnimplementedError(_MISSING)
 
 
 def _proto() -> Any:
-    """The package's modules of messages: all that these two need, too."""
+    """Return the package of messages. Importing these two modules imports all others."""
     import tensorboard.compat.proto.config_pb2
     import tensorboard.compat.proto.event_pb2
 
@@ -39,27 +39,27 @@ def _proto() -> Any:
 
 
 def file_writer(logdir: str, max_queue: int, flush_secs: float, suffix: str) -> Any:
-    """A new event file in that folder, and the writer of it, which has a thread of its own."""
+    """Open a new event file in that folder. Its writer has its own thread."""
     import tensorboard.summary.writer.event_file_writer as files
 
     return files.EventFileWriter(logdir, max_queue, flush_secs, suffix)
 
 
 def protocol_buffer(name: str) -> Any:
-    """The class of messages of that name: Event, SessionLog, Summary, SummaryDescription or TaggedRunMetadata."""
+    """Return the message class Event, SessionLog, Summary, SummaryDescription or TaggedRunMetadata."""
     check_installed()
     return getattr(_proto().summary_pb2 if name.startswith("Summary") else _proto().event_pb2, name)
 
 
 def __getattr__(name: str) -> Any:
-    """A message of TensorBoard's. UnimplementedError if the package is not installed."""
+    """Import a message class of TensorBoard. UnimplementedError if the package is not installed."""
     if name in ("Event", "SessionLog", "Summary", "SummaryDescription", "TaggedRunMetadata"):
         return protocol_buffer(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def event(wall_time: float, step: int | None) -> Any:
-    """An Event with nothing in it yet."""
+    """Return an empty Event."""
     made = protocol_buffer("Event")(wall_time=wall_time)
     if step is not None:
         made.step = step
@@ -70,7 +70,7 @@ def event(wall_time: float, step: int | None) -> Any:
 
 
 def graph_def(operations: Iterable[Operation]) -> bytes:
-    """The operations as a GraphDef. What branches and loops do stands in a scope of theirs."""
+    """Return the operations as a GraphDef. The operations of a branch or loop are in a scope named after it."""
     nodes = [_node(operation, prefix) for operation, prefix in _with_bodies(operations, "")]
     versions = _proto().versions_pb2.VersionDef(producer=_PRODUCER)
     data: bytes = _proto().graph_pb2.GraphDef(node=nodes, versions=versions).SerializeToString()
@@ -78,7 +78,7 @@ def graph_def(operations: Iterable[Operation]) -> bytes:
 
 
 def _with_bodies(operations: Iterable[Operation], prefix: str) -> Iterator[tuple[Operation, str]]:
-    """The operations, and those of the bodies they hold, each with what goes before its name."""
+    """Yield all operations and those in their bodies, each with the prefix of its name."""
     for operation in operations:
         yield operation, prefix
         for name, value in operation.attrs.items():
@@ -110,7 +110,7 @@ def _shape(shape: TensorShape) -> Any:
 
 
 def _attribute(value: Any) -> Any:
-    """An attribute: as what it is where the format has that, else as text."""
+    """Return an attribute as its own kind if the format has it, else as text."""
     make = _proto().attr_value_pb2.AttrValue
     match value:
         case bool():
@@ -136,7 +136,7 @@ def _attribute(value: Any) -> Any:
 
 
 def run_metadata(metadata: RunMetadata) -> bytes:
-    """What a traced run has written down, as a RunMetadata with statistics of its steps, by device."""
+    """Return the records of a traced run as a RunMetadata with step statistics by device."""
     later = time.time() - time.perf_counter()
     threads: dict[int, int] = {}
     devices: dict[str, list[Any]] = {}
@@ -166,7 +166,7 @@ def _transfer(transfer: Transfer, later: float) -> Any:
 
 
 def _times(name: str, later: float, scheduled: float, start: float, end: float) -> Any:
-    """One execution, with times in microseconds since 1970, `later` in seconds, and its end counted from its start."""
+    """Return one execution: times in microseconds since 1970, `later` in seconds, the end relative to the start."""
     length = max(0, round((end - start) * 1e6))
     return _proto().step_stats_pb2.NodeExecStats(
         node_name=name, scheduled_micros=round((scheduled + later) * 1e6),

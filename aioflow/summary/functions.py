@@ -1,4 +1,4 @@
-"""Summary operations by TensorFlow's names: each a string that a `FileWriter` writes, tagged by its name and scope."""
+"""Summary operations with TensorFlow's names. Each returns a string for a `FileWriter`, tagged by name and scope."""
 
 import contextlib
 import re
@@ -19,24 +19,24 @@ Collections = Iterable[str] | None
 
 
 @contextlib.contextmanager
-def _tagged(name: str, family: str | None, tensor: Tensor) -> Iterator[tuple[str, str]]:
-    """The scope that is the operation's name, and its tag: the same, after the family that it is shown with."""
+def _tag_scope(name: str, family: str | None, tensor: Tensor) -> Iterator[tuple[str, str]]:
+    """Enter the scope of the operation. Yields its name and the tag: the same name, after the family."""
     clean = _NO_TAG.sub("_", name).lstrip("/")
     group = _NO_TAG.sub("_", family or "").strip("/")
     if not clean:
-        raise ValueError(f"a summary needs a name, which {name!r} is not")
+        raise ValueError(f"a summary needs a name, not {name!r}")
     with contextlib.ExitStack() as stack:
         try:
             scope = stack.enter_context(name_scope(f"{group}/{clean}" if group else clean, values=[tensor]))
         except ValueError as error:
-            told = f"{name!r} cannot be the name of a summary" + (f" of the family {family!r}" if group else "")
-            raise ValueError(f"{told}: {error}; begin with a letter, a digit or a dot") from None
+            complaint = f"{name!r} cannot be the name of a summary" + (f" of the family {family!r}" if group else "")
+            raise ValueError(f"{complaint}: {error}; begin with a letter, a digit or a dot") from None
         tag = scope.rstrip("/")
         yield scope, f"{group}/{tag}" if group else tag
 
 
-def _collected(summary: Tensor, collections: Collections) -> Tensor:
-    """The summary, kept in those collections; for `merge_all` by default."""
+def _add_to_collections(summary: Tensor, collections: Collections) -> Tensor:
+    """Add the summary to the collections, by default to the one of `merge_all`, and return it."""
     keys = [GraphKeys.SUMMARIES] if collections is None else collections
     summary.graph.add_to_collections(keys, summary)
     return summary
@@ -44,55 +44,55 @@ def _collected(summary: Tensor, collections: Collections) -> Tensor:
 
 @transactional
 def scalar(name: str, tensor: TensorLike, collections: Collections = None, family: str | None = None) -> Tensor:
-    """The summary of a number: a point of a curve.
+    """Return the summary of a number: a point of a curve.
 
     Args:
-        name: its tag, after the names of the scopes around: other letters than those of ASCII become `_`, with which it
-            can only begin inside a scope.
+        name: its tag, after the names of the enclosing scopes. Letters outside of ASCII become `_`; a tag begins with
+            `_` only inside a scope.
         tensor: a number of any real dtype.
-        collections: what it is added to; `SUMMARIES`, by default, is what `merge_all` merges.
-        family: a prefix of the tag: what has the same is shown together.
+        collections: the collections to add it to; by default `SUMMARIES`, which `merge_all` merges.
+        family: a prefix of the tag; TensorBoard shows summaries of one family together.
 
     Raises:
-        ValueError: there can be no tag of that name.
+        ValueError: the name cannot be a tag.
     """
     value = convert_to_tensor(tensor)
-    with _tagged(name, family, value) as (scope, tag):
-        return _collected(ops.scalar_summary(value, tag, name=scope), collections)
+    with _tag_scope(name, family, value) as (scope, tag):
+        return _add_to_collections(ops.scalar_summary(value, tag, name=scope), collections)
 
 
 @transactional
 def histogram(name: str, values: TensorLike, collections: Collections = None, family: str | None = None) -> Tensor:
-    """The summary of how many of the values lie where. InvalidArgumentError in the run if some are not finite.
+    """Return the histogram of the values. The run raises InvalidArgumentError if some are not finite.
 
     Args:
-        name: as of `scalar`.
+        name: see `scalar`.
         values: numbers of any real dtype, in any shape.
-        collections: as of `scalar`.
-        family: as of `scalar`.
+        collections: see `scalar`.
+        family: see `scalar`.
     """
     value = convert_to_tensor(values)
-    with _tagged(name, family, value) as (scope, tag):
-        return _collected(ops.histogram_summary(value, tag, name=scope), collections)
+    with _tag_scope(name, family, value) as (scope, tag):
+        return _add_to_collections(ops.histogram_summary(value, tag, name=scope), collections)
 
 
 @transactional
 def image(
     name: str, tensor: TensorLike, max_outputs: int = 3, collections: Collections = None, family: str | None = None
 ) -> Tensor:
-    """The summary of the first pictures of a batch. It needs Pillow where it runs: `pip install aioflow-engine[image]`.
+    """Return the summary of the first images of a batch. The run needs Pillow: `pip install aioflow-engine[image]`.
 
     Args:
-        name: as of `scalar`; tags go on with `/image`, and of several pictures with the number of each.
+        name: see `scalar`; `/image` follows in the tag, and the number of the image if there are several.
         tensor: [batch, height, width, channels] with 1, 3 or 4 channels; uint8, or floats, which are scaled so that
-            the largest is 255, and 0 is 128 if there are negative ones. What is not finite is red.
-        max_outputs: how many pictures are shown.
-        collections: as of `scalar`.
-        family: as of `scalar`.
+            the largest is 255, and 0 is 128 if there are negative ones. Values that are not finite become red.
+        max_outputs: the most images to show.
+        collections: see `scalar`.
+        family: see `scalar`.
     """
     value = convert_to_tensor(tensor)
-    with _tagged(name, family, value) as (scope, tag):
-        return _collected(ops.image_summary(value, tag, max_outputs, name=scope), collections)
+    with _tag_scope(name, family, value) as (scope, tag):
+        return _add_to_collections(ops.image_summary(value, tag, max_outputs, name=scope), collections)
 
 
 @transactional
@@ -104,36 +104,38 @@ def audio(
     collections: Collections = None,
     family: str | None = None,
 ) -> Tensor:
-    """The summary of the first sounds of a batch.
+    """Return the summary of the first sounds of a batch.
 
     Args:
-        name: as of `scalar`; tags go on with `/audio`, and of several sounds with the number of each.
+        name: see `scalar`; `/audio` follows in the tag, and the number of the sound if there are several.
         tensor: float32, [batch, frames] or [batch, frames, channels], from -1 to 1.
         sample_rate: frames per second.
-        max_outputs: how many can be listened to.
-        collections: as of `scalar`.
-        family: as of `scalar`.
+        max_outputs: the most sounds to keep.
+        collections: see `scalar`.
+        family: see `scalar`.
     """
     value = convert_to_tensor(tensor, float32)
-    with _tagged(name, family, value) as (scope, tag):
+    with _tag_scope(name, family, value) as (scope, tag):
         rate = convert_to_tensor(sample_rate, preferred_dtype=float32)
-        return _collected(ops.audio_summary(value, rate, tag, max_outputs, name=scope), collections)
+        return _add_to_collections(ops.audio_summary(value, rate, tag, max_outputs, name=scope), collections)
 
 
 @transactional
 def text(name: str, tensor: TensorLike, collections: Collections = None) -> Tensor:
-    """The summary of texts, which TensorBoard shows as Markdown; of an array of strings, as a table.
+    """Return the summary of a string, which TensorBoard shows as Markdown, or of an array of strings, as a table.
 
     Args:
-        name: as of `scalar`.
+        name: see `scalar`.
         tensor: strings.
-        collections: as of `scalar`.
+        collections: see `scalar`.
     """
     value = convert_to_tensor(tensor)
     if value.dtype is not string:
-        raise ValueError(f"the summary {name!r} is of strings, not of {value.dtype.name}; see af.as_string")
-    with _tagged(name, None, value) as (scope, tag):
-        return _collected(ops.tensor_summary(value, tag, summary_wire.metadata("text"), name=scope), collections)
+        raise ValueError(f"the summary {name!r} needs strings, not {value.dtype.name}; see af.as_string")
+    with _tag_scope(name, None, value) as (scope, tag):
+        return _add_to_collections(
+            ops.tensor_summary(value, tag, summary_wire.metadata("text"), name=scope), collections
+        )
 
 
 @transactional
@@ -146,44 +148,45 @@ def tensor_summary(
     family: str | None = None,
     display_name: str | None = None,
 ) -> Tensor:
-    """The summary of a whole tensor, for a plugin of TensorBoard's that knows what to do with it.
+    """Return the summary of a whole tensor, for a plugin of TensorBoard that knows its meaning.
 
     Args:
-        name: as of `scalar`.
-        tensor: numbers, truth values or strings.
-        summary_description: what TensorBoard says of it, in Markdown.
-        collections: as of `scalar`.
-        summary_metadata: a SummaryMetadata of TensorBoard's, which names the plugin.
-        family: as of `scalar`.
-        display_name: what TensorBoard calls it, instead of the tag.
+        name: see `scalar`.
+        tensor: numbers, bools or strings.
+        summary_description: the description that TensorBoard shows, in Markdown.
+        collections: see `scalar`.
+        summary_metadata: a SummaryMetadata of TensorBoard, which names the plugin.
+        family: see `scalar`.
+        display_name: the name that TensorBoard shows instead of the tag.
     """
     value = convert_to_tensor(tensor)
-    told = b"" if summary_metadata is None else bytes(summary_metadata.SerializeToString())
-    told += summary_wire.metadata("", display_name or "", summary_description or "")
-    with _tagged(name, family, value) as (scope, tag):
-        return _collected(ops.tensor_summary(value, tag, told, name=scope), collections)
+    metadata = b"" if summary_metadata is None else bytes(summary_metadata.SerializeToString())
+    metadata += summary_wire.metadata("", display_name or "", summary_description or "")
+    with _tag_scope(name, family, value) as (scope, tag):
+        return _add_to_collections(ops.tensor_summary(value, tag, metadata, name=scope), collections)
 
 
 @transactional
 def merge(inputs: Iterable[TensorLike], collections: Collections = None, name: str | None = None) -> Tensor:
-    """One summary with the values of all. InvalidArgumentError in the run if two have one tag.
+    """Return one summary with the values of all. The run raises InvalidArgumentError if two have the same tag.
 
     Args:
         inputs: summaries.
-        collections: what it is added to; nothing by default.
+        collections: the collections to add it to; none by default.
+        name: the name of the operation.
         name: the name of the operation.
     """
     summaries = [convert_to_tensor(value) for value in inputs]
     with name_scope(name, "Merge", summaries) as scope:
-        return _collected(ops.merge_summary(summaries, name=scope), collections or ())
+        return _add_to_collections(ops.merge_summary(summaries, name=scope), collections or ())
 
 
 def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None) -> Tensor | None:
-    """One summary of all that a collection of the default graph has; None if it has none.
+    """Merge the summaries in a collection of the default graph. Returns None if there are none.
 
     Args:
         key: the collection.
-        scope: only of those whose names begin so, a regular expression.
+        scope: a regular expression; only summaries whose names begin with a match are merged.
         name: the name of the operation.
     """
     summaries = get_default_graph().get_collection(key, scope)

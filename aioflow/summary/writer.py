@@ -1,7 +1,7 @@
-"""Event files, which TensorBoard reads: `af.summary.FileWriter`.
+"""Writes event files for TensorBoard: `af.summary.FileWriter`.
 
-A file is opened, written and closed on a thread of the writer's own, so that a step never waits for a disk: what is
-added stands in a line until that thread has taken it.
+The writer's own thread opens, writes and closes the file, so that a step never waits for a disk. Events wait in a queue
+until that thread takes them.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from aioflow.tracing import RunMetadata
 
 _log: Final = logging.getLogger("aioflow.summary")
 Fill = Callable[[Any], object]
-"""Puts into an Event what it is about."""
+"""Fills the content into an Event."""
 
 
 class FileWriter:
@@ -38,19 +38,19 @@ class FileWriter:
                 text, _ = await session.run([merged, train])
                 writer.add_summary(text, step)
 
-    What is added is on its way when the method returns, in the order it was added, and none of them waits; `flush` and
-    `close` do. What cannot be written, as on a full disk, is told in the log at once, and is the error of the next
-    `flush` or `close`: training goes on, and what is added meanwhile is lost, as may be what was added since the last
-    flush. The error counts both.
+    The `add` methods never wait: they put the event into a queue, in order, and return. `flush` and `close` wait. When
+    writing fails, as on a full disk, the log says so at once, and the next `flush` or `close` raises the error.
+    Training goes on, but later events are lost, and those since the last flush may be lost. The error states both
+    numbers.
 
-    It needs `pip install aioflow-engine[tensorboard]`. May be used on any thread.
+    Needs `pip install aioflow-engine[tensorboard]`. Safe to use from any thread.
 
     Args:
-        logdir: the folder, or a URL of one that TensorBoard's files can write to; made if it is missing.
+        logdir: the folder, or a URL to which TensorBoard can write; created if it is missing.
         graph: a graph to add at once.
-        max_queue: how many events may be on their way to the file, beside those in the line.
-        flush_secs: seconds after which what was written is in the file, also without `flush`.
-        filename_suffix: what the file's name ends with.
+        max_queue: the most events that TensorBoard's writer buffers, in addition to the queue.
+        flush_secs: seconds after which written events are in the file without `flush`.
+        filename_suffix: suffix of the file's name.
 
     Raises:
         UnimplementedError: the package `tensorboard` is not installed.
@@ -68,44 +68,44 @@ class FileWriter:
         self._logdir: Final = os.fspath(logdir)
         self._options: Final = max_queue, flush_secs, filename_suffix
         self._tags: Final[set[str]] = set()
-        self._line: _Line | None = None
+        self._queue: _EventQueue | None = None
         self.reopen()
         if graph is not None:
             self.add_graph(graph)
 
     def get_logdir(self) -> str:
-        """The folder."""
+        """Return the folder."""
         return self._logdir
 
     def reopen(self) -> None:
-        """If it was closed, what is added from here on goes to a new file in the same folder."""
-        if self._line is None:
-            self._line = _Line(self._logdir, *self._options)
+        """Begin a new file in the same folder, if the writer is closed."""
+        if self._queue is None:
+            self._queue = _EventQueue(self._logdir, *self._options)
 
     def add_summary(self, summary: Any, global_step: int | None = None) -> None:
-        """Add what a summary operation has given, or a Summary of TensorBoard's, as of that step."""
+        """Add the value of a summary operation, or a Summary of TensorBoard, for that step."""
         data = _bytes_of(summary)
         self._add(lambda event: event.summary.MergeFromString(data), global_step)
 
     def add_event(self, event: Any) -> None:
-        """Add an Event of TensorBoard's, as it is now."""
+        """Add an Event of TensorBoard in its present state."""
         data = _bytes_of(event)
-        self._lined.add(lambda: events.protocol_buffer("Event").FromString(data))
+        self._open_queue.add(lambda: events.protocol_buffer("Event").FromString(data))
 
     def add_session_log(self, session_log: Any, global_step: int | None = None) -> None:
-        """Add a SessionLog of TensorBoard's: one of status START has TensorBoard forget what came at later steps."""
+        """Add a SessionLog of TensorBoard. With status START, TensorBoard drops earlier events of later steps."""
         data = _bytes_of(session_log)
         self._add(lambda event: event.session_log.MergeFromString(data), global_step)
 
     def add_graph(self, graph: Graph, global_step: int | None = None) -> None:
-        """Add a graph as it is now; TensorBoard shows the last."""
+        """Add a graph in its present state; TensorBoard shows the last one."""
         operations = graph.get_operations()
         self._add(lambda event: setattr(event, "graph_def", events.graph_def(operations)), global_step)
 
     def add_run_metadata(self, run_metadata: RunMetadata, tag: str, global_step: int | None = None) -> None:
-        """Add what a traced run has written down, to be shown on the graph. ValueError if the tag was used before."""
+        """Add the records of a traced run, which TensorBoard shows on the graph. ValueError if the tag was used."""
         if tag in self._tags:
-            raise ValueError(f"the tag {tag!r} was used for an earlier run: give each a tag of its own")
+            raise ValueError(f"the tag {tag!r} was used for an earlier run: give each run another tag")
         self._tags.add(tag)
 
         def fill(event: Any) -> None:
@@ -115,7 +115,7 @@ class FileWriter:
         self._add(fill, global_step)
 
     def _add(self, fill: Fill, step: int | None) -> None:
-        """Add an Event of now that the thread makes and fills."""
+        """Add an Event with the present time, which the thread creates and fills."""
         now, number = time.time(), None if step is None else int(step)
 
         def make() -> Any:
@@ -123,31 +123,31 @@ class FileWriter:
             fill(event)
             return event
 
-        self._lined.add(make)
+        self._open_queue.add(make)
 
     @property
-    def _lined(self) -> "_Line":
-        if self._line is None:
-            raise RuntimeError(f"the writer of {self._logdir!r} is closed: reopen() it, and it begins a new file")
-        return self._line
+    def _open_queue(self) -> "_EventQueue":
+        if self._queue is None:
+            raise RuntimeError(f"the writer of {self._logdir!r} is closed: call reopen() to begin a new file")
+        return self._queue
 
     async def flush(self) -> None:
-        """What was added is in the file. Cancelling ends the wait alone.
+        """Wait until all added events are in the file. Cancelling ends the wait alone.
 
         Raises:
-            OpError: something could not be written since the last time this was asked.
+            OpError: an event since the last flush could not be written.
         """
-        await self._lined.flush()
+        await self._open_queue.flush()
 
     async def close(self) -> None:
-        """What was added is in the file, and it is closed. May be called again. Cancelling ends the wait alone.
+        """Write all added events, and close the file. May be called again. Cancelling ends the wait alone.
 
         Raises:
-            OpError: as of `flush`; it is closed nevertheless.
+            OpError: see `flush`; the file is closed nevertheless.
         """
-        line, self._line = self._line, None
-        if line is not None:
-            await line.close()
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            await queue.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -158,15 +158,15 @@ class FileWriter:
         try:
             await self.close()
         except errors.OpError:
-            if error is None:  # else it is in the log alone
+            if error is None:  # else only the log states it
                 raise
 
     def __repr__(self) -> str:
-        return f"<af.summary.FileWriter of {self._logdir!r}{'' if self._line else ', closed'}>"
+        return f"<af.summary.FileWriter of {self._logdir!r}{'' if self._queue else ', closed'}>"
 
 
-class _Line:
-    """Events on their way to one file, and the thread that takes them."""
+class _EventQueue:
+    """A queue of events for one file, and the thread that writes them."""
 
     def __init__(self, logdir: str, max_queue: int, flush_secs: float, suffix: str) -> None:
         self._logdir: Final = logdir
@@ -176,64 +176,64 @@ class _Line:
         self._writing: Final = threading.Lock()
         self._file: Any = None
         self._broken: errors.OpError | None = None
-        """Why nothing can be written any more."""
-        self._misfit: errors.OpError | None = None
-        """Why the last event that is none was left out, until that is raised."""
+        """The error after which nothing can be written any more."""
+        self._invalid: errors.OpError | None = None
+        """The error of the last invalid event, until it is raised."""
         self._lost = 0
-        self._unsure = 0
-        """How many were written since the file was last flushed: they may be lost, too, once something is wrong."""
+        self._unflushed = 0
+        """Number of events written since the last flush; they may be lost if a later write fails."""
         self._thread.submit(self._write)
 
     def add(self, make: Callable[[], Any]) -> None:
-        """The Event that this makes on the thread is the last in the line."""
+        """Queue an event. The thread calls `make` to create it."""
         self._waiting.append(make)
         self._thread.submit(self._write)
 
     async def flush(self) -> None:
-        """All that was added is in the file, or it is raised why not."""
+        """Wait until all added events are in the file, or raise the error that prevents it."""
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, self._write, "flush"))
-        error, self._misfit = self._broken or self._misfit, None
+        error, self._invalid = self._broken or self._invalid, None
         if error is not None:
-            raise self._told(error)
+            raise self._with_losses(error)
 
     async def close(self) -> None:
-        """The same, and the file is closed, and its thread has ended."""
+        """Do the same, close the file and end the thread."""
         closed = asyncio.get_running_loop().run_in_executor(self._thread, self._write, "close")
         try:
             await asyncio.shield(closed)
         finally:
             self._thread.shutdown(wait=closed.done())
-        if (error := self._broken or self._misfit) is not None:
-            raise self._told(error)
+        if (error := self._broken or self._invalid) is not None:
+            raise self._with_losses(error)
 
-    def _told(self, error: errors.OpError) -> errors.OpError:
-        perhaps = f", and perhaps {self._unsure} before them, which were not flushed" if self._unsure else ""
-        return type(error)(f"{error.message}; events that are lost: {self._lost}{perhaps}")
+    def _with_losses(self, error: errors.OpError) -> errors.OpError:
+        perhaps = f", and perhaps {self._unflushed} before them that were not flushed" if self._unflushed else ""
+        return type(error)(f"{error.message}; lost events: {self._lost}{perhaps}")
 
-    # On the thread
+    # The following methods run on the thread.
 
     def _write(self, then: Literal["", "flush", "close"] = "") -> None:
-        """All that waits is written, and then the file is flushed or closed."""
+        """Write all queued events, then flush or close the file."""
         with self._writing:
-            self._do(self._begin)
+            self._attempt(self._begin)
             while self._waiting:
-                self._add(self._made(self._waiting.popleft()))
+                self._add(self._make_event(self._waiting.popleft()))
             if then:
                 self._flush()
             if then == "close":
                 self._end()
 
     def _add(self, event: Any) -> None:
-        if event is not None and self._do(self._file_does("add_event", event)):
-            self._unsure += 1
+        if event is not None and self._attempt(self._file_call("add_event", event)):
+            self._unflushed += 1
         elif event is not None:
             self._lost += 1
 
     def _flush(self) -> None:
-        if self._do(self._file_does("flush")):
-            self._unsure = 0
+        if self._attempt(self._file_call("flush")):
+            self._unflushed = 0
 
-    def _file_does(self, method: str, *arguments: Any) -> Callable[[], object]:
+    def _file_call(self, method: str, *arguments: Any) -> Callable[[], object]:
         return lambda: getattr(self._file, method)(*arguments)
 
     def _begin(self) -> None:
@@ -241,28 +241,28 @@ class _Line:
             self._file = self._open()
 
     def _end(self) -> None:
-        """Close the file, whatever is wrong with it: it has a thread of its own, which ends."""
-        if not self._do(self._file_does("close")) and self._file is not None:
-            with contextlib.suppress(Exception):  # what is wrong was told
+        """Close the file even after an error, since its own thread must end."""
+        if not self._attempt(self._file_call("close")) and self._file is not None:
+            with contextlib.suppress(Exception):  # the error was logged
                 self._file.close()
 
-    def _made(self, make: Callable[[], Any]) -> Any:
+    def _make_event(self, make: Callable[[], Any]) -> Any:
         try:
             return make()
-        except Exception as error:  # whatever a message cannot hold
-            self._misfit = errors.InvalidArgumentError(f"it is no event: {type(error).__name__}: {error}")
+        except Exception as error:  # any value that a message cannot hold
+            self._invalid = errors.InvalidArgumentError(f"invalid event: {type(error).__name__}: {error}")
             self._lost += 1
-            _log.error("an event is left out of %s: %s", self._logdir, self._misfit.message)
+            _log.error("an event for %s is skipped: %s", self._logdir, self._invalid.message)
             return None
 
-    def _do(self, work: Callable[[], object]) -> bool:
-        """Whether it was done; once something went wrong with the file, nothing more is."""
+    def _attempt(self, work: Callable[[], object]) -> bool:
+        """Do the work and return True. Returns False if it fails, or if an earlier write failed."""
         if self._broken is not None:
             return False
         try:
             with translate_errors(self._logdir):
                 work()
-        except Exception as error:  # whatever it is, steps go on
+        except Exception as error:  # steps go on after any error
             self._broken = errors.from_exception(error)
             _log.error("summaries cannot be written: %s", self._broken.message)
             return False
@@ -270,24 +270,24 @@ class _Line:
 
 
 def _bytes_of(message: Any) -> bytes:
-    """As bytes what a summary operation gives, or a message of TensorBoard's. TypeError for anything else."""
+    """Return the bytes of a summary operation's value or of a message of TensorBoard. TypeError for other values."""
     if isinstance(message, np.ndarray) and message.shape == ():
         message = message[()]
     if isinstance(message, bytes):
         return message
     if not hasattr(message, "SerializeToString"):
-        raise TypeError(f"what a summary operation gives is needed, which is a string, not {message!r:.60}")
+        raise TypeError(f"pass the string that a summary operation gives, not {message!r:.60}")
     return bytes(message.SerializeToString())
 
 
 class FileWriterCache:
-    """One writer for each folder, for whoever writes there."""
+    """One writer per folder, shared by all callers."""
 
     _writers: ClassVar[dict[str, FileWriter]] = {}
 
     @classmethod
     def get(cls, logdir: str | os.PathLike[str]) -> FileWriter:
-        """The writer of that folder, made if there is none."""
+        """Return the writer of that folder, created at the first call."""
         name = os.fspath(logdir)
         if name not in cls._writers:
             cls._writers[name] = FileWriter(name)
@@ -295,7 +295,7 @@ class FileWriterCache:
 
     @classmethod
     async def clear(cls) -> None:
-        """All of them are closed, and forgotten. Raises the first error that `FileWriter.close` does."""
+        """Close and forget all writers. Raises the first error of `FileWriter.close`."""
         writers = list(cls._writers.values())
         cls._writers.clear()
         ended = await asyncio.gather(*[writer.close() for writer in writers], return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Tools to test asynchronous code without sleeping, without luck and without leaks.
+"""Tools for deterministic tests of asynchronous code, without sleeps and without leaks.
 
 Nothing here needs pytest: every tool is a plain class, function or context manager. `loop` has virtual time, `gates`
 and `faults` control interleavings and failures, `leaks` checks for leftovers, `simulated_cluster` runs a whole cluster
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """What needs the network is imported when it is first asked for."""
+    """Import the tools that need the network at their first use."""
     if name in ("Chaos", "Mishap"):
         from aioflow.testing import chaos
 

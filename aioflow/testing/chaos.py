@@ -1,7 +1,7 @@
-"""What goes wrong in a simulated cluster, drawn from a seed.
+"""Draws the faults of a simulated cluster from a seed.
 
-Mishaps that befall hosts are drawn before anything runs, and what befalls a frame is drawn by the path it takes. So
-the same seed does the same to every program, and a program that takes the same turns fares the same.
+The faults of hosts are drawn before anything runs, and those of frames by the path of the frame. So a seed always
+causes the same faults, and a deterministic program always has the same outcome.
 """
 
 import dataclasses
@@ -20,29 +20,29 @@ T = TypeVar("T")
 _LIMITS: Final = Limits()
 _REPEATABLE: Final = (Request, Answer, Cancel, Pong)
 _LATE: Final = 0.02
-"""Of so many frames that are late one is late by far more."""
+"""One in this many delayed frames is delayed far longer."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chaos:
-    """How much goes wrong, and for how long: then all is well again.
+    """The amount and the duration of faults. After that time the cluster works without faults.
 
-    Nothing breaks the promise of a reliable stream, that what arrives is what was sent, in order and without gaps.
+    A stream stays reliable: a frame that arrives is unchanged, in order and without gaps before it.
 
     Attributes:
-        seconds: how long.
-        delay: seconds that a frame is late on average. Frames of one channel keep their order, those of different
+        seconds: how long faults occur.
+        delay: average delay of a frame in seconds. Frames of one channel keep their order, those of different
             channels between two hosts do not.
-        drop: how likely each frame is lost for good, and with it all that its channel carries after it in that
-            direction: the connection hangs, and the other direction goes on.
-        duplicate: how likely each request and each answer that is one frame arrives twice.
-        resets: how many connections to expect that are lost, as both ends are told.
-        half_open: how many to expect of which nothing arrives any more in one direction, as nobody is told.
-        partitions: how often to expect that some hosts hear nothing of the others, or neither of the other.
-        pauses: how often to expect that a host stops: it neither reads nor writes, and its timers come too late.
-        crashes: how often to expect that a server is killed, or its power fails, as nobody is told; it starts anew.
-        blocks: how often to expect that the loop of a host does not turn although its process lives.
-        lasting: between how many and how many seconds that lasts.
+        drop: probability that a frame is lost, with all later frames of its channel in that direction: the connection
+            hangs, and the other direction goes on.
+        duplicate: probability that a request or answer of one frame arrives twice.
+        resets: expected number of connections that are lost; both ends learn it.
+        half_open: expected number of connections in which one direction fails; neither end learns it.
+        partitions: expected number of partitions: some hosts receive nothing from the others, or neither side does.
+        pauses: expected number of hosts that stop: they neither read nor write, and their timers fire late.
+        crashes: expected number of servers that are killed, or lose power without anyone learning it; they restart.
+        blocks: expected number of hosts whose event loop is blocked while the process lives.
+        lasting: the shortest and the longest duration of a fault, in seconds.
         spared: hosts that neither stop nor block nor crash.
     """
 
@@ -61,20 +61,20 @@ class Chaos:
 
 
 QUIET: Final = Chaos(0.0)
-"""Nothing goes wrong."""
+"""No faults."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mishap:
-    """One thing that goes wrong.
+    """One fault of hosts or connections.
 
     Attributes:
         at: when it begins, in seconds from the start of the cluster.
         kind: one of `reset`, `half-open`, `partition`, `one-way partition`, `pause`, `block`, `crash` and
             `power failure`.
-        hosts: whom it befalls: a pair and the direction, the hosts that are cut off, or one host.
-        seconds: how long it lasts.
-        which: a number from 0 to 1 that says which of several connections.
+        hosts: the affected hosts: a pair and the direction, the hosts that are cut off, or one host.
+        seconds: its duration.
+        which: a number from 0 to 1 that selects one of several connections.
     """
 
     at: float
@@ -84,15 +84,15 @@ class Mishap:
     which: float
 
     def of(self, things: Sequence[T]) -> T:
-        """The one of them that it means."""
+        """Return the selected one of `things`."""
         return things[int(self.which * len(things))]
 
     def __str__(self) -> str:
         return f"{self.kind} of {', '.join(self.hosts)}" + (f" for {self.seconds:.3f} s" if self.seconds else "")
 
 
-def drawn(seed: int, chaos: Chaos, servers: Sequence[str], clients: Sequence[str]) -> tuple[Mishap, ...]:
-    """What befalls these hosts, in the order of time."""
+def draw_mishaps(seed: int, chaos: Chaos, servers: Sequence[str], clients: Sequence[str]) -> tuple[Mishap, ...]:
+    """Draw the faults of these hosts, ordered by time."""
     draw = random.Random(f"{seed} mishaps")
     hosts = (*servers, *clients)
     mortal = [server for server in servers if server not in chaos.spared]
@@ -100,33 +100,33 @@ def drawn(seed: int, chaos: Chaos, servers: Sequence[str], clients: Sequence[str
     kinds: list[tuple[tuple[str, ...], float, Callable[[], tuple[str, ...]]]] = [
         (("reset",), chaos.resets, lambda: tuple(draw.sample(hosts, 2))),
         (("half-open",), chaos.half_open, lambda: tuple(draw.sample(hosts, 2))),
-        (("partition", "one-way partition"), chaos.partitions, lambda: _some(draw, hosts)),
+        (("partition", "one-way partition"), chaos.partitions, lambda: _draw_hosts(draw, hosts)),
         (("pause",), chaos.pauses if stopping else 0.0, lambda: (draw.choice(stopping),)),
         (("crash", "power failure"), chaos.crashes if mortal else 0.0, lambda: (draw.choice(mortal),)),
         (("block",), chaos.blocks if stopping else 0.0, lambda: (draw.choice(stopping),)),
     ]
     found = [
-        _one(draw, chaos, draw.choice(names), whom())
-        for names, expected, whom in kinds
-        for _ in range(_count(draw, expected))
+        _draw_mishap(draw, chaos, draw.choice(names), draw_hosts())
+        for names, expected, draw_hosts in kinds
+        for _ in range(_draw_count(draw, expected))
     ]
     return tuple(sorted(found, key=lambda mishap: mishap.at))
 
 
-def _one(draw: random.Random, chaos: Chaos, kind: str, hosts: tuple[str, ...]) -> Mishap:
+def _draw_mishap(draw: random.Random, chaos: Chaos, kind: str, hosts: tuple[str, ...]) -> Mishap:
     at = draw.uniform(0.0, chaos.seconds)
     shortest, longest = map(math.log, chaos.lasting)
     seconds = min(math.exp(draw.uniform(shortest, longest)), chaos.seconds - at)
     return Mishap(at, kind, hosts, 0.0 if kind in ("reset", "half-open") else seconds, draw.random())
 
 
-def _some(draw: random.Random, hosts: Sequence[str]) -> tuple[str, ...]:
-    """At least one of them, and not all."""
+def _draw_hosts(draw: random.Random, hosts: Sequence[str]) -> tuple[str, ...]:
+    """Draw at least one host, but not all."""
     return tuple(draw.sample(hosts, draw.randint(1, len(hosts) - 1)))
 
 
-def _count(draw: random.Random, expected: float) -> int:
-    """A number from Poisson's law."""
+def _draw_count(draw: random.Random, expected: float) -> int:
+    """Draw a number from a Poisson distribution."""
     count, left = 0, draw.expovariate(1.0)
     while left < expected:
         count += 1
@@ -134,34 +134,34 @@ def _count(draw: random.Random, expected: float) -> int:
     return count
 
 
-def afflict(
-    path: Path, name: str, seed: int, chaos: Chaos, raging: Callable[[], bool], tell: Callable[[str], None]
+def inject_faults(
+    path: Path, name: str, seed: int, chaos: Chaos, active: Callable[[], bool], record: Callable[[str], None]
 ) -> None:
-    """Let go wrong what goes wrong with frames on that path, as long as it is `raging`; and tell of it."""
+    """Cause faults of the frames on that path while `active` returns True, and report them to `record`."""
     draw = random.Random(f"{seed} {name}")
 
     def delay() -> float:
-        if not raging():
+        if not active():
             return 0.0
         return draw.expovariate(1.0) * chaos.delay * (1.0 if draw.random() > _LATE else 1 / _LATE)
 
     def lost() -> bool:
-        found = raging() and draw.random() < chaos.drop
+        found = active() and draw.random() < chaos.drop
         if found:
-            tell(f"a frame from {name} is lost")
+            record(f"a frame from {name} is lost")
         return found
 
     def twice(frame: bytes) -> bool:
-        found = raging() and draw.random() < chaos.duplicate and _repeatable(frame)
+        found = active() and draw.random() < chaos.duplicate and _repeatable(frame)
         if found:
-            tell(f"{verb_of(frame)} from {name} arrives twice")
+            record(f"{describe_frame(frame)} from {name} arrives twice")
         return found
 
     path.delay, path.lost, path.twice = delay, lost, twice
 
 
 def _repeatable(frame: bytes) -> bool:
-    """Whether it is a whole message that may come twice."""
+    """Whether the frame is a whole message that may arrive twice."""
     try:
         announced = announcement(frame, _LIMITS)
     except ProtocolError:
@@ -169,8 +169,8 @@ def _repeatable(frame: bytes) -> bool:
     return issubclass(announced.record.cls, _REPEATABLE) and not announced.header.follows
 
 
-def verb_of(frame: bytes) -> str:
-    """What a frame says, in a few words."""
+def describe_frame(frame: bytes) -> str:
+    """Return a short description of a frame."""
     try:
         header = announcement(frame, _LIMITS).header
     except ProtocolError:

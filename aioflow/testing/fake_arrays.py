@@ -1,7 +1,7 @@
-"""Arrays in the memory of a fake GPU: NumPy's inside, and nothing of NumPy's works on them from outside.
+"""Arrays in the memory of a fake GPU. They contain NumPy arrays, but NumPy's functions refuse them.
 
-A FakeArray has the attributes, methods and operators that CuPy's arrays have. It never turns into a NumPy array by
-itself, a kernel never takes one of the host's, and there are no scalars: what NumPy gives as one is an array of rank 0.
+A FakeArray has the attributes, methods and operators of CuPy's arrays. It never becomes a NumPy array by itself, and a
+kernel never takes a host array. There are no scalars: where NumPy returns a scalar, the result is an array of rank 0.
 """
 
 import operator
@@ -13,9 +13,9 @@ import numpy as np
 from aioflow.testing.fake_streams import FakeDevice, FakeStream, OutOfMemory, Race
 
 ABSENT: Final = frozenset(["ctypes", "getfield", "resize", "setfield", "setflags", "to_device"])
-"""What NumPy's arrays have and CuPy's do not."""
+"""Attributes of NumPy's arrays that CuPy's do not have."""
 GIVES_HOST: Final = frozenset(["tolist", "item", "tobytes", "dump", "dumps"])
-"""Methods that give something of the host's."""
+"""Methods that return host values."""
 LOOKS: Final = GIVES_HOST | {"nonzero", "compress"}
 """Methods that look at values."""
 CHANGES: Final = frozenset(["fill", "sort", "partition", "put", "itemset"])
@@ -23,7 +23,7 @@ CHANGES: Final = frozenset(["fill", "sort", "partition", "put", "itemset"])
 
 
 class Block:
-    """A piece of a GPU's memory, which views share. It is free when nobody refers to it."""
+    """A block of a GPU's memory, shared by an array and its views. It is freed with its last array."""
 
     def __init__(self, device: FakeDevice, stream: FakeStream, size: int) -> None:
         if device.limit is not None and device.used + size > device.limit:
@@ -38,13 +38,13 @@ class Block:
         device.peak = max(device.peak, device.used)
 
     def use(self, stream: FakeStream, number: int, changes: bool) -> None:
-        """Work of that number in the stream reads it, or changes it. Race if no event orders it after what it needs."""
+        """Read or change the block by work `number` of the stream. Race if no event orders it after other uses."""
         if self._made is not None and not stream.knows(*self._made):
-            raise Race(f"{stream.name} reads what {self._made[0].name} has yet to make: no event is between them")
+            raise Race(f"{stream.name} reads memory that {self._made[0].name} writes: no event orders the two")
         if changes:
             for other, last in self._uses.items():
                 if other is not stream and not stream.knows(other, last):
-                    raise Race(f"{stream.name} changes what {other.name} may still read: no event is between them")
+                    raise Race(f"{stream.name} changes memory that {other.name} reads: no event orders the two")
             self._made = stream, number
         self._uses[stream] = number
 
@@ -64,7 +64,7 @@ class FakeArray:
     """An array in the memory of a fake GPU."""
 
     __slots__ = ("__weakref__", "_block", "_data", "base")
-    __array_ufunc__ = None  # NumPy's functions refuse it, and its operators leave the work to this class
+    __array_ufunc__ = None  # NumPy's functions refuse it, and its operators call those of this class
 
     def __init__(self, data: Any, block: Block, base: "FakeArray | None" = None) -> None:
         self._data = data
@@ -72,11 +72,11 @@ class FakeArray:
         self.base: FakeArray | None = base
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError("an array in a GPU's memory does not become one of NumPy's by itself")
+        raise TypeError("an array in GPU memory is not converted to a NumPy array; call get()")
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function not in (np.shape, np.ndim, np.size):
-            raise TypeError(f"numpy.{function.__name__} does not take arrays in a GPU's memory")
+            raise TypeError(f"numpy.{function.__name__} takes no arrays in GPU memory")
         return getattr(args[0], function.__name__)
 
     shape = property(lambda self: self._data.shape)
@@ -90,7 +90,7 @@ class FakeArray:
     device = property(lambda self: self._block.device)
 
     def get(self) -> Any:
-        """A copy in host memory, for which the host waits."""
+        """Return a copy in host memory. The host waits for the GPU."""
         self.device.machine.look("get")
         return self._data.copy()
 
@@ -109,13 +109,13 @@ class FakeArray:
         self.device.call("setitem", operator.setitem, (self, index, value), changed=(self,))
 
     def _check_index(self, index: Any) -> None:
-        """How many elements a mask picks is known when its values are."""
+        """Count an index with a mask as a look: the number of selected elements depends on the values."""
         if any(isinstance(part, FakeArray) and part.dtype == bool for part in _parts(index)):
             self.device.machine.look("a mask")
 
     @property
     def real(self) -> "FakeArray":
-        """A view of its real parts."""
+        """A view of the real parts."""
         return self.device.call("real", lambda data: data.real, (self,))  # type: ignore[no-any-return]
 
     @real.setter
@@ -124,7 +124,7 @@ class FakeArray:
 
     @property
     def imag(self) -> "FakeArray":
-        """A view of its imaginary parts."""
+        """A view of the imaginary parts."""
         return self.device.call("imag", lambda data: data.imag, (self,))  # type: ignore[no-any-return]
 
     @imag.setter
@@ -133,7 +133,7 @@ class FakeArray:
 
     @property
     def T(self) -> "FakeArray":
-        """A view with its axes the other way round."""
+        """A view with reversed axes."""
         return self.device.call("T", lambda data: data.T, (self,))  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
@@ -145,14 +145,14 @@ def _parts(index: Any) -> tuple[Any, ...]:
 
 
 def _method(name: str) -> Callable[..., Any]:
-    """A method of CuPy's arrays that is one of NumPy's."""
+    """Return a method of CuPy's arrays that computes like NumPy's."""
     function = getattr(np.ndarray, name)
 
     def method(self: FakeArray, *args: Any, **kwargs: Any) -> Any:
         if name in LOOKS:
             self.device.machine.look(name)
         if kwargs.keys() & {"initial", "where"}:
-            raise TypeError(f"CuPy's {name} knows neither initial nor where")
+            raise TypeError(f"CuPy's {name} has neither initial nor where")
         if name in GIVES_HOST:
             return function(self._data, *args, **kwargs)
         return self.device.call(name, function, (self, *args), kwargs, (self,) if name in CHANGES else ())
@@ -165,7 +165,7 @@ def _operator(name: str) -> Callable[..., Any]:
 
     def apply(self: FakeArray, *others: Any) -> Any:
         if any(isinstance(other, (np.ndarray, list, tuple, str)) for other in others):
-            raise TypeError(f"unsupported type {type(others[0])}: a kernel takes no array of the host")
+            raise TypeError(f"unsupported type {type(others[0])}: a kernel takes no host array")
         return self.device.call(name, function, (self, *others))
 
     return apply
@@ -176,7 +176,7 @@ def _reflected(name: str) -> Callable[..., Any]:
 
     def apply(self: FakeArray, other: Any) -> Any:
         if isinstance(other, (np.ndarray, list, tuple, str)):
-            raise TypeError(f"unsupported type {type(other)}: a kernel takes no array of the host")
+            raise TypeError(f"unsupported type {type(other)}: a kernel takes no host array")
         return self.device.call(name, lambda mine, theirs: function(theirs, mine), (self, other))
 
     return apply

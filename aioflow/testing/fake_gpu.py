@@ -1,13 +1,13 @@
-"""GPUs that are not there: the device's whole logic runs on them, on any machine, without luck.
+"""Simulated GPUs, on which the whole logic of the GPU device runs on any machine, deterministically.
 
     machine = Machine()
     gpu = Gpu(FakeGpu(machine), "/job:localhost/replica:0/task:0/device:GPU:0")
     with gpu:
         y = gpu.xp.add(x, 1)
 
-A fake GPU has memory of its own, ordered streams and events, counted copies and launches, a limit of memory, and
-failures on demand. Nothing runs until the machine is ticked, by the loop's clock or by who blocks on an event. What
-only real hardware would show now and then, as a read without an event before it, raises at once.
+A fake GPU has its own memory, ordered streams and events, counted copies and launches, a memory limit, and failures on
+demand. Work runs only when the machine is ticked, by the loop's clock or by a caller that blocks on an event. An error
+that real hardware shows only now and then, such as a read without an event before it, raises at once.
 """
 
 import asyncio
@@ -29,17 +29,17 @@ from aioflow.testing.fake_namespace import FakeNamespace
 from aioflow.testing.fake_streams import FakeEvent, FakeStream, GpuFailure, Machine, OutOfMemory
 
 _GARBAGE: Final = 0xA5
-"""What new memory is filled with."""
+"""The byte that fills new memory."""
 
 
 class FakeGpu:
     """One GPU of a machine: a `Driver`.
 
     Attributes:
-        used: bytes that live arrays take up.
-        peak: the most that they ever did.
-        limit: how many they may take up; None for any number.
-        fail_next: what the next kernel fails with: while it runs, or at its launch if it is an OutOfMemory.
+        used: bytes of the live arrays.
+        peak: the largest value of `used` so far.
+        limit: the most bytes that arrays may have; None for no limit.
+        fail_next: the error of the next kernel: while it runs, or at its launch for an OutOfMemory.
     """
 
     array_type = FakeArray
@@ -47,10 +47,10 @@ class FakeGpu:
     def __init__(
         self, machine: Machine, index: int = 0, *, limit: int | None = None, threads: bool = False, period: float = 1e-4
     ) -> None:
-        """Plug a GPU into the machine.
+        """Add a GPU to the machine.
 
         Args:
-            machine: where it is plugged in.
+            machine: its machine.
             index: its number.
             limit: bytes of memory.
             threads: whether a thread waits for events, as with CUDA; else the loop's clock ticks the machine.
@@ -67,27 +67,27 @@ class FakeGpu:
         self._period = period
         self._count = 0
 
-    # What the device asks of it
+    # Called by the device
 
     def select(self) -> contextlib.AbstractContextManager[Any]:
-        """Nothing to do: its streams know their GPU."""
+        """Do nothing, since streams know their GPU."""
         return contextlib.nullcontext()
 
     def stream(self) -> FakeStream:
-        """A new stream."""
+        """Return a new stream."""
         self._count += 1
         return FakeStream(self.machine, self, f"gpu{self.index}.{self._count}")
 
     def record(self, stream: FakeStream, timed: bool = False) -> FakeEvent:
-        """The point after all that is enqueued on the stream now."""
+        """Return the event after all work that is enqueued on the stream now."""
         return stream.record(timed)
 
     def elapsed(self, first: FakeEvent, last: FakeEvent) -> float:
-        """A microsecond for each tick."""
+        """Return the time between two events, a microsecond per tick."""
         return (last.tick - first.tick) * 1e-6
 
     def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Host:
-        """Host memory that streams copy from and to, full of garbage."""
+        """Return new page-locked host memory, filled with garbage."""
         root = np.full(max(1, int(np.prod(shape)) * dtype.itemsize), _GARBAGE, np.uint8)
         found: Host = root[: int(np.prod(shape)) * dtype.itemsize].view(dtype).reshape(shape)
         _PINNED[id(root)] = root
@@ -96,15 +96,15 @@ class FakeGpu:
     def landing_array(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: FakeStream, on_free: Callable[[], object]
     ) -> FakeArray:
-        """A new array in memory of that stream."""
-        made = self._made(np.empty(shape, dtype), stream)
+        """Return a new array in memory of that stream."""
+        made = self._new_array(np.empty(shape, dtype), stream)
         made._block.on_free = on_free
         return made
 
     def to_device(self, source: Host, target: FakeArray, stream: FakeStream) -> None:
-        """Enqueue a copy out of page-locked memory, including the data of copies to it that are still enqueued."""
-        ref = self._checked(source, target, stream)
-        coming = _COMING.get(id(ref()))
+        """Enqueue a copy from page-locked memory, including the data of enqueued copies to that memory."""
+        ref = self._check_copy(source, target, stream)
+        coming = _PENDING_COPIES.get(id(ref()))
         now = source.copy() if coming is None else np.frombuffer(coming, source.dtype).reshape(source.shape)
 
         def copy() -> None:
@@ -117,8 +117,8 @@ class FakeGpu:
         self._count_copy("H2D", now.nbytes)
 
     def to_host(self, source: FakeArray, target: Host, stream: FakeStream) -> None:
-        """Enqueue a copy into page-locked memory."""
-        ref = self._checked(target, source, stream)
+        """Enqueue a copy to page-locked memory."""
+        ref = self._check_copy(target, source, stream)
         now = source._data.tobytes()
 
         def copy() -> None:
@@ -127,43 +127,43 @@ class FakeGpu:
                 self.machine.race("page-locked memory was freed before it was copied to")
             else:
                 root[: len(now)] = np.frombuffer(now, np.uint8)
-                _COMING.pop(id(root), None)
+                _PENDING_COPIES.pop(id(root), None)
 
-        _COMING[id(ref())] = now
+        _PENDING_COPIES[id(ref())] = now
         self._use([(source, False)], stream, stream.enqueue(copy))
         self._count_copy("D2H", len(now))
 
     def device_to_device(self, source: FakeArray, target: FakeArray, stream: FakeStream) -> None:
         """Enqueue a copy to this GPU."""
         if stream.device is not self or target.device is not self or not source.flags.c_contiguous:
-            raise ValueError("a contiguous array is copied by a stream of the GPU it goes to")
+            raise ValueError("the copy needs a contiguous source and a stream of the target GPU")
         self._use([(source, False), (target, True)], stream, stream.enqueue(lambda: None))
         target._data[...] = source._data
         self._count_copy("D2D" if source.device is self else "P2P", source.nbytes)
 
     def limit_memory(self, limit: int) -> None:
-        """Arrays may take up so many bytes from now on."""
+        """Set the most bytes that arrays may have."""
         self.limit = limit
 
     def used_bytes(self) -> int:
-        """What its live arrays take up."""
+        """Return the bytes of the live arrays."""
         return self.used
 
     def capacity(self) -> float:
-        """The bytes that the arrays may take up."""
+        """Return the most bytes that arrays may have."""
         return math.inf if self.limit is None else self.limit
 
     def translate(self, error: BaseException) -> errors.OpError | None:
-        """The OpError of what it raises."""
+        """Return the OpError for an error of the GPU; None for other errors."""
         if isinstance(error, OutOfMemory):
             return errors.ResourceExhaustedError(str(error))
         return errors.UnavailableError(f"the GPU failed: {error}") if isinstance(error, GpuFailure) else None
 
     def completion(self) -> Completion:
-        """A thread, or the loop's clock."""
+        """Return a thread, or a clock on the loop, that waits for events."""
         return EventWatcher(f"fake-gpu-{self.index}") if self._threads else _Clock(self.machine, self._period)
 
-    # What its arrays ask of it
+    # Called by arrays
 
     def call(
         self,
@@ -173,37 +173,37 @@ class FakeGpu:
         kwargs: dict[str, Any] | None = None,
         changed: Sequence[Any] = (),
     ) -> Any:
-        """Launch a kernel: what the function makes of the arrays, on the current stream."""
+        """Launch a kernel: apply the function to the arrays on the current stream."""
         stream = self.machine.stream
         if stream.device is not self:
             raise ValueError(f"an array of GPU {self.index} is used while GPU {stream.device.index} is current")
         used: list[FakeArray] = []
-        bare = [_bare(value, used) for value in args]
-        named = {key: _bare(value, used) for key, value in (kwargs or {}).items()}
+        bare = [_unwrap(value, used) for value in args]
+        named = {key: _unwrap(value, used) for key, value in (kwargs or {}).items()}
         strange = [array for array in used if array.device is not self]
         if strange:
             raise ValueError(f"{name}: an array of GPU {strange[0].device.index} is used on GPU {self.index}")
         failure, self.fail_next = self.fail_next, None
         if isinstance(failure, OutOfMemory):
-            raise copy.copy(failure)  # its traceback leads here
+            raise copy.copy(failure)  # a copy, without the traceback to here
         with np.errstate(all="ignore"):
             result = function(*bare, **named)
-        number = stream.enqueue(_failing(failure))
+        number = stream.enqueue(_make_work(failure))
         self.machine.launches[name] += 1
         self._use([(array, any(array is each for each in changed)) for array in used], stream, number)
-        return self._wrapped(result, used, stream, number)
+        return self._wrap(result, used, stream, number)
 
     def from_host(self, data: Any) -> FakeArray:
-        """A copy of an array of the host, as `cupy.asarray` makes one."""
+        """Copy a host array, like `cupy.asarray`."""
         stream = self.machine.stream
-        made = self._made(np.array(data), stream)
+        made = self._new_array(np.array(data), stream)
         self._use([(made, True)], stream, stream.enqueue(lambda: None))
         self._count_copy("H2D", made.nbytes)
         return made
 
-    def _wrapped(self, result: Any, used: list[FakeArray], stream: FakeStream, number: int) -> Any:
+    def _wrap(self, result: Any, used: list[FakeArray], stream: FakeStream, number: int) -> Any:
         if isinstance(result, (tuple, list)):
-            parts = [self._wrapped(part, used, stream, number) for part in result]
+            parts = [self._wrap(part, used, stream, number) for part in result]
             return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
         if not isinstance(result, (np.ndarray, np.generic)):
             return result
@@ -212,11 +212,11 @@ class FakeGpu:
                 return array
             if np.may_share_memory(result, array._data):
                 return FakeArray(result, array._block, array)
-        made = self._made(np.asarray(result), stream)
+        made = self._new_array(np.asarray(result), stream)
         self._use([(made, True)], stream, number)
         return made
 
-    def _made(self, data: Any, stream: FakeStream) -> FakeArray:
+    def _new_array(self, data: Any, stream: FakeStream) -> FakeArray:
         if data.dtype.isbuiltin != 1 or data.dtype.hasobject:
             raise TypeError(f"a GPU has no dtype {data.dtype}")
         return FakeArray(data, Block(self, stream, data.nbytes))
@@ -226,16 +226,16 @@ class FakeGpu:
         for array, changes in arrays:
             array._block.use(stream, number, changes)
 
-    def _checked(self, host: Host, array: FakeArray, stream: FakeStream) -> "weakref.ref[Any]":
+    def _check_copy(self, host: Host, array: FakeArray, stream: FakeStream) -> "weakref.ref[Any]":
         root: Any = host
         while root.base is not None:
             root = root.base
         if _PINNED.get(id(root)) is not root:
-            raise ValueError("a stream copies from and to page-locked memory alone")
+            raise ValueError("a stream copies only from and to page-locked memory")
         if stream.device is not self or array.device is not self or not array.flags.c_contiguous:
-            raise ValueError("a contiguous array is copied by a stream of its own GPU")
+            raise ValueError("the copy needs a contiguous array and a stream of its GPU")
         if host.shape != array.shape or host.dtype != array.dtype:
-            raise ValueError(f"{host.dtype}{list(host.shape)} is not like {array!r}")
+            raise ValueError(f"{host.dtype}{list(host.shape)} does not fit {array!r}")
         return weakref.ref(root)
 
     def _count_copy(self, kind: str, size: int) -> None:
@@ -247,24 +247,24 @@ class FakeGpu:
 
 
 _PINNED: Final[weakref.WeakValueDictionary[int, Any]] = weakref.WeakValueDictionary()
-"""Page-locked memory by its id."""
-_COMING: Final[dict[int, bytes]] = {}
-"""The data of enqueued copies that are not done, by the id of their page-locked target."""
+"""{id: page-locked memory}."""
+_PENDING_COPIES: Final[dict[int, bytes]] = {}
+"""{id of page-locked memory: the data of an enqueued copy to it}."""
 
 
-def _bare(value: Any, used: list[FakeArray]) -> Any:
-    """The value as NumPy takes it; the arrays in it are noted. TypeError for an array of the host."""
+def _unwrap(value: Any, used: list[FakeArray]) -> Any:
+    """Replace fake arrays in the value by NumPy arrays, and append them to `used`. TypeError for a host array."""
     if isinstance(value, FakeArray):
         used.append(value)
         return value._data
     if isinstance(value, np.ndarray):
-        raise TypeError("unsupported type numpy.ndarray: a kernel takes no array of the host")
+        raise TypeError("unsupported type numpy.ndarray: a kernel takes no host array")
     if isinstance(value, (tuple, list)):
-        return type(value)([_bare(part, used) for part in value])
+        return type(value)([_unwrap(part, used) for part in value])
     return value
 
 
-def _failing(failure: Exception | None) -> Callable[[], object]:
+def _make_work(failure: Exception | None) -> Callable[[], object]:
     def run() -> None:
         if failure is not None:
             raise failure
@@ -273,7 +273,7 @@ def _failing(failure: Exception | None) -> Callable[[], object]:
 
 
 class _Clock:
-    """The loop's clock as the hardware: while somebody waits, the machine is ticked."""
+    """Waits for events by ticking the machine with timers of the loop."""
 
     def __init__(self, machine: Machine, period: float) -> None:
         self._machine = machine
@@ -282,7 +282,7 @@ class _Clock:
         self._timer: asyncio.TimerHandle | None = None
 
     async def wait_until_done(self, event: Any, *keep: Any) -> None:
-        """Wait for the event."""
+        """Wait until the event is done."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._kept[future] = event, keep
@@ -303,7 +303,7 @@ class _Clock:
             self._timer = loop.call_later(self._period, self._tick, loop)
 
     def close(self, limit: float) -> bool:
-        """Stop ticking."""
+        """Stop ticking. Returns whether no wait was in progress."""
         if self._timer is not None:
             self._timer.cancel()
         return not self._kept

@@ -1,4 +1,4 @@
-"""The array namespace of fake GPUs: NumPy's functions on arrays in a GPU's memory, as far as CuPy has them."""
+"""The array namespace of fake GPUs: those functions of NumPy that CuPy has, on arrays in GPU memory."""
 
 import ast
 import functools
@@ -19,29 +19,29 @@ spacing str_ strings timedelta64 typecodes unstack vecdot vecmat void linalg.dia
 linalg.multi_dot linalg.outer linalg.svdvals linalg.tensordot linalg.trace linalg.vecdot linalg.vector_norm
 """
 ABSENT: Final = frozenset(_ABSENT.split())
-"""What NumPy has and CuPy 14 does not; random numbers CuPy draws otherwise."""
+"""Names that NumPy has and CuPy 14 does not, and random numbers, which CuPy draws in another way."""
 LOOKS: Final = frozenset([
     "nonzero", "flatnonzero", "argwhere", "unique", "extract", "compress", "bincount", "histogram", "digitize",
     "array_equal", "allclose",
 ])  # fmt: skip
-"""What CuPy cannot do without looking at values, mostly because the shape of the result depends on them."""
+"""Functions that look at values in CuPy, mostly because the shape of the result depends on them."""
 TAKES_HOST: Final = frozenset(["array", "asarray", "asanyarray", "ascontiguousarray"])
-"""What copies arrays of the host."""
+"""Functions that copy host arrays."""
 CHANGES_FIRST: Final = frozenset(["copyto", "put", "put_along_axis", "putmask", "place", "fill_diagonal"])
-"""What changes its first argument."""
+"""Functions that change their first argument."""
 _FOLDS: Final = {"reduce": ("add", "multiply"), "accumulate": ("add", "multiply"), "reduceat": ("add",)}
-"""Methods of ufuncs, and of which CuPy has them."""
+"""{method of ufuncs: the ufuncs for which CuPy has it}."""
 _SCATTERS: Final = {
     "add": "int32 uint32 uint64 float16 float32 float64 complex64 complex128",
     "subtract": "int32 uint32 uint64 float16 float32 float64 complex64 complex128",
     "maximum": "int32 uint32 uint64 float32 float64",
     "minimum": "int32 uint32 uint64 float32 float64",
 }
-"""Ufuncs that have `at`, and for which dtypes."""
+"""{ufunc with `at`: its dtypes}."""
 
 
 class FakeNamespace(types.ModuleType):
-    """The namespace of a machine's GPUs, or a part of it as `linalg`. Kernels go to the thread's current stream."""
+    """The namespace of a machine's GPUs, or a part of it like `linalg`. Kernels use the thread's current stream."""
 
     def __init__(self, machine: Any, module: Any = np, prefix: str = "") -> None:
         super().__init__(f"fake.{prefix}".rstrip("."))
@@ -78,7 +78,7 @@ class FakeFunction:
         self._function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Launch it on the current stream."""
+        """Launch the function on the current stream."""
         device: FakeDevice = self._machine.stream.device
         name = self._name
         if name in LOOKS or (name == "where" and len(args) + len(kwargs) == 1):
@@ -98,7 +98,7 @@ class FakeUfunc(FakeFunction):
     """A ufunc of the namespace."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """As NumPy's; `out` may come by position."""
+        """Launch the ufunc. `out` may be positional."""
         ufunc: np.ufunc = self._function  # type: ignore[assignment]
         if len(args) > ufunc.nin:
             kwargs["out"] = args[ufunc.nin] if ufunc.nout == 1 else tuple(args[ufunc.nin :])
@@ -125,7 +125,7 @@ class FakeUfunc(FakeFunction):
 
 
 class FakeElementwiseKernel(FakeFunction):
-    """A kernel that is given as text, as far as lines of C like `T v2 = v0 + exp(v1);` are Python, too."""
+    """A kernel whose lines of C, like `T v2 = v0 + exp(v1);`, are also valid Python."""
 
     def __init__(self, machine: Any, taken: str, given: str, lines: str, name: str, *, preamble: str) -> None:
         self._taken = [part.split()[1] for part in taken.split(", ")]
@@ -136,7 +136,7 @@ class FakeElementwiseKernel(FakeFunction):
     def _compute(self, *arrays: Any) -> Any:
         values = dict(zip(self._taken, arrays, strict=True))
         for target, text in self._lines:
-            values[target] = _evaluated(ast.parse(text, mode="eval").body, values)
+            values[target] = _evaluate(ast.parse(text, mode="eval").body, values)
         shape = np.broadcast_shapes(*[array.shape for array in arrays])
         made = [np.array(np.broadcast_to(values[name], shape)) for name in self._given]
         return made[0] if len(made) == 1 else tuple(made)
@@ -155,29 +155,29 @@ _OPERATORS: Final[dict[type, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
-def _evaluated(tree: Any, values: dict[str, Any]) -> Any:
-    """What an expression of arithmetic, comparisons and calls comes to."""
+def _evaluate(tree: Any, values: dict[str, Any]) -> Any:
+    """Evaluate an expression of arithmetic, comparisons and calls."""
     match tree:
         case ast.Name(id=name):
             return values[name]
         case ast.Constant(value=value):
             return value
         case ast.UnaryOp(op=op, operand=operand):
-            return _OPERATORS[type(op)](_evaluated(operand, values))
+            return _OPERATORS[type(op)](_evaluate(operand, values))
         case ast.BinOp(left=left, op=op, right=right) | ast.Compare(left=left, ops=[op], comparators=[right]):
-            return _OPERATORS[type(op)](_evaluated(left, values), _evaluated(right, values))
+            return _OPERATORS[type(op)](_evaluate(left, values), _evaluate(right, values))
         case ast.Call(func=ast.Name(id=name), args=args):
-            return _OF_C[name](*[_evaluated(each, values) for each in args])
-    raise NotImplementedError(f"{ast.unparse(tree)} is no part of the kernels that are known")
+            return _OF_C[name](*[_evaluate(each, values) for each in args])
+    raise NotImplementedError(f"{ast.unparse(tree)} is not supported in a fake kernel")
 
 
 def _narrow(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, with the parameters that CuPy knows."""
+    """Limit the method to the parameters that CuPy has."""
     known = ["array", "indices", "axis", "dtype", "out", "keepdims"]
 
     def called(*args: Any, **kwargs: Any) -> Any:
         if len(args) > 5 or kwargs.keys() - known:
-            raise TypeError("CuPy knows neither initial nor where")
+            raise TypeError("CuPy has neither initial nor where")
         return method(*args, **kwargs)
 
     return called
@@ -186,20 +186,20 @@ def _narrow(method: Callable[..., Any]) -> Callable[..., Any]:
 _SIZES: Final = dict.fromkeys(["arange", "full", "zeros", "ones", "empty"], 0) | dict.fromkeys(
     ["repeat", "tile", "split", "roll", "reshape", "broadcast_to"], 1
 )
-"""Functions that take sizes, and at which place."""
+"""{function that takes sizes: their position}."""
 
 
 def _check_sizes(name: str, args: tuple[Any, ...]) -> None:
-    """TypeError for sizes in a GPU's memory: they have to be known on the host."""
+    """Raise TypeError for sizes in GPU memory, since the host must know them."""
     place = _SIZES.get(name)
     if place is not None and len(args) > place and _holds_arrays(args[place]):
         raise TypeError(f"CuPy's {name} takes sizes from host memory")
 
 
 def check_reduction(name: str, kwargs: dict[str, Any]) -> None:
-    """TypeError for what CuPy's reductions do not know."""
+    """Raise TypeError for parameters that CuPy's reductions do not have."""
     if name in _REDUCTIONS and kwargs.keys() & {"initial", "where"}:
-        raise TypeError(f"CuPy's {name} knows neither initial nor where")
+        raise TypeError(f"CuPy's {name} has neither initial nor where")
 
 
 _REDUCTIONS: Final = frozenset(["max", "min", "amax", "amin", "sum", "prod", "all", "any", "mean", "std", "var"])

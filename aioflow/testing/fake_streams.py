@@ -1,8 +1,8 @@
-"""Streams and events of fake GPUs, and the machine that they all belong to.
+"""Streams and events of fake GPUs, and the machine to which they belong.
 
-What is enqueued runs when the machine is ticked, or when somebody blocks on an event. What the host may see of it, as
-a copy to the host, happens only then. Which work surely comes before which is kept in vector clocks: a kernel that uses
-what another stream makes, without an event between them, raises Race, whether or not it would have gone well this time.
+Enqueued work runs when the machine is ticked, or when a caller blocks on an event; the host sees its effects, such as a
+copy to the host, only then. Vector clocks record which work certainly precedes which. A kernel that uses the result of
+another stream without an event between them raises Race, even if this run would have gone well.
 """
 
 import asyncio
@@ -14,32 +14,32 @@ from typing import Any, Final, Protocol
 
 
 class Race(AssertionError):
-    """Two streams use the same memory, and no event says which comes first."""
+    """Two streams use the same memory, and no event orders them."""
 
 
 class Synchronised(AssertionError):
-    """The host looked at a value in a GPU's memory: the thread would have waited for the GPU."""
+    """The host looked at a value in GPU memory, for which the thread would have waited."""
 
 
 class GpuFailure(Exception):
-    """Something that runs on the GPU failed, as CUDA would say later, to whoever asks next."""
+    """Work on the GPU failed. As with CUDA, a later call raises it."""
 
 
 class OutOfMemory(Exception):
-    """An array does not fit the memory of a fake GPU."""
+    """An array does not fit into the memory of a fake GPU."""
 
 
 class Machine:
-    """Some fake GPUs on one host.
+    """The fake GPUs of one host.
 
     Attributes:
-        strict: whether looking at a value raises Synchronised, instead of being counted.
-        looks: how often the host looked at a value, by how it did it.
-        copies: how many copies were made, by kind: "H2D", "D2H", "D2D", "P2P".
-        copied: the bytes of them.
-        launches: how many kernels were launched, by name.
-        ticks: how often it was ticked.
-        held: while it is set, nothing runs, even for who blocks.
+        strict: whether looking at a value raises Synchronised instead of being counted.
+        looks: number of looks of the host at a value, by method.
+        copies: number of copies by kind: "H2D", "D2H", "D2D", "P2P".
+        copied: their bytes, by kind.
+        launches: number of launched kernels, by name.
+        ticks: number of ticks.
+        held: while True, nothing runs, even if a caller blocks.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -51,7 +51,7 @@ class Machine:
         self.launches: Counter[str] = Counter()
         self.streams: Final[list[FakeStream]] = []
         self.seen: Final[dict[FakeStream, int]] = {}
-        """What the host knows to have run."""
+        """The work that the host knows to be done."""
         self._races: list[str] = []
         self._lock: Final = threading.Condition(threading.RLock())
         self._current: Final = threading.local()
@@ -65,16 +65,16 @@ class Machine:
 
     @property
     def stream(self) -> "FakeStream":
-        """The stream that kernels go to. RuntimeError if the thread has entered none, or another task has."""
+        """The current stream. RuntimeError if the thread has entered none, or if another task has entered it."""
         if not self.current:
-            raise RuntimeError("no stream is current: kernels are called inside `with gpu:`")
+            raise RuntimeError("no stream is current: call kernels inside `with gpu:`")
         stream, task = self.current[-1], _task()
         if stream.entered[-1] is not task:
             raise RuntimeError(f"stream {stream.name!r} was entered by another task, which held it across an await")
         return stream
 
     def look(self, how: str) -> None:
-        """The host looks at a value: everything before it has to run."""
+        """Let the host look at a value: all earlier work runs first."""
         self.looks[how] += 1
         if self.strict:
             raise Synchronised(f"{how} waits for the GPU")
@@ -84,7 +84,7 @@ class Machine:
 
     @property
     def held(self) -> bool:
-        """Whether nothing runs."""
+        """Whether work is held back."""
         return self._held
 
     @held.setter
@@ -94,18 +94,18 @@ class Machine:
             self._lock.notify_all()
 
     def tick(self) -> bool:
-        """Run one piece of work of each stream that can. False if none could."""
+        """Run one piece of work of each stream that can run. Returns False if none can."""
         with self._lock:
             self.ticks += 1
             return not self._held and sum(stream.advance() for stream in self.streams) > 0
 
     def run(self) -> None:
-        """Run everything."""
+        """Run all work."""
         while self.tick():
             pass
 
     def run_until(self, done: Callable[[], bool]) -> None:
-        """Run, or wait while the machine is held, until it is done."""
+        """Run work, or wait while the machine is held, until `done` returns True."""
         with self._lock:
             while not done():
                 if not self.tick():
@@ -114,26 +114,26 @@ class Machine:
     # Races
 
     def race(self, what: str) -> None:
-        """Remember a race found where nothing can be raised."""
+        """Remember a race that was detected where nothing can be raised."""
         self._races.append(what)
 
     def check(self) -> None:
-        """Race, if memory was freed or changed while a stream used it."""
+        """Raise Race if memory was freed or changed while a stream used it."""
         if self._races:
             raise Race("; ".join(self._races))
 
     def observe(self, clock: "dict[FakeStream, int]") -> None:
-        """The host has learnt that this has run."""
+        """Let the host know that this work is done."""
         _merge(self.seen, clock)
 
 
 class FakeDevice(Protocol):
-    """A fake GPU, as far as its streams and arrays know it.
+    """The part of a fake GPU that its streams and arrays use.
 
     Attributes:
-        limit: how many bytes its arrays may take up; None for any number.
-        peak: the largest number of bytes that its arrays took up.
-        used: bytes that live arrays take up.
+        limit: the most bytes that arrays may have; None for no limit.
+        peak: the largest value of `used` so far.
+        used: bytes of the live arrays.
     """
 
     limit: int | None
@@ -146,7 +146,7 @@ class FakeDevice(Protocol):
 
     @property
     def machine(self) -> Machine:
-        """The machine that it belongs to."""
+        """Its machine."""
 
     def call(
         self,
@@ -159,16 +159,16 @@ class FakeDevice(Protocol):
         """Launch a kernel on the current stream."""
 
     def from_host(self, data: Any) -> Any:
-        """Copy an array of the host."""
+        """Copy a host array."""
 
 
 class FakeStream:
     """Work in order.
 
     Attributes:
-        clock: how much of each stream's work surely comes before what is enqueued here next.
-        entered: the tasks that have entered it.
-        failure: what went wrong on it; it stays.
+        clock: {stream: number of its work that certainly precedes the next work here}.
+        entered: the tasks that have entered the stream.
+        failure: the first error of its work; it stays.
     """
 
     def __init__(self, machine: Machine, device: FakeDevice, name: str) -> None:
@@ -192,7 +192,7 @@ class FakeStream:
             raise RuntimeError(f"stream {self.name!r} was held across an await, and left in another order")
 
     def enqueue(self, work: "FakeEvent | Callable[[], object]") -> int:
-        """Put work at its end; returns the number of that work."""
+        """Append work. Returns its number."""
         with self.machine._lock:
             _merge(self.clock, self.machine.seen)
             self.clock[self] += 1
@@ -200,23 +200,23 @@ class FakeStream:
             return self.clock[self]
 
     def wait_event(self, event: "FakeEvent") -> None:
-        """What is enqueued from now on comes after the event."""
+        """Order all later work of this stream after the event."""
         self.enqueue(event)
         _merge(self.clock, event.clock)
 
     def record(self, timed: bool = False) -> "FakeEvent":
-        """The point after all work so far. Timed, it is work itself, which notes when it ran."""
+        """Return the event after all work so far. A timed event is work too, which records its time."""
         event = FakeEvent(self, dict(self.clock))
         if timed:
             event.clock[self] = self.enqueue(event.note_time)
         return event
 
     def knows(self, stream: "FakeStream", number: int) -> bool:
-        """Whether that work of the stream surely comes before what is enqueued here next."""
+        """Whether that work of the stream certainly precedes the next work here."""
         return max(self.clock.get(stream, 0), self.machine.seen.get(stream, 0)) >= number
 
     def advance(self) -> bool:
-        """Run the first of its work. False if there is none or it has to wait."""
+        """Run the first piece of work. Returns False if there is none or if it must wait."""
         if not self._work:
             return False
         first = self._work[0]
@@ -237,7 +237,7 @@ class FakeStream:
 
 
 class FakeEvent:
-    """A point in a stream's work."""
+    """A position in the work of a stream."""
 
     def __init__(self, stream: FakeStream, clock: dict[FakeStream, int]) -> None:
         self.stream: Final = stream
@@ -245,27 +245,27 @@ class FakeEvent:
         self.tick: int = 0
 
     def note_time(self) -> None:
-        """It is now."""
+        """Record the present time."""
         self.tick = self.stream.machine.ticks
 
     @property
     def reached(self) -> bool:
-        """Whether everything before it has run; the host learns nothing."""
+        """Whether all work before it is done. The host does not learn it."""
         return self.stream.ran >= self.clock[self.stream]
 
     @property
     def done(self) -> bool:
-        """Whether everything before it has run."""
+        """Whether all work before it is done. The host learns it."""
         if self.reached:
             self.stream.machine.observe(self.clock)
         return self.reached
 
     def synchronize(self) -> None:
-        """Block until it is done. Raises what failed on its stream."""
+        """Block until it is done. Raises the failure of its stream."""
         self.stream.machine.run_until(lambda: self.reached)
         self.stream.machine.observe(self.clock)
         if self.stream.failure is not None:
-            raise copy.copy(self.stream.failure)  # each time with a traceback of its own, as CUDA's
+            raise copy.copy(self.stream.failure)  # a new traceback each time, as with CUDA
 
 
 def _merge(into: dict[FakeStream, int], clock: dict[FakeStream, int]) -> None:
@@ -274,7 +274,7 @@ def _merge(into: dict[FakeStream, int], clock: dict[FakeStream, int]) -> None:
 
 
 def _task() -> Any:
-    """The task that runs, if a loop does."""
+    """Return the running task; None outside of a loop."""
     try:
         return asyncio.current_task()
     except RuntimeError:

@@ -1,11 +1,11 @@
-"""Faults: kernels that fail, or stop at a gate, just when a test wants them to.
+"""Kernels that fail, or stop at a gate, in the call that a test chooses.
 
     with faulty_kernel("matmul", at=3, error=af.errors.DataLossError("a bit has flipped")) as fault:
         async with af.Session(graph=graph) as session:
-            ...                                  # the third product that is computed raises the error
+            ...                                  # the third product raises the error
     assert fault.calls == 3
 
-A kernel is chosen when a call is planned: sessions that are opened inside the block have the faulty one.
+Kernels are chosen when a call is planned, so only sessions that are opened inside the block use the faulty one.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ from aioflow.testing.gates import Gate
 
 
 class Fault:
-    """What befalls the calls of a kernel.
+    """The fault of a kernel.
 
     Attributes:
-        calls: how many have begun.
+        calls: number of calls that have begun.
     """
 
     def __init__(self, at: int | None, error: BaseException | None, gate: Gate | None) -> None:
@@ -30,13 +30,13 @@ class Fault:
         self._error = error
         self._gate = gate
 
-    def strike(self) -> None:
-        """One more call: raises the error if it is its turn."""
+    def raise_if_due(self) -> None:
+        """Count a call, and raise the error if this call is to fail."""
         self.calls += 1
         if self._error is not None and self._at in (None, self.calls):
             raise self._error
 
-    async def hold(self) -> None:
+    async def wait_at_gate(self) -> None:
         """Wait at the gate, if there is one."""
         if self._gate is not None:
             await self._gate.wait()
@@ -46,13 +46,13 @@ class Fault:
 def faulty_kernel(
     op_type: str, *, at: int | None = None, error: BaseException | None = None, gate: Gate | None = None
 ) -> Iterator[Fault]:
-    """Inside the block, kernels of that op raise `error` in call number `at`, in every call without a number.
+    """Inside the block, kernels of that op raise `error` in call number `at`, or in every call if `at` is None.
 
-    With a `gate` each call enters it first and goes on when it is opened; only ops that wait, as those of queues, can.
+    With a `gate` each call enters the gate first and goes on when it opens; only an op that waits can have one.
 
     Raises:
         KeyError: there is no such op.
-        TypeError: a gate is given, and a kernel of the op does not wait.
+        TypeError: a gate is given, but a kernel of the op does not wait.
     """
     op = REGISTRY[op_type]
     fault = Fault(at, error, gate)
@@ -72,17 +72,17 @@ class _Faulty(Kernel):
     fault: Fault | None = None
 
     def bind(self, op: Op[Any], node: NodeView, xp: Any) -> Callable[..., Any]:
-        """The function of the kernel, with the fault before it."""
+        """Bind the kernel, with the fault before its function."""
         function, fault = Kernel.bind(self, op, node, xp), self.fault
         assert fault is not None
 
         def call(*inputs: Any, **options: Any) -> Any:
-            fault.strike()
+            fault.raise_if_due()
             return function(*inputs, **options)
 
         async def awaited(*inputs: Any, **options: Any) -> Any:
-            await fault.hold()
-            fault.strike()
+            await fault.wait_at_gate()
+            fault.raise_if_due()
             return await function(*inputs, **options)
 
         return awaited if self.asynchronous else call

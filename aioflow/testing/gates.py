@@ -1,4 +1,4 @@
-"""Gates: exact interleavings of concurrent tasks, by two events instead of by sleeping.
+"""Gates: exact interleavings of concurrent tasks by events, without sleeps.
 
     gate = Gate()
     task = asyncio.create_task(fetch(gate))
@@ -6,17 +6,17 @@
     ...
     gate.open()
 
-Let `fetch` await `gate.wait()` in its middle: what stands for the dots happens while it is exactly there.
+If `fetch` awaits `gate.wait()` in its middle, the code at the dots runs while `fetch` is exactly there.
 """
 
 import asyncio
 
 
 class Gate:
-    """Holds whoever waits at it until it is opened, and tells who has come so far.
+    """Holds tasks until it is opened, and counts the tasks that have entered.
 
     Attributes:
-        entered: how many have come to the gate, those included that have passed it or were cancelled.
+        entered: number of tasks that have entered, including those that have passed it or were cancelled.
     """
 
     def __init__(self) -> None:
@@ -28,17 +28,17 @@ class Gate:
         return f"<Gate {'open' if self._opened.is_set() else 'shut'}, {self.entered} entered>"
 
     async def wait(self) -> None:
-        """Enter, and return once the gate is open: at once if it is already."""
+        """Enter, and wait until the gate is open. Returns at once if it is."""
         self.entered += 1
         self._arrival.set()
         await self._opened.wait()
 
     async def arrived(self, count: int = 1) -> None:
-        """Return once `count` have entered: at once if they have already."""
+        """Wait until `count` tasks have entered."""
         while self.entered < count:
             self._arrival.clear()
             await self._arrival.wait()
 
     def open(self) -> None:
-        """Let pass all who wait, and for good all who come."""
+        """Let all tasks pass that wait now or enter later."""
         self._opened.set()

@@ -1,10 +1,10 @@
-"""Gradients against finite differences: what proves the gradient of an op, or of a function composed of ops.
+"""Checks the gradients of an op, or of a function composed of ops, against finite differences.
 
     await check_gradients(af.matmul, [numpy.ones((2, 3)), numpy.ones((3, 4))])
 
-The function is built once on placeholders. Each element of each floating or complex input is moved a little to both
-sides, and what its outputs do, weighted by fixed random numbers, is compared with what `gradients` says. For the second
-order the same is done with the first gradients as the function, of the inputs and of the weights.
+The function is built once on placeholders. Each element of each floating or complex input is shifted a little in both
+directions. The change of the outputs, weighted by fixed random numbers, must agree with the result of `gradients`. For
+the second order, the first gradients are the function, and its inputs are the inputs and the weights.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import Array
 
 Compute: TypeAlias = Callable[[Sequence[Tensor], Mapping[Tensor, Array]], Any]
-"""(fetches, feeds) -> their values, or an awaitable of them."""
+"""(fetches, feeds) -> their values, or an awaitable of the values."""
 Build: TypeAlias = Callable[..., Any]
 
 
@@ -40,23 +40,23 @@ async def check_gradients(
     step: float = 1e-5,
     seed: int = 0,
 ) -> None:
-    """Return if the gradients of `build` are right at `inputs`, up to the given order.
+    """Check that the gradients of `build` are correct at `inputs`, up to the given order.
 
     Args:
-        build: tensors in, one tensor or several out; it must be smooth near the inputs.
-        inputs: its arguments. Floating ones are taken as float64, complex ones as complex128; others are not moved.
+        build: a function from tensors to one or several tensors; it must be smooth near the inputs.
+        inputs: its arguments. Floating ones are checked as float64, complex ones as complex128; others are constant.
         order: 1 for gradients, 2 for gradients of gradients too, and so on.
-        compute: runs the graph: (fetches, feeds) -> values, or an awaitable of them. A local session by default.
-        atol: how far a derivative may be off.
-        rtol: how far it may be off in addition, relative to the largest derivative with respect to the same input.
-        step: how far an element is moved to each side, relative to its size if that is over 1.
-        seed: of the random weights.
+        compute: runs the graph: (fetches, feeds) -> values, or an awaitable of the values. By default a local session.
+        atol: the allowed error of a derivative.
+        rtol: an additional allowed error, relative to the largest derivative with respect to the same input.
+        step: the shift of an element in each direction, relative to its size if that is above 1.
+        seed: seed of the random weights.
 
     Raises:
-        AssertionError: a gradient is wrong. It says of which op, input and element, and by how much.
+        AssertionError: a gradient is wrong. The text names the op, the input and the element, and states the error.
     """
     graph = Graph()
-    arrays = [_wide(value) for value in inputs]
+    arrays = [_to_double(value) for value in inputs]
     with graph.as_default():
         points = {
             placeholder(value.dtype, value.shape, name=f"input_{index}"): value for index, value in enumerate(arrays)
@@ -71,8 +71,8 @@ async def check_gradients(
                 outputs = await checker.check(outputs, points, number)
 
 
-def _wide(value: Array) -> AnyArray:
-    """`value` in the precision that finite differences need, in memory of its own."""
+def _to_double(value: Array) -> AnyArray:
+    """Return a copy of `value` in the precision that finite differences need."""
     array = np.array(value)
     dtype = dtypes.as_dtype(array.dtype)
     if dtype.is_differentiable:
@@ -104,7 +104,7 @@ async def _runner(graph: Graph, compute: Compute | None) -> AsyncIterator[Run]:
 
 
 class _Checker:
-    """Compares derivatives of one order after the other."""
+    """Compares derivatives, one order after the other."""
 
     def __init__(
         self, run: Run, label: str, atol: float, rtol: float, step: float, random: np.random.Generator
@@ -117,7 +117,7 @@ class _Checker:
         self._random = random
 
     async def check(self, outputs: Sequence[Tensor], points: dict[Tensor, AnyArray], order: int) -> list[Tensor]:
-        """Compare the gradients of `outputs` with differences; returns them, and adds their weights to `points`."""
+        """Compare the gradients of `outputs` with differences. Returns them, and adds their weights to `points`."""
         moved = [tensor for tensor in points if tensor.dtype.is_differentiable]
         values = await self._run(outputs, points)
         weights = [self._weights(value) for value in values]
@@ -127,8 +127,8 @@ class _Checker:
         symbolic = await self._run(found, points)
         wrong = []
         for tensor, gradient in zip(moved, symbolic, strict=True):
-            numeric = await self._differences(outputs, weights, points, tensor)
-            wrong.extend(self._compared(tensor, gradient, numeric))
+            numeric = await self._numeric_gradient(outputs, weights, points, tensor)
+            wrong.extend(self._compare(tensor, gradient, numeric))
         if wrong:
             raise AssertionError("\n".join([f"the gradient of {self._label!r} is wrong at order {order}", *wrong]))
         return found
@@ -139,18 +139,16 @@ class _Checker:
             weights = weights + 1j * self._random.standard_normal(value.shape)
         return np.asarray(weights, value.dtype)
 
-    async def _differences(
+    async def _numeric_gradient(
         self, outputs: Sequence[Tensor], weights: Sequence[AnyArray], points: dict[Tensor, AnyArray], tensor: Tensor
     ) -> AnyArray:
-        """The derivative of the weighted outputs with respect to each element of `tensor`."""
+        """Return the derivative of the weighted outputs with respect to each element of `tensor`."""
         result = np.zeros_like(points[tensor])
         for place in np.ndindex(result.shape):
             for direction in (1, 1j) if result.dtype.kind == "c" else (1,):
                 step = self._step * float(np.maximum(1, np.abs(points[tensor][place])))
                 ahead, behind = [
-                    await self._run(
-                        outputs, {**points, tensor: _shifted(points[tensor], place, direction * sign * step)}
-                    )
+                    await self._run(outputs, {**points, tensor: _shift(points[tensor], place, direction * sign * step)})
                     for sign in (1, -1)
                 ]
                 change = sum(
@@ -159,8 +157,8 @@ class _Checker:
                 result[place] += direction * change / (2 * step)
         return result
 
-    def _compared(self, tensor: Tensor, symbolic: AnyArray, numeric: AnyArray) -> list[str]:
-        """What there is to complain of."""
+    def _compare(self, tensor: Tensor, symbolic: AnyArray, numeric: AnyArray) -> list[str]:
+        """Return a sentence if the two differ."""
         if symbolic.shape != numeric.shape:
             return [f"  {tensor.op.name}: the gradient has shape {symbolic.shape}, the input {numeric.shape}"]
         difference = np.abs(symbolic - numeric)
@@ -175,7 +173,7 @@ class _Checker:
         ]
 
 
-def _shifted(value: AnyArray, place: tuple[int, ...], by: complex) -> AnyArray:
+def _shift(value: AnyArray, place: tuple[int, ...], by: complex) -> AnyArray:
     moved = value.copy()
     moved[place] += by if value.dtype.kind == "c" else by.real
     return moved

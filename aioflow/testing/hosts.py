@@ -1,8 +1,8 @@
-"""Hosts: many machines in one process and one loop, of which each task and each timer belongs to one.
+"""Simulated hosts: many machines in one process and one event loop. Each task and each timer belongs to one host.
 
-A host is a context variable. Whatever a host starts inherits it, so it is known of every callback whose it is, and the
-callbacks of one host can be held up while all others run: that host is paused, as a process by SIGSTOP. It neither
-reads nor writes, and its timers come too late.
+A host is a context variable. Tasks and timers inherit it, so the host of every callback is known, and the callbacks of
+one host can be held back while all others run: the host is paused, like a process by SIGSTOP. It neither reads nor
+writes, and its timers fire late.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ _HOST: Final = contextvars.ContextVar("aioflow.testing.host", default="")
 
 
 def current_host() -> str:
-    """The host that the running code belongs to; empty for none."""
+    """Return the host of the running code; empty for none."""
     return _HOST.get()
 
 
 @contextlib.contextmanager
 def on_host(host: str) -> Iterator[None]:
-    """What is started in the block belongs to that host."""
+    """Start everything in the block on that host."""
     token = _HOST.set(host)
     try:
         yield
@@ -35,41 +35,41 @@ def on_host(host: str) -> Iterator[None]:
         _HOST.reset(token)
 
 
-def _nothing() -> None:
-    """What a loop runs where it had counted on a callback that is held up."""
+def _do_nothing() -> None:
+    """Do nothing, in place of a callback that is held back."""
 
 
 class _Ready(deque[asyncio.Handle]):
-    """The callbacks that a loop is about to run. Those of paused hosts are put aside when their turn comes."""
+    """The callbacks that a loop is about to run. It sets those of paused hosts aside when their turn comes."""
 
     def __init__(self, handles: Iterable[asyncio.Handle], held: dict[str, list[asyncio.Handle]]) -> None:
         super().__init__(handles)
         self._held: Final = held
 
     def popleft(self) -> asyncio.Handle:
-        """The next that may run."""
+        """Remove and return the next callback of a host that is not paused."""
         while self:
             handle: Any = super().popleft()
             aside = self._held.get(handle._context.get(_HOST)) if self._held else None
             if aside is None:
                 return handle  # type: ignore[no-any-return]
             aside.append(handle)
-        return asyncio.Handle(_nothing, (), asyncio.get_running_loop())
+        return asyncio.Handle(_do_nothing, (), asyncio.get_running_loop())
 
 
 class Hosts:
-    """Which hosts of the running loop are paused."""
+    """The paused hosts of the running loop."""
 
     def __init__(self) -> None:
         self._held: Final[dict[str, list[asyncio.Handle]]] = {}
 
     @property
     def paused(self) -> tuple[str, ...]:
-        """Those that are."""
+        """The names of the paused hosts."""
         return tuple(self._held)
 
     def pause(self, host: str) -> None:
-        """From now on nothing of that host runs. May be called again."""
+        """Run no more callbacks of that host. May be called again."""
         loop: Any = asyncio.get_running_loop()
         if not isinstance(loop, VirtualTimeLoop):
             raise RuntimeError(f"hosts can be paused on a VirtualTimeLoop, not on {type(loop).__name__}")
@@ -78,7 +78,7 @@ class Hosts:
         self._held.setdefault(host, [])
 
     def resume(self, host: str) -> None:
-        """It goes on with what it was about to do, and with all that has come since. May be called again."""
+        """Run the callbacks that were held back, and all later ones. May be called again."""
         _ready(asyncio.get_running_loop()).extend(self._held.pop(host, ()))
 
 
@@ -87,8 +87,8 @@ def _ready(loop: Any) -> deque[asyncio.Handle]:
     return ready
 
 
-class _Numbered(asyncio.Task[Any]):
-    """A task whose place in a set does not depend on its address."""
+class _NumberedTask(asyncio.Task[Any]):
+    """A task whose position in a set does not depend on its address."""
 
     def __init__(self, number: int, coroutine: Any, **options: Any) -> None:
         self._number = number
@@ -100,9 +100,9 @@ class _Numbered(asyncio.Task[Any]):
 
 @contextlib.contextmanager
 def ids_drawn_from(seed: object) -> Iterator[None]:
-    """The numbers of incarnations, sessions and steps that are made in the block are the same in every run.
+    """Make the ids of incarnations, sessions and steps in the block the same in every run.
 
-    They are in messages, whose lengths and so whose times depend on them, and in the texts of errors.
+    Messages and texts of errors contain them, so the lengths of messages, and therefore their times, depend on them.
     """
     draw = random.Random(f"{seed} ids")
     drawn = {"randbits": draw.getrandbits, "token_hex": lambda nbytes=32: draw.randbytes(nbytes).hex()}
@@ -118,10 +118,12 @@ def ids_drawn_from(seed: object) -> Iterator[None]:
 
 @contextlib.contextmanager
 def tasks_in_order() -> Iterator[None]:
-    """Whoever goes through a set of tasks that were made in the block does so in the same order in every run."""
+    """Make every iteration over a set of tasks created in the block have the same order in every run."""
     loop, numbers = asyncio.get_running_loop(), itertools.count()
     before = loop.get_task_factory()
-    loop.set_task_factory(lambda loop, coroutine, **options: _Numbered(next(numbers), coroutine, loop=loop, **options))
+    loop.set_task_factory(
+        lambda loop, coroutine, **options: _NumberedTask(next(numbers), coroutine, loop=loop, **options)
+    )
     try:
         yield
     finally:

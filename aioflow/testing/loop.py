@@ -3,9 +3,9 @@
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(main())
 
-An event loop sleeps in one place only, its selector, and only until the next timer. The selector here does not sleep
-but moves the clock to that timer. All else is asyncio's own loop, so order and cancellation are the real ones, and the
-same program takes the same turns every time.
+An event loop sleeps only in its selector, and only until the next timer. The selector here does not sleep but moves the
+clock to that timer. The rest is asyncio's own loop, so order and cancellation are the real ones, and a program runs
+the same way every time.
 """
 
 import asyncio
@@ -24,21 +24,21 @@ class DeadlockError(Exception):
     """Nothing can happen any more: no callback is ready, no timer is set and no file is watched.
 
     Attributes:
-        waiting: each task that waits for ever: its name, its coroutine and the lines it is suspended at.
+        waiting: for each waiting task its name, its coroutine and the lines at which it is suspended.
     """
 
     def __init__(self, waiting: tuple[str, ...]) -> None:
-        super().__init__("\n".join(["nothing is left that could wake", *(waiting or ["the loop, which has no task"])]))
+        super().__init__("\n".join(["nothing can wake", *(waiting or ["the loop, which has no task"])]))
         self.waiting: Final = waiting
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An event loop whose clock starts at 0 and jumps to the next timer whenever nothing is ready.
 
-    Running it raises DeadlockError when nothing is left that could wake it. Work given to an executor runs inline, one
-    turn of the loop later and in no time. A watched file (a socket) is looked at, but waited for only when no timer is
-    set: what depends on sockets, threads, processes or signals belongs on a real loop. Time stands still as long as
-    callbacks are ready: whoever polls for a moment with `sleep(0)` polls for ever.
+    Running it raises DeadlockError when nothing can wake it. Work for an executor runs inline, one turn of the loop
+    later and in no time. The loop checks watched files (sockets) but waits for them only when no timer is set: code
+    that depends on sockets, threads, processes or signals belongs on a real loop. Time does not pass while callbacks
+    are ready, so a task that polls with `sleep(0)` until a later time polls for ever.
     """
 
     def __init__(self) -> None:
@@ -47,11 +47,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._clock_resolution = 1e-6  # asyncio adds it to the time, so it must not vanish beside years
 
     def time(self) -> float:
-        """Give the virtual time, in seconds."""
+        """Return the virtual time in seconds."""
         return self._clock.now
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
-        """Call `func(*args)` inline on the next turn; cancelling the future before that prevents the call.
+        """Call `func(*args)` inline on the next turn. Cancelling the future before that prevents the call.
 
         As on a thread, `func` sees no running loop and none of the caller's context variables.
         """
@@ -65,14 +65,14 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         asyncio._set_running_loop(None)
         try:
             future.set_result(func(*args))
-        except BaseException as error:  # whatever it is, it goes to who awaits, as it does from an executor
+        except BaseException as error:  # the waiter receives any error, as from an executor
             future.set_exception(error)
         finally:
             asyncio._set_running_loop(self)
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Looks at the files and, where a selector would sleep until the next timer, sets the clock to it instead."""
+    """A selector that moves the clock to the next timer instead of sleeping until then."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,13 +85,13 @@ class _JumpingSelector(selectors.DefaultSelector):
         if timeout is not None:
             self.now += timeout
             return []
-        if len(self.get_map()) > 1:  # more than the pipe by which other threads wake a loop
+        if len(self.get_map()) > 1:  # more than the loop's own pipe, with which threads wake it
             return super().select()
         raise DeadlockError(tuple(sorted(map(describe, asyncio.all_tasks()))))
 
 
 def describe(task: asyncio.Task[Any]) -> str:
-    """Give the task's name, its coroutine and the lines it is suspended at, outermost first."""
+    """Return the task's name, its coroutine and the lines at which it is suspended, outermost first."""
     frames = []
     link: Any = task.get_coro()
     name = link.__qualname__

@@ -1,6 +1,6 @@
-"""A whole cluster in one process and one loop: servers that reach each other over a network in memory.
+"""A whole cluster in one process and one event loop; its servers are connected by a network in memory.
 
-What a job comes to when hosts crash, stop, and hear nothing of each other is seen in a test of its own:
+A test like this shows the outcome of a job when hosts crash, stop, or cannot reach each other:
 
     import asyncio
 
@@ -18,7 +18,7 @@ What a job comes to when hosts crash, stop, and hear nothing of each other is se
     async def advance(session):
         try:
             return (await session.run([loss, train], options=limit))[0]
-        except af.errors.FailedPreconditionError:  # at first, and when the parameter server has restarted
+        except af.errors.FailedPreconditionError:  # at first, and after a restart of the parameter server
             await session.run(weight.initializer, options=limit)
 
     async def training(seed):
@@ -28,7 +28,7 @@ What a job comes to when hosts crash, stop, and hear nothing of each other is se
                 while found is None or found > 1e-3:
                     try:
                         found = await advance(session)
-                    except af.errors.OpError:  # somebody is lost, and will come back
+                    except af.errors.OpError:  # a task is lost, and will restart
                         await asyncio.sleep(0.1)
                 return found
 
@@ -36,9 +36,9 @@ What a job comes to when hosts crash, stop, and hear nothing of each other is se
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
             assert runner.run(training(seed)) <= 1e-3
 
-On a virtual-time loop no time passes, and the same program with the same seed takes the same turns every time, faults
-included; even the ids of sessions and incarnations are drawn from the seed, so they are no secrets while a cluster is
-open. If the block raises, the error has a note that says what went wrong in the cluster, and when.
+On a virtual-time loop no real time passes. The same program with the same seed runs the same way every time, faults
+included. Even the ids of sessions and incarnations come from the seed, so they are no secrets while a cluster is open.
+If the block raises, the error has a note with the faults and their times.
 """
 
 import asyncio
@@ -55,13 +55,13 @@ from aioflow.net.server import Server
 from aioflow.net.transport.in_memory import MemoryNetwork, Path
 from aioflow.net.transport.liveness import State
 from aioflow.net.wire.identity import Settings
-from aioflow.testing.chaos import QUIET, Chaos, Mishap, afflict, drawn, verb_of
+from aioflow.testing.chaos import QUIET, Chaos, Mishap, describe_frame, draw_mishaps, inject_faults
 from aioflow.testing.hosts import Hosts, ids_drawn_from, on_host, tasks_in_order
 from aioflow.waiting.time_slice import Slice
 
 
-class _Unhurried(Slice):
-    """A slice of time that is never used up: computing takes no time in a simulation."""
+class _EndlessSlice(Slice):
+    """A time slice that is never used up: in a simulation, computing takes no time."""
 
     def begin(self) -> float:
         return math.inf
@@ -71,14 +71,14 @@ class _Unhurried(Slice):
 
 
 class _SimulatedServer(Server):
-    """A server whose turns do not depend on how fast the machine is."""
+    """A server whose schedule does not depend on the speed of the machine."""
 
     async def _start(self, stack: contextlib.AsyncExitStack) -> None:
         await super()._start(stack)
-        self._worker._state.slice = _Unhurried()
+        self._worker._state.slice = _EndlessSlice()
 
     def held(self) -> list[str]:
-        """What it has of steps and sessions."""
+        """Return a line for each kind of steps and sessions that it still has."""
         worker, master = self._worker, self._master
         found: dict[str, Sized] = {
             "steps": worker.step_table.open,
@@ -90,15 +90,15 @@ class _SimulatedServer(Server):
 
 
 class SimulatedCluster:
-    """Servers by name, each on a host of its own, called like `worker1`.
+    """Servers by name, each on its own host, such as `worker1`.
 
     Attributes:
         spec: the cluster.
-        network: how they reach each other; faults between hosts are for the test to cause, too.
-        servers: those that run, by host.
-        mishaps: what the seed lets happen to hosts, and when.
-        story: what did happen, line by line.
-        began: when it was entered, on the loop's clock: times of mishaps and of the story count from there.
+        network: their network; a test may cause faults in it.
+        servers: {host: running server}.
+        mishaps: the faults of hosts that the seed plans.
+        story: the faults that occurred, line by line.
+        began: when the cluster was entered, on the loop's clock; times of mishaps and of the story count from there.
     """
 
     def __init__(
@@ -115,21 +115,21 @@ class SimulatedCluster:
         py_funcs: Mapping[str, Callable[..., Any]] | None = None,
         verbose: bool = False,
     ) -> None:
-        """Describe it.
+        """Describe the cluster.
 
         Args:
-            spec: how many tasks each job has, or the names of their hosts.
-            seed: which mishaps happen, and when; None for none.
-            chaos: how many.
-            clients: the hosts of sessions, to which something may happen, too. They do not crash by themselves.
+            spec: number of tasks of each job, or the names of their hosts.
+            seed: selects the faults and their times; None for no faults.
+            chaos: the amount of faults.
+            clients: the hosts of sessions, which faults may affect too. They do not crash by themselves.
             latency: seconds that each frame takes.
-            bandwidth: bytes a second, of each channel.
-            config: how the servers work.
-            settings: how they treat each other, and sessions them; as their Config says by default.
-            py_funcs: what `af.py_func` may call on them; `current_host()` says there on which.
-            verbose: whether the story has each frame.
+            bandwidth: bytes per second of each channel.
+            config: configuration of the servers.
+            settings: their connections to each other and to sessions; by default as `config` says.
+            py_funcs: functions for `af.py_func` on the servers; `current_host()` names the server there.
+            verbose: whether the story records each frame.
         """
-        self.spec: Final = spec if isinstance(spec, ClusterSpec) else ClusterSpec(_named(spec))
+        self.spec: Final = spec if isinstance(spec, ClusterSpec) else ClusterSpec(_with_host_names(spec))
         self.network: Final = MemoryNetwork(latency, bandwidth, self._prepare)
         self.servers: Final[dict[str, Server]] = {}
         self.story: Final[list[str]] = []
@@ -140,25 +140,25 @@ class SimulatedCluster:
             for job in self.spec.jobs
             for index in self.spec.task_indices(job)
         }
-        self._everybody: Final = (*self._tasks, *clients)
-        self.mishaps: Final = () if seed is None else drawn(seed, self._chaos, tuple(self._tasks), clients)
+        self._all_hosts: Final = (*self._tasks, *clients)
+        self.mishaps: Final = () if seed is None else draw_mishaps(seed, self._chaos, tuple(self._tasks), clients)
         self._config: Final = config
         self._settings: Final = settings
         self._py_funcs: Final = py_funcs
         self._verbose: Final = verbose
         self._hosts: Final = Hosts()
-        self._parted: Final[list[Mishap]] = []
+        self._partitions: Final[list[Mishap]] = []
         self._starts: Final = dict.fromkeys(self._tasks, 0)
         self.began: float = 0.0
-        self._happening: asyncio.Task[None] | None = None
-        self._same_again: Final = contextlib.ExitStack()
+        self._mishap_task: asyncio.Task[None] | None = None
+        self._determinism: Final = contextlib.ExitStack()
 
     # Its life
 
     async def __aenter__(self) -> Self:
-        """All servers listen, and mishaps begin."""
-        self._same_again.enter_context(tasks_in_order())
-        self._same_again.enter_context(ids_drawn_from(self._seed))
+        """Start all servers, and begin the faults."""
+        self._determinism.enter_context(tasks_in_order())
+        self._determinism.enter_context(ids_drawn_from(self._seed))
         loop = asyncio.get_running_loop()
         self.began = loop.time()
         try:
@@ -168,7 +168,7 @@ class SimulatedCluster:
             await self.stop()
             raise
         if self.mishaps:
-            self._happening = loop.create_task(self._happen(), name="mishaps")
+            self._mishap_task = loop.create_task(self._run_mishaps(), name="mishaps")
         return self
 
     async def __aexit__(
@@ -179,34 +179,34 @@ class SimulatedCluster:
         await self.stop()
 
     async def stop(self) -> None:
-        """Whatever is wrong ends, and all servers stop, in order."""
-        happening, self._happening = self._happening, None
+        """End all faults, and stop all servers in order."""
+        mishap_task, self._mishap_task = self._mishap_task, None
         try:
-            if happening is not None:
-                happening.cancel()
+            if mishap_task is not None:
+                mishap_task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
-                    await happening
+                    await mishap_task
         finally:
             self._recover()
             while self.servers:
                 _, server = self.servers.popitem()
                 await server.stop()
-            self._same_again.close()
+            self._determinism.close()
 
     async def calm(self) -> None:
-        """Return when no more mishaps will come, and what can be mended is: all servers run, and hear each other."""
-        if self._happening is not None:
-            await asyncio.shield(self._happening)
+        """Wait until all faults are over, all servers run, and they can reach each other."""
+        if self._mishap_task is not None:
+            await asyncio.shield(self._mishap_task)
         await asyncio.sleep(self.began + self._chaos.seconds - asyncio.get_running_loop().time())
 
     # Its servers
 
     def target(self, job: str, index: int, client: str = "client") -> Address:
-        """What `af.Session` takes to have that task as its master; `client` is the host of the session."""
+        """Return the target for `af.Session` with that task as master; `client` is the host of the session."""
         return Address(self.spec.task_address(job, index), self.network.at(client), self._settings)
 
     async def start(self, job: str, index: int) -> Server:
-        """Start a server, or start it anew."""
+        """Start or restart a server."""
         host = self.spec.task_address(job, index)
         server = _SimulatedServer(
             self.spec, job, index, self._config, network=self.network.at(host), settings=self._settings,
@@ -218,13 +218,13 @@ class SimulatedCluster:
         return server
 
     def starts(self, host: str) -> int:
-        """How often the server on that host was started."""
+        """Return how often the server on that host was started."""
         return self._starts[host]
 
     async def crash(self, job: str, index: int, *, silent: bool = False) -> None:
-        """Its process is killed: nobody hears a word of it, but that its connections are lost.
+        """Kill the process of a server: its peers learn only that their connections are lost.
 
-        If it is `silent`, as when its power fails, not even that.
+        With `silent`, as after a power failure, they do not learn that either.
         """
         host = self.spec.task_address(job, index)
         self.network.crash(host, silent=silent)
@@ -233,9 +233,9 @@ class SimulatedCluster:
             await self.servers.pop(host).stop()
 
     def pause(self, host: str) -> None:
-        """That host stops, as a process by SIGSTOP: it neither reads nor writes, and its timers come too late.
+        """Stop that host, like a process by SIGSTOP: it neither reads nor writes, and its timers fire late.
 
-        Of a client's host is what is called inside `on_host` of that host.
+        A client's host consists of the code called inside `on_host` of that host.
         """
         self._hold(host, State.STOPPED)
 
@@ -248,51 +248,51 @@ class SimulatedCluster:
         self.network.monitors.hold(host, state)
 
     def resume(self, host: str) -> None:
-        """It goes on."""
+        """Let that host continue."""
         self.network.monitors.release(host)
         self._hosts.resume(host)
 
     def held(self) -> list[str]:
-        """What the servers that run have of steps and sessions: nothing, some seconds after the last session closed."""
+        """Return the steps and sessions of all servers: none, some seconds after the last session was closed."""
         return [
             line for server in self.servers.values() if isinstance(server, _SimulatedServer) for line in server.held()
         ]
 
-    # What goes wrong
+    # Faults
 
     def _prepare(self, source: str, target: str, path: Path) -> None:
         name = f"{source} to {target}"
         if self._seed is not None:
-            afflict(path, name, self._seed, self._chaos, self._rages, self._tell)
+            inject_faults(path, name, self._seed, self._chaos, self._is_active, self._record)
         if self._verbose:
-            path.sent = lambda frame: self._tell(f"{name}: {verb_of(bytes(frame))}")
+            path.sent = lambda frame: self._record(f"{name}: {describe_frame(bytes(frame))}")
 
-    def _rages(self) -> bool:
+    def _is_active(self) -> bool:
         return asyncio.get_running_loop().time() < self.began + self._chaos.seconds
 
-    def _tell(self, text: str) -> None:
+    def _record(self, text: str) -> None:
         self.story.append(f"{asyncio.get_running_loop().time() - self.began:10.6f} s  {text}")
 
-    async def _happen(self) -> None:
+    async def _run_mishaps(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 for mishap in self.mishaps:
-                    group.create_task(self._befall(mishap), name=str(mishap))
+                    group.create_task(self._cause(mishap), name=str(mishap))
         finally:
             self._recover()
 
-    async def _befall(self, mishap: Mishap) -> None:
+    async def _cause(self, mishap: Mishap) -> None:
         await asyncio.sleep(mishap.at)
-        self._tell(str(mishap))
+        self._record(str(mishap))
         match mishap.kind:
             case "reset" | "half-open":
-                self._strike(mishap)
+                self._break_connection(mishap)
             case "partition" | "one-way partition":
-                self._parted.append(mishap)
-                self._part()
+                self._partitions.append(mishap)
+                self._apply_partitions()
                 await asyncio.sleep(mishap.seconds)
-                self._parted.remove(mishap)
-                self._part()
+                self._partitions.remove(mishap)
+                self._apply_partitions()
             case "pause":
                 self.pause(mishap.hosts[0])
                 await asyncio.sleep(mishap.seconds)
@@ -302,10 +302,10 @@ class SimulatedCluster:
                 await asyncio.sleep(mishap.seconds)
                 self.resume(mishap.hosts[0])
             case _ if mishap.hosts[0] in self.servers:
-                await self._die(mishap)
+                await self._crash_and_restart(mishap)
 
-    async def _die(self, mishap: Mishap) -> None:
-        """A server crashes, and starts anew, unless somebody else has started it meanwhile."""
+    async def _crash_and_restart(self, mishap: Mishap) -> None:
+        """Crash a server, and restart it unless the test has done so meanwhile."""
         host, loop = mishap.hosts[0], asyncio.get_running_loop()
         end = loop.time() + mishap.seconds
         await self.crash(*self._tasks[host], silent=mishap.kind == "power failure")
@@ -313,8 +313,8 @@ class SimulatedCluster:
         if host not in self.servers:
             await self.start(*self._tasks[host])
 
-    def _strike(self, mishap: Mishap) -> None:
-        """One of the connections between two hosts is lost, or half of it."""
+    def _break_connection(self, mishap: Mishap) -> None:
+        """Break one of the connections between two hosts, or one direction of it."""
         one, other = mishap.hosts
         channels = self.network.channels(one, other)
         if channels and mishap.kind == "reset":
@@ -322,28 +322,30 @@ class SimulatedCluster:
         elif channels:
             mishap.of(channels).hang()
 
-    def _part(self) -> None:
-        """Parted is who is by any of the partitions that last."""
-        for one in self._everybody:
-            for other in self._everybody:
-                self.network.path(one, other).parted = any(_parts(mishap, one, other) for mishap in self._parted)
+    def _apply_partitions(self) -> None:
+        """Disconnect exactly those pairs of hosts that a current partition separates."""
+        for one in self._all_hosts:
+            for other in self._all_hosts:
+                self.network.path(one, other).parted = any(
+                    _separates(mishap, one, other) for mishap in self._partitions
+                )
         self.network.wake()
 
     def _recover(self) -> None:
-        self._parted.clear()
-        self._part()
+        self._partitions.clear()
+        self._apply_partitions()
         for host in self._hosts.paused:
             self.resume(host)
 
 
-def _parts(mishap: Mishap, source: str, target: str) -> bool:
-    """Whether what the one sends does not arrive at the other."""
+def _separates(mishap: Mishap, source: str, target: str) -> bool:
+    """Whether the partition keeps frames of `source` from `target`."""
     inside, outside = source in mishap.hosts, target not in mishap.hosts
     return inside is outside and (inside or mishap.kind == "partition")
 
 
-def _named(spec: Mapping[str, int | Tasks]) -> dict[str, Tasks]:
-    """With the names of hosts where only their number is given."""
+def _with_host_names(spec: Mapping[str, int | Tasks]) -> dict[str, Tasks]:
+    """Return the spec with names of hosts instead of numbers."""
     return {
         job: [f"{job}{index}" for index in range(tasks)] if isinstance(tasks, int) else tasks
         for job, tasks in spec.items()

@@ -11,8 +11,10 @@ _face = Face(__name__, {
     "aioflow.net.cluster": "ClusterSpec",
     "aioflow.net.server": "Server",
     "aioflow.net.stopping": "stop_servers",
-    "aioflow.train.adam": "AdamOptimizer",
-    "aioflow.train.adaptive": "AdadeltaOptimizer AdagradOptimizer RMSPropOptimizer",
+    "aioflow.train.optimizers": (
+        "AdadeltaOptimizer AdagradOptimizer AdamOptimizer FtrlOptimizer GradientDescentOptimizer MomentumOptimizer "
+        "RMSPropOptimizer"
+    ),
     "aioflow.train.all_reduce": "all_reduce_gradients broadcast_variables",
     "aioflow.train.async_replicas_optimizer": "AsyncReplicasOptimizer",
     "aioflow.train.gradient_averages": "average_gradients",
@@ -34,10 +36,8 @@ _face = Face(__name__, {
         "piecewise_constant_decay polynomial_decay"
     ),
     "aioflow.train.device_setter": "byte_size_load_fn GreedyLoadBalancingStrategy replica_device_setter",
-    "aioflow.train.ftrl": "FtrlOptimizer",
     "aioflow.train.gradient_accumulation": "GradientAccumulationOptimizer",
     "aioflow.train.gradient_compression": "compress_gradients",
-    "aioflow.train.gradient_descent": "GradientDescentOptimizer MomentumOptimizer",
     "aioflow.train.input": (
         "input_producer limit_epochs match_filenames_once range_input_producer slice_input_producer "
         "string_input_producer"

@@ -18,10 +18,6 @@ from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 from aioflow.net.cluster import ClusterSpec as ClusterSpec
 from aioflow.net.server import Server as Server
 from aioflow.net.stopping import stop_servers as stop_servers
-from aioflow.train.adam import AdamOptimizer as AdamOptimizer
-from aioflow.train.adaptive import AdadeltaOptimizer as AdadeltaOptimizer
-from aioflow.train.adaptive import AdagradOptimizer as AdagradOptimizer
-from aioflow.train.adaptive import RMSPropOptimizer as RMSPropOptimizer
 from aioflow.train.all_reduce import all_reduce_gradients as all_reduce_gradients
 from aioflow.train.all_reduce import broadcast_variables as broadcast_variables
 from aioflow.train.async_replicas_optimizer import AsyncReplicasOptimizer as AsyncReplicasOptimizer
@@ -59,12 +55,9 @@ from aioflow.train.decay import polynomial_decay as polynomial_decay
 from aioflow.train.device_setter import GreedyLoadBalancingStrategy as GreedyLoadBalancingStrategy
 from aioflow.train.device_setter import byte_size_load_fn as byte_size_load_fn
 from aioflow.train.device_setter import replica_device_setter as replica_device_setter
-from aioflow.train.ftrl import FtrlOptimizer as FtrlOptimizer
 from aioflow.train.gradient_accumulation import GradientAccumulationOptimizer as GradientAccumulationOptimizer
 from aioflow.train.gradient_averages import average_gradients as average_gradients
 from aioflow.train.gradient_compression import compress_gradients as compress_gradients
-from aioflow.train.gradient_descent import GradientDescentOptimizer as GradientDescentOptimizer
-from aioflow.train.gradient_descent import MomentumOptimizer as MomentumOptimizer
 from aioflow.train.input import input_producer as input_producer
 from aioflow.train.input import limit_epochs as limit_epochs
 from aioflow.train.input import match_filenames_once as match_filenames_once
@@ -76,6 +69,13 @@ from aioflow.train.monitored_session import SingularMonitoredSession as Singular
 from aioflow.train.monitored_training_session import MonitoredTrainingSession as MonitoredTrainingSession
 from aioflow.train.moving_averages import ExponentialMovingAverage as ExponentialMovingAverage
 from aioflow.train.optimizer import Optimizer as Optimizer
+from aioflow.train.optimizers import AdadeltaOptimizer as AdadeltaOptimizer
+from aioflow.train.optimizers import AdagradOptimizer as AdagradOptimizer
+from aioflow.train.optimizers import AdamOptimizer as AdamOptimizer
+from aioflow.train.optimizers import FtrlOptimizer as FtrlOptimizer
+from aioflow.train.optimizers import GradientDescentOptimizer as GradientDescentOptimizer
+from aioflow.train.optimizers import MomentumOptimizer as MomentumOptimizer
+from aioflow.train.optimizers import RMSPropOptimizer as RMSPropOptimizer
 from aioflow.train.pipelining import Pipelined as Pipelined
 from aioflow.train.pipelining import Stage as Stage
 from aioflow.train.pipelining import pipeline as pipeline

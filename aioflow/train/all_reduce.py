@@ -1,4 +1,4 @@
-"""Training without parameter servers: each device has its own variables, and gradients go round a ring.
+"""Training without parameter servers: each device has its own variables, and a ring adds up the gradients.
 
     towers = []
     for number, device in enumerate(devices):
@@ -21,15 +21,15 @@ from aioflow.kernels.array.concat import concat, split
 from aioflow.kernels.array.shapes import reshape
 from aioflow.kernels.control.lossy import LOSSY
 from aioflow.library import collectives
+from aioflow.library.collectives import Ring
 from aioflow.library.control import group, name_scope
-from aioflow.library.rings import Ring
 from aioflow.library.variables import Variable
 from aioflow.tensors.dtypes import DType
 
 Gradient: TypeAlias = Tensor | IndexedSlices | None
 Pairs: TypeAlias = Sequence[tuple[Any, Any]]
 BUCKET_BYTES: Final = 4 << 20
-"""Enough that a ring is busy with bytes, and few enough that the first go round while others are still computed."""
+"""Bytes of a bucket: many for throughput, few so that the first one travels before the last one is computed."""
 
 
 @transactional
@@ -41,30 +41,30 @@ def all_reduce_gradients(
     bucket_bytes: int = BUCKET_BYTES,
     name: str | None = None,
 ) -> list[list[tuple[Gradient, Any]]]:
-    """For each tower its variables with the gradients of all towers, reduced: what `apply_gradients` takes.
+    """Return the variables of each tower with the gradients of all towers, reduced, as `apply_gradients` takes them.
 
-    Gradients of one dtype that follow each other go round the ring together, in buckets: a message for each would cost
-    more than its bytes.
+    Consecutive gradients of one dtype travel together, in buckets, since a message for each would cost more than its
+    bytes.
 
     Args:
-        towers: for each device (gradient, variable) pairs as `compute_gradients` gives them, those of all towers in the
-            same order. None, for a variable that the loss does not depend on, is None in all.
-        op: `mean`, in which every tower counts the same, or `sum`.
-        codec: a lossy form, as of `af.collectives.all_reduce`, for gradients of float32 and float64.
-        in_task_order: whether the sums are to the last bit those of one device that adds tower after tower.
-        bucket_bytes: how large buckets become; a gradient that is larger, or of unknown shape, goes alone.
+        towers: for each device (gradient, variable) pairs from `compute_gradients`, in the same order. The gradient of
+            a variable that the loss does not depend on is None in all towers.
+        op: `mean`, which weights all towers equally, or `sum`.
+        codec: a lossy form, see `af.collectives.all_reduce`, for gradients of float32 and float64.
+        in_task_order: whether the sums equal, to the last bit, those of one device that adds tower after tower.
+        bucket_bytes: the most bytes of a bucket; a gradient that is larger, or of unknown shape, travels alone.
         name: the name scope.
 
     Raises:
-        ValueError: there are no towers, or they have not the same gradients.
+        ValueError: there are no towers, or their gradients differ.
     """
     _check(towers, bucket_bytes)
     found: list[list[tuple[Gradient, Any]]] = [[(None, variable) for _, variable in pairs] for pairs in towers]
     rows = {place: row for place, row in enumerate(_rows(towers)) if row[0] is not None}
     places = list(rows)
     with name_scope(name, "all_reduce_gradients"):
-        for bucket in buckets([_measured(row) for row in rows.values()], bucket_bytes):
-            reduced = _reduced([rows[places[number]] for number in bucket], op, codec, in_task_order)
+        for bucket in buckets([_measure(row) for row in rows.values()], bucket_bytes):
+            reduced = _reduce([rows[places[number]] for number in bucket], op, codec, in_task_order)
             for number, row in zip(bucket, reduced, strict=True):
                 for pairs, gradient in zip(found, row, strict=True):
                     pairs[places[number]] = (gradient, pairs[places[number]][1])
@@ -72,16 +72,16 @@ def all_reduce_gradients(
 
 
 def _rows(towers: Sequence[Pairs]) -> list[list[Any]]:
-    """For each variable its gradients in all towers."""
+    """Return for each variable its gradients in all towers."""
     return [[gradient for gradient, _ in row] for row in zip(*towers, strict=True)]
 
 
 @transactional
 def broadcast_variables(towers: Sequence[Sequence[Variable]], name: str | None = None) -> Operation:
-    """An operation that gives all towers' variables the values of the first tower's.
+    """Return an operation that copies the values of the first tower's variables to all towers.
 
     Raises:
-        ValueError: there are no towers, or they have not as many variables.
+        ValueError: there are no towers, or their numbers of variables differ.
     """
     _check_counts(towers)
     with name_scope(name, "broadcast_variables"):
@@ -96,11 +96,11 @@ def broadcast_variables(towers: Sequence[Sequence[Variable]], name: str | None =
 
 
 Measure: TypeAlias = tuple[DType, int] | None
-"""The dtype and the bytes of what may share a bucket; None for what cannot."""
+"""The dtype and the bytes of a gradient that may share a bucket; None for others."""
 
 
 def buckets(measures: Sequence[Measure], limit: int) -> list[list[int]]:
-    """The numbers of those that go together: they follow each other, are of one dtype, and have up to `limit` bytes."""
+    """Return groups of consecutive gradients of one dtype with up to `limit` bytes, by their numbers."""
     found: list[list[int]] = []
     dtype, room = None, 0
     for number, measure in enumerate(measures):
@@ -113,16 +113,16 @@ def buckets(measures: Sequence[Measure], limit: int) -> list[list[int]]:
     return found
 
 
-def _measured(row: Sequence[Tensor | IndexedSlices]) -> Measure:
+def _measure(row: Sequence[Tensor | IndexedSlices]) -> Measure:
     if any(isinstance(gradient, IndexedSlices) or not gradient.shape.is_fully_defined() for gradient in row):
         return None
     return row[0].dtype, row[0].dtype.size * (row[0].shape.num_elements() or 0)
 
 
-def _reduced(
+def _reduce(
     rows: Sequence[Sequence[Any]], op: str, codec: str | None, in_task_order: bool
 ) -> Sequence[Sequence[Gradient]]:
-    """For each gradient of a bucket that of each tower, reduced."""
+    """Return for each gradient of a bucket those of all towers, reduced."""
     codec = codec if rows[0][0].dtype in LOSSY else None
     if len(rows) == 1:
         return [collectives.all_reduce(rows[0], op, codec, in_task_order)]

@@ -17,16 +17,15 @@ from aioflow.replication.quorum import Dropped
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.optimizer import Gradient, Optimizer
-from aioflow.train.replicas import Participation, ReplicaOps, beside
-from aioflow.train.replicas_hook import ReplicasHook
+from aioflow.train.replicas import Participation, ReplicaOps, ReplicasHook, beside
 from aioflow.train.session_run_hook import SessionRunArgs
 from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gradients
 
 Pair = tuple[Gradient, Variable]
 
 
-class _Built(NamedTuple):
-    """What `apply_gradients` has made."""
+class _BuiltOps(NamedTuple):
+    """The operations that `apply_gradients` has built."""
 
     ops: ReplicaOps
     staleness: Tensor
@@ -35,23 +34,23 @@ class _Built(NamedTuple):
 
 
 class AsyncReplicasOptimizer(WrappingOptimizer):
-    """Applies each replica's gradients when they are there, but none that is staler than it may be.
+    """Applies each replica's gradients as soon as they are computed, unless they are too stale.
 
         opt = af.train.AsyncReplicasOptimizer(af.train.GradientDescentOptimizer(0.1), max_staleness=8, task_index=task)
         train = opt.minimize(loss, global_step=step)
 
-    The staleness of a gradient is the number of updates of all replicas between the moment from which its replica read
-    the variables and its own update [P16 section 4.4]; what is measured is never less than that. A replica that is so
-    far ahead that another's gradient could become too stale waits in its train operation, until that one was applied or
-    its replica is gone. Each replica has a graph of its own, built alike, and runs one step at a time, in a session
-    where it takes part, by `start` or `make_session_run_hook`: a second run at the same time is a
-    FailedPreconditionError, as is one after a run that failed and before `local_step_init_op`.
+    The staleness of a gradient is the number of updates of all replicas between the reading of the variables and its
+    own update [P16 section 4.4]; the measured staleness is never less than that. If a replica is so far ahead that the
+    gradient of another could become too stale, its train operation waits until that gradient is applied or its replica
+    is lost. Each replica has its own graph, built alike. It runs one step at a time, in a session in which it takes
+    part by `start` or `make_session_run_hook`: a second run at the same time raises FailedPreconditionError, and so
+    does one after a failed run and before `local_step_init_op`.
 
     Args:
         opt: the optimizer that applies the gradients.
         max_staleness: the largest staleness; with None no replica waits, and staleness is only measured.
         use_locking: for compatibility: every update is atomic.
-        name: what replicas share has this name.
+        name: the name of the objects that replicas share.
         task_index: the number of this replica, from 0 on.
     """
 
@@ -69,16 +68,16 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
         ops.check_replica(task_index)
         self._bound: Final = turns.UNBOUNDED if max_staleness is None else max_staleness
         self.task_index: Final = task_index
-        self._built: _Built | None = None
+        self._built: _BuiltOps | None = None
 
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Variable | None = None, name: str | None = None
     ) -> Operation:
-        """The train operation of this replica: its gradients are applied when it is its turn.
+        """Return the train operation of this replica, which applies its gradients when its turn comes.
 
         Args:
-            grads_and_vars: (gradient, variable) pairs; those without a gradient are left out.
-            global_step: counts the updates of all replicas. What replicas share is beside it.
+            grads_and_vars: (gradient, variable) pairs; pairs without a gradient are ignored.
+            global_step: counts the updates of all replicas. The shared objects are on its device.
             name: the name of the operation.
 
         Raises:
@@ -103,7 +102,7 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
             leave = ops.replica_leave(shared, me, name="leave")
             there = ops.replica_count(shared, name="count")
             ticket = turns.replica_begin_turn(shared, me, name="begin")
-        with beside(graph, global_step), graph.control_dependencies([_computed(gradient) for gradient, _ in pairs]):
+        with beside(graph, global_step), graph.control_dependencies([_wait_tensor(gradient) for gradient, _ in pairs]):
             turn = turns.replica_apply_turn(shared, ticket, me, name="turn")
         applied = part_of_training(self._opt.apply_gradients([_after(turn, pair) for pair in pairs], global_step))
         with beside(graph, global_step):
@@ -111,7 +110,7 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
                 staleness = turns.replica_finish_turn(shared, turn, me, name="finish")
             with graph.control_dependencies([staleness]):
                 seen = turns.replica_read_turn(shared, me, name="read")
-        self._built = _Built(ReplicaOps(admit, present, leave), staleness, seen, there)
+        self._built = _BuiltOps(ReplicaOps(admit, present, leave), staleness, seen, there)
         done = control.group(seen.op, name=scope)
         graph.add_to_collection(GraphKeys.TRAIN_OP, done)
         return done
@@ -119,56 +118,56 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
     # Operations of a replica
 
     @property
-    def _made(self) -> _Built:
+    def _built_ops(self) -> _BuiltOps:
         if self._built is None:
             raise ValueError("apply_gradients() or minimize() comes first")
         return self._built
 
     @property
     def local_step_init_op(self) -> Operation:
-        """This replica may begin. Each replica runs it before its first step, and after one that failed."""
-        return self._made.ops.admit
+        """The operation that lets this replica begin, to run before its first step and after a failed one."""
+        return self._built_ops.ops.admit
 
     @property
     def staleness(self) -> Tensor:
-        """In a run of the train operation: the staleness of its gradient, at most."""
-        return self._made.staleness
+        """An upper bound of the gradient's staleness, in a run of the train operation."""
+        return self._built_ops.staleness
 
     @property
     def num_replicas(self) -> Tensor:
-        """How many replicas are there: those that were started, and have not left, and are not lost."""
-        return self._made.there
+        """The number of replicas that have started and have neither left nor been lost."""
+        return self._built_ops.there
 
     @property
     def next_step(self) -> Tensor:
-        """In a run of the train operation: the number of updates that the next run of the replica surely sees."""
-        return self._made.seen
+        """The number of updates that the next run of the replica certainly sees, in a run of the train operation."""
+        return self._built_ops.seen
 
     def dropped_args(self, since: int) -> SessionRunArgs | None:
-        """Nothing is asked for: no gradient is ever dropped."""
+        """Return empty fetches: no gradient is ever dropped."""
         return None
 
     def dropped_of(self, found: Any) -> list[Dropped]:
-        """None: no gradient is ever dropped."""
+        """Return no drops: no gradient is ever dropped."""
         return []
 
     async def start(self, session: Session, coord: Coordinator, is_chief: bool = False) -> Participation:
-        """The replica is there and may begin. When the coordinator stops, it leaves."""
-        part = Participation(self._made.ops, session, coord)
+        """Let the replica begin. It leaves when the coordinator stops."""
+        part = Participation(self._built_ops.ops, session, coord)
         await part.begin(is_chief)
         return part
 
     def make_session_run_hook(self, is_chief: bool = False, num_tokens: int = -1) -> ReplicasHook:
-        """A hook by which the replica takes part in a monitored session."""
+        """Return a hook by which the replica takes part in a monitored session."""
         return ReplicasHook(self, is_chief)
 
 
-def _computed(gradient: Gradient) -> Tensor:
+def _wait_tensor(gradient: Gradient) -> Tensor:
     return gradient if isinstance(gradient, Tensor) else gradient.values
 
 
 def _after(turn: Tensor, pair: Pair) -> Pair:
-    """The gradient where its variable is, once it is its replica's turn."""
+    """Return the gradient on the device of its variable, once its replica's turn has come."""
     gradient, variable = pair
     graph = turn.graph
     with graph.colocate_with(variable.handle, ignore_existing=True), graph.control_dependencies([turn]):

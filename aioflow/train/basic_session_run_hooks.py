@@ -1,4 +1,4 @@
-"""Hooks that most trainings want: stop at a step, count, log, watch for NaN, wait, write summaries."""
+"""Common hooks: stop at a step, count, log, watch for NaN, wait, feed."""
 
 import asyncio
 import logging
@@ -12,16 +12,16 @@ from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.hooked_run import finished
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from aioflow.train.step_read import needed_step_read
+from aioflow.train.step_counter import needed_step_read
 from aioflow.train.triggers import SecondOrStepTimer
 
 _log: Final = logging.getLogger("aioflow.train")
 _POLLED: Final = 0.5
-"""Seconds between two looks at the global step."""
+"""Seconds between two readings of the global step."""
 
 
 class StopAtStepHook(SessionRunHook):
-    """Asks for a stop when the global step has come to `last_step`, or is `num_steps` above where it began."""
+    """Asks for a stop when the global step reaches `last_step`, or has grown by `num_steps`."""
 
     def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
         if (num_steps is None) is (last_step is None):
@@ -30,11 +30,11 @@ class StopAtStepHook(SessionRunHook):
         self._last_step = last_step
 
     def begin(self) -> None:
-        """There has to be a global step."""
+        """Check that there is a global step."""
         self._step = needed_step_read("StopAtStepHook")
 
     async def after_create_session(self, session: Session, coord: Coordinator) -> None:
-        """Know, the first time, where training begins; ask for a stop if there is nothing left to do."""
+        """Record the first step at the first call. Ask for a stop if nothing is left to do."""
         step = int(await session.run(self._step))
         if self._last_step is None:
             assert self._num_steps is not None
@@ -43,11 +43,11 @@ class StopAtStepHook(SessionRunHook):
             coord.request_stop()
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """Ask for the step."""
+        """Fetch the step."""
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Ask for a stop if that was the last."""
+        """Ask for a stop after the last step."""
         assert self._last_step is not None
         if int(run_values.results) >= self._last_step:
             run_context.request_stop()
@@ -61,18 +61,18 @@ class NanLossDuringTrainingError(RuntimeError):
 
 
 class NanTensorHook(SessionRunHook):
-    """Ends training when the loss is NaN: by an error, or by asking for a stop if `fail_on_nan_loss` is false."""
+    """Ends training when the loss is NaN: by an error, or by a request to stop if `fail_on_nan_loss` is false."""
 
     def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
         self._loss: Final = loss_tensor
         self._fail: Final = fail_on_nan_loss
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """Ask for the loss."""
+        """Fetch the loss."""
         return SessionRunArgs(self._loss)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Look at it. NanLossDuringTrainingError if it is NaN and that is to be an error."""
+        """Check the loss. NanLossDuringTrainingError if it is NaN and `fail_on_nan_loss` is true."""
         if np.isnan(run_values.results).any():
             _log.error("the loss is NaN")
             if self._fail:
@@ -84,11 +84,11 @@ class LoggingTensorHook(SessionRunHook):
     """Logs values of tensors every `every_n_iter` runs or `every_n_secs` seconds, or only at the end.
 
     Args:
-        tensors: a list, or a dict of what to call them.
+        tensors: a list of tensors, or a dict of them by the names to log.
         every_n_iter: runs from one line to the next.
         every_n_secs: seconds from one line to the next.
-        at_end: whether there is a line at the end, too.
-        formatter: gives the line from a dict of names and values.
+        at_end: whether to log at the end, too.
+        formatter: returns the line for a dict of names and values.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class LoggingTensorHook(SessionRunHook):
         self._runs = 0
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Ask for the values if they are due."""
+        """Fetch the values if they are due."""
         due = self._timer is not None and self._timer.should_trigger_for_step(self._runs)
         return SessionRunArgs(self._tensors) if due else None
 
@@ -120,7 +120,7 @@ class LoggingTensorHook(SessionRunHook):
         self._runs += 1
 
     async def end(self, session: Session) -> None:
-        """Log them once more, if that was asked for."""
+        """Log them once more, if `at_end` is true."""
         if self._at_end:
             self._tell(await session.run(self._tensors), None)
 
@@ -134,9 +134,9 @@ def _name(tensor: Any) -> str:
 
 
 class GlobalStepWaiterHook(SessionRunHook):
-    """Begins no run before the global step has come to `wait_until_step`: for workers that begin one after the other.
+    """Begins no run before the global step has reached `wait_until_step`, for workers that start one after the other.
 
-    It looks twice a second.
+    It reads the step twice a second.
     """
 
     def __init__(self, wait_until_step: int) -> None:
@@ -144,7 +144,7 @@ class GlobalStepWaiterHook(SessionRunHook):
         self._reached = False
 
     def begin(self) -> None:
-        """There has to be a global step."""
+        """Check that there is a global step."""
         self._step = needed_step_read("GlobalStepWaiterHook")
 
     async def before_run(self, run_context: SessionRunContext) -> None:
@@ -168,7 +168,7 @@ class FinalOpsHook(SessionRunHook):
         self.final_ops_values: Any = None
 
     async def end(self, session: Session) -> None:
-        """Run them. OutOfRangeError, too, if their input has ended."""
+        """Run them. Raises OutOfRangeError too, if their input has ended."""
         if self._ops is not None:
             try:
                 self.final_ops_values = await session.run(self._ops, self._feeds)
@@ -178,11 +178,11 @@ class FinalOpsHook(SessionRunHook):
 
 
 class FeedFnHook(SessionRunHook):
-    """Feeds what `feed_fn()` gives, which may be a coroutine function, in each run."""
+    """Feeds the result of `feed_fn()`, an ordinary or a coroutine function, in each run."""
 
     def __init__(self, feed_fn: Callable[[], Awaitable[Mapping[Any, Any]] | Mapping[Any, Any]]) -> None:
         self._feed_fn: Final = feed_fn
 
     async def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """Feed it."""
+        """Return the feeds."""
         return SessionRunArgs(feeds=await finished(self._feed_fn()))

@@ -1,7 +1,7 @@
-"""Batches: queues of examples that queue runners fill; each run takes one batch.
+"""Batches of examples from queues that queue runners fill; each run takes one batch.
 
-Each function is a queue, a queue runner that `start_queue_runners` starts, and the batch as tensors. When the input
-ends and fewer examples than make a batch are left, running these raises OutOfRangeError, or gives a smaller batch.
+Each function builds a queue, a queue runner that `start_queue_runners` starts, and the tensors of a batch. When the
+input has ended and too few examples for a batch are left, a run raises OutOfRangeError or gives a smaller batch.
 """
 
 import functools
@@ -18,8 +18,12 @@ from aioflow.kernels.sparse.sparse_strings import PARTS
 from aioflow.library.branches import cond
 from aioflow.library.control import group, name_scope
 from aioflow.library.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
-from aioflow.library.sparse import convert_to_tensor_or_sparse_tensor
-from aioflow.library.sparse_strings import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
+from aioflow.library.sparse import (
+    convert_to_tensor_or_sparse_tensor,
+    deserialize_many_sparse,
+    serialize_many_sparse,
+    serialize_sparse,
+)
 from aioflow.tensors.dtypes import BOOL
 from aioflow.tensors.shape import ShapeLike, TensorShape, as_shape
 from aioflow.train.queue_runner import QueueRunner, add_queue_runner
@@ -30,17 +34,17 @@ Tensors = Sequence[TensorLike] | dict[Any, TensorLike]
 
 
 class _Options(NamedTuple):
-    """What all functions have in common."""
+    """The options of the queue, named as the arguments of the public functions."""
 
-    size: NumberLike
+    batch_size: NumberLike
     capacity: int
     enqueue_many: bool
     shapes: Sequence[ShapeLike] | None
-    smaller: bool
+    allow_smaller_final_batch: bool
     shared_name: str | None
-    min_after: int | None = None
+    dynamic_pad: bool = False
+    min_after_dequeue: int | None = None
     seed: int | None = None
-    pad: bool = False
 
 
 @transactional
@@ -56,29 +60,26 @@ def batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of examples, in the order in which they are made.
+    """Return batches of examples, in the order in which they are made.
 
     Args:
-        tensors: one example: its components, sparse or not. The batch has the same form, but that a list of one tensor
-            gives a tensor.
-        batch_size: how many examples make a batch.
-        num_threads: how many tasks make examples; with more than one their order is open.
-        capacity: how many examples the queue holds.
-        enqueue_many: whether `tensors` are several examples, stacked; they are taken apart.
-        shapes: the shapes of the components of one example, if those of the tensors do not tell them.
-        dynamic_pad: whether sizes may be open and differ; a batch is filled up with zeros, or empty text, to the
-            largest. The ranks must be known.
+        tensors: one example: its components, sparse or not. The batch has the same form, except that a list of one
+            tensor gives a tensor.
+        batch_size: number of examples in a batch.
+        num_threads: number of tasks that make examples; with more than one the order is undefined.
+        capacity: the most examples in the queue.
+        enqueue_many: whether `tensors` are several examples, stacked along the first axis.
+        shapes: the shapes of the components of one example, if the tensors do not have them.
+        dynamic_pad: whether sizes may be unknown and differ; a batch is padded with zeros, or empty strings, to the
+            largest size. The ranks must be known.
         allow_smaller_final_batch: whether the last batch may be smaller, if too few examples remain.
-        shared_name: queues of that name are one, in sessions that share their container.
+        shared_name: queues of this name are one queue, in sessions that share their container.
         name: the name of the operations.
 
     Raises:
-        ValueError: the shapes are not known; or there are no tensors.
+        ValueError: the shapes are unknown, or there are no tensors.
     """
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
-    )
-    return _one([tensors], True, num_threads, options, name, "batch")
+    return _batches("batch", **locals())
 
 
 @transactional
@@ -95,11 +96,8 @@ def maybe_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of those examples for which `keep_input` is true: a scalar, or one for each of several. See `batch`."""
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
-    )
-    return _one([tensors], keep_input, num_threads, options, name, "batch")
+    """Return batches of the examples with true `keep_input`: a scalar, or a value for each of several. See `batch`."""
+    return _batches("batch", **locals())
 
 
 @transactional
@@ -114,14 +112,11 @@ def batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of examples that are made in several ways at the same time, as by several readers: see `batch`.
+    """Return batches of examples that are made in several ways at the same time, as by several readers: see `batch`.
 
-    Each of `tensors_list` is one way to make an example, by a task of its own; all have the same components.
+    Each of `tensors_list` is one way to make an example and has its own task; all have the same components.
     """
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
-    )
-    return _one(tensors_list, True, 1, options, name, "batch_join")
+    return _batches("batch_join", **locals())
 
 
 @transactional
@@ -137,11 +132,8 @@ def maybe_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of those examples for which `keep_input` is true, made in several ways: see `batch_join`."""
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, pad=dynamic_pad
-    )
-    return _one(tensors_list, keep_input, 1, options, name, "batch_join")
+    """Return batches of the examples with true `keep_input`, made in several ways: see `batch_join`."""
+    return _batches("batch_join", **locals())
 
 
 @transactional
@@ -158,28 +150,26 @@ def shuffle_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of examples in random order: each is drawn from `min_after_dequeue` others at least. See `batch`.
+    """Return batches of examples in random order, each drawn from `min_after_dequeue` others at least. See `batch`.
 
     Args:
-        tensors: one example: its components. The batch has the same form, but that a list of one tensor gives a tensor.
-        batch_size: how many examples make a batch.
-        capacity: how many examples the queue holds; more than `min_after_dequeue`, by some batches.
-        min_after_dequeue: how many examples stay in the queue until the input ends.
-        num_threads: how many tasks make examples.
-        seed: what the order is drawn from.
-        enqueue_many: whether `tensors` are several examples, stacked; they are taken apart.
-        shapes: the shapes of the components of one example, if those of the tensors do not tell them.
+        tensors: one example: its components. The batch has the same form, except that a list of one tensor gives a
+            tensor.
+        batch_size: number of examples in a batch.
+        capacity: the most examples in the queue; some batches more than `min_after_dequeue`.
+        min_after_dequeue: number of examples that stay in the queue until the input ends.
+        num_threads: number of tasks that make examples.
+        seed: seed of the order.
+        enqueue_many: whether `tensors` are several examples, stacked along the first axis.
+        shapes: the shapes of the components of one example, if the tensors do not have them.
         allow_smaller_final_batch: whether the last batch may be smaller, if too few examples remain.
-        shared_name: queues of that name are one, in sessions that share their container.
+        shared_name: queues of this name are one queue, in sessions that share their container.
         name: the name of the operations.
 
     Raises:
-        ValueError: the shapes are not known; there are no tensors; or `capacity` is not above `min_after_dequeue`.
+        ValueError: the shapes are unknown, there are no tensors, or `capacity` is not above `min_after_dequeue`.
     """
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
-    )
-    return _one([tensors], True, num_threads, options, name, "shuffle_batch")
+    return _batches("shuffle_batch", **locals())
 
 
 @transactional
@@ -197,11 +187,8 @@ def maybe_shuffle_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches in random order of those examples for which `keep_input` is true: see `shuffle_batch`, `maybe_batch`."""
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
-    )
-    return _one([tensors], keep_input, num_threads, options, name, "shuffle_batch")
+    """Return batches in random order of the examples with true `keep_input`: see `shuffle_batch`, `maybe_batch`."""
+    return _batches("shuffle_batch", **locals())
 
 
 @transactional
@@ -217,11 +204,8 @@ def shuffle_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches in random order of examples made in several ways at the same time: see `shuffle_batch`, `batch_join`."""
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
-    )
-    return _one(tensors_list, True, 1, options, name, "shuffle_batch_join")
+    """Return batches in random order of examples made in several ways: see `shuffle_batch`, `batch_join`."""
+    return _batches("shuffle_batch_join", **locals())
 
 
 @transactional
@@ -238,38 +222,44 @@ def maybe_shuffle_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches in random order of those examples for which `keep_input` is true: see `shuffle_batch_join`."""
-    options = _Options(
-        batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name, min_after_dequeue, seed
-    )
-    return _one(tensors_list, keep_input, 1, options, name, "shuffle_batch_join")
+    """Return batches in random order of the examples with true `keep_input`: see `shuffle_batch_join`."""
+    return _batches("shuffle_batch_join", **locals())
 
 
 # Shared by all
 
 
-def _one(
-    given: Sequence[Tensors], keep_input: TensorLike, threads: int, options: _Options, name: str | None, default: str
+def _batches(
+    scope_name: str,
+    name: str | None,
+    tensors: Tensors | None = None,
+    tensors_list: Sequence[Tensors] = (),
+    keep_input: TensorLike = True,
+    num_threads: int = 1,
+    **queue_options: Any,
 ) -> Any:
-    """The batch, in the form of each of `given`, after the queue and its runner are built."""
+    """Build the queue and its runner from the arguments of a public function. Returns a batch in their form."""
+    given, options = tensors_list if tensors is None else [tensors], _Options(**queue_options)
     if isinstance(given, Tensor) or not given:
         raise ValueError("at least one set of tensors is needed, in a list")
-    if threads < 1:
-        raise ValueError(f"num_threads must be at least 1, not {threads}")
+    if num_threads < 1:
+        raise ValueError(f"num_threads must be at least 1, not {num_threads}")
     keys = sorted(given[0], key=str) if isinstance(given[0], dict) else None
     many = options.enqueue_many
-    with name_scope(name, default, [tensor for tensors in given for tensor in _values(tensors, keys)]) as scope:
+    with name_scope(name, scope_name, [tensor for tensors in given for tensor in _values(tensors, keys)]) as scope:
         sources = [[convert_to_tensor_or_sparse_tensor(value) for value in _values(each, keys)] for each in given]
         if len({len(each) for each in sources}) > 1:
             counts = ", ".join(str(len(each)) for each in sources)
             raise ValueError(f"all sets of tensors must have as many components, not {counts}")
-        sparse = [_sparse(column, many) for column in zip(*sources, strict=True)]
-        examples = [[_stored(source, many) for source in each] for each in sources]
+        sparse = [_restore_function(column, many) for column in zip(*sources, strict=True)]
+        examples = [[_serialize(source, many) for source in each] for each in sources]
         queue = _queue(examples, options, sparse)
         enqueue = queue.enqueue_many if many else queue.enqueue
-        keep = _keep(keep_input, many)
-        add_queue_runner(QueueRunner(queue, [_enqueue(enqueue, each, keep) for each in examples] * threads))
-        taken = (queue.dequeue_up_to if options.smaller else queue.dequeue_many)(options.size, name=scope)
+        keep = _check_keep_input(keep_input, many)
+        add_queue_runner(QueueRunner(queue, [_enqueue(enqueue, each, keep) for each in examples] * num_threads))
+        taken = (queue.dequeue_up_to if options.allow_smaller_final_batch else queue.dequeue_many)(
+            options.batch_size, name=scope
+        )
         several = taken if len(sparse) > 1 else [taken]
         batches = [tensor if how is None else how(tensor) for tensor, how in zip(several, sparse, strict=True)]
     if keys is None:
@@ -278,7 +268,7 @@ def _one(
 
 
 def _values(tensors: Any, keys: Sequence[Any] | None) -> list[Any]:
-    """The components of one example. All must have the form of the first."""
+    """Return the components of one example. All examples must have the form of the first."""
     if isinstance(tensors, Tensor):
         raise TypeError(f"the components of an example are in a list or a dict: give [{tensors!r}]")
     if isinstance(tensors, dict) != (keys is not None) or (keys is not None and set(tensors) != set(keys)):
@@ -289,8 +279,8 @@ def _values(tensors: Any, keys: Sequence[Any] | None) -> list[Any]:
     return found
 
 
-def _sparse(column: Sequence[Tensor | SparseTensor], enqueue_many: bool) -> Restore | None:
-    """The function that makes a batch of one stored component of several examples; None for tensors."""
+def _restore_function(column: Sequence[Tensor | SparseTensor], enqueue_many: bool) -> Restore | None:
+    """Return the function that restores a batch of a stored sparse component; None for tensors."""
     kinds = {source.dtype if isinstance(source, SparseTensor) else None for source in column}
     if len(kinds) > 1 and None in kinds:
         raise TypeError(f"a component is sparse in all sets of tensors or in none: {column}")
@@ -304,8 +294,8 @@ def _sparse(column: Sequence[Tensor | SparseTensor], enqueue_many: bool) -> Rest
     return functools.partial(deserialize_many_sparse, dtype=dtype, rank=None if rank is None else rank - enqueue_many)
 
 
-def _stored(source: Tensor | SparseTensor, enqueue_many: bool) -> Tensor:
-    """What goes into the queue: a sparse tensor as strings."""
+def _serialize(source: Tensor | SparseTensor, enqueue_many: bool) -> Tensor:
+    """Return the component as it is queued: a sparse tensor as strings."""
     if isinstance(source, Tensor):
         return source
     return serialize_many_sparse(source) if enqueue_many else serialize_sparse(source)
@@ -324,47 +314,52 @@ def _queue(examples: Sequence[Sequence[Tensor]], options: _Options, sparse: Sequ
     else:
         given = zip(options.shapes, sparse, strict=True)
         shapes = [as_shape(shape if how is None else [PARTS]) for shape, how in given]
-    if options.min_after is None:
-        kind = PaddingFIFOQueue if options.pad else FIFOQueue
+    if options.min_after_dequeue is None:
+        kind = PaddingFIFOQueue if options.dynamic_pad else FIFOQueue
         return kind(options.capacity, types[0], shapes, shared_name=options.shared_name)
     return RandomShuffleQueue(
-        options.capacity, options.min_after, types[0], shapes, shared_name=options.shared_name, seed=options.seed
+        options.capacity,
+        options.min_after_dequeue,
+        types[0],
+        shapes,
+        shared_name=options.shared_name,
+        seed=options.seed,
     )
 
 
 def _shapes(examples: Sequence[Sequence[Tensor]], options: _Options) -> list[TensorShape]:
-    """The merged shapes of the components of one example."""
-    merge = TensorShape.most_specific_compatible_shape if options.pad else TensorShape.merge_with
+    """Return the merged shapes of the components of one example."""
+    merge = TensorShape.most_specific_compatible_shape if options.dynamic_pad else TensorShape.merge_with
     found = []
     for column in zip(*examples, strict=True):
-        shape = functools.reduce(merge, [_of_one(tensor, options.enqueue_many) for tensor in column])
-        if shape.ndims is None or not (options.pad or shape.is_fully_defined()):
-            pads = shape.ndims is not None and options.min_after is None
+        shape = functools.reduce(merge, [_example_shape(tensor, options.enqueue_many) for tensor in column])
+        if shape.ndims is None or not (options.dynamic_pad or shape.is_fully_defined()):
+            pads = shape.ndims is not None and options.min_after_dequeue is None
             mend = "give shapes=" + ", or dynamic_pad=True if sizes differ" * pads
             raise ValueError(f"one example of {column[0]!r} has shape {shape}, which must be known: {mend}")
         found.append(shape)
     return found
 
 
-def _of_one(tensor: Tensor, enqueue_many: bool) -> TensorShape:
-    """The shape of a component in one example."""
+def _example_shape(tensor: Tensor, enqueue_many: bool) -> TensorShape:
+    """Return the shape of a component in one example."""
     shape: TensorShape = tensor.shape.with_rank_at_least(1)[1:] if enqueue_many else tensor.shape
     return shape
 
 
-def _keep(keep_input: TensorLike, enqueue_many: bool) -> Tensor:
+def _check_keep_input(keep_input: TensorLike, enqueue_many: bool) -> Tensor:
     keep = convert_to_tensor(keep_input)
     keep.spec.only(BOOL)
     rank = keep.shape.ndims
     if rank is None or rank > 1:
         raise ValueError(f"keep_input must be a scalar or a vector, not of shape {keep.shape}")
     if rank == 1 and not enqueue_many:
-        raise ValueError("keep_input is a vector, and one example is kept or not: with enqueue_many each is told apart")
+        raise ValueError("keep_input is a vector, which needs enqueue_many=True: one example is kept or not")
     return keep
 
 
 def _enqueue(enqueue: Callable[..., Operation], example: Sequence[Tensor], keep: Tensor) -> Operation:
-    """Puts into the queue what of the example, or of several, is to be kept."""
+    """Return the operation that enqueues the kept part of one or several examples."""
     if keep.shape.ndims == 1:
         return enqueue([boolean_mask(tensor, keep) for tensor in example])
     known = constant_value(keep)

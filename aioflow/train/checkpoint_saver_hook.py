@@ -15,14 +15,14 @@ from aioflow.train.recovery import LOSSES, step_of_checkpoint
 from aioflow.train.saver import Saver
 from aioflow.train.scaffold import Scaffold
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from aioflow.train.step_read import needed_step_read
+from aioflow.train.step_counter import needed_step_read
 from aioflow.train.triggers import SecondOrStepTimer
 from aioflow.train.writing import Writing
 
 _log: Final = logging.getLogger("aioflow.train")
 
 WhileSaving = Literal["wait", "skip"]
-"""The choice for a checkpoint that is due while earlier ones are being written."""
+"""Handling of a checkpoint that is due while earlier ones are being written."""
 
 
 class CheckpointSaverListener:
@@ -32,18 +32,18 @@ class CheckpointSaverListener:
     """
 
     def begin(self) -> None:
-        """Once, before the graph is finalized."""
+        """Called once, before the graph is finalized."""
 
     def before_save(self, session: Session, global_step_value: int) -> Awaitable[None] | None:
-        """The variables are about to be saved."""
+        """Called before the variables are saved."""
         return None
 
     def after_save(self, session: Session, global_step_value: int) -> Awaitable[bool | None] | bool | None:
-        """The checkpoint is there. True asks for a stop."""
+        """Called when the checkpoint is complete. True asks for a stop."""
         return None
 
     def end(self, session: Session, global_step_value: int) -> Awaitable[None] | None:
-        """Training has ended."""
+        """Called at the end of training."""
         return None
 
 
@@ -58,12 +58,12 @@ class CheckpointSaverHook(SessionRunHook):
 
     Args:
         checkpoint_dir: the directory.
-        save_secs: seconds from one to the next.
-        save_steps: steps from one to the next.
-        saver: saves; excludes `scaffold`, which has one.
-        checkpoint_basename: what their names begin with; the global step follows.
+        save_secs: seconds from one checkpoint to the next.
+        save_steps: steps from one checkpoint to the next.
+        saver: the saver; excludes `scaffold`, which has one.
+        checkpoint_basename: prefix of the names of checkpoints; the global step follows.
         scaffold: has the saver.
-        listeners: are told of each.
+        listeners: called before and after each save.
         while_saving: "wait", or "skip", which leaves out a checkpoint that is due while one is being written, with a
             warning in the log. The next one is due when the writing has ended.
 
@@ -102,7 +102,7 @@ class CheckpointSaverHook(SessionRunHook):
         self._writings: Final[set[asyncio.Task[None]]] = set()
 
     def begin(self) -> None:
-        """There has to be a global step."""
+        """Check that there is a global step."""
         self._step = needed_step_read("CheckpointSaverHook")
         for listener in self._listeners:
             listener.begin()
@@ -115,7 +115,7 @@ class CheckpointSaverHook(SessionRunHook):
         return found
 
     async def after_create_session(self, session: Session, coord: Coordinator) -> None:
-        """Save a checkpoint, unless there is one of that step."""
+        """Save a checkpoint, unless the step has one."""
         self._coord = coord
         step = int(await session.run(self._step))
         latest = await self._saver.latest_checkpoint(session, self._folder)
@@ -127,11 +127,11 @@ class CheckpointSaverHook(SessionRunHook):
             self._timer.update_last_triggered_step(step)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """Ask for the step."""
+        """Fetch the step."""
         return SessionRunArgs(self._step)
 
     async def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Take what has to be saved, if it is time, and have it written."""
+        """Take the values, if a checkpoint is due, and start writing them."""
         step = int(run_values.results)
         if self._timer.should_trigger_for_step(step) and not self._skip(step):
             await self._save(run_context.session, step)
@@ -139,9 +139,10 @@ class CheckpointSaverHook(SessionRunHook):
             run_context.request_stop()
 
     async def end(self, session: Session) -> None:
-        """Wait for the write under way, and save the last step.
+        """Wait for the running write, and save the last step.
 
-        Raises why that cannot be, after listeners were told of the end, unless a peer is lost: then it is called again.
+        Raises the error of a failed save after the listeners were called, unless a peer is lost: then `end` is called
+        again.
         """
         while self._writings:
             await asyncio.wait(self._writings)
@@ -171,7 +172,7 @@ class CheckpointSaverHook(SessionRunHook):
         return True
 
     async def _save(self, session: Session, step: int) -> None:
-        """The values are taken, and a task of the coordinator's writes them."""
+        """Take the values. A task of the coordinator writes them."""
         self._begun += 1
         self._skipped = None
         try:
@@ -186,14 +187,14 @@ class CheckpointSaverHook(SessionRunHook):
         task.add_done_callback(self._writings.discard)
 
     async def _save_last(self, session: Session, step: int) -> None:
-        """The step is saved."""
+        """Save the step."""
         if step != self._saved:
             await self._tell_before(session, step)
             await self._saver.save(session, self._path, step)
             await self._tell_after(session, step)
 
     async def _written(self, session: Session, step: int, writing: Writing) -> None:
-        """The checkpoint is there and the listeners know; or it is known that it could not be written."""
+        """Wait until the checkpoint is complete and call the listeners, or record that the write failed."""
         try:
             await writing
         except asyncio.CancelledError:

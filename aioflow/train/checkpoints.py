@@ -11,17 +11,17 @@ from aioflow.tensors.dtypes import DType
 
 
 class CheckpointReader:
-    """A checkpoint that is read tensor by tensor. `load_checkpoint` makes it."""
+    """A checkpoint that is read tensor by tensor, made by `load_checkpoint`."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint: Final = checkpoint
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
-        """Shapes by name."""
+        """Return {name: shape}."""
         return {name: [*stored.shape] for name, stored in self._checkpoint.tensors.items()}
 
     def get_variable_to_dtype_map(self) -> dict[str, DType]:
-        """Dtypes by name."""
+        """Return {name: dtype}."""
         return {name: stored.dtype for name, stored in self._checkpoint.tensors.items()}
 
     def has_tensor(self, tensor_str: str) -> bool:
@@ -29,17 +29,17 @@ class CheckpointReader:
         return tensor_str in self._checkpoint.tensors
 
     def get_tensor(self, tensor_str: str) -> AnyArray:
-        """The tensor of that name. NotFoundError if there is none, DataLossError if it is damaged."""
+        """Return the tensor of that name. NotFoundError if there is none, DataLossError if it is damaged."""
         return self._checkpoint.read(tensor_str)
 
 
 def latest_checkpoint(checkpoint_dir: Path) -> str | None:
-    """The path of the newest checkpoint in a directory that is whole; None if there is none."""
+    """Return the path of the newest valid checkpoint in a directory; None if there is none."""
     return newest(checkpoint_dir)
 
 
 def checkpoint_exists(checkpoint_prefix: Path) -> bool:
-    """Whether there is a checkpoint at that path, of a version that can be read and with files of the right sizes."""
+    """Whether there is a checkpoint at that path, of a known version and with files of the right sizes."""
     try:
         Checkpoint.open(checkpoint_prefix)
     except (errors.NotFoundError, errors.DataLossError, errors.UnimplementedError, errors.FailedPreconditionError):
@@ -48,10 +48,10 @@ def checkpoint_exists(checkpoint_prefix: Path) -> bool:
 
 
 def load_checkpoint(ckpt_dir_or_file: Path) -> CheckpointReader:
-    """The checkpoint at that path, or the newest in that directory.
+    """Open the checkpoint at that path, or the newest one in that directory.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: there is no checkpoint.
         DataLossError, UnimplementedError: it is damaged, or of another version.
     """
     path = ckpt_dir_or_file if checkpoint_exists(ckpt_dir_or_file) else newest(ckpt_dir_or_file)
@@ -59,10 +59,10 @@ def load_checkpoint(ckpt_dir_or_file: Path) -> CheckpointReader:
 
 
 def list_variables(ckpt_dir_or_file: Path) -> list[tuple[str, list[int]]]:
-    """Names and shapes of the tensors of a checkpoint, sorted. Raises as `load_checkpoint` does."""
+    """Return (name, shape) of the tensors of a checkpoint, sorted. Raises the errors of `load_checkpoint`."""
     return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())
 
 
 def load_variable(ckpt_dir_or_file: Path, name: str) -> AnyArray:
-    """The tensor of that name in a checkpoint; `weights:0` is `weights`. Raises as `load_checkpoint` does."""
+    """Return the tensor of that name in a checkpoint; `weights:0` means `weights`. Raises as `load_checkpoint` does."""
     return load_checkpoint(ckpt_dir_or_file).get_tensor(as_name(name).removesuffix(":0"))

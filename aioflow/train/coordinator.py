@@ -5,7 +5,7 @@
         while not coord.should_stop():
             await session.run(train)
 
-The end of the input, an OutOfRangeError, is a stop in good order: the block ends, and all is well.
+The end of the input, an OutOfRangeError, is a regular stop: the block ends without an error.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ from aioflow.waiting.lines import Attempt, Outcome, Waitable, WaiterLine, wake
 _GRACE: Final = 120
 T = TypeVar("T")
 Report = BaseException | tuple[type[BaseException], BaseException, TracebackType | None]
-"""What went wrong: an exception, or what `sys.exc_info()` gives inside an `except`."""
+"""An exception, or the result of `sys.exc_info()` inside an `except`."""
 
 
 class Coordinator:
-    """Owns tasks, tells them when to stop, and keeps the first error of all.
+    """Owns tasks, tells them when to stop, and keeps their first error.
 
-    Leaving the block asks all tasks to stop and waits until they have; those that take longer than two minutes are
-    cancelled and named in a RuntimeError. If the block is left by a cancellation, they are cancelled at once. So none
-    is left, however the block ends, and its error is the first that a task, the block itself or anybody else reported;
-    what they report afterwards because they were stopped is not another error.
+    Leaving the block asks all tasks to stop and waits for them; tasks that take longer than two minutes are cancelled
+    and named in a RuntimeError. If a cancellation ends the block, all tasks are cancelled at once. So no task remains
+    after the block. Its error is the first one that a task, the block itself or a caller reported; errors that follow
+    from the stop do not count.
 
     Args:
-        clean_stop_exception_types: exceptions that are no error but the end of the work.
+        clean_stop_exception_types: exceptions that mean the regular end of the work.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class Coordinator:
         self.request_stop(error)
         await self._join(_GRACE, ignore_live_threads=False)
         if self._error is not None and self._error is not error:
-            if expected:  # what came of the stop is not to stand above what led to it
+            if expected:  # an effect of the stop must not hide its cause
                 raise self._error from self._error.__cause__
             raise self._error
         return expected
 
     async def _leave_at_once(self, error: BaseException) -> None:
-        """Every task is cancelled, and has ended."""
+        """Cancel every task, and wait until all have ended."""
         self.request_stop()
         if self._error is not None:
             error.add_note(f"aioflow: the coordinator had stopped for {self._error!r}")
@@ -79,13 +79,13 @@ class Coordinator:
     # Stopping
 
     def request_stop(self, ex: Report | None = None) -> None:
-        """Ask all tasks to stop: `should_stop` is true, and tasks that wait for it wake up. From any thread.
+        """Ask all tasks to stop: `should_stop` becomes true, and waiting tasks wake up. Safe to call from any thread.
 
         Args:
-            ex: why, if it is an error: the first one is raised by `join` and by leaving the block.
+            ex: the cause, if it is an error: `join` and leaving the block raise the first one.
 
         Raises:
-            BaseException: `ex` itself, if `join` is over and could not raise it.
+            BaseException: `ex` itself, if `join` is over and cannot raise it.
         """
         error = ex[1] if isinstance(ex, tuple) else ex
         if error is not None and not isinstance(error, BaseException):
@@ -100,26 +100,26 @@ class Coordinator:
         self._either.check()
 
     def _is_expected(self, error: BaseException) -> bool:
-        """Whether it is no error, but a regular end or a consequence of the stop."""
+        """Whether the error is a regular end or a consequence of the stop."""
         derived = (asyncio.CancelledError, errors.CancelledError) if self._stopping else (asyncio.CancelledError,)
         return isinstance(error, (*self._clean, *derived))
 
     def should_stop(self) -> bool:
-        """Whether a stop was asked for."""
+        """Whether a stop was requested."""
         return self._stopping
 
     async def wait_for_stop(self) -> None:
-        """Return when a stop is asked for: at once if it was. For a limit in seconds, use `asyncio.timeout`."""
+        """Wait until a stop is requested. For a limit in seconds, use `asyncio.timeout`."""
         await self._stop.wait()
 
     def clear_stop(self) -> None:
-        """No stop is asked for and no error kept: it can be used again."""
+        """Forget the stop and the error, so that the coordinator can be used again."""
         self._stopping = self._joined = False
         self._error = None
 
     @contextlib.contextmanager
     def stop_on_exception(self) -> Iterator[None]:
-        """An exception that leaves the block stops all tasks, and goes no further; a cancellation does."""
+        """Turn exceptions of the block into a request to stop, except a cancellation, which is raised."""
         try:
             yield
         except Exception as error:
@@ -129,16 +129,16 @@ class Coordinator:
             raise
 
     def raise_requested_exception(self) -> None:
-        """Raise the first error that was reported, if one was."""
+        """Raise the first reported error, if there is one."""
         if self._error is not None:
             raise self._error
 
     # Tasks
 
     def create_task(self, coroutine: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
-        """The coroutine runs as a task of the coordinator, whose error stops all others.
+        """Run the coroutine as a task of the coordinator. Its error stops all others.
 
-        RuntimeError if `join` is over; `clear_stop` makes the coordinator as new.
+        RuntimeError after `join`; `clear_stop` makes the coordinator usable again.
         """
         if self._joined:
             coroutine.close()
@@ -148,16 +148,16 @@ class Coordinator:
         return task
 
     def register_task(self, task: asyncio.Task[Any]) -> None:
-        """The task belongs to the coordinator from here on: it is waited for, its error stops all others."""
+        """Make the task one of the coordinator, which waits for it; its error stops all others."""
         if not isinstance(task, asyncio.Task):
             raise TypeError(f"a coordinator coordinates tasks, not {task!r}")
         if task not in self._tasks:
             self._tasks.add(task)
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._on_task_end)
 
     register_thread = register_task
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _on_task_end(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
@@ -176,17 +176,17 @@ class Coordinator:
         stop_grace_period_secs: float = _GRACE,
         ignore_live_threads: bool = False,
     ) -> None:
-        """Every task has ended: by itself, or after a stop was asked for, or else because it was cancelled.
+        """Wait until every task has ended, by itself or after a stop. Late tasks are cancelled.
 
-        Cancelling it cancels them all, and returns when they have ended.
+        Cancelling this cancels all tasks and returns when they have ended.
 
         Args:
-            tasks: more tasks, which belong to the coordinator from here on.
-            stop_grace_period_secs: so long after a stop was asked for, tasks that have not ended are cancelled.
-            ignore_live_threads: whether that is no error.
+            tasks: further tasks, which belong to the coordinator from here on.
+            stop_grace_period_secs: seconds after the stop request until running tasks are cancelled.
+            ignore_live_threads: whether cancelling late tasks is no error.
 
         Raises:
-            BaseException: the first error that was reported.
+            BaseException: the first reported error.
             RuntimeError: tasks had to be cancelled; it names them.
         """
         for task in tasks or ():
@@ -209,10 +209,10 @@ class Coordinator:
             self._joined = True
         if stragglers and not ignore_live_threads and self._error is None:
             names = "; ".join(stragglers)
-            raise RuntimeError(f"{names}: still running {grace:g} s after the stop, and so cancelled")
+            raise RuntimeError(f"{names}: cancelled because they still ran {grace:g} s after the stop")
 
     async def _cancel_rest(self) -> None:
-        """Cancel every task that is left, and return when all have ended; a cancellation meanwhile is passed on."""
+        """Cancel all remaining tasks, and wait until they have ended. Passes on a cancellation meanwhile."""
         cancelled = None
         while self._tasks:
             for task in self._tasks:
@@ -231,7 +231,7 @@ class Coordinator:
 
 
 class _Condition(Waitable):
-    """Something that becomes true, and those who wait for that, on whichever loop."""
+    """A condition that becomes true, and its waiters, on any loop."""
 
     def __init__(self, name: str, holds: Callable[[], bool]) -> None:
         super().__init__(name)
@@ -240,11 +240,11 @@ class _Condition(Waitable):
         self._holds: Final = holds
 
     async def wait(self) -> None:
-        """Return when it is true."""
+        """Wait until it is true."""
         await self.attempt(self._line, Attempt(f"see {self.name}", self._outcome))
 
     def check(self) -> None:
-        """It may be true now."""
+        """Wake the waiters if it is true."""
         with self._lock:
             served = self._serve()
         wake(served)

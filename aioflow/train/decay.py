@@ -1,4 +1,4 @@
-"""Learning rates that fall as the global step grows: tensors, to be given to an optimizer.
+"""Learning rates that fall as the global step grows. Each is a tensor to pass to an optimizer.
 
 Each is computed in the dtype of `learning_rate`. The global step is a variable, a tensor or a number of any numeric
 dtype.
@@ -28,7 +28,7 @@ from aioflow.train.numbers import as_number
 
 @contextmanager
 def _scope(default: str, name: str | None, *values: Any) -> Iterator[Graph]:
-    """The graph of the values, as the default one, in a name scope and a transaction."""
+    """Enter the graph of the values, a name scope and a transaction."""
     found = (getattr(value, "graph", None) for value in values)
     graph = graph_to_build_in(next((graph for graph in found if isinstance(graph, Graph)), None) or get_default_graph())
     with graph.transaction(), graph.as_default(), graph.name_scope(name or default):
@@ -42,7 +42,7 @@ def _as_step(global_step: NumberLike, rate: Tensor) -> Tensor:
 
 
 class Schedule(Protocol):
-    """A learning rate that falls by the share of decay_steps that the global step has made."""
+    """A learning rate that falls with global_step / decay_steps."""
 
     def __call__(
         self,
@@ -53,11 +53,11 @@ class Schedule(Protocol):
         staircase: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """The rate at the global step; with `staircase` it falls only after whole decay_steps."""
+        """Return the rate at the global step; with `staircase` it falls only after whole decay_steps."""
 
 
 def _schedule(called: str, label: str, formula: Callable[[Tensor, Tensor, Tensor], Tensor], doc: str) -> Schedule:
-    """The schedule formula(learning_rate, decay_rate, progress), where progress is global_step / decay_steps."""
+    """Return the schedule formula(learning_rate, decay_rate, progress), where progress is global_step / decay_steps."""
 
     def decay(
         learning_rate: NumberLike,
@@ -100,14 +100,14 @@ inverse_time_decay: Final = _schedule(
 def piecewise_constant(
     x: NumberLike, boundaries: Sequence[NumberLike], values: Sequence[NumberLike], name: str | None = None
 ) -> Tensor:
-    """`values[0]` up to and at `boundaries[0]`, `values[1]` up to and at the next, and so on; the last one beyond.
+    """Return `values[0]` up to `boundaries[0]` inclusive, `values[1]` up to the next, and so on; the last value beyond.
 
     Raises:
-        ValueError: there is not one value more than boundaries.
+        ValueError: the number of values is not that of boundaries plus one.
         TypeError: a boundary is not of the dtype of `x`, or the values differ in dtype.
     """
     if len(boundaries) != len(values) - 1:
-        raise ValueError(f"{len(boundaries)} boundaries part {len(boundaries) + 1} values, not {len(values)}")
+        raise ValueError(f"{len(boundaries)} boundaries need {len(boundaries) + 1} values, not {len(values)}")
     with _scope("PiecewiseConstant", name, x, *boundaries, *values):
         place = convert_to_tensor(x)
         rates = stack([convert_to_tensor(value) for value in values])
@@ -129,7 +129,7 @@ def polynomial_decay(
     cycle: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """From the rate at step 0 to `end_learning_rate` at `decay_steps`, and constant from there on.
+    """Return a rate that falls to `end_learning_rate` at `decay_steps`, and is constant from there on.
 
     (learning_rate - end_learning_rate) * (1 - global_step / decay_steps) ^ power + end_learning_rate. With `cycle`
     decay_steps is multiplied, each time it is passed, so that the rate rises again and falls more slowly.
@@ -152,7 +152,7 @@ def cosine_decay(
     alpha: float = 0.0,
     name: str | None = None,
 ) -> Tensor:
-    """From the rate at step 0 along half a cosine to `alpha` times it at `decay_steps`, and constant from there on."""
+    """Return a rate that falls along half a cosine to `alpha` times its start at `decay_steps`, then stays constant."""
     with _scope("CosineDecay", name, learning_rate, global_step, decay_steps):
         rate = convert_to_tensor(learning_rate, name="learning_rate")
         steps = as_number(decay_steps, rate.dtype)
@@ -170,10 +170,10 @@ def cosine_decay_restarts(
     alpha: NumberLike = 0.0,
     name: str | None = None,
 ) -> Tensor:
-    """From the rate along half a cosine to `alpha` times it, and again from the start [Loshchilov and Hutter, 2016].
+    """Return a rate that falls along half a cosine to `alpha` times its start, then restarts [Loshchilov, Hutter 2016].
 
     The first period takes `first_decay_steps`, each later one `t_mul` times the one before, and starts at `m_mul` times
-    the rate that the one before started at.
+    the start of the one before.
     """
     with _scope("SGDRDecay", name, learning_rate, global_step, first_decay_steps, t_mul, m_mul, alpha):
         rate = convert_to_tensor(learning_rate, name="learning_rate")
@@ -190,13 +190,13 @@ def cosine_decay_restarts(
 
 
 def _steady(progress: Tensor) -> tuple[Tensor, Tensor]:
-    """How many periods of length 1 are over, and how much of the present one is."""
+    """Return the number of finished periods of length 1, and the done share of the present one."""
     restarts = floor(progress)
     return restarts, progress - restarts
 
 
 def _growing(progress: Tensor, growth: Tensor) -> tuple[Tensor, Tensor]:
-    """The same for periods of which each is `growth` times as long as the one before."""
+    """Return the same for periods each of which is `growth` times as long as the one before."""
     restarts = floor(log(1 - progress * (1 - growth)) / log(growth))
     length = pow(growth, restarts)
     return restarts, (progress - (1 - length) / (1 - growth)) / length
@@ -211,9 +211,9 @@ def linear_cosine_decay(
     beta: NumberLike = 0.001,
     name: str | None = None,
 ) -> Tensor:
-    """The rate times ((alpha + linear) * cosine + beta), constant from `decay_steps` on [Bello et al., 2017].
+    """Return the rate times ((alpha + linear) * cosine + beta), constant from `decay_steps` on [Bello et al., 2017].
 
-    Linear falls from 1 to 0, and cosine goes from 1 through `num_periods` periods of one that lies between 0 and 1.
+    linear falls from 1 to 0, and cosine oscillates between 1 and 0 for `num_periods` periods.
     """
     with _scope("LinearCosineDecay", name, learning_rate, global_step, decay_steps, num_periods, alpha, beta):
         rate = convert_to_tensor(learning_rate, name="learning_rate")
@@ -231,9 +231,9 @@ def noisy_linear_cosine_decay(
     beta: NumberLike = 0.001,
     name: str | None = None,
 ) -> Tensor:
-    """As `linear_cosine_decay`, with normal noise of mean 0 added to the linear part at every step.
+    """Return `linear_cosine_decay` with normal noise of mean 0 added to the linear part at every step.
 
-    Its variance is initial_variance / (1 + global_step) ^ variance_decay.
+    The variance of the noise is initial_variance / (1 + global_step) ^ variance_decay.
     """
     values = learning_rate, global_step, decay_steps, initial_variance, variance_decay, num_periods, alpha, beta
     with _scope("NoisyLinearCosineDecay", name, *values):

@@ -1,4 +1,4 @@
-"""Variables on parameter servers, and all else on workers: device functions for `af.device`."""
+"""Device functions for `af.device` that put variables on parameter servers and the rest on workers."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -8,7 +8,7 @@ from aioflow.graph.operation import Operation
 from aioflow.net.cluster import ClusterSpec
 
 PsStrategy = Callable[[Operation], int]
-"""(operation) -> the number of the parameter server that it goes to."""
+"""(operation) -> the number of its parameter server."""
 _PS_OPS: Final = ("variable",)
 
 
@@ -21,21 +21,21 @@ def replica_device_setter(
     ps_ops: Iterable[str] | None = None,
     ps_strategy: PsStrategy | None = None,
 ) -> Callable[[Operation], str] | None:
-    """A device function that puts variables on parameter servers, and all else on a worker.
+    """Return a device function that puts variables on parameter servers, and everything else on a worker.
 
         with af.device(af.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:1")):
             ...
 
-    Reads and updates of a variable are on its device. Device scopes inside refine the choice.
+    Reads and updates of a variable are on the variable's device. Inner device scopes refine the choice.
 
     Args:
-        ps_tasks: how many parameter servers there are. None, if there are none, which leaves all where it is.
+        ps_tasks: number of parameter servers. Without any, the result is None, which changes no device.
         ps_device: the job of the parameter servers.
         worker_device: the device of the worker.
-        merge_devices: without meaning but for True, as in TensorFlow, which warns of anything else.
-        cluster: tells how many parameter servers there are.
-        ps_ops: the ops that go there; handles of variables by default.
-        ps_strategy: says which of them an operation goes to; one after the other by default.
+        merge_devices: for compatibility: must be True.
+        cluster: tells the number of parameter servers.
+        ps_ops: the ops that go to parameter servers; handles of variables by default.
+        ps_strategy: (operation) -> number of its parameter server; round-robin by default.
 
     Raises:
         TypeError: `ps_strategy` cannot be called.
@@ -49,7 +49,7 @@ def replica_device_setter(
         return None
     strategy = RoundRobinStrategy(len(indices)) if ps_strategy is None else ps_strategy
     if not callable(strategy):
-        raise TypeError(f"ps_strategy is a function of an operation, not {strategy!r}")
+        raise TypeError(f"ps_strategy must be a function of an operation, not {strategy!r}")
     served = frozenset(_PS_OPS if ps_ops is None else ps_ops)
 
     def device(operation: Operation) -> str:
@@ -69,24 +69,24 @@ def _tasks(cluster: ClusterSpec, job: str | None) -> list[int]:
 
 
 class RoundRobinStrategy:
-    """The parameter servers in turn."""
+    """Round-robin assignment to parameter servers."""
 
     def __init__(self, num_tasks: int) -> None:
         self._num_tasks: Final = num_tasks
         self._next = 0
 
     def __call__(self, op: Operation) -> int:
-        """The next one."""
+        """Return the next one."""
         task, self._next = self._next, (self._next + 1) % self._num_tasks
         return task
 
 
 class GreedyLoadBalancingStrategy:
-    """The parameter server that has the least so far, the first of these if there are several.
+    """Assigns each operation to the parameter server with the least load, the first one among equals.
 
     Args:
-        num_tasks: how many parameter servers there are.
-        load_fn: what an operation adds to the load of its parameter server, as `byte_size_load_fn`.
+        num_tasks: number of parameter servers.
+        load_fn: (operation) -> its load, such as `byte_size_load_fn`.
     """
 
     def __init__(self, num_tasks: int, load_fn: Callable[[Operation], float]) -> None:
@@ -94,14 +94,14 @@ class GreedyLoadBalancingStrategy:
         self._load_fn: Final = load_fn
 
     def __call__(self, op: Operation) -> int:
-        """The one that has the least, which now has the operation, too."""
+        """Return the number of the least loaded one, and add the operation's load to it."""
         task = self._loads.index(min(self._loads))
         self._loads[task] += self._load_fn(op)
         return task
 
 
 def byte_size_load_fn(op: Operation) -> int:
-    """How many bytes a variable holds; ValueError if its shape is not known."""
+    """Return the bytes of a variable; ValueError if its shape is unknown."""
     spec = op.outputs[0].spec
     items = getattr(spec, "items", (spec,))
     if not all(item.shape.is_fully_defined() for item in items):

@@ -1,4 +1,4 @@
-"""Gradients of several micro-batches added up before they are applied."""
+"""Adds up the gradients of several micro-batches before applying them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gra
 
 
 class GradientAccumulationOptimizer(WrappingOptimizer):
-    """Applies the mean of the gradients of several runs: batches larger than memory, or less to send.
+    """Applies the mean of the gradients of several runs: for batches larger than memory, or to send less.
 
         opt = af.train.GradientAccumulationOptimizer(af.train.GradientDescentOptimizer(0.1))
         train = opt.minimize(loss, global_step)
@@ -34,12 +34,12 @@ class GradientAccumulationOptimizer(WrappingOptimizer):
             await session.run(opt.accumulate_op, batch)
         await session.run(train, micro_batches[-1])
 
-    `accumulate_op` adds the gradients of its run to what is there. The train operation adds those of its own, hands the
-    mean of all to the optimizer inside, and begins anew once that has applied it: a run that fails before leaves what
-    was there, and can be run again. Gradients are added in the order of the runs, to the last bit as one run would that
-    adds those of all micro-batches, narrow floats as float32. What is added up is kept beside the gradients, in local
-    variables (`af.local_variables_initializer`): nothing is sent to parameter servers until it is applied. Around a
-    `SyncReplicasOptimizer` it gives each replica several gradients per step.
+    `accumulate_op` adds the gradients of its run to the sums. The train operation adds its own gradients, passes the
+    mean of all to the inner optimizer, and clears the sums once that has applied it: a run that fails earlier leaves
+    the sums unchanged and can be repeated. Gradients are added in the order of the runs, with the same result to the
+    last bit as one run that adds those of all micro-batches; narrow floats are added as float32. The sums are local
+    variables (`af.local_variables_initializer`) on the devices of the gradients: nothing is sent to parameter servers
+    before it is applied. Around a `SyncReplicasOptimizer` it gives each replica several gradients per step.
 
     Args:
         opt: the optimizer that applies the means.
@@ -52,7 +52,7 @@ class GradientAccumulationOptimizer(WrappingOptimizer):
 
     @property
     def accumulate_op(self) -> Operation:
-        """The gradients of a run are added to those that are there, and not applied yet."""
+        """The operation that adds the gradients of a run to the sums."""
         if self._accumulate is None:
             raise ValueError("apply_gradients() or minimize() comes first")
         return self._accumulate
@@ -64,9 +64,9 @@ class GradientAccumulationOptimizer(WrappingOptimizer):
         name: str | None = None,
         **kwargs: Any,
     ) -> Operation:
-        """An operation that applies the mean of the gradients of its run and of all that were added before it.
+        """Return an operation that applies the mean of the gradients of its run and of all that were added before it.
 
-        `kwargs` are for the optimizer inside. Rows that sparse gradients name are added to a whole that is held.
+        `kwargs` are for the inner optimizer. The sum of a sparse gradient is dense.
 
         Raises:
             ValueError: there are no gradients, or gradients were applied before.
@@ -94,7 +94,7 @@ class GradientAccumulationOptimizer(WrappingOptimizer):
 
     def _sum(self, graph: Graph, gradient: Gradient, variable: Variable) -> Variable:
         if not variable.shape.is_fully_defined():
-            raise ValueError(f"the shape of {variable.name!r} is not known, and so not what its gradients add up to")
+            raise ValueError(f"the shape of {variable.name!r} is unknown, so its gradients cannot be accumulated")
         with graph.colocate_with(_parts(gradient)[0], ignore_existing=True):
             return _local(graph, filled(variable, 0, _wide(variable.dtype)), f"{variable.op.name}_sum")
 
@@ -109,11 +109,11 @@ def _parts(gradient: Gradient) -> Sequence[Tensor]:
 
 
 def _wide(dtype: DType) -> DType:
-    """The dtype of a sum: narrow floats are added up as float32."""
+    """Return the dtype of a sum: float32 for narrow floats."""
     return dtypes.float32 if dtype.size < 4 else dtype
 
 
-def _widened(gradient: Gradient) -> Gradient:
+def _widen(gradient: Gradient) -> Gradient:
     if isinstance(gradient, IndexedSlices):
         values = cast(gradient.values, _wide(gradient.values.dtype))
         return IndexedSlices(values, gradient.indices, gradient.dense_shape)
@@ -121,9 +121,9 @@ def _widened(gradient: Gradient) -> Gradient:
 
 
 def _add(graph: Graph, total: Variable, gradient: Gradient) -> Tensor:
-    """The sum with this gradient, which the variable holds from then on."""
+    """Return the sum with this gradient; the variable holds it from then on."""
     with graph.colocate_with(total.handle, ignore_existing=True):
-        more = _widened(gradient)
+        more = _widen(gradient)
         if isinstance(more, IndexedSlices):
             return total.scatter_add(more)
         added: Tensor = total.assign_add(more)
@@ -131,9 +131,9 @@ def _add(graph: Graph, total: Variable, gradient: Gradient) -> Tensor:
 
 
 def _with(graph: Graph, total: Variable, gradient: Gradient) -> Tensor:
-    """The same sum; the variable keeps its value, because the run may fail and be repeated."""
+    """Return the same sum; the variable keeps its value, because the run may fail and be repeated."""
     with graph.colocate_with(total.handle, ignore_existing=True):
-        more = _widened(gradient)
+        more = _widen(gradient)
         if isinstance(more, IndexedSlices):
             return tensor_scatter_add(total.value(), expand_dims(more.indices, -1), more.values)
         return add(total.value(), more)

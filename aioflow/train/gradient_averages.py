@@ -19,7 +19,7 @@ Pair = tuple[Gradient | None, Any]
 
 
 def average_gradients(tower_grads: Sequence[Sequence[Pair]]) -> list[Pair]:
-    """The mean of the gradients of several replicas, for `apply_gradients`: synchronous training in one graph.
+    """Return the mean of the gradients of several replicas, for `apply_gradients`: synchronous training in one graph.
 
         towers = []
         for task in range(3):
@@ -27,12 +27,12 @@ def average_gradients(tower_grads: Sequence[Sequence[Pair]]) -> list[Pair]:
                 towers.append(opt.compute_gradients(loss_of(task)))
         train = opt.apply_gradients(af.train.average_gradients(towers), global_step)
 
-    They are added where their variables are, in the order of the replicas, and divided by how many replicas there are
-    [P15 section 7]: the result is to the last bit that of `SyncReplicasOptimizer`. A replica that has no gradient for a
-    variable counts as zeros; a variable for which none has one has None.
+    Gradients are added on the devices of their variables, in the order of the replicas, and divided by the number of
+    replicas [P15 section 7]: the result equals that of `SyncReplicasOptimizer` to the last bit. A missing gradient
+    counts as zeros; a variable without gradients in all replicas has None.
 
     Args:
-        tower_grads: of each replica its (gradient, variable) pairs, of the same variables in the same order.
+        tower_grads: the (gradient, variable) pairs of each replica, with the same variables in the same order.
 
     Raises:
         ValueError: there are no replicas, or their variables differ.
@@ -71,7 +71,7 @@ def _mean(column: Sequence[Gradient | None], variable: Any) -> Gradient | None:
 
 
 def _wide(gradient: Tensor) -> Tensor:
-    """Narrow floats are added as float32."""
+    """Return the sum; narrow floats are added as float32."""
     return cast(gradient, dtypes.float32) if gradient.dtype.size < 4 else gradient
 
 

@@ -1,4 +1,4 @@
-"""A run with what hooks add to it: all fetches, feeds and options in one, and the values told apart again."""
+"""Merges a run with the additions of hooks: fetches, feeds and options in one, and the values separated again."""
 
 import inspect
 from collections.abc import Awaitable, Mapping, Sequence
@@ -14,12 +14,12 @@ from aioflow.train.session_run_hook import SessionRunArgs
 T = TypeVar("T")
 
 
-class Merged:
+class MergedRun:
     """The fetches, feeds and options of one run, merged from its caller and all hooks.
 
     Attributes:
-        elements: all that is fetched, for `Session.run`.
-        feeds: all that is fed.
+        elements: all fetches, for `Session.run`.
+        feeds: all feeds.
         options: the options of the run; None if neither the caller nor a hook gave any.
 
     Raises:
@@ -32,11 +32,11 @@ class Merged:
         if own.fetches is None:
             parse_fetches(graph, None)  # which raises
         self.elements: Final = list(dict.fromkeys(e for parsed in self._parsed if parsed for e in _elements(parsed)))
-        self.feeds: Final = _fed(graph, [args.feeds for args in wanted if args.feeds])
+        self.feeds: Final = _merge_feeds(graph, [args.feeds for args in wanted if args.feeds])
         self.options: Final = merged_options([args.options for args in wanted if args.options is not None])
 
     def split(self, values: Sequence[Any]) -> list[Any]:
-        """The values in the structures of the caller, the first, and of each hook; None where nothing was fetched."""
+        """Return the values in the structures of the caller and of each hook; None for an empty structure."""
         found = dict(zip(self.elements, values, strict=True))
         return [None if p is None else p.build([found[tensor] for tensor in p.tensors]) for p in self._parsed]
 
@@ -45,7 +45,7 @@ def _elements(parsed: Fetches) -> list[Tensor | Operation]:
     return [*parsed.tensors, *parsed.operations]
 
 
-def _fed(graph: Graph, several: Sequence[Mapping[Any, Any]]) -> dict[Any, Any] | None:
+def _merge_feeds(graph: Graph, several: Sequence[Mapping[Any, Any]]) -> dict[Any, Any] | None:
     together: dict[Any, Any] = {}
     for feeds in several:
         given = parse_feeds(graph, feeds)
@@ -59,7 +59,7 @@ def _fed(graph: Graph, several: Sequence[Mapping[Any, Any]]) -> dict[Any, Any] |
 
 
 def merged_options(several: Sequence[RunOptions]) -> RunOptions | None:
-    """The shortest time limit, and every check and trace that any of them asks for."""
+    """Return the shortest time limit, and every check and trace that any of the options requests."""
     if len(several) < 2:
         return several[0] if several else None
     limits = [options.timeout for options in several if options.timeout is not None]
@@ -71,5 +71,5 @@ def merged_options(several: Sequence[RunOptions]) -> RunOptions | None:
 
 
 async def finished(value: Awaitable[T] | T) -> T:
-    """The result of a hook's method, awaited if it is awaitable."""
+    """Return the result of a hook's method; await it if possible."""
     return await value if inspect.isawaitable(value) else value

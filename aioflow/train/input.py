@@ -16,7 +16,7 @@ from aioflow.kernels.math.random import random_shuffle
 from aioflow.kernels.state.readers import matching_files
 from aioflow.library.control import control_dependencies, name_scope
 from aioflow.library.queues import FIFOQueue, QueueBase
-from aioflow.library.scattering import count_up_to
+from aioflow.library.state import count_up_to
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
 from aioflow.tensors.shape import ShapeLike, as_shape
@@ -25,10 +25,10 @@ from aioflow.train.queue_runner import QueueRunner, add_queue_runner
 
 @transactional
 def match_filenames_once(pattern: TensorLike, name: str | None = None) -> Variable:
-    """A local variable that holds the names of the files that match, as they were when it was initialized.
+    """Return a local variable with the names of the files that match when it is initialized.
 
     Args:
-        pattern: as `images/*.png`, or a vector of such.
+        pattern: such as `images/*.png`, or a vector of patterns.
         name: the name of the variable.
     """
     with name_scope(name, "matching_filenames", [pattern]) as scope:
@@ -38,9 +38,9 @@ def match_filenames_once(pattern: TensorLike, name: str | None = None) -> Variab
 
 @transactional
 def limit_epochs(tensor: TensorLike, num_epochs: int | None = None, name: str | None = None) -> Tensor:
-    """`tensor`, that can be evaluated `num_epochs` times; after that it raises OutOfRangeError. None for no limit.
+    """Return `tensor`, which can be evaluated `num_epochs` times; later runs raise OutOfRangeError. None for no limit.
 
-    How often it was is in a local variable, `epochs`, that `af.local_variables_initializer()` initializes.
+    The local variable `epochs` counts the evaluations; `af.local_variables_initializer()` initializes it.
     """
     value = convert_to_tensor(tensor)
     if num_epochs is None:
@@ -67,23 +67,23 @@ def input_producer(
     name: str | None = None,
     cancel_op: Operation | None = None,
 ) -> QueueBase:
-    """A queue of the rows of `input_tensor`, and in the graph a queue runner that fills it.
+    """Return a queue of the rows of `input_tensor`; the graph gets a queue runner that fills it.
 
     Args:
-        input_tensor: of rank 1 at least.
-        element_shape: the shape of a row, if that of the tensor does not tell it.
-        num_epochs: so often all rows are produced; then the queue is closed. None for ever. It is counted in a local
-            variable: run `af.local_variables_initializer()` first.
-        shuffle: whether the rows come in another order each time.
-        seed: what these orders are drawn from.
-        capacity: how many rows the queue holds.
-        shared_name: queues of that name are one, in sessions that share their container.
+        input_tensor: a tensor of rank 1 at least.
+        element_shape: the shape of a row, if the tensor does not have it.
+        num_epochs: number of times that all rows are produced before the queue is closed. None for ever. A local
+            variable counts them: run `af.local_variables_initializer()` first.
+        shuffle: whether each epoch has another order.
+        seed: seed of these orders.
+        capacity: the most rows in the queue.
+        shared_name: queues of this name are one queue, in sessions that share their container.
         summary_name: for compatibility.
         name: the name of the operations.
-        cancel_op: closes the queue when the coordinator stops; made here by default.
+        cancel_op: closes the queue when the coordinator stops; built here by default.
 
     Raises:
-        ValueError: the shape of a row is not known.
+        ValueError: the shape of a row is unknown.
     """
     with name_scope(name, "input_producer", [input_tensor]):
         rows = convert_to_tensor(input_tensor, name="input_tensor")
@@ -109,11 +109,11 @@ def string_input_producer(
     name: str | None = None,
     cancel_op: Operation | None = None,
 ) -> QueueBase:
-    """A queue of the strings of a vector, as names of files: see `input_producer`.
+    """Return a queue of the strings of a vector, such as names of files: see `input_producer`.
 
     Raises:
-        ValueError: there are none.
-        InvalidArgumentError: in the run: there are none.
+        ValueError: the vector is empty.
+        InvalidArgumentError: in the run: the vector is empty.
     """
     complaint = "string_input_producer needs at least one string"
     if isinstance(string_tensor, (list, tuple)) and not string_tensor:
@@ -137,7 +137,7 @@ def range_input_producer(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> QueueBase:
-    """A queue of the integers from 0 to `limit` - 1: see `input_producer`."""
+    """Return a queue of the integers from 0 to `limit` - 1: see `input_producer`."""
     with name_scope(name, "input_producer", [limit]) as scope:
         return input_producer(range_of(limit), [], num_epochs, shuffle, seed, capacity, shared_name, name=scope)
 
@@ -152,10 +152,10 @@ def slice_input_producer(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> list[Tensor]:
-    """Of each tensor the same row, another one each time: a list of tensors, taken from a queue of numbers of rows.
+    """Return the same row of each tensor, another row in each run; a queue of row numbers selects it.
 
-    See `input_producer`, for that queue. ValueError if there are no tensors, or as many rows as in the first are not in
-    the others.
+    See `input_producer` for the queue. ValueError if there are no tensors, or if a tensor does not have as many rows
+    as the first.
     """
     with name_scope(name, "input_producer", list(tensor_list)):
         tensors = [convert_to_tensor(value) for value in tensor_list]

@@ -1,4 +1,4 @@
-"""Monitored sessions: initialized or restored, with hooks around each run, and alive when a peer is lost.
+"""Monitored sessions, which initialize or restore variables, call hooks around each run, and survive lost peers.
 
 async with af.train.MonitoredTrainingSession("ws://host:2222", checkpoint_dir="checkpoints") as session:
     while not session.should_stop():
@@ -26,14 +26,14 @@ from aioflow.session import Session
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import safe_repr
 from aioflow.tracing import RunMetadata
-from aioflow.train.hooked_run import Merged, finished
+from aioflow.train.hooked_run import MergedRun, finished
 from aioflow.train.recovery import LOSSES, Patience, Recovery, patiently, step_of_checkpoint
 from aioflow.train.scaffold import Scaffold
-from aioflow.train.session_creator import ChiefSessionCreator, Failed, SessionCreator
+from aioflow.train.session_creator import ChiefSessionCreator, FailedRuns, SessionCreator
 from aioflow.train.session_life import Life
 from aioflow.train.session_manager import Preparation
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from aioflow.train.step_read import StepReadHook
+from aioflow.train.step_counter import StepReadHook
 
 if TYPE_CHECKING:
     from aioflow.net.client.client import Address
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log: Final = logging.getLogger("aioflow.train")
 _GRACE: Final = 2.0
-"""Seconds that tasks of hooks have to end after a loss."""
+"""Seconds that tasks of hooks may take to end after a loss."""
 _LONGEST_PAUSE: Final = 1.0
 _SUSPECTS: Final = (*LOSSES, errors.FailedPreconditionError)
-"""What may tell of a loss."""
+"""The errors that may indicate a loss."""
 _ENDS: Final = (errors.OutOfRangeError, StopAsyncIteration)
 """The end of the input, which is the end of the training."""
 
@@ -53,7 +53,7 @@ class StepContext:
     """The argument of a step function of `run_step_fn`.
 
     Attributes:
-        session: the session below, for runs without hooks.
+        session: the underlying session, for runs without hooks.
     """
 
     def __init__(self, monitored: "_MonitoredSession", life: Life) -> None:
@@ -65,10 +65,10 @@ class StepContext:
         self, fetches: Any, feeds: Mapping[Any, Any] | None = None, options: RunOptions | None = None
     ) -> Any:
         """Run with hooks, as `MonitoredSession.run` does."""
-        return await self._monitored._hooked(self._life, SessionRunArgs(fetches, feeds, options), None)
+        return await self._monitored._run_with_hooks(self._life, SessionRunArgs(fetches, feeds, options), None)
 
     def request_stop(self) -> None:
-        """`should_stop()` of the monitored session is true from here on."""
+        """Make `should_stop()` of the monitored session true."""
         self._monitored._stop_requested = True
 
 
@@ -76,7 +76,7 @@ StepFn = Callable[[StepContext], Awaitable[T]]
 
 
 class _MonitoredSession:
-    """What monitored sessions share. See `MonitoredSession`.
+    """The common part of monitored sessions. See `MonitoredSession`.
 
     Attributes:
         graph: the graph of the session.
@@ -97,7 +97,7 @@ class _MonitoredSession:
         self._creator: Final = session_creator
         self._progress: Final = StepReadHook()
         self._hooks: Final[list[SessionRunHook]] = [*items_of("hooks", hooks or ()), self._progress]
-        """The last hook records the step. A run in which an earlier hook failed is repeated, and does not count."""
+        """Record the step in the last hook. A run in which an earlier hook failed is repeated and does not count."""
         for hook in self._hooks:
             if not isinstance(hook, SessionRunHook):
                 raise TypeError(f"a hook is a SessionRunHook, not {safe_repr(hook)}")
@@ -112,9 +112,9 @@ class _MonitoredSession:
         self._stop_requested = self._closed = False
 
     async def __aenter__(self) -> Self:
-        """The session is open, ready, and known to the hooks. Cancelling this leaves nothing open.
+        """Open the session, make it ready and show it to the hooks. Cancelling this leaves nothing open.
 
-        RuntimeError if it was entered before.
+        RuntimeError at a second call.
         """
         if self._closed or self._life is not None:
             raise RuntimeError("a monitored session is entered once: make another")
@@ -129,7 +129,7 @@ class _MonitoredSession:
         return self
 
     def _deadline(self) -> float:
-        """When a session that is made from now on has to be ready, and known to the hooks."""
+        """Return the time by which a session that is opened now must be ready and known to the hooks."""
         return asyncio.get_running_loop().time() + self._creator.max_wait_secs
 
     async def _begin(self, life: Life, deadline: float) -> None:
@@ -173,7 +173,7 @@ class _MonitoredSession:
     async def run(
         self, fetches: Any, feeds: Feeds = None, options: Options = None, metadata: Metadata = None, **wrong: Any
     ) -> Any:
-        """What `Session.run` gives, with what hooks do before and after.
+        """Return the result of `Session.run`, with the hooks called before and after.
 
         If it ends because a peer is lost, the session recovers and repeats the run with the same feeds. The effects of
         the failed run are undone first, so that the run happens once. If the feeds depend on the step, use
@@ -184,19 +184,19 @@ class _MonitoredSession:
         Raises:
             TypeError, ValueError, RuntimeError: as `Session.run` does.
             af.errors.DeadlineExceededError: the time of the run, or of the recovery, is over.
-            af.errors.OpError: the run, a hook, or a task beside failed by something else than a loss.
+            af.errors.OpError: the run, a hook, or a task of the coordinator failed for another reason than a loss.
         """
         if wrong:
             refuse("run", wrong)
         args = SessionRunArgs(fetches, feeds, options)
-        return await self._surviving(lambda life: self._hooked(life, args, metadata))
+        return await self._surviving(lambda life: self._run_with_hooks(life, args, metadata))
 
     async def run_step_fn(self, step_fn: StepFn[T]) -> T:
-        """What `step_fn(step_context)` gives, a coroutine function of several runs. After a loss it is called anew."""
+        """Return the result of the coroutine function `step_fn(step_context)`; call it again after a loss."""
         return await self._surviving(lambda life: step_fn(StepContext(self, life)))
 
     def should_stop(self) -> bool:
-        """Whether a hook, or a task beside, has asked for a stop, or the session is closed."""
+        """Whether a hook, or a task of the coordinator, has asked for a stop, or the session is closed."""
         life = self._life
         if self._closed or self._stop_requested or life is None:
             return True
@@ -227,7 +227,7 @@ class _MonitoredSession:
                 del suspect
 
     def _settle(self, life: Life, attempt: Attempt) -> None:
-        """Record that the attempt is over, and is not taken back."""
+        """Record that the attempt is over and will not be undone."""
         life.attempts.discard(attempt)
         self._attempts.settle(attempt)
 
@@ -241,7 +241,7 @@ class _MonitoredSession:
             now = await self._alive()
             while not self._attempts.is_settled(attempt):
                 async with self._recovering:
-                    if now is self._life and now.lost is None and not await self._undone(now, Failed([attempt])):
+                    if now is self._life and now.lost is None and not await self._undone(now, FailedRuns([attempt])):
                         now.lose(error, attempt)
                 now = await self._alive()
         except BaseException:
@@ -249,7 +249,7 @@ class _MonitoredSession:
                 self._settle(life, attempt)
             raise
 
-    async def _undone(self, life: Life, failed: Failed) -> bool:
+    async def _undone(self, life: Life, failed: FailedRuns) -> bool:
         """Undo runs that failed after the last recovery. False if another recovery is needed for that."""
         try:
             left = await failed.take_back(life.session, self._deadline())
@@ -260,7 +260,7 @@ class _MonitoredSession:
         return not left
 
     async def _is_loss(self, life: Life, error: errors.OpError) -> bool:
-        """Whether it tells of a loss, as that a variable has no value: its task has restarted since the last run."""
+        """Whether the error indicates a loss, such as a variable without a value because its task restarted."""
         if not self._recovers or isinstance(error, LOSSES):
             return self._recovers
         try:
@@ -268,9 +268,9 @@ class _MonitoredSession:
         except LOSSES:
             return True
 
-    async def _hooked(self, life: Life, args: SessionRunArgs, metadata: RunMetadata | None) -> Any:
+    async def _run_with_hooks(self, life: Life, args: SessionRunArgs, metadata: RunMetadata | None) -> Any:
         context = SessionRunContext(args, life.session)
-        merged = Merged(self.graph, args, [await finished(hook.before_run(context)) for hook in self._hooks])
+        merged = MergedRun(self.graph, args, [await finished(hook.before_run(context)) for hook in self._hooks])
         if metadata is None and merged.options is not None and merged.options.trace:
             metadata = RunMetadata()
         values = await life.session.run(merged.elements, merged.feeds, merged.options, metadata)
@@ -283,7 +283,7 @@ class _MonitoredSession:
     # Recovery
 
     async def _alive(self) -> Life:
-        """The present life; made anew first if there was a loss."""
+        """Return the present life; begin a new one after a loss."""
         while True:
             life = self._life
             if self._closed or life is None:
@@ -295,7 +295,7 @@ class _MonitoredSession:
                     await self._recover(life, life.lost)
 
     async def _recover(self, life: Life, error: errors.OpError) -> None:
-        """There is a new life, or it is raised why there cannot be one."""
+        """Begin a new life, or raise the error that prevents it."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         pause = self._patience.failed(began)
@@ -311,13 +311,13 @@ class _MonitoredSession:
             await life.end(_GRACE)
         deadline = self._deadline()
         try:
-            fresh = self._life = Life(await self._mended(life))
+            fresh = self._life = Life(await self._repair_or_replace(life))
         except errors.DeadlineExceededError:
             self._patience.succeeded()  # the next run has the full time again
             raise
         try:
             await fresh.begin(self._hooks, deadline)
-            recovery = await self._told(fresh, error, before, loop.time() - began)
+            recovery = await self._make_recovery(fresh, error, before, loop.time() - began)
         except _SUSPECTS as again:
             fresh.lose(again)
             fresh.unfit = isinstance(again, errors.AbortedError)
@@ -331,8 +331,8 @@ class _MonitoredSession:
             self.recoveries.append(recovery)
             _log.warning("%s", recovery)
 
-    async def _mended(self, life: Life) -> Session:
-        """A ready session in which the failed runs are undone, or all variables are restored."""
+    async def _repair_or_replace(self, life: Life) -> Session:
+        """Return a ready session in which the failed runs are undone, or all variables are restored."""
         is_in_vain = life.unfit and self._creator.ends_runs
         session = None if is_in_vain else await self._creator.repair_session(life.session, life.failed)
         undone = life.failed.undone
@@ -350,10 +350,10 @@ class _MonitoredSession:
         """Stop all steps of these attempts on the reachable tasks, and undo their changes."""
         if not life.session.closed:
             with contextlib.suppress(errors.OpError):
-                await Failed(list(attempts)).take_back(life.session, asyncio.get_running_loop().time() + _GRACE)
+                await FailedRuns(list(attempts)).take_back(life.session, asyncio.get_running_loop().time() + _GRACE)
 
-    async def _told(self, life: Life, error: errors.OpError, before: int | None, seconds: float) -> Recovery:
-        """The result of the recovery, for the hooks."""
+    async def _make_recovery(self, life: Life, error: errors.OpError, before: int | None, seconds: float) -> Recovery:
+        """Return the result of the recovery, for the hooks."""
         done = self._creator.prepared
         after = self._step_after(done, before)
         saved = before is not None and after is not None and after > before  # the checkpoint includes the failed run
@@ -366,7 +366,7 @@ class _MonitoredSession:
         return recovery
 
     def _step_after(self, done: Preparation, before: int | None) -> int | None:
-        """The global step that the values are from which variables were given, here or by a chief elsewhere."""
+        """Return the global step of the restored values, which this session or another chief has restored."""
         now = self._progress.step
         if not done.restored and not done.initialized:
             return before if before is None or now is None else min(before, now)
@@ -377,7 +377,7 @@ class _MonitoredSession:
     # The end
 
     async def close(self) -> None:
-        """End in good order, as leaving the block does. Closing twice is allowed."""
+        """End regularly, as leaving the block does. Closing twice is allowed."""
         await self._end(clean=True)
 
     async def _end(self, clean: bool) -> None:
@@ -392,7 +392,7 @@ class _MonitoredSession:
                 await self._finish(self._life, clean)
 
     async def _end_hooks(self) -> None:
-        """The hooks have seen the end, unless a task beside the runs has failed."""
+        """Call `end` of the hooks, unless a task of the coordinator has failed."""
         life = await self._alive()
         if isinstance(life.error, LOSSES):
             life.lose(life.error)
@@ -403,9 +403,9 @@ class _MonitoredSession:
                 await (patiently(end, "the end", self._patience.seconds, _LONGEST_PAUSE) if self._recovers else end())
 
     async def _end_hook(self, hook: SessionRunHook, session: Session) -> None:
-        """The hook has seen the end. A loss after which all values are there is no reason not to try again.
+        """Call `end` of the hook. Tries again after a loss that took no values.
 
-        FailedPreconditionError if some are not: then the training has not come to its end.
+        FailedPreconditionError if values were lost: then the training has not reached its end.
         """
         try:
             await finished(hook.end(session))
@@ -416,7 +416,7 @@ class _MonitoredSession:
             raise
 
     async def _finish(self, life: Life, clean: bool) -> None:
-        """The session is closed and nothing goes on beside it. An error of what did is raised if all is well else."""
+        """Close the session and end its tasks. Raises an error of a task if there is no earlier error."""
         try:
             with contextlib.suppress(*(() if clean else (Exception,))):
                 await life.end(self._grace if clean else 0.0)
@@ -434,15 +434,15 @@ class _MonitoredSession:
 
 
 class MonitoredSession(_MonitoredSession):
-    """A session that is made ready, calls hooks around each run, and goes on after the loss of a peer.
+    """A session that makes itself ready, calls hooks around each run, and goes on after the loss of a peer.
 
         async with af.train.MonitoredSession(creator, [af.train.StopAtStepHook(last_step=1000)]) as session:
             while not session.should_stop():
                 await session.run(train)
 
     Entering it opens a session, initializes or restores its variables and starts the graph's queue runners. Leaving it
-    calls `end` of all hooks and closes the session; if the block raises, hooks are not called, but for the end of the
-    input, an OutOfRangeError, which ends the block and is no error. Cancelling a task that waits inside ends its run.
+    calls `end` of all hooks and closes the session. If the block raises, `end` is not called, except at the end of the
+    input: an OutOfRangeError ends the block without an error. Cancelling a task that waits inside ends its run.
 
     A loss ends a run with AbortedError or UnavailableError, or because variables have lost their values. Then the
     session recovers: it waits until the needed tasks are back, undoes the run on all of them, restores the lost values,
@@ -457,7 +457,7 @@ class MonitoredSession(_MonitoredSession):
         session_creator: opens sessions; by default those of a chief in this process.
         hooks: objects called around each run; `begin` of each is called now, and then the graph is finalized.
         stop_grace_period_secs: seconds that tasks of hooks have to stop at the end.
-        examples_per_step: how many examples each step takes, to tell how many were lost.
+        examples_per_step: number of examples in a step, to report how many were lost.
     """
 
     def __init__(
@@ -471,7 +471,7 @@ class MonitoredSession(_MonitoredSession):
 
 
 class SingularMonitoredSession(_MonitoredSession):
-    """The same with a session of a chief, and without recovery: the loss of a peer is an error like any other."""
+    """A monitored session of a chief without recovery: the loss of a peer is an error like any other."""
 
     _recovers = False
 
@@ -489,7 +489,7 @@ class SingularMonitoredSession(_MonitoredSession):
         super().__init__(creator, hooks, stop_grace_period_secs)
 
     def raw_session(self) -> Session:
-        """The session below, for runs without hooks. RuntimeError if it is not open."""
+        """The underlying session, for runs without hooks. RuntimeError if it is not open."""
         if self._closed or self._life is None:
             raise RuntimeError("the monitored session is not open: use `async with`")
         return self._life.session

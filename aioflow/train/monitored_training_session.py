@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from aioflow.net.client.client import Address
 
 
-class _Usual:
-    """As often as is usual, unless the other of two arguments says something."""
+class _DefaultInterval:
+    """The default interval, unless the other one of two arguments is given."""
 
     def __repr__(self) -> str:
         return "as usual"
 
 
-USUAL: Final = _Usual()
+USUAL: Final = _DefaultInterval()
 _SAVE_SECS: Final = 600.0
 _SUMMARY_STEPS: Final = 100
 
@@ -39,41 +39,41 @@ def MonitoredTrainingSession(
     scaffold: Scaffold | None = None,
     hooks: Sequence[SessionRunHook] | None = None,
     chief_only_hooks: Sequence[SessionRunHook] | None = None,
-    save_checkpoint_secs: float | _Usual | None = USUAL,
-    save_summaries_steps: int | _Usual | None = USUAL,
-    save_summaries_secs: float | _Usual | None = USUAL,
+    save_checkpoint_secs: float | _DefaultInterval | None = USUAL,
+    save_summaries_steps: int | _DefaultInterval | None = USUAL,
+    save_summaries_secs: float | _DefaultInterval | None = USUAL,
     config: Config | None = None,
     stop_grace_period_secs: float = 120,
     log_step_count_steps: int | None = 100,
     max_wait_secs: float = LONGEST,
-    save_checkpoint_steps: int | _Usual | None = USUAL,
+    save_checkpoint_steps: int | _DefaultInterval | None = USUAL,
     summary_dir: Path | None = None,
     restore: Scope = "all",
     examples_per_step: int | None = None,
 ) -> MonitoredSession:
-    """A `MonitoredSession` that a chief initializes or restores and saves, and for which workers wait.
+    """Return a `MonitoredSession` for training. The chief initializes or restores and saves; workers wait for it.
 
     Args:
         master: the address of a cluster's master; empty for this process.
-        is_chief: whether this is the chief, of which there is one.
+        is_chief: whether this is the only chief.
         checkpoint_dir: the directory of checkpoints; without one nothing is restored or saved.
-        scaffold: by which operations.
+        scaffold: the operations to use.
         hooks: hooks.
-        chief_only_hooks: further hooks, if this is the chief.
+        chief_only_hooks: further hooks for the chief.
         save_checkpoint_secs: seconds between checkpoints; 600 if `save_checkpoint_steps` is not given either.
         save_summaries_steps: steps between summaries; 100 if `save_summaries_secs` is not given either.
         save_summaries_secs: seconds between summaries.
-        config: how the session works.
-        stop_grace_period_secs: seconds that tasks of hooks have to stop at the end.
-        log_step_count_steps: steps between lines that tell how many steps a second are taken; None for no lines.
+        config: configuration of the session.
+        stop_grace_period_secs: seconds that tasks of hooks may take to stop at the end.
+        log_step_count_steps: steps between lines with the steps per second; None for no lines.
         max_wait_secs: seconds that the session, or a recovery, may take to be ready.
         save_checkpoint_steps: steps between checkpoints.
         summary_dir: the folder of event files; `checkpoint_dir` by default. They are written if there are summaries.
         restore: the variables to restore after a loss; see `ChiefSessionCreator`.
-        examples_per_step: how many examples each step takes, to tell how many were lost.
+        examples_per_step: number of examples in a step, to report how many were lost.
 
     Raises:
-        ValueError: seconds and steps are given for the same thing.
+        ValueError: seconds and steps are both given for one interval.
     """
     scaffold = scaffold or Scaffold()
     if not is_chief:
@@ -96,11 +96,11 @@ def MonitoredTrainingSession(
 
 
 Every = tuple[int | None, float | None]
-"""Every how many steps, or seconds; never if neither is told."""
+"""(steps, seconds) between two saves; (None, None) for never."""
 
 
 def _summary_folder(scaffold: Scaffold, folder: Path | None) -> Path | None:
-    """The folder, if there is anything to summarize."""
+    """Return the folder, if there is anything to summarize."""
     summarized = scaffold.summary_op is not None or bool(get_default_graph().get_collection(GraphKeys.SUMMARIES))
     return folder if summarized else None
 
@@ -108,7 +108,7 @@ def _summary_folder(scaffold: Scaffold, folder: Path | None) -> Path | None:
 def _savers(
     scaffold: Scaffold, folder: Path | None, summaries: Every, checkpoint_dir: Path | None, checkpoints: Every
 ) -> list[SessionRunHook]:
-    """The hooks that save summaries and checkpoints."""
+    """Return the hooks that save summaries and checkpoints."""
     chosen: list[SessionRunHook] = []
     if folder is not None and any(summaries):
         chosen.append(SummarySaverHook(*summaries, folder, scaffold=scaffold))
@@ -120,15 +120,15 @@ def _savers(
 
 def _chosen(
     what: str,
-    steps: int | _Usual | None,
-    secs: float | _Usual | None,
+    steps: int | _DefaultInterval | None,
+    secs: float | _DefaultInterval | None,
     usual_steps: int | None,
     usual_secs: float | None,
 ) -> Every:
-    """Every how many steps, or seconds. ValueError if both are given."""
-    if isinstance(steps, _Usual) and isinstance(secs, _Usual):
+    """Return the interval in steps or seconds. ValueError if both are given."""
+    if isinstance(steps, _DefaultInterval) and isinstance(secs, _DefaultInterval):
         return usual_steps, usual_secs
-    found = None if isinstance(steps, _Usual) else steps, None if isinstance(secs, _Usual) else secs
+    found = None if isinstance(steps, _DefaultInterval) else steps, None if isinstance(secs, _DefaultInterval) else secs
     if found[0] and found[1]:
         raise ValueError(f"give save_{what}_steps or save_{what}_secs, and None for the other")
     return found

@@ -1,4 +1,4 @@
-"""Moving averages of variables, whose values often judge a model better than the last ones."""
+"""Moving averages of variables; models often perform better with them than with the last values."""
 
 from collections.abc import Iterable
 
@@ -24,7 +24,7 @@ class ExponentialMovingAverage:
 
     Args:
         decay: the share of the shadow that stays at each update, near 1.
-        num_updates: the number of updates so far, as the global step: with it the share that stays is at most
+        num_updates: the number of updates so far, such as the global step. It limits the share that stays to
             (1 + num_updates) / (10 + num_updates), so that shadows move faster at first.
         zero_debias: for compatibility: shadows begin at their variable's first value, so nothing pulls them to zero.
         name: the last part of the shadows' names, and the name scope of the updates.
@@ -44,17 +44,16 @@ class ExponentialMovingAverage:
 
     @property
     def name(self) -> str:
-        """The name it was given."""
+        """The name of the averages."""
         return self._name
 
     def apply(self, var_list: Iterable[Variable] | None = None) -> Operation:
-        """An operation that updates the shadows of these variables, by default of the trainable ones.
+        """Return an operation that updates the shadows of these variables, by default of the trainable ones.
 
-        Makes those shadows that are not there yet. They join GLOBAL_VARIABLES, and their variables join
-        MOVING_AVERAGE_VARIABLES.
+        Creates missing shadows. They join GLOBAL_VARIABLES, and their variables join MOVING_AVERAGE_VARIABLES.
 
         Raises:
-            TypeError: one is no variable of floating dtype.
+            TypeError: an element is no variable of floating dtype.
         """
         variables = trainable_variables() if var_list is None else list(var_list)
         graph = graph_to_build_in(variables[0].graph) if variables else get_default_graph()
@@ -78,11 +77,11 @@ class ExponentialMovingAverage:
     def _update(self, variable: Variable) -> Operation:
         shadow = self._averages[variable.graph, variable.op.name]
         with graph_to_build_in(variable.graph).colocate_with(shadow.handle, ignore_existing=True):
-            step = (shadow - variable) * (1 - self._kept(variable))
+            step = (shadow - variable) * (1 - self._share_kept(variable))
             moved: Operation = shadow.assign_sub(step, read_value=False)
             return moved
 
-    def _kept(self, variable: Variable) -> Tensor:
+    def _share_kept(self, variable: Variable) -> Tensor:
         decay = as_number(self._decay, variable.dtype, "decay")
         if self._num_updates is None:
             return decay
@@ -90,18 +89,18 @@ class ExponentialMovingAverage:
         return minimum(decay, (1 + count) / (10 + count))
 
     def average(self, var: Variable) -> Variable | None:
-        """The shadow of a variable, None if it has none."""
+        """Return the shadow of a variable, None if it has none."""
         return self._averages.get((var.graph, var.op.name))
 
     def average_name(self, var: Variable) -> str:
-        """The name of the operation that is, or would be, the shadow of a variable."""
+        """Return the name of the operation that is, or would be, the shadow of a variable."""
         shadow = self.average(var)
         return f"{var.op.name}/{self._name}" if shadow is None else shadow.op.name
 
     def variables_to_restore(self, moving_avg_variables: Iterable[Variable] | None = None) -> dict[str, Variable]:
-        """Variables by the names of their values in a checkpoint.
+        """Return {name in a checkpoint: variable}.
 
-        For `moving_avg_variables`, by default the trainable ones and those that have a shadow, that is the shadow's.
+        For `moving_avg_variables`, by default the trainable ones and those with a shadow, it is the shadow's name.
         """
         graph = get_default_graph()
         averaged = [*trainable_variables(), *moving_average_variables()]

@@ -1,7 +1,7 @@
-"""What all optimizers share: gradients of a loss, one update per variable, slots, the global step.
+"""The base of all optimizers: gradients of a loss, one update per variable, slots, the global step.
 
-A subclass says what slots a variable has (`_create_slots`) and how a gradient changes it (`_apply_dense`,
-`_apply_sparse`). Numbers such as the learning rate are Python's, tensors, or functions that give either.
+A subclass creates the slots of a variable (`_create_slots`) and applies a gradient to it (`_apply_dense`,
+`_apply_sparse`). Numbers such as the learning rate are Python numbers, tensors, or functions that return either.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ GradsAndVars: TypeAlias = Sequence[tuple[Gradient | None, Any]]
 
 
 class Optimizer:
-    """Changes variables so that a loss gets smaller.
+    """Updates variables to make a loss smaller.
 
         train = af.train.GradientDescentOptimizer(0.1).minimize(loss)
 
@@ -36,7 +36,7 @@ class Optimizer:
         pairs = optimizer.compute_gradients(loss)
         train = optimizer.apply_gradients([(af.clip_by_norm(g, 1.0), v) for g, v in pairs])
 
-    A subclass defines `_apply_dense`, and as it needs them `_apply_sparse`, `_create_slots`, `_prepare` and `_finish`.
+    A subclass defines `_apply_dense` and, if it needs them, `_apply_sparse`, `_create_slots`, `_prepare`, `_finish`.
 
     Args:
         use_locking: for compatibility: every update is atomic.
@@ -59,7 +59,7 @@ class Optimizer:
         self._non_slots: Final[dict[tuple[Graph, str], Variable]] = {}
 
     def get_name(self) -> str:
-        """The name it was given."""
+        """The name of the optimizer."""
         return self._name
 
     def minimize(
@@ -73,7 +73,7 @@ class Optimizer:
         name: str | None = None,
         grad_loss: NumberLike | None = None,
     ) -> Operation:
-        """An operation that takes one step towards a smaller `loss`: `compute_gradients`, then `apply_gradients`.
+        """Return an operation that takes one step towards a smaller `loss`: `compute_gradients`, `apply_gradients`.
 
         Raises:
             ValueError: there are no variables, the loss depends on none of them, or something is not floating.
@@ -100,16 +100,16 @@ class Optimizer:
         colocate_gradients_with_ops: bool = False,
         grad_loss: NumberLike | None = None,
     ) -> list[tuple[Gradient | None, Any]]:
-        """The gradients of `loss`, as (gradient, variable) pairs; None for a variable it does not depend on.
+        """Return the gradients of `loss` as (gradient, variable) pairs; None for a variable it does not depend on.
 
         Args:
-            loss: what to make smaller.
+            loss: the tensor to minimize.
             var_list: the variables; the graph's trainable ones by default.
-            gate_gradients: GATE_GRAPH if all gradients are to be computed before any is used. GATE_OP asks for nothing
-                here: what an operation read is not changed by an update.
-            aggregation_method: how gradients of several uses are added: one of AggregationMethod's.
+            gate_gradients: GATE_GRAPH computes all gradients before any is used. GATE_OP has no effect here, since an
+                update never changes a value that an operation has read.
+            aggregation_method: the way to add the gradients of several uses: one of AggregationMethod's.
             colocate_gradients_with_ops: whether the gradient of an operation is on the operation's device.
-            grad_loss: the gradient that arrives at the loss, by default 1.
+            grad_loss: the gradient of the loss, by default 1.
 
         Raises:
             ValueError: there are no variables, or something is not floating.
@@ -131,12 +131,12 @@ class Optimizer:
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Variable | None = None, name: str | None = None
     ) -> Operation:
-        """An operation that changes each variable by its gradient, and then adds 1 to `global_step`.
+        """Return an operation that updates each variable by its gradient, and then adds 1 to `global_step`.
 
-        Variables whose gradient is None are left as they are. Rows that a sparse gradient names twice are summed first.
+        Variables whose gradient is None stay unchanged. Rows that a sparse gradient names twice are summed first.
 
         Raises:
-            TypeError: a gradient is no tensor and cannot be converted, or its target is no variable.
+            TypeError: a gradient is no tensor and cannot be converted, or its target is not a variable.
             ValueError: there are no gradients.
         """
         _check_global_step(global_step)
@@ -190,52 +190,52 @@ class Optimizer:
     # Slots
 
     def get_slot(self, var: Variable, name: str) -> Variable | None:
-        """The slot of that name of a variable, None before it is made."""
+        """Return the slot of that name of a variable, None before it is created."""
         return self._slots.get(name, {}).get(_key(var))
 
     def get_slot_names(self) -> list[str]:
-        """The names of its slots."""
+        """Return the names of its slots."""
         return sorted(self._slots)
 
     def variables(self) -> list[Variable]:
-        """All its variables in the default graph, slots and others, by name."""
+        """Return all its variables in the default graph, slots and others, by name."""
         graph = get_default_graph()
         groups = [self._non_slots, *self._slots.values()]
         return sorted((v for group in groups for v in group.values() if v.graph is graph), key=lambda v: v.name)
 
-    # A subclass defines
+    # Defined by subclasses
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
-        """Make the slots of these variables, with `_zeros_slot` and its like."""
+        """Create the slots of these variables, with `_zeros_slot` and its like."""
 
     def _prepare(self) -> None:
-        """Called once before the updates are built, in their name scope."""
+        """Prepare the updates. Called once before they are built, in their name scope."""
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation | Tensor:
-        """An operation that changes `var` by `grad`."""
+        """Return an operation that updates `var` by `grad`."""
         raise NotImplementedError(f"{type(self).__name__} has no dense update: define _apply_dense")
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation | Tensor:
-        """An operation that changes `var` by `grad`, whose indices are all different."""
+        """Return an operation that updates `var` by `grad`, whose indices are all different."""
         raise NotImplementedError(f"{type(self).__name__} has no sparse update: define _apply_sparse")
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Operation | Tensor:
-        """An operation that changes `var` by `grad`, whose indices may repeat."""
+        """Return an operation that updates `var` by `grad`, whose indices may repeat."""
         values, indices = deduplicate_rows(grad.values, grad.indices)
         return self._apply_sparse(IndexedSlices(values, indices, grad.dense_shape), var)
 
     def _finish(self, update_ops: Sequence[Operation], name_scope: str) -> Operation | Tensor:
-        """An operation of that name that is done when all updates are."""
+        """Return an operation of that name that is done when all updates are."""
         return control.group(*update_ops, name=name_scope)
 
     def _valid_dtypes(self) -> frozenset[DType]:
-        """What loss and variables may be of."""
+        """Return the allowed dtypes of loss and variables."""
         return FLOAT
 
-    # A subclass uses
+    # Used by subclasses
 
     def _number(self, name: str, var: Variable) -> Tensor:
-        """The number `_numbers[name]` as a tensor of the dtype of `var`."""
+        """Return the number `_numbers[name]` as a tensor of the dtype of `var`."""
         found = self._tensors.get((name, var.dtype))
         if found is None:
             with scopes.change_scope(graph_to_build_in(var.graph), name=self._scope[:-1], colocation=()):
@@ -244,24 +244,24 @@ class Optimizer:
         return found
 
     def _slot(self, var: Variable, name: str) -> Tensor:
-        """The handle of a slot that was made."""
+        """Return an existing slot."""
         return self._slots[name][_key(var)].handle
 
     def _zeros_slot(self, var: Variable, slot_name: str, op_name: str) -> Variable:
-        """The slot, made of zeros if there is none."""
+        """Return the slot, created with zeros if it is missing."""
         return self._filled_slot(var, 0, slot_name, op_name)
 
     def _filled_slot(self, var: Variable, value: float, slot_name: str, op_name: str) -> Variable:
-        """The slot, made of that number if there is none."""
+        """Return the slot, created with that number if it is missing."""
         return self._get_or_make_slot(var, lambda: slots.filled(var, value), slot_name, op_name)
 
     def _get_or_make_slot(self, var: Variable, val: Any, slot_name: str, op_name: str) -> Variable:
-        """The slot, made of `val`, a value or a function that gives one, if there is none."""
+        """Return the slot, created with `val`, a value or a function that returns one, if it is missing."""
         named = self._slots.setdefault(slot_name, {})
-        return self._kept(named, _key(var), lambda: slots.create_slot(var, val, op_name))
+        return self._get_or_create(named, _key(var), lambda: slots.create_slot(var, val, op_name))
 
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Variable) -> Variable:
-        """The variable of that name that belongs to no other in particular, made if there is none."""
+        """Return the variable of that name that belongs to no other in particular, created if it is missing."""
         graph = colocate_with.graph
         container = colocate_with.op.attrs["container"]
 
@@ -269,17 +269,17 @@ class Optimizer:
             with graph.colocate_with(colocate_with.handle, ignore_existing=True), graph.container(container):
                 return Variable(initial_value, name=name, trainable=False)
 
-        return self._kept(self._non_slots, (graph, name), make)
+        return self._get_or_create(self._non_slots, (graph, name), make)
 
     def _get_non_slot_variable(self, name: str, graph: Graph | None = None) -> Variable | None:
-        """What `_create_non_slot_variable` made."""
+        """Return a variable that `_create_non_slot_variable` created."""
         return self._non_slots.get((graph or get_default_graph(), name))
 
     def _call_if_callable(self, param: Any) -> Any:
-        """The value, or the result of it if it is a function."""
+        """Return the value, or the result of it if it is a function."""
         return param() if callable(param) else param
 
-    def _kept(self, group: dict[tuple[Graph, str], Variable], key: tuple[Graph, str], make: Any) -> Variable:
+    def _get_or_create(self, group: dict[tuple[Graph, str], Variable], key: tuple[Graph, str], make: Any) -> Variable:
         if key not in group:
             group[key] = make()
             key[0].on_failure(lambda: group.pop(key))

@@ -1,12 +1,11 @@
-"""A model whose stages are on different devices, through which the parts of a batch follow each other.
+"""Pipelines: a model whose stages are on different devices, and the parts of a batch move through them.
 
-While one stage is at one micro-batch, the next can be at the one before. In which order a stage takes its turns is said
-by control edges on its own device; between devices nothing is told but values. The gradients of the micro-batches are
-added up on each stage, so that a step changes the variables by that of the whole batch [Huang and others 2019, section
-2.2].
+While one stage computes a micro-batch, the next one can compute the one before. Control edges on a stage's own device
+set the order of its work; only values travel between devices. Each stage adds up the gradients of the micro-batches, so
+that a step updates the variables by the gradients of the whole batch [Huang and others 2019, section 2.2].
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,7 +28,82 @@ from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.library.control import control_dependencies, device, group, name_scope
 from aioflow.library.state import make_template
 from aioflow.tensors import dtypes
-from aioflow.train.pipeline_schedule import SCHEDULES, Turn, in_order
+
+
+class Turn(NamedTuple):
+    """One unit of work of a stage: one micro-batch forward or backward."""
+
+    forward: bool
+    micro_batch: int
+
+    def __str__(self) -> str:
+        return f"{'F' if self.forward else 'B'}{self.micro_batch}"
+
+
+Schedule: TypeAlias = list[list[Turn]]
+"""For each stage its work in order."""
+
+
+def gpipe(stages: int, micro_batches: int) -> Schedule:
+    """Run all micro-batches forward, then all backward [Huang and others 2019, section 2.2].
+
+    Each stage keeps the activations of all micro-batches for the backward pass.
+    """
+    turns = [Turn(forward, number) for forward in (True, False) for number in range(micro_batches)]
+    return [list(turns) for _ in range(stages)]
+
+
+def one_forward_one_backward(stages: int, micro_batches: int) -> Schedule:
+    """Run each micro-batch backward as soon as possible, and others forward in between [Narayanan 2021, section 2.2].
+
+    It takes as long as `gpipe`, but the first of `n` stages keeps the activations of only `n` micro-batches, and each
+    later stage fewer, however many micro-batches there are.
+    """
+    found = []
+    for stage in range(stages):
+        ahead = min(stages - stage - 1, micro_batches)
+        turns = [Turn(True, number) for number in range(ahead)]
+        for number in range(micro_batches):
+            turns += [Turn(True, number + ahead)] if number + ahead < micro_batches else []
+            turns.append(Turn(False, number))
+        found.append(turns)
+    return found
+
+
+SCHEDULES: Final[Mapping[str, Callable[[int, int], Schedule]]] = {"1f1b": one_forward_one_backward, "gpipe": gpipe}
+
+
+def chart(schedule: Schedule) -> list[dict[int, Turn]]:
+    """Return the work of each stage at each time, if every unit takes one time unit: stages wait for their neighbours.
+
+    Forward work needs the same micro-batch from the stage before; backward work needs it from the stage after.
+    """
+    left = [list(turns) for turns in schedule]
+    done: set[tuple[int, Turn]] = set()
+    times = []
+    while any(left):
+        now = {
+            stage: turns[0] for stage, turns in enumerate(left) if turns and _is_ready(stage, turns[0], done, len(left))
+        }
+        if not now:
+            raise ValueError(f"the stages wait for each other, before {[str(turns[0]) for turns in left if turns]}")
+        for stage in now:
+            left[stage].pop(0)
+        done.update(now.items())
+        times.append(now)
+    return times
+
+
+def _is_ready(stage: int, turn: Turn, done: set[tuple[int, Turn]], stages: int) -> bool:
+    if turn.forward:
+        return stage == 0 or (stage - 1, turn) in done
+    return (stage, Turn(True, turn.micro_batch)) in done and (stage == stages - 1 or (stage + 1, turn) in done)
+
+
+def in_order(schedule: Schedule) -> Sequence[tuple[int, Turn]]:
+    """Return all work with its stages, each unit after those it needs."""
+    return [each for now in chart(schedule) for each in now.items()]
+
 
 Gradient: TypeAlias = Tensor | IndexedSlices | None
 
@@ -38,9 +112,9 @@ class Stage(NamedTuple):
     """A part of a model.
 
     Attributes:
-        device: where its variables and operations are.
-        build: from its inputs, tensors, to its outputs: a tensor or several, with a row for each example. It is called
-            for each micro-batch; variables that it makes, it makes by `af.get_variable`, the first time.
+        device: the device of its variables and operations.
+        build: a function from its inputs to its outputs: a tensor or several, with a row for each example. It is called
+            for each micro-batch; the first call creates the variables, by `af.get_variable`.
     """
 
     device: str | DeviceSpec
@@ -48,12 +122,12 @@ class Stage(NamedTuple):
 
 
 class Pipelined(NamedTuple):
-    """A batch that has gone through a pipeline.
+    """The results of a batch in a pipeline.
 
     Attributes:
-        loss: its mean over all examples, on the last stage.
-        outputs: those of the last stage for all examples, on that stage.
-        grads_and_vars: the variables with the gradients of the loss, as `apply_gradients` takes them.
+        loss: the mean loss over all examples, on the last stage.
+        outputs: the outputs of the last stage for all examples, on that stage.
+        grads_and_vars: the variables with the gradients of the loss, for `apply_gradients`.
     """
 
     loss: Tensor
@@ -72,32 +146,31 @@ def pipeline(
     var_list: Sequence[Any] | None = None,
     name: str | None = None,
 ) -> Pipelined:
-    """A batch taken through the stages in micro-batches: its loss, and the gradients of that.
+    """Compute a batch in micro-batches on several stages. Returns its loss and gradients.
 
-    They are those of the whole batch at once, but for how sums are rounded, if each example's outputs do not depend on
-    the other examples. Variables of stages are named `stage0/...`, inside the variable scope around. By `1f1b` the loss
-    cannot be had without the gradients; to look at the outputs alone, build the pipeline by `gpipe`, once more, in a
-    scope that reuses the variables.
+    They are those of the whole batch at once, except for rounding, if the outputs of an example do not depend on other
+    examples. Variables of stages are named `stage0/...`, inside the surrounding variable scope. With `1f1b` a run of
+    the loss always computes the gradients; to compute only outputs, build a second pipeline by `gpipe`, in a scope that
+    reuses the variables.
 
     Args:
         stages: the parts of the model, in order. The result of one is the input of the next.
-        inputs: what the first stage is given, a tensor or several, with a row for each example. They are constants to
+        inputs: the inputs of the first stage, a tensor or several, with a row for each example. They are constants to
             the gradients.
-        labels: what the loss is given besides, a tensor or several, with a row for each example; None for nothing.
-        loss: from the last stage's outputs and the labels to a single number: a mean over the examples. The mean of
-            those of the micro-batches is taken, each weighted by how many examples it has: so a sum would not come out
-            as that of the whole batch.
-        micro_batches: into how many parts to divide the batch. Some have one example more than others if it cannot be
-            divided evenly.
-        schedule: `1f1b`, by which a stage keeps what few micro-batches need for their way back, or `gpipe`, by which
-            all go forward before the first goes back.
+        labels: further arguments of the loss, a tensor or several, with a row for each example; None for none.
+        loss: a function from the last stage's outputs and the labels to a mean over the examples. The losses of
+            micro-batches are averaged, weighted by their numbers of examples, so a sum would give a wrong result.
+        micro_batches: number of parts of the batch. Some have one example more than others if it cannot be divided
+            evenly.
+        schedule: `1f1b`, by which a stage keeps the activations of few micro-batches, or `gpipe`, by which all go
+            forward before the first goes back.
         var_list: the variables; the graph's trainable ones by default.
         name: the name scope.
 
     Raises:
-        ValueError: there are no stages, no such schedule, fewer examples than micro-batches, not as many rows of each
-            input and label, or no variable is used.
-        InvalidArgumentError: in the step, if there are fewer examples than micro-batches, or not as many rows of each.
+        ValueError: there are no stages, no such schedule, fewer examples than micro-batches, different numbers of rows
+            in inputs and labels, or no variable is used.
+        InvalidArgumentError: in the step, if there are fewer examples than micro-batches, or different numbers of rows.
     """
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule is one of {', '.join(SCHEDULES)}, not {schedule!r}")
@@ -114,7 +187,7 @@ def pipeline(
 
 
 class _Pipeline:
-    """A pipeline in the making: what the turns built so far have given."""
+    """A pipeline under construction: the results of the work built so far."""
 
     def __init__(
         self, stages: Sequence[Stage], loss: Callable[..., Tensor], micro_batches: int, var_list: Sequence[Any] | None
@@ -141,7 +214,7 @@ class _Pipeline:
         return len(self._stages) - 1
 
     def feed(self, inputs: Sequence[Tensor], labels: Sequence[Tensor]) -> None:
-        """Divide the batch, where its parts are needed."""
+        """Divide the batch, on the devices that need its parts."""
         if not inputs:
             raise ValueError("the first stage needs an input")
         _check_rows(inputs, labels)
@@ -153,20 +226,20 @@ class _Pipeline:
             self._shares = _shares(inputs[0], self._count)
 
     def take(self, stage: int, turn: Turn) -> None:
-        """Build what a stage does at that turn, after its last one."""
+        """Build the work of a stage at that time, after its earlier work."""
         with device(self._stages[stage].device), name_scope(f"stage{stage}/{turn}"):
             made = self._forward(stage, turn.micro_batch) if turn.forward else self._backward(stage, turn.micro_batch)
             if made:
                 self._before[stage] = group(*made, name="done")
 
-    def _gated(self, stage: int, value: Tensor) -> Tensor:
-        """A value that comes to a stage, available when its turn has come."""
+    def _wait_turn(self, stage: int, value: Tensor) -> Tensor:
+        """Return a value that arrives at a stage, available when its time has come."""
         before = self._before.get(stage)
         with control_dependencies([] if before is None else [before]):
             return identity(value)
 
     def _forward(self, stage: int, number: int) -> list[Tensor]:
-        given = [self._gated(stage, value) for value in self._outputs[stage - 1, number]]
+        given = [self._wait_turn(stage, value) for value in self._outputs[stage - 1, number]]
         self._given[stage, number] = given
         outputs = _tensors(self._build[stage](*given))
         self._outputs[stage, number] = outputs
@@ -181,7 +254,7 @@ class _Pipeline:
     def _backward(self, stage: int, number: int) -> list[Tensor]:
         given, variables = self._given[stage, number], self._variables()
         returning = [value for value in given if stage > 0 and value.dtype.is_differentiable]
-        arrived = self._arrived(stage, number)
+        arrived = self._results_with_gradients(stage, number)
         ys, dys = [y for y, _ in arrived], [dy for _, dy in arrived]
         found = gradients(ys, [*returning, *variables], dys, stop_gradients=given)
         back = dict(zip(returning, found, strict=False))
@@ -191,13 +264,15 @@ class _Pipeline:
                 self._found.setdefault(variable, {}).setdefault(stage, []).append(gradient)
         return [each.values if isinstance(each, IndexedSlices) else each for each in found if each is not None]
 
-    def _arrived(self, stage: int, number: int) -> list[tuple[Tensor, Tensor]]:
-        """The results of a stage for a micro-batch, with the gradients that have come back."""
+    def _results_with_gradients(self, stage: int, number: int) -> list[tuple[Tensor, Tensor]]:
+        """Return the results of a stage for a micro-batch, with the gradients that have arrived."""
         if stage == self._last:
-            return [(self._losses[number], self._gated(stage, cast(self._shares[number], self._losses[number].dtype)))]
+            return [
+                (self._losses[number], self._wait_turn(stage, cast(self._shares[number], self._losses[number].dtype)))
+            ]
         outputs, returned = self._outputs[stage, number], self._returned[stage + 1, number]
         pairs = zip(outputs, returned, strict=True)
-        return [(y, self._gated(stage, dense(dy, y))) for y, dy in pairs if dy is not None]
+        return [(y, self._wait_turn(stage, dense(dy, y))) for y, dy in pairs if dy is not None]
 
     def _variables(self) -> list[Any]:
         return list(
@@ -205,7 +280,7 @@ class _Pipeline:
         )
 
     def finished(self) -> Pipelined:
-        """What all micro-batches together give."""
+        """Return the results of all micro-batches together."""
         last = self._stages[self._last].device
         with device(last):
             rows = zip(*[self._outputs[self._last, number] for number in range(self._count)], strict=True)
@@ -217,7 +292,7 @@ class _Pipeline:
         return Pipelined(loss, outputs, [(self._gradient_of(variable), variable) for variable in self._variables()])
 
     def _gradient_of(self, variable: Any) -> Gradient:
-        """The sum over all micro-batches, on the stage; over several stages, if a variable is used in these."""
+        """Return the sum over all micro-batches, on the stage; over several stages, if they share a variable."""
         sums = []
         for stage, found in sorted(self._found.get(variable, {}).items()):
             with device(self._stages[stage].device):
@@ -238,7 +313,7 @@ def _tensors(values: Any) -> list[Tensor]:
 
 
 def _rows_of(tensor: Tensor) -> int | None:
-    """How many rows it has, if that is known."""
+    """Return the number of rows, if it is known."""
     if tensor.shape.rank == 0:
         raise ValueError(f"{tensor.name!r} is a single number: inputs and labels have a row for each example")
     return None if tensor.shape.rank is None else tensor.shape.as_list()[0]
@@ -254,7 +329,7 @@ def _check_rows(inputs: Sequence[Tensor], labels: Sequence[Tensor]) -> None:
 
 
 def _agreeing(tensor: Tensor, first: Tensor) -> Tensor:
-    """The tensor, once it has been seen that it has as many rows as the first, where that is not known."""
+    """Return the tensor, after a check in the run that it has as many rows as the first, if that is unknown before."""
     if tensor is first or None not in (_rows_of(tensor), _rows_of(first)):
         return tensor
     with tensor.graph.colocate_with(first, ignore_existing=True):
@@ -265,14 +340,14 @@ def _agreeing(tensor: Tensor, first: Tensor) -> Tensor:
 
 
 def _divided(tensors: Sequence[Tensor], count: int, first: Tensor) -> list[list[Tensor]]:
-    """For each micro-batch its rows of each tensor, which has as many as the first."""
+    """Return for each micro-batch its rows of each tensor."""
     agreeing = [_agreeing(tensor, first) for tensor in tensors]
     columns = [split(tensor, _sizes(tensor, count), 0, num=count) for tensor in agreeing]
     return [[column[number] for column in columns] for number in range(count)]
 
 
 def _sizes(tensor: Tensor, count: int) -> Any:
-    """How many rows each micro-batch has, as a vector."""
+    """Return the number of rows of each micro-batch, as a vector."""
     known = _rows_of(tensor)
     if known is not None:
         if known < count:
@@ -285,6 +360,6 @@ def _sizes(tensor: Tensor, count: int) -> Any:
 
 
 def _shares(tensor: Tensor, count: int) -> list[Tensor]:
-    """Of each micro-batch the share of all examples, as float64."""
+    """Return the share of each micro-batch in all examples, as float64."""
     sizes = cast(convert_to_tensor(_sizes(tensor, count)), dtypes.float64)
     return unstack(sizes / reduce_sum(sizes), num=count)

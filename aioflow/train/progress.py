@@ -1,4 +1,4 @@
-"""How far training is, in one line of a terminal that is drawn anew, or now and then as a line of a log."""
+"""The progress of training, in one redrawn line of a terminal, or as occasional lines of a log."""
 
 import asyncio
 import contextlib
@@ -19,21 +19,21 @@ from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.recovery import Recovery
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from aioflow.train.step_read import needed_step_read
+from aioflow.train.step_counter import needed_step_read
 
 _log: Final = logging.getLogger("aioflow.train")
 _DRAWN, _PRINTED = 0.2, 10.0
-"""Seconds between two looks: on a terminal, and elsewhere."""
+"""Seconds between two updates: on a terminal, and elsewhere."""
 _WINDOW: Final = 10.0
-"""The least time in seconds over which the speed is measured, once training has run that long."""
+"""The shortest time in seconds over which the speed is measured."""
 _ANEW: Final = "\r\x1b[K"
-"""To the beginning of the line, which is empty then."""
+"""Moves to the beginning of the line and clears it."""
 _NO_WORKERS: Final = ("ps", "localhost")
 """Jobs whose tasks do not train by themselves."""
 
 
 class Speed:
-    """How many steps a second are made, over the last while: what `Progress` decides by. It has no clock.
+    """The speed in steps per second over the last seconds, for `Progress`. It has no clock.
 
     Args:
         window: the seconds over which it is measured.
@@ -44,7 +44,7 @@ class Speed:
         self._seen: Final[deque[tuple[float, int]]] = deque()
 
     def reached(self, now: float, step: int) -> None:
-        """A step was reached. One before the last, as after a recovery, begins the measurement anew."""
+        """Record a step. A step before the last one, as after a recovery, restarts the measurement."""
         if self._seen and step < self._seen[-1][1]:
             self._seen.clear()
         self._seen.append((now, step))
@@ -53,7 +53,7 @@ class Speed:
 
     @property
     def steps_per_second(self) -> float | None:
-        """None if that is not known yet."""
+        """The speed; None if it is unknown."""
         (began, first), (ended, last) = (self._seen[0], self._seen[-1]) if self._seen else ((0.0, 0), (0.0, 0))
         return (last - first) / (ended - began) if ended > began else None
 
@@ -66,16 +66,16 @@ class Progress:
                 loss, _ = await session.run([loss_, train])
                 progress.update(step + 1, loss=loss)
 
-    On a terminal one line is drawn anew, a few times a second; elsewhere a line is printed every ten seconds. What is
-    shown last, at the end, is always the last that was told. Once it cannot be written, as when nobody reads it any
-    more, nothing more is shown: training goes on.
+    On a terminal one line is redrawn a few times a second; elsewhere a line is printed every ten seconds. The last
+    values are always shown at the end. If writing fails, as when the reader has gone, nothing more is shown, and
+    training goes on.
 
     Args:
-        total_steps: how many there will be, for how much is left.
-        examples_per_step: how many examples each step takes, for their speed.
-        stream: where it is shown; stderr by default.
-        every: seconds between two looks.
-        clock: what tells the time, in seconds; the running loop's, or else `time.monotonic`, by default.
+        total_steps: number of all steps, for the time left.
+        examples_per_step: number of examples in a step, for the speed.
+        stream: the output; stderr by default.
+        every: seconds between two updates.
+        clock: returns the time in seconds; by default that of the running loop, or else `time.monotonic`.
     """
 
     def __init__(
@@ -99,19 +99,19 @@ class Progress:
 
     @property
     def due(self) -> bool:
-        """Whether something new would be shown now."""
+        """Whether new values would be shown now."""
         return self._due is None or self._clock() >= self._due
 
     def update(
         self, step: int, loss: Any = None, workers: int | None = None, staleness: float | None = None, **more: Any
     ) -> None:
-        """Training has come to that step.
+        """Record the progress of training.
 
         Args:
-            step: how many steps were made.
-            loss: the loss, a number, or an array that holds one.
-            workers: how many take part.
-            staleness: how many steps old the values are that gradients are computed at.
+            step: number of done steps.
+            loss: the loss: a number, or an array with one number.
+            workers: number of workers.
+            staleness: number of steps by which the values are old at which gradients are computed.
             **more: further numbers by name.
         """
         now, due = self._clock(), self.due
@@ -122,13 +122,13 @@ class Progress:
             self._show()
 
     def note(self, text: str) -> None:
-        """A line of its own, which stays."""
+        """Print a line that stays."""
         self._write(f"{_ANEW if self._terminal else ''}{text}\n")
         self._shown = ""
         self._show()
 
     def close(self) -> None:
-        """Show the last report, and end the line. May be called again."""
+        """Show the last values, and end the line. May be called again."""
         self._show()
         if self._terminal and self._shown:
             self._write("\n")
@@ -150,8 +150,8 @@ class Progress:
 
     @property
     def _width(self) -> int:
-        """How much of a line of the terminal may be used."""
-        with contextlib.suppress(AttributeError, OSError, ValueError):  # it has no number, or is none
+        """The usable width of the terminal."""
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # the stream is not a file, or not a terminal
             if self._stream is not None and (columns := os.get_terminal_size(self._stream.fileno()).columns):
                 return columns - 1
         return shutil.get_terminal_size().columns - 1
@@ -177,7 +177,7 @@ class Progress:
         return "  ".join(parts)
 
     def _speeds(self, step: int) -> list[str]:
-        """Of steps or examples, and how long the rest will take."""
+        """Return the text of the speed and of the time left."""
         speed = self._speed.steps_per_second
         if not speed:
             return []
@@ -197,12 +197,12 @@ class ProgressHook(SessionRunHook):
 
     Args:
         loss: the tensor of the loss.
-        total_steps: as of `Progress`.
-        examples_per_step: as of `Progress`.
-        workers: a tensor that tells how many take part; by default it is how many tasks the session has devices of,
-            those of parameter servers left out.
-        staleness: a tensor that tells how many steps old the values are that gradients are computed at.
-        progress: what shows it, made of `total_steps` and `examples_per_step` by default.
+        total_steps: see `Progress`.
+        examples_per_step: see `Progress`.
+        workers: a tensor with the number of workers; by default the number of tasks on whose devices the session can
+            run, without parameter servers.
+        staleness: a tensor with the number of steps by which the values are old at which gradients are computed.
+        progress: shows the values; created from `total_steps` and `examples_per_step` by default.
     """
 
     def __init__(
@@ -220,19 +220,19 @@ class ProgressHook(SessionRunHook):
         self._known: dict[str, Any] = {}
 
     def begin(self) -> None:
-        """RuntimeError if the graph has no global step."""
+        """Check that there is a global step. RuntimeError if not."""
         self._step = needed_step_read("ProgressHook")
 
     async def after_create_session(self, session: Session, coord: Coordinator) -> None:
-        """Shows the step at which it begins."""
+        """Show the first step."""
         self._progress.update(int(await session.run(self._step)))
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Fetch the values to show, if it is time."""
+        """Fetch the values to show, if they are due."""
         return SessionRunArgs({"step": self._step, **self._asked}) if self._progress.due else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Shows it."""
+        """Show the values."""
         if run_values.results is None:
             return
         found = dict(run_values.results)
@@ -251,7 +251,7 @@ class ProgressHook(SessionRunHook):
 
 
 def _workers(session: Session) -> int | None:
-    """Of how many tasks that train the session has devices; None in a session of this process alone."""
+    """Return the number of training tasks with devices of the session; None for a session of this process alone."""
     tasks = {device.name.partition("/device:")[0] for device in session.list_devices()}
     found = [task for task in tasks if task.split("/")[1].removeprefix("job:") not in _NO_WORKERS]
     return len(found) or None
@@ -259,7 +259,7 @@ def _workers(session: Session) -> int | None:
 
 def _number(name: str, value: Any) -> float:
     if np.size(value) != 1:
-        raise ValueError(f"{name} is one number, not an array of shape {list(np.shape(value))}")
+        raise ValueError(f"{name} must be one number, not an array of shape {list(np.shape(value))}")
     return float(np.asarray(value).item())
 
 
@@ -271,7 +271,7 @@ def _now() -> float:
 
 
 def _as_time(seconds: float) -> str:
-    """As `1:02:03`, `2:03` or `0:03`."""
+    """Return the time as `1:02:03`, `2:03` or `0:03`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

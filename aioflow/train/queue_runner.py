@@ -1,4 +1,4 @@
-"""Queue runners: tasks that fill queues, again and again, until the input ends or a coordinator stops them."""
+"""Queue runners: tasks that fill queues until the input ends or a coordinator stops them."""
 
 import asyncio
 import contextlib
@@ -21,20 +21,20 @@ Step = Callable[[], Awaitable[Any]]
 
 
 class QueueRunner:
-    """Fills a queue by running operations, each by a task of its own, again and again.
+    """Fills a queue by running operations again and again, each in its own task.
 
-    A task ends when its operation raises one of `queue_closed_exception_types`, which is what the end of the input
-    looks like; the last of those that fill the queue closes it, and what is in it can still be taken. Any other error
-    stops the coordinator. When the coordinator stops, for whatever reason, the queue is closed, nothing waits to be put
-    into it any more, and the tasks end. Cancelling them without a stop leaves the queue open: one of a cluster outlives
-    who fills it, and others may go on to.
+    A task ends when its operation raises one of `queue_closed_exception_types`, the sign of the end of the input. The
+    last of these tasks closes the queue, whose elements can still be taken. Any other error stops the coordinator. When
+    the coordinator stops, the queue is closed, pending enqueues are cancelled, and the tasks end. Cancelling the tasks
+    without a stop leaves the queue open: a queue of a cluster outlives the sessions that fill it, and other sessions
+    may go on filling it.
 
     Args:
         queue: the queue.
-        enqueue_ops: what fills it; one that is there several times is run by as many tasks.
-        close_op: closes the queue in good order; made here by default.
-        cancel_op: closes it at once; made here by default.
-        queue_closed_exception_types: errors that tell of the end of the input; OutOfRangeError by default.
+        enqueue_ops: operations that fill it; an operation that appears several times has as many tasks.
+        close_op: closes the queue at the end of the input; built here by default.
+        cancel_op: closes it at once; built here by default.
+        queue_closed_exception_types: the errors at the end of the input; OutOfRangeError by default.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class QueueRunner:
             raise ValueError(f"a runner of queue {queue.name!r} needs operations to run")
         self.queue: Final = queue
         self.enqueue_ops: Final = list(enqueue_ops)
-        self.queue_closed_exception_types: Final = _checked(queue_closed_exception_types)
+        self.queue_closed_exception_types: Final = _check_classes(queue_closed_exception_types)
         self.close_op: Final = queue.close() if close_op is None else close_op
         self.cancel_op: Final = queue.close(cancel_pending_enqueues=True) if cancel_op is None else cancel_op
         self._started: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -64,7 +64,7 @@ class QueueRunner:
 
     @property
     def exceptions_raised(self) -> list[Exception]:
-        """The errors of tasks that have no coordinator, since they were last created."""
+        """The errors of tasks without a coordinator, since the tasks were last created."""
         return self._raised
 
     def was_started(self, sess: Session) -> bool:
@@ -74,13 +74,13 @@ class QueueRunner:
     def create_tasks(
         self, sess: Session, coord: Coordinator | None = None, daemon: bool = False, start: bool = True
     ) -> list[asyncio.Task[None]]:
-        """A task for each of its operations, running, and one that closes the queue when the coordinator stops.
+        """Create a running task for each operation, and one that closes the queue when the coordinator stops.
 
-        None if those it has created for that session still run.
+        Returns None if its tasks for that session still run.
 
         Args:
-            sess: what runs the operations. Closing it ends the tasks.
-            coord: owns the tasks. Without one they are the caller's, who ends and awaits them, and their errors are in
+            sess: the session of the operations. Closing it ends the tasks.
+            coord: owns the tasks. Without one the caller owns them, ends and awaits them; their errors are in
                 `exceptions_raised`.
             daemon: for compatibility: a task never keeps a program alive.
             start: for compatibility: a task begins when it is created.
@@ -89,7 +89,7 @@ class QueueRunner:
             ValueError: `start` is false.
         """
         if not start:
-            raise ValueError("a task begins when it is created: create the tasks when they are to begin")
+            raise ValueError("a task begins when it is created: call create_threads() when they should begin")
         if any(work.runner is self for work in _at_work.get(sess, ())):
             return []
         steps = {op: sess.make_callable(op) for op in dict.fromkeys(self.enqueue_ops)}
@@ -104,7 +104,7 @@ class QueueRunner:
 
 
 class _Work:
-    """One runner at work in one session: from the creation of its tasks to the end of the last."""
+    """The work of one runner in one session, from the creation of its tasks to the end of the last one."""
 
     def __init__(self, runner: QueueRunner, sess: Session, coord: Coordinator | None) -> None:
         self.runner: Final = runner
@@ -117,21 +117,21 @@ class _Work:
         self._is_over = False
 
     def begin(self, steps: Sequence[Step]) -> list[asyncio.Task[None]]:
-        """A task for each step, and the one that waits for the coordinator's stop."""
+        """Create a task for each step, and the one that waits for the coordinator's stop."""
         create = _create if self._coord is None else self._coord.create_task
         name = self.runner.queue.queue_ref.op.name
         self._running = self._left = len(steps)
         _at_work.setdefault(self._sess, []).append(self)
         for number, step in enumerate(steps):
             task = create(self._run(step), name=f"queue runner {number} of {name!r}")
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._note_end)
             self._tasks.append(task)
         if self._coord is None:
             return list(self._tasks)
         self._closer = create(self._close_on_stop(self._coord), name=f"closer of {name!r}")
         return [*self._tasks, self._closer]
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _note_end(self, task: asyncio.Task[None]) -> None:
         self._running -= 1
         if not self._running:
             _at_work[self._sess].remove(self)
@@ -144,14 +144,14 @@ class _Work:
             if not self._left:
                 await self._input_ended()
         except Exception as error:
-            if self._sess.closed:  # the closing task knows
+            if self._sess.closed:  # the closing task handles that
                 return
             if self._coord is not None:
                 raise
             self.runner.exceptions_raised.append(error)
 
     async def _repeat(self, step: Step) -> None:
-        """Take the step again and again until the coordinator stops; the loop gets a turn in between."""
+        """Run the step again and again until the coordinator stops; the loop gets a turn in between."""
         piece, coord = slice_of(asyncio.get_running_loop()), self._coord
         try:
             while coord is None or not coord.should_stop():
@@ -181,7 +181,7 @@ class _Work:
                     task.cancel()
 
     async def _run_quietly(self, op: Operation) -> None:
-        """Close the queue, if it is open and the session, too."""
+        """Close the queue, if the queue and the session are open."""
         if not self._sess.closed:
             with contextlib.suppress(errors.CancelledError):
                 await self._sess.run(op)
@@ -194,17 +194,17 @@ def _create(coroutine: Any, name: str) -> asyncio.Task[None]:
     return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
-def _checked(kinds: Any) -> tuple[type[errors.OpError], ...]:
-    """The classes of errors that tell of the end of the input."""
+def _check_classes(kinds: Any) -> tuple[type[errors.OpError], ...]:
+    """Return the classes of errors at the end of the input."""
     if kinds is None:
         return (errors.OutOfRangeError,)
     if not isinstance(kinds, tuple) or not kinds or not all(issubclass(kind, errors.OpError) for kind in kinds):
-        raise TypeError(f"queue_closed_exception_types is a tuple of classes of af.errors, not {kinds!r}")
+        raise TypeError(f"queue_closed_exception_types must be a tuple of classes of af.errors, not {kinds!r}")
     return kinds
 
 
 def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:
-    """The runner is among those of the default graph that `start_queue_runners` starts."""
+    """Add the runner to those of the default graph that `start_queue_runners` starts."""
     get_default_graph().add_to_collection(collection, qr)
 
 

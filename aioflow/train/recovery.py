@@ -1,4 +1,4 @@
-"""Losses of peers: how long somebody who comes back is waited for, and what a recovery came to."""
+"""Recovery from lost peers: the waiting time for their return, and the result of a recovery."""
 
 import asyncio
 import dataclasses
@@ -10,7 +10,7 @@ from aioflow import errors
 
 T = TypeVar("T")
 LOSSES: Final = (errors.AbortedError, errors.UnavailableError)
-"""Errors that tell of a peer that is lost, or has restarted: trying again may succeed."""
+"""Errors that indicate a lost or restarted peer: trying again may succeed."""
 _FIRST_PAUSE: Final = 0.05
 
 
@@ -19,14 +19,14 @@ class Recovery:
     """One recovery of a monitored session.
 
     Attributes:
-        error: what told of the loss.
-        checkpoint: the checkpoint that values were restored from; None if none was.
+        error: the error that indicated the loss.
+        checkpoint: the restored checkpoint; None if there was none.
         restored: the names of the variables that got their values from it.
-        initialized: the names of those that got their initial values.
-        step_before: the global step after the last run that succeeded; None if the graph has none.
-        step_after: the global step that those values are from: 0 of initial ones, and `step_before` if no value was
-            lost; None if that is not known.
-        examples_per_step: how many examples each step takes, if the session was told.
+        initialized: the names of the variables that got their initial values.
+        step_before: the global step after the last successful run; None if the graph has none.
+        step_after: the global step of the new values: 0 for initial ones, and `step_before` if no value was lost; None
+            if it is unknown.
+        examples_per_step: number of examples in a step, if the session knows it.
         seconds: from the loss until the session was ready again.
         repeated: the names of variables and operations whose effect of the failed run was not undone, so that it may
             happen twice: something else has changed the variable meanwhile, its checkpoint includes the run, or the
@@ -45,14 +45,14 @@ class Recovery:
 
     @property
     def steps(self) -> int | None:
-        """How many steps are lost, for variables that were restored; None if that is not known."""
+        """The number of lost steps, if variables were restored; None if it is unknown."""
         if self.step_before is None or self.step_after is None:
             return None
         return max(0, self.step_before - self.step_after)
 
     @property
     def examples(self) -> int | None:
-        """How many examples these took; None if that is not known."""
+        """The number of lost examples; None if it is unknown."""
         steps = self.steps
         return None if steps is None or self.examples_per_step is None else steps * self.examples_per_step
 
@@ -79,21 +79,21 @@ _NUMBER: Final = re.compile(r"-(\d+)$")
 
 
 def step_of_checkpoint(path: str) -> int | None:
-    """The global step in a checkpoint's name, as 1234 of `model.ckpt-1234`; None if it has none."""
+    """Return the global step in a checkpoint's name, 1234 for `model.ckpt-1234`; None if there is none."""
     found = _NUMBER.search(path.rstrip("/"))
     return None if found is None else int(found[1])
 
 
 class Patience:
-    """Decides how long to wait before each new attempt, and when to give up. The caller does the waiting.
+    """Decides how long to wait before each new attempt, and when to give up. The caller waits.
 
     Args:
-        seconds: so long.
+        seconds: the whole time for attempts.
         longest: the longest pause between two attempts, in seconds.
-        began: since when; by default since the first failure after a success.
+        began: start of that time; by default the first failure after a success.
 
     Attributes:
-        failures: how many there were since the last success.
+        failures: number of failures since the last success.
     """
 
     def __init__(self, seconds: float, longest: float, began: float | None = None) -> None:
@@ -104,9 +104,9 @@ class Patience:
         self._until = self._pause = 0.0
 
     def failed(self, now: float) -> float | None:
-        """Seconds until the next attempt: none after a first failure, then ever more, and ever less towards the end.
+        """Return the seconds until the next attempt: 0 after a first failure, then longer, and shorter near the end.
 
-        None: the time is over, give up.
+        Returns None when the time is over.
         """
         if not self.failures:
             self._until, self._pause = (now if self._began is None else self._began) + self.seconds, 0.0
@@ -116,7 +116,7 @@ class Patience:
         return None if left <= 0 else min(pause, max(left / 2, _FIRST_PAUSE), left)
 
     def succeeded(self) -> None:
-        """The next failure is a first one again."""
+        """Count the next failure as a first one."""
         self.failures = 0
 
 
@@ -127,17 +127,17 @@ async def patiently(
     longest: float,
     retried: tuple[type[Exception], ...] = LOSSES,
 ) -> T:
-    """The result of the attempt, as soon as every task that it needs is there.
+    """Return the result of the attempt, repeated until every task that it needs is reachable.
 
     Args:
-        attempt: begun anew after each error of those classes.
+        attempt: repeated after each error of these classes.
         what: the name of the attempt, for the error.
-        seconds: so long.
-        longest: seconds between two attempts at most.
-        retried: by default the errors that tell of a loss.
+        seconds: the time limit.
+        longest: the longest pause between two attempts, in seconds.
+        retried: by default the errors that indicate a loss.
 
     Raises:
-        af.errors.DeadlineExceededError: it was not there in time; the error names who was missing last.
+        af.errors.DeadlineExceededError: the time is over; the error names the tasks that were missing last.
     """
     now = asyncio.get_running_loop().time
     patience, last = Patience(seconds, longest, began=now()), None

@@ -1,4 +1,4 @@
-"""What checkpoints hold: variables, and on request what a run leaves beside them. Each builds its own nodes."""
+"""The objects in checkpoints: variables and, on request, the state of the inputs. Each builds its own nodes."""
 
 import dataclasses
 import logging
@@ -28,10 +28,10 @@ class Entry(NamedTuple):
     """A tensor of a checkpoint, or a part of one.
 
     Attributes:
-        name: the tensor's.
+        name: name of the tensor.
         dtype: its dtype.
-        shape: that of the part, as far as it is fixed.
-        part: which part; nothing if it is the whole.
+        shape: shape of the part, as far as it is fixed.
+        part: which part; empty for the whole tensor.
     """
 
     name: str
@@ -41,34 +41,33 @@ class Entry(NamedTuple):
 
 
 class Savable(Protocol):
-    """Something that is saved and restored."""
+    """An object that can be saved and restored."""
 
     @property
     def home(self) -> Operation:
-        """The operation on whose task it is."""
+        """An operation on its task."""
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """What checkpoints have of it."""
+        """Its tensors in checkpoints."""
 
     def mark(self) -> Operation:
-        """What says that it will be taken at the moment of the cut."""
+        """Return the operation that announces the reading at the moment of the snapshot."""
 
     def take(self, cut: bool) -> Sequence[Tensor]:
-        """The values of its entries; at the moment of the cut if there is one."""
+        """Return the values of its entries, at the moment of the snapshot if there is one."""
 
     def give_back(self, values: Sequence[Tensor]) -> Operation:
-        """What makes it as it was when its entries had these values."""
+        """Return the operation that restores it from these values of its entries."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SavedVariable:
     """A variable.
 
-    Attributes:
-        name: of the tensor in checkpoints.
-        variable: what holds it, or the part of it that is told.
-        part: which part; nothing if it is the whole.
+    name: name of the tensor in checkpoints.
+    variable: its variable.
+    part: which part of the tensor it holds; empty for the whole tensor.
     """
 
     name: str
@@ -77,12 +76,12 @@ class SavedVariable:
 
     @property
     def home(self) -> Operation:
-        """Its handle."""
+        """The handle of the variable."""
         return self.variable.op
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """Its value."""
+        """The tensor of the variable."""
         return [Entry(self.name, self.variable.dtype, self.variable.shape, self.part)]
 
     def mark(self) -> Operation:
@@ -100,22 +99,22 @@ class SavedVariable:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SavedQueue:
-    """The elements of a queue, and those that wait to be put into it.
+    """The elements of a queue, and those of its waiting enqueues.
 
     Attributes:
-        handle: to the queue.
+        handle: handle of the queue.
     """
 
     handle: Tensor
 
     @property
     def home(self) -> Operation:
-        """Its handle."""
+        """The handle of the queue."""
         return self.handle.op
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """Text, then values and sizes of each component."""
+        """A string, then values and sizes of each component."""
         name, many = f"{STATE}queue/{_shared_name(self.home)}", TensorShape([None])
         found = [Entry(name, dtypes.string, dtypes.SCALAR)]
         for place, item in enumerate(QueueSpec.check(self.handle.spec).items):
@@ -138,22 +137,22 @@ class SavedQueue:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SavedReader:
-    """Where a reader is.
+    """The position of a reader.
 
     Attributes:
-        handle: to the reader.
+        handle: handle of the reader.
     """
 
     handle: Tensor
 
     @property
     def home(self) -> Operation:
-        """Its handle."""
+        """The handle of the reader."""
         return self.handle.op
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """Its state, as text."""
+        """The state of the reader, as a string."""
         return [Entry(f"{STATE}reader/{_shared_name(self.home)}", dtypes.string, dtypes.SCALAR)]
 
     def mark(self) -> Operation:
@@ -171,11 +170,11 @@ class SavedReader:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SavedCounts:
-    """How often random operations ran on a task, which decides what numbers they give next.
+    """The counts of random operations on a task, which determine their next numbers.
 
     Attributes:
         home: an operation on that task.
-        place: how the task is called.
+        place: the name of the task.
     """
 
     home: Operation
@@ -183,7 +182,7 @@ class SavedCounts:
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """Counts by name, as text."""
+        """The counts by name, as a string."""
         return [Entry(f"{STATE}counts{self.place}", dtypes.string, dtypes.SCALAR)]
 
     def mark(self) -> Operation:
@@ -200,7 +199,7 @@ class SavedCounts:
 
 
 def run_state_of(graph: Graph) -> Iterator[Savable]:
-    """The queues and readers of a graph, each once however many handles it has. The log tells what else has state."""
+    """Yield the queues and readers of a graph, each once. The log names other objects with state."""
     seen, left_out = set[tuple[str, str, str]](), list[str]()
     for operation in graph.get_operations():
         if not operation.definition.handle:

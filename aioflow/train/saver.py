@@ -1,4 +1,4 @@
-"""`af.train.Saver`: variables on their way to checkpoints and back."""
+"""`af.train.Saver`: saves variables in checkpoints and restores them."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ from aioflow.session import Session
 from aioflow.tensors import dtypes
 from aioflow.tensors.recursion import safe_repr
 from aioflow.train.savable import Savable, SavedCounts, SavedVariable, run_state_of
-from aioflow.train.saving import Feeds, Giving, build, file_device
+from aioflow.train.saving import Feeds, RestoreOps, build, file_device
 from aioflow.train.step_boundary import StepBoundary
 from aioflow.train.writing import OnFailure, Writing, Writings
 
@@ -35,13 +35,13 @@ _log: Final = logging.getLogger("aioflow.train")
 
 Path = str | bytes | os.PathLike[str]
 _PATIENCE: Final = 10.0
-"""Seconds in which steps that change variables all have to be done once, for a checkpoint at a step boundary."""
+"""Seconds within which a step boundary must come for a consistent checkpoint."""
 _live: Final[set[str]] = set()
 """The tokens of all drafts that this process writes."""
 _PROCESS: Final = secrets.token_hex(8)
 
 Mode = Literal["consistent", "uncoordinated"]
-"""How checkpoints are taken: all variables of a task at one moment, or each when it is written."""
+"""The ways to take values: all variables of a task at one moment, or each when it is written."""
 
 
 class Saver:
@@ -52,44 +52,43 @@ class Saver:
         await saver.restore(session, path)
 
     A checkpoint is a folder: safetensors files, one for each task with variables, written by the tasks themselves, an
-    index as of Hugging Face's, and a manifest, which is written last and makes it one. Whatever happens on the way,
-    what was there before stays whole.
+    index in Hugging Face's form, and a manifest, which is written last and makes it valid. An earlier checkpoint stays
+    whole whatever happens.
 
     `save` waits until all is written. `save_async` waits until the values are taken, and training goes on while they
-    are written: nothing is copied but what an update changes meanwhile. Belongs to the graph of its variables; what it
-    runs is built at once. Any number of sessions may use it.
+    are written: only values that an update changes meanwhile are copied. The Saver belongs to the graph of its
+    variables and builds its operations at once. Any number of sessions may use it.
 
     Args:
-        var_list: what to save: a list of variables; or by the names in the checkpoint, variables, or lists of variables
-            that hold a tensor's rows, one after the other. By default all global variables of the default graph.
-        reshape: whether a tensor of another shape, but as many elements, is restored; not into variables that hold its
-            rows.
-        sharded: whether each task with variables writes a file of its own, instead of sending all to one.
-        max_to_keep: how many checkpoints to keep; None or 0 for all.
-        keep_checkpoint_every_n_hours: one checkpoint in this many hours stays, beside the newest ones.
+        var_list: the variables to save: a list, or a dict from names in the checkpoint to variables, or to lists of
+            variables that hold consecutive rows of a tensor. By default all global variables of the default graph.
+        reshape: whether to restore a tensor of another shape with as many elements; not into variables that hold rows.
+        sharded: whether each task with variables writes its own file, instead of sending all to one.
+        max_to_keep: number of checkpoints to keep; None or 0 for all.
+        keep_checkpoint_every_n_hours: one checkpoint in this many hours stays, in addition to the newest ones.
         name: the name scope of its operations; `save` by default.
         pad_step_number: whether steps in paths have eight digits, so that names sort as steps do.
         mode: "consistent": all variables are taken at a step boundary: runs of the session that change them end first,
-            and further ones wait until the values are taken, which copies nothing. Steps of other sessions are not kept
-            from anything, but those of the replicas of a SyncReplicasOptimizer are. If runs wait for each other, so
-            that there is no such moment in 10 s, they are taken amid steps; the log and the manifest
-            (`step_boundary`) say so. "uncoordinated": each variable is taken when its task gets to it.
-        state: whether to save also where the run is, so that a restored one goes on just there: the elements of queues
-            and those that wait to be put into them, the positions of readers, and how often random operations ran. What
-            a step under way has taken of a queue or reader, and not put into another yet, is lost. What accumulators,
-            barriers and staging areas hold is not saved; the log says so.
-        extra: whether checkpoints that hold more than is wanted are restored; by default only if `var_list` is given.
-        max_in_flight: how many checkpoints are written at the same time at most; a further one waits.
-        on_failure: called with the path and the error of each that could not be written, at once.
+            and further ones wait until the values are taken, which copies nothing. Steps of other sessions do not
+            wait, except those of the replicas of a SyncReplicasOptimizer. If runs wait for each other, so that there
+            is no such moment in 10 s, the values are taken during steps; the log and the manifest (`step_boundary`)
+            say so. "uncoordinated": each variable is taken when its task writes it.
+        state: whether to save also the position of the run, so that a restored run continues there: the elements of
+            queues and of waiting enqueues, the positions of readers, and the counts of random operations. Elements
+            that a running step has taken from a queue or reader and not put into another are lost. The contents of
+            accumulators, barriers and staging areas are not saved; the log says so.
+        extra: whether to restore checkpoints that hold further tensors; by default only if `var_list` is given.
+        max_in_flight: the most checkpoints that are written at the same time; a further one waits.
+        on_failure: called at once with the path and the error of each failing write.
 
     Attributes:
-        mode: how checkpoints are taken.
-        state: whether they also hold the position of the run in its inputs.
+        mode: the way to take values.
+        state: whether checkpoints also hold the position of the run in its inputs.
         variables: the variables to save and restore.
 
     Raises:
-        ValueError: there is nothing to save, or two have one name.
-        TypeError: something of `var_list` is no variable.
+        ValueError: there is nothing to save, or two variables have one name.
+        TypeError: an element of `var_list` is not a variable.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class Saver:
         on_failure: OnFailure | None = None,
     ) -> None:
         if mode not in ("consistent", "uncoordinated"):
-            raise ValueError(f"mode is 'consistent' or 'uncoordinated', not {safe_repr(mode)}")
+            raise ValueError(f"mode must be 'consistent' or 'uncoordinated', not {safe_repr(mode)}")
         self.mode: Final[Mode] = mode
         self.state: Final = state
         self._pad = pad_step_number
@@ -133,15 +132,15 @@ class Saver:
         global_step: int | Variable | Tensor | None = None,
         options: RunOptions | None = None,
     ) -> str:
-        """There is a checkpoint at `save_path`, or at `save_path-N` for a global step N. Gives its path.
+        """Save a checkpoint at `save_path`, or at `save_path-N` for a global step N. Returns its path.
 
-        Older ones are deleted as `max_to_keep` says. One of the same path is replaced. Cancelling gives it up: what was
-        there before stays, and a draft may be left, which a later save sweeps away.
+        Deletes older ones as `max_to_keep` says, and replaces one at the same path. Cancelling gives up the save: an
+        earlier checkpoint stays, and a draft may remain, which a later save removes.
 
         Args:
-            session: whose variables.
-            save_path: where: a path of the tasks that write, or a URL.
-            global_step: a number, or what has it in a run.
+            session: the session of the variables.
+            save_path: a path on the writing tasks, or a URL.
+            global_step: a number, or a tensor or variable with the number.
             options: with a time limit for taking the values, and for writing them.
 
         Raises:
@@ -162,10 +161,10 @@ class Saver:
         global_step: int | Variable | Tensor | None = None,
         options: RunOptions | None = None,
     ) -> Writing:
-        """Begin what `save` does: values are taken when this returns, if the mode is "consistent", and then written.
+        """Begin a save: the values are taken when this returns, if the mode is "consistent", and then written.
 
-        If `max_in_flight` others are being written it waits for one of them to end. If it fails the log says so at
-        once, and `finish` raises the error unless somebody has awaited the result.
+        While `max_in_flight` others are being written it waits. If a write fails the log says so at once, and `finish`
+        raises the error unless a task has awaited the result.
         """
         _check(session, options)
         limit = None if options is None else options.timeout
@@ -174,7 +173,7 @@ class Saver:
             async with asyncio.timeout(limit):
                 await self._writings.room()
                 _live.add(token)
-                draft, write = await self._taken(session, token, save_path, global_step, options)
+                draft, write = await self._begin_write(session, token, save_path, global_step, options)
         except BaseException as error:
             self._give_up(token)
             if isinstance(error, TimeoutError) and not isinstance(error, errors.OpError):
@@ -186,7 +185,7 @@ class Saver:
         return self._writings.begin(draft.path, self._written(session, draft, write))
 
     def _give_up(self, token: str) -> None:
-        """No checkpoint of that token is made, if it had come so far that there was room for it."""
+        """Delete the draft of that token, if it was begun."""
         if token in _live:
             self._writings.withdraw()
             _live.remove(token)
@@ -207,10 +206,10 @@ class Saver:
         else:
             await self._writings.cancel()
 
-    async def _taken(
+    async def _begin_write(
         self, session: Session, token: str, save_path: Path, step: Any, options: RunOptions | None
     ) -> tuple["_Draft", Callable[[], Awaitable[Any]]]:
-        """The draft and its write; the values are taken now if they are all taken at one moment."""
+        """Return the draft and its write. In consistent mode the values are taken now."""
         nodes, given = self._nodes, self._nodes.feeds
         if nodes.taken is None:
             draft = await self._draft(session, token, save_path, step, {"mode": self.mode})
@@ -229,7 +228,7 @@ class Saver:
 
     @contextlib.asynccontextmanager
     async def _between_steps(self, session: Session, graph: Graph) -> AsyncIterator[bool]:
-        """Inside the block no step changes the variables, of replicas or else of this session. False if one may."""
+        """Let no step change the variables inside the block. Yields False if a step may."""
         async with contextlib.AsyncExitStack() as held:
             boundaries: list[StepBoundary] = graph.get_collection(GraphKeys.STEP_BOUNDARIES)
             for boundary in boundaries:
@@ -248,7 +247,7 @@ class Saver:
         return _Draft(self._path(path, number), token, {**facts, "global_step": number})
 
     async def _written(self, session: Session, draft: "_Draft", write: Callable[[], Awaitable[Any]]) -> str:
-        """The path, when the checkpoint is complete and checkpoints beyond the limit are deleted."""
+        """Return the path, after the checkpoint is complete and checkpoints beyond the limit are deleted."""
         given = self._nodes.feeds
         try:
             await write()
@@ -277,7 +276,7 @@ class Saver:
     def _path(self, save_path: Path, number: int | None) -> str:
         name = as_name(save_path).rstrip("/")
         if not name:
-            raise ValueError("a checkpoint needs a path, as 'run/model.ckpt'")
+            raise ValueError("a checkpoint needs a path such as 'run/model.ckpt'")
         return name if number is None else f"{name}-{number:0{8 if self._pad else 1}}"
 
     # Restoring
@@ -290,23 +289,22 @@ class Saver:
         *,
         variables: Sequence[Variable] | None = None,
     ) -> None:
-        """The variables hold what the checkpoint has, which also initializes them.
+        """Restore the variables from a checkpoint, which also initializes them.
 
-        All is read before the first is assigned: an error changes nothing, nor does cancelling until then.
+        Reads everything before the first assignment: an error or a cancellation until then changes nothing.
 
         Args:
-            session: whose variables.
-            save_path: where the checkpoint is.
+            session: the session of the variables.
+            save_path: the path of the checkpoint.
             options: with a time limit for reading, and for assigning.
-            variables: only these get values, and only theirs are read and compared; of those that are saved. By default
-                all that was saved.
+            variables: the variables to restore, among the saved ones; only these are read and compared. By default all.
 
         Raises:
             NotFoundError: there is no checkpoint.
-            InvalidArgumentError: it holds other tensors than the variables want. Each difference is told.
+            InvalidArgumentError: it does not hold the tensors of the variables. The text names each difference.
             DataLossError: it is damaged.
-            UnimplementedError: it is of another version.
-            ValueError: one of `variables` is not saved, or there are none.
+            UnimplementedError: it has another version.
+            ValueError: one of `variables` is not saved, or the list is empty.
         """
         await self._restore(session, save_path, False, options, variables)
 
@@ -318,7 +316,7 @@ class Saver:
         *,
         variables: Sequence[Variable] | None = None,
     ) -> None:
-        """The same from a plain safetensors file, or a folder of them with an index as of Hugging Face's."""
+        """Restore from a plain safetensors file, or a folder of them with an index in Hugging Face's form."""
         await self._restore(session, path, True, options, variables)
 
     async def _restore(
@@ -327,7 +325,7 @@ class Saver:
     ) -> None:  # fmt: skip
         _check(session, options)
         if path is None:
-            raise TypeError("save_path is None: there is no checkpoint to restore, if latest_checkpoint has given it")
+            raise TypeError("save_path is None: perhaps latest_checkpoint has found no checkpoint")
         feeds = self._nodes.feeds
         givings = [self._nodes.every] if variables is None else self._givings(variables)
         chosen = list(dict.fromkeys(name for giving in givings for name in giving.names))
@@ -337,25 +335,25 @@ class Saver:
         await session.partial_run(handle, read, fed)
         await session.partial_run(handle, given, {feeds.go: ""})
 
-    def _givings(self, variables: Sequence[Variable]) -> list[Giving]:
-        """What gives back what these variables had."""
+    def _givings(self, variables: Sequence[Variable]) -> list[RestoreOps]:
+        """Return the operations that restore these variables."""
         names = list(dict.fromkeys(_name(variable) for variable in variables))
         if not names:
-            raise ValueError("variables holds none: leave it out to restore all")
+            raise ValueError("variables is empty: leave it out to restore all")
         if strange := [name for name in names if name not in self._nodes.each]:
             raise ValueError(f"{', '.join(strange)}: not among the variables that this Saver saves")
         return [self._nodes.each[name] for name in names]
 
     async def latest_checkpoint(self, session: Session, directory: Path, damaged: Collection[str] = ()) -> str | None:
-        """The path of the newest checkpoint in a directory, as the task sees it that commits them. None if none is.
+        """Return the path of the newest checkpoint in a directory, as the committing task sees it, or None.
 
-        What is not complete is none, nor are those that `damaged` names, as one that `restore` has refused.
+        Ignores incomplete checkpoints, and those in `damaged`, such as one that `restore` has refused.
         """
         known = [os.fsencode(path) for path in damaged]
         feeds = {self._nodes.feeds.path: as_name(directory), self._nodes.feeds.damaged: known}
         return os.fsdecode(await session.run(self._nodes.latest, feeds)) or None
 
-    # What there is
+    # Known checkpoints
 
     @property
     def last_checkpoints(self) -> list[str]:
@@ -363,18 +361,18 @@ class Saver:
         return [path for path, _ in self._retention.last]
 
     def set_last_checkpoints_with_time(self, last_checkpoints_with_time: Iterable[tuple[str, float]]) -> None:
-        """These are the last checkpoints, and when they were saved, in seconds since 1970; as of an earlier process."""
+        """Continue with the last checkpoints of an earlier process, given as (path, seconds since 1970)."""
         self._retention.recover(last_checkpoints_with_time)
 
     def find_last_checkpoints_with_time(self, last_checkpoints_with_time: Iterable[tuple[str, float]]) -> None:
-        """The same for the checkpoints of a folder. Those with the name of the first one saved count.
+        """Do the same with the checkpoints of a folder. Only those with the name of the first one saved count.
 
-        Others may be another Saver's.
+        The others may belong to another Saver.
         """
         self._retention.find(last_checkpoints_with_time)
 
     def recover_last_checkpoints(self, checkpoint_paths: Iterable[str]) -> None:
-        """These are the last checkpoints, oldest first, as of an earlier process: `max_to_keep` counts them, too."""
+        """Continue with the last checkpoints of an earlier process, oldest first: `max_to_keep` counts them, too."""
         self.set_last_checkpoints_with_time([(path, time.time()) for path in checkpoint_paths])
 
     def __repr__(self) -> str:
@@ -387,11 +385,11 @@ def _owner() -> str:
 
 
 class _Draft:
-    """A checkpoint that is to be written.
+    """A checkpoint to write.
 
     Attributes:
-        path: where.
-        token: what tells it from others.
+        path: its path.
+        token: its unique token.
     """
 
     def __init__(self, path: str, token: str, facts: dict[str, Any]) -> None:
@@ -400,12 +398,12 @@ class _Draft:
         self._facts = facts
 
     def feeds(self, given: Feeds) -> dict[Tensor, Any]:
-        """The feeds of the steps that write it."""
+        """Return the feeds of the steps that write it."""
         return {given.path: self.path, given.token: self.token, given.facts: json.dumps(self._facts)}
 
 
 def _state(graph: Graph, variables: Sequence[SavedVariable]) -> list[Savable]:
-    """Where a run is: queues, readers, and counts on each task that is asked for."""
+    """Return the queues and readers of the graph, and the counts of random operations on each requested task."""
     found = list(run_state_of(graph))
     asking = [
         *[each.home for each in [*variables, *found]],
@@ -422,15 +420,15 @@ async def _number(session: Session, step: int | Variable | Tensor | None) -> int
 
 
 def to_save(var_list: Any) -> list[SavedVariable]:
-    """The objects to save, by name. TypeError or ValueError if one cannot be saved."""
+    """Return the objects to save, by name. TypeError or ValueError if one cannot be saved."""
     given = (
         var_list.items()
         if isinstance(var_list, Mapping)
         else [(_name(each), each) for each in items_of("var_list", var_list)]
     )
-    found = [saved for name, value in given for saved in _named(name, value)]
+    found = [saved for name, value in given for saved in _saved_variables(name, value)]
     if not found:
-        raise ValueError("there are no variables to save: build the Saver when they are there, or give var_list")
+        raise ValueError("there are no variables to save: create variables before the Saver, or give var_list")
     twice = [name for name, count in Counter(name for name, _ in given).items() if count > 1]
     if twice:
         raise ValueError(f"two variables would be saved as {twice[0]!r}: give a dict of names and variables")
@@ -438,7 +436,7 @@ def to_save(var_list: Any) -> list[SavedVariable]:
 
 
 def _name(variable: Any) -> str:
-    return _checked(variable).op.name
+    return _check_variable(variable).op.name
 
 
 def _check(session: Any, options: Any) -> None:
@@ -447,29 +445,29 @@ def _check(session: Any, options: Any) -> None:
     expect("options", options, RunOptions)
 
 
-def _checked(variable: Any) -> Variable:
+def _check_variable(variable: Any) -> Variable:
     if not isinstance(variable, Variable):
-        raise TypeError(f"variables are saved, not {safe_repr(variable)}")
+        raise TypeError(f"a Saver saves variables, not {safe_repr(variable)}")
     return variable
 
 
-def _named(name: Any, value: Any) -> list[SavedVariable]:
+def _saved_variables(name: Any, value: Any) -> list[SavedVariable]:
     if not isinstance(name, str) or not name:
-        raise TypeError(f"var_list is by names in the checkpoint, not {safe_repr(name)}")
+        raise TypeError(f"var_list needs text for names in the checkpoint, not {safe_repr(name)}")
     if isinstance(value, (list, tuple)):
-        return _rows(name, [_checked(part) for part in value])
-    return [SavedVariable(name, _checked(value))]
+        return _rows(name, [_check_variable(part) for part in value])
+    return [SavedVariable(name, _check_variable(value))]
 
 
 def _rows(name: str, parts: Sequence[Variable]) -> list[SavedVariable]:
-    """Variables that hold the rows of a tensor, one after the other."""
+    """Return the variables as those that hold consecutive rows of a tensor."""
     shapes = [known for part in parts if (known := _known(part))]
     types = {part.dtype for part in parts}
     if len(types) > 1 or dtypes.string in types:
-        raise ValueError(f"parts of {name!r} are of one dtype and no texts, not {[part.dtype.name for part in parts]}")
+        raise ValueError(f"parts of {name!r} must have one numeric dtype, not {[part.dtype.name for part in parts]}")
     rows = {shape[1:] for shape in shapes}
     if len(shapes) < len(parts) or len(rows) != 1:
-        raise ValueError(f"parts of {name!r} are rows of one shape each, not of {[str(part.shape) for part in parts]}")
+        raise ValueError(f"parts of {name!r} must be rows of one shape, not of {[str(part.shape) for part in parts]}")
     whole, found, begin = (sum(shape[0] for shape in shapes), *rows.pop()), [], 0
     for part, shape in zip(parts, shapes, strict=True):
         found.append(SavedVariable(name, part, (whole, (begin, *[0] * (len(shape) - 1)))))
@@ -478,7 +476,7 @@ def _rows(name: str, parts: Sequence[Variable]) -> list[SavedVariable]:
 
 
 def _known(variable: Variable) -> tuple[int, ...]:
-    """Its shape; nothing if that is not fixed."""
+    """Return its shape; empty if it is not fixed."""
     sizes = variable.shape.sizes or ()
     known = tuple([size for size in sizes if size is not None])
     return known if len(known) == len(sizes) else ()

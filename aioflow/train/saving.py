@@ -1,8 +1,8 @@
-"""The graph of a Saver: what takes the values of variables, writes them, reads them and gives them back.
+"""The graph of a Saver: operations that take the values of variables, write, read and restore them.
 
-[P15 section 3.3] Per task with variables there is one node that writes a shard; per variable one that reads it and one
-that assigns it. Values never cross to another task, only the record of the write does. Nothing is assigned before
-all is read, and nothing is read before the checkpoint is known to hold just what is wanted.
+[P15 section 3.3] Each task with variables has a node that writes a shard; each variable has a node that reads it and
+one that assigns it. Values never travel to another task, only the record of the write does. Nothing is assigned before
+everything is read, and nothing is read before the checkpoint is known to hold exactly the wanted tensors.
 """
 
 import dataclasses
@@ -22,17 +22,17 @@ from aioflow.train.savable import Entry, Savable, SavedVariable
 
 
 class Feeds(NamedTuple):
-    """What steps of a Saver are fed.
+    """The placeholders of a Saver's steps.
 
     Attributes:
-        path: of the checkpoint.
-        token: of the draft; for `tidy`, what those of all drafts of this process begin with.
-        facts: what the checkpoint is to tell, as JSON.
+        path: the path of the checkpoint.
+        token: the token of the draft; for `tidy`, the prefix of all tokens of this process.
+        facts: further facts for the manifest, as JSON.
         plain: whether the path leads to plain safetensors files.
-        chosen: the names of the tensors that are restored; all if there are none.
-        go: comes when all is read, and lets it be given back.
+        chosen: the names of the tensors to restore; empty for all.
+        go: fed when all is read; the assignments wait for it.
         old: the paths of checkpoints to delete.
-        kept: the paths of those to keep.
+        kept: the paths of checkpoints to keep.
         live: the tokens of drafts that are being written.
         damaged: the paths of checkpoints that could not be restored.
     """
@@ -49,13 +49,13 @@ class Feeds(NamedTuple):
     damaged: Tensor
 
 
-class Giving(NamedTuple):
-    """Values of a checkpoint on their way back.
+class RestoreOps(NamedTuple):
+    """The operations that restore some values of a checkpoint.
 
     Attributes:
-        names: of the tensors they are read from.
-        read: there when they are read.
-        given: there when those have them again who had them when they were saved.
+        names: names of the tensors to read.
+        read: done when they are read.
+        given: done when the variables have their saved values again.
     """
 
     names: Sequence[str]
@@ -68,14 +68,14 @@ class Nodes:
     """The operations that a Saver runs.
 
     Attributes:
-        feeds: what that needs.
-        taken: there when the values that will be written are taken; None if each is taken when it is written.
-        saved: the path, when the checkpoint is there.
-        discard: leaves nothing of a draft.
-        tidy: leaves nothing of old checkpoints, and of drafts that were given up.
-        latest: the path of the newest checkpoint in the folder that is fed as path, but for damaged ones, or nothing.
-        every: gives back all that was saved.
-        each: gives back what a variable had, by the names of the variables' operations.
+        feeds: their placeholders.
+        taken: done when all values are taken; None if each is taken when it is written.
+        saved: the path, available when the checkpoint is complete.
+        discard: deletes a draft.
+        tidy: deletes old checkpoints, and drafts that were given up.
+        latest: the path of the newest undamaged checkpoint in the folder that is fed as path; empty if there is none.
+        every: restores everything.
+        each: restores one variable, by the names of the variables' operations.
     """
 
     feeds: Feeds
@@ -84,8 +84,8 @@ class Nodes:
     discard: Operation
     tidy: Operation
     latest: Tensor
-    every: Giving
-    each: Mapping[str, Giving]
+    every: RestoreOps
+    each: Mapping[str, RestoreOps]
 
 
 class Group(NamedTuple):
@@ -98,16 +98,16 @@ class Group(NamedTuple):
 def build(
     graph: Graph, saved: Sequence[Savable], name: str, *, sharded: bool, consistent: bool, extra: bool, reshape: bool
 ) -> Nodes:
-    """The nodes, below a name scope.
+    """Build the nodes, below a name scope.
 
     Args:
-        graph: where.
-        saved: the objects that are saved and restored.
-        name: of the scope.
-        sharded: whether each task writes a shard of its own.
+        graph: the graph.
+        saved: the objects to save and restore.
+        name: the name scope.
+        sharded: whether each task writes its own shard.
         consistent: whether all values are taken at one moment.
-        extra: whether a checkpoint to restore from may hold more.
-        reshape: whether restored values are brought into the shapes of variables.
+        extra: whether a checkpoint to restore may hold further tensors.
+        reshape: whether to restore values into variables of other shapes.
     """
     groups = grouped(saved, sharded)
     around = graph.control_dependencies(None), graph.device(None), graph.name_scope(name)
@@ -115,8 +115,8 @@ def build(
         feeds = _feeds()
         values, taken = _cut(graph, groups, feeds) if consistent else (_read(graph, groups), None)
         saved_path = _written(graph, groups, values, feeds)
-        kept = _kept(graph, groups[0].device, feeds)
-        return Nodes(feeds, taken, saved_path, *kept, *_restored(graph, groups, feeds, extra, reshape))
+        kept = _build_cleanup(graph, groups[0].device, feeds)
+        return Nodes(feeds, taken, saved_path, *kept, *_build_restore(graph, groups, feeds, extra, reshape))
 
 
 def _feeds() -> Feeds:
@@ -126,13 +126,13 @@ def _feeds() -> Feeds:
     return Feeds(path, token, facts, placeholder(dtypes.bool_, [], "plain"), chosen, go, *lists)
 
 
-# Where
+# Devices
 
 
 def grouped(saved: Sequence[Savable], sharded: bool) -> list[Group]:
-    """The objects to save, by the tasks of their variables, in the order of the task names.
+    """Return the objects to save, by the tasks of their variables, in the order of the task names.
 
-    A shard has no two parts of one tensor: a task that has them writes several.
+    A shard cannot have two parts of one tensor, so a task with several parts writes several shards.
     """
     found: dict[tuple[str, int], list[Savable]] = {}
     seen = Counter[tuple[str, str]]()
@@ -145,7 +145,7 @@ def grouped(saved: Sequence[Savable], sharded: bool) -> list[Group]:
 
 
 def home_of(operation: Operation) -> DeviceSpec:
-    """The device that is asked for by an operation, and by all that are to share its device, as far as it is."""
+    """Return the device that the operation, and all others that share its device, ask for, as far as they do."""
     found, names, seen = DeviceSpec(), [operation.name], set[str]()
     while names:
         name = names.pop()
@@ -158,7 +158,7 @@ def home_of(operation: Operation) -> DeviceSpec:
 
 
 def file_device(operation: Operation) -> str:
-    """The device that reads and writes files on the task of that operation; empty if nothing is asked for."""
+    """Return the device that reads and writes files on the task of that operation; empty without a request."""
     spec = home_of(operation)
     if spec == DeviceSpec():
         return ""
@@ -177,8 +177,8 @@ def _at(graph: Graph, device: str, after: Iterable[Operation] = ()) -> Iterator[
         yield
 
 
-def _joined(graph: Graph, groups: Sequence[Group], work: Sequence[Sequence[Operation]]) -> Operation:
-    """It is done when the work of all groups is; few control edges lead to other tasks."""
+def _join(graph: Graph, groups: Sequence[Group], work: Sequence[Sequence[Operation]]) -> Operation:
+    """Return an operation that is done when all groups are, with few control edges between tasks."""
     done = []
     for group, operations in zip(groups, work, strict=True):
         with _at(graph, group.device, operations):
@@ -188,8 +188,8 @@ def _joined(graph: Graph, groups: Sequence[Group], work: Sequence[Sequence[Opera
 
 
 def _meeting(graph: Graph, groups: Sequence[Group], work: Sequence[Sequence[Operation]]) -> list[Operation]:
-    """For each group an operation that is done when the work of all is."""
-    all_done, gates = _joined(graph, groups, work), []
+    """Return for each group an operation that is done when the whole group is."""
+    all_done, gates = _join(graph, groups, work), []
     for group in groups:
         with _at(graph, group.device, [all_done]):
             gates.append(no_op())
@@ -200,24 +200,24 @@ def _meeting(graph: Graph, groups: Sequence[Group], work: Sequence[Sequence[Oper
 
 
 def _read(graph: Graph, groups: Sequence[Group]) -> list[list[Tensor]]:
-    """The values, each as it is when it is read."""
-    return [[value for saved in group.members for value in _taken(graph, saved, cut=False)] for group in groups]
+    """Return the values, each read when it is written."""
+    return [[value for saved in group.members for value in _take(graph, saved, cut=False)] for group in groups]
 
 
-def _taken(graph: Graph, saved: Savable, cut: bool, after: Sequence[Operation] = ()) -> Sequence[Tensor]:
+def _take(graph: Graph, saved: Savable, cut: bool, after: Sequence[Operation] = ()) -> Sequence[Tensor]:
     with _beside(graph, saved, after):
         return saved.take(cut)
 
 
 def _cut(graph: Graph, groups: Sequence[Group], feeds: Feeds) -> tuple[list[list[Tensor]], Tensor]:
-    """The values that all that a task has had at one moment, and what is there when these are taken."""
+    """Return the values of a task at one moment, and an operation that is done when they are taken."""
     marks: list[list[Operation]] = [[] for _ in groups]
     for group, mine in zip(groups, marks, strict=True):
         for saved in group.members:
             with _beside(graph, saved):
                 mine.append(saved.mark())
     values = [
-        [value for saved in group.members for value in _taken(graph, saved, True, [gate])]
+        [value for saved in group.members for value in _take(graph, saved, True, [gate])]
         for group, gate in zip(groups, _meeting(graph, groups, marks), strict=True)
     ]
     gates = _meeting(graph, groups, [[value.op for value in mine] for mine in values])
@@ -226,7 +226,7 @@ def _cut(graph: Graph, groups: Sequence[Group], feeds: Feeds) -> tuple[list[list
 
 
 def _written(graph: Graph, groups: Sequence[Group], values: Sequence[Sequence[Tensor]], feeds: Feeds) -> Tensor:
-    """The path, when all is written and the checkpoint is there."""
+    """Return the path, available when all is written and the checkpoint is complete."""
     records = []
     for number, (group, mine) in enumerate(zip(groups, values, strict=True)):
         entries = [entry for saved in group.members for entry in saved.entries]
@@ -237,8 +237,8 @@ def _written(graph: Graph, groups: Sequence[Group], values: Sequence[Sequence[Te
         return files.commit_checkpoint(feeds.path, feeds.token, feeds.facts, records, name="saved")
 
 
-def _kept(graph: Graph, device: str, feeds: Feeds) -> tuple[Operation, Operation, Tensor]:
-    """What keeps order among checkpoints."""
+def _build_cleanup(graph: Graph, device: str, feeds: Feeds) -> tuple[Operation, Operation, Tensor]:
+    """Build the operations that delete and list checkpoints."""
     with _at(graph, device):
         discard = files.discard_checkpoint(feeds.path, feeds.token, name="discard")
         tidy = files.tidy_checkpoint(feeds.path, feeds.token, feeds.old, feeds.kept, feeds.live, name="tidy")
@@ -248,26 +248,26 @@ def _kept(graph: Graph, device: str, feeds: Feeds) -> tuple[Operation, Operation
 # Restoring
 
 
-def _restored(
+def _build_restore(
     graph: Graph, groups: Sequence[Group], feeds: Feeds, extra: bool, reshape: bool
-) -> tuple[Giving, dict[str, Giving]]:
-    """The operations that return all values, and the value of one variable."""
+) -> tuple[RestoreOps, dict[str, RestoreOps]]:
+    """Return the operations that restore all values, and those that restore one variable."""
     with _at(graph, groups[0].device):
-        check = _checked(groups, feeds, extra, reshape)
+        check = _build_check(groups, feeds, extra, reshape)
     found = [[_giving(graph, group, saved, check, feeds, reshape) for saved in group.members] for group in groups]
-    all_read = _joined(graph, groups, [[giving.read.op for giving in mine] for mine in found])
-    all_given = _joined(graph, groups, [[giving.given.op for giving in mine] for mine in found])
+    all_read = _join(graph, groups, [[giving.read.op for giving in mine] for mine in found])
+    all_given = _join(graph, groups, [[giving.given.op for giving in mine] for mine in found])
     with _at(graph, groups[0].device, [all_read]):
         read = identity(feeds.path, name="read")
     with _at(graph, groups[0].device, [all_given]):
-        every = Giving((), read, identity(feeds.go, name="restored"))
+        every = RestoreOps((), read, identity(feeds.go, name="restored"))
     members = [saved for group in groups for saved in group.members]
     pairs = zip(members, [giving for mine in found for giving in mine], strict=True)
     return every, {saved.home.name: giving for saved, giving in pairs if isinstance(saved, SavedVariable)}
 
 
-def _giving(graph: Graph, group: Group, saved: Savable, check: Operation, feeds: Feeds, reshape: bool) -> Giving:
-    """What gives back one: in a run in two calls, for nothing is given before all is read."""
+def _giving(graph: Graph, group: Group, saved: Savable, check: Operation, feeds: Feeds, reshape: bool) -> RestoreOps:
+    """Return the operations that restore one value, in a run of two calls: one reads, one assigns."""
     with _at(graph, group.device, [check]):
         values = [_value(entry, feeds, reshape) for entry in saved.entries]
     with _at(graph, group.device, [value.op for value in values]):
@@ -275,10 +275,10 @@ def _giving(graph: Graph, group: Group, saved: Savable, check: Operation, feeds:
     with _beside(graph, saved, [gate.op]):
         back = saved.give_back(values)
     with _at(graph, group.device, [back]):
-        return Giving([entry.name for entry in saved.entries], read, identity(feeds.go))
+        return RestoreOps([entry.name for entry in saved.entries], read, identity(feeds.go))
 
 
-def _checked(groups: Sequence[Group], feeds: Feeds, extra: bool, reshape: bool) -> Operation:
+def _build_check(groups: Sequence[Group], feeds: Feeds, extra: bool, reshape: bool) -> Operation:
     entries = [entry for group in groups for saved in group.members for entry in saved.entries]
     wanted = {entry.name: entry for entry in entries}
     shapes = [TensorShape(entry.part[0]) if entry.part else entry.shape for entry in wanted.values()]

@@ -1,4 +1,4 @@
-"""A scaffold: the operations by which a graph is made ready to train, found or made."""
+"""A scaffold: the operations that prepare a graph for training, found or built."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -25,10 +25,10 @@ class Scaffold:
 
     Args:
         init_op: gives all global variables their initial values; run if there is no checkpoint.
-        init_feed_dict: feeds for it.
+        init_feed_dict: feeds for `init_op`.
         init_fn: (scaffold, session), called after it; it may be a coroutine function.
-        ready_op: gives the names of the variables that have no value: an empty vector when all is ready.
-        ready_for_local_init_op: the same, of those that `local_init_op` needs: the global variables by default.
+        ready_op: returns the names of the variables without a value: an empty vector when all have one.
+        ready_for_local_init_op: the same for the variables that `local_init_op` needs: the global ones by default.
         local_init_op: gives local variables their initial values.
         summary_op: gives all summaries; none by default if the graph has none.
         saver: saves and restores; one of all global variables by default.
@@ -68,7 +68,7 @@ class Scaffold:
                     setattr(self, name, part)
 
     def finalize(self) -> "Scaffold":
-        """Every part is there, and nothing can be added to the default graph any more.
+        """Fill in every part, and finalize the default graph.
 
         Raises:
             RuntimeError: a collection holds several operations for one part; or a part is missing and the graph is
@@ -82,7 +82,7 @@ class Scaffold:
 
     @staticmethod
     def get_or_default(arg_name: str, collection_key: str, default_constructor: Callable[[], Any]) -> Any:
-        """The element in the collection of the default graph; if there is none, it is built now and put there.
+        """Return the element in the collection of the default graph. If there is none, build it and add it.
 
         RuntimeError if it holds several: `arg_name` is the argument of `Scaffold` that chooses one.
         """
@@ -101,7 +101,7 @@ class Scaffold:
 
     @staticmethod
     def default_local_init_op() -> Any:
-        """An operation that gives each local variable of the default graph its initial value."""
+        """Return an operation that gives each local variable of the default graph its initial value."""
         return group(local_variables_initializer(), name="init_local")
 
 
@@ -110,14 +110,14 @@ def _ready_for_local_init() -> Any:
 
 
 def _saver() -> Any:
-    """A saver of all global variables; None if there are none."""
+    """Return a saver of all global variables; None if there are none."""
     from aioflow.train.saver import Saver
 
     return Saver() if global_variables() else None
 
 
 def _summaries() -> Any:
-    """All summaries in one; None if there are none."""
+    """Return all summaries in one; None if there are none."""
     if not get_default_graph().get_collection(GraphKeys.SUMMARIES):
         return None
     from aioflow.summary.functions import merge_all

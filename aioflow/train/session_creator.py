@@ -1,4 +1,4 @@
-"""What opens the sessions of a monitored session, and makes them ready again when a peer was lost."""
+"""Opens the sessions of a monitored session, and makes them ready again after the loss of a peer."""
 
 import abc
 import asyncio
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(slots=True)
-class Failed:
+class FailedRuns:
     """The runs that a loss has ended, to be repeated.
 
     Attributes:
         attempts: the attempts of these runs.
         tasks: the lost tasks that errors have named.
-        undone: the attempts that were taken back.
+        undone: the attempts that were undone.
     """
 
     attempts: list[Attempt] = dataclasses.field(default_factory=list)
@@ -55,12 +55,12 @@ class Failed:
 
 
 class SessionCreator(abc.ABC):
-    """Opens sessions. One of a user's own has to define `create_session`, and no more.
+    """Opens sessions. A subclass has to define only `create_session`.
 
     Attributes:
         max_wait_secs: seconds that a session, or a recovery, may take to be ready and known to the hooks.
         ends_runs: whether all runs have to end before `recover_session`, because it restores all variables.
-        prepared: how the last session was made ready.
+        prepared: the way the last session was made ready.
     """
 
     max_wait_secs: float = LONGEST
@@ -72,25 +72,25 @@ class SessionCreator(abc.ABC):
 
     @abc.abstractmethod
     async def create_session(self) -> Session:
-        """A session that is ready."""
+        """Return a session that is ready."""
 
     def settled(self) -> None:  # noqa: B027 - not all remember losses
-        """The session is in use: a later loss is a new one."""
+        """Note that the session is in use: a later loss is a new one."""
 
     async def is_ready(self, session: Session) -> bool:
-        """Whether what made the session ready still holds; assumed to by default."""
+        """Whether the values of a ready session are still there; True by default."""
         return True
 
-    async def repair_session(self, session: Session, failed: Failed) -> Session | None:
-        """A ready session after a loss that took no values, or only some of them.
+    async def repair_session(self, session: Session, failed: FailedRuns) -> Session | None:
+        """Return a ready session after a loss that took no values, or only some of them.
 
-        It undoes the failed runs, so that they can be repeated. Returns None, the default, if a repair would not be
+        Undoes the failed runs, so that they can be repeated. Returns None, the default, if a repair would not be
         exact; then `recover_session` restores everything.
         """
         return None
 
     async def recover_session(self, session: Session) -> Session:
-        """A session that is ready, after a loss: a new one by default, and the old one is closed."""
+        """Return a ready session after a loss. By default closes the old one and opens a new one."""
         await session.close()
         return await self.create_session()
 
@@ -129,8 +129,8 @@ class _ScaffoldSessionCreator(SessionCreator):
         """Whether all variables have values."""
         return await self._manager.is_ready(session)
 
-    async def repair_session(self, session: Session, failed: Failed) -> Session | None:
-        """The session itself, ready again, or a new one if its master has lost it. None if a repair is not enough.
+    async def repair_session(self, session: Session, failed: FailedRuns) -> Session | None:
+        """Return the session, ready again, or a new one if its master has lost it. None if a repair is not enough.
 
         Raises:
             af.errors.DeadlineExceededError: a needed task, which the error names, has not come back in `max_wait_secs`.
@@ -147,9 +147,9 @@ class _ScaffoldSessionCreator(SessionCreator):
         return repaired
 
     async def _repair(
-        self, session: Session, failed: Failed, deadline: float, retried: tuple[type[Exception], ...]
+        self, session: Session, failed: FailedRuns, deadline: float, retried: tuple[type[Exception], ...]
     ) -> Session | None:
-        again = functools.partial(self._repaired, session, failed, deadline)
+        again = functools.partial(self._repair_once, session, failed, deadline)
         left = max(deadline - asyncio.get_running_loop().time(), 0.0)
         done = await patiently(again, "the session", left, 1.0, retried)
         if done is None:
@@ -162,7 +162,7 @@ class _ScaffoldSessionCreator(SessionCreator):
         self._repeated.clear()
 
     @abc.abstractmethod
-    async def _repaired(self, session: Session, failed: Failed, deadline: float) -> Preparation | None:
+    async def _repair_once(self, session: Session, failed: FailedRuns, deadline: float) -> Preparation | None:
         """Make the session ready and undo the runs. None if a repair is not enough; an error names a missing task."""
 
 
@@ -170,11 +170,11 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
     """Opens sessions whose variables it restores, or initializes if there is no checkpoint.
 
     Args:
-        scaffold: by which operations.
+        scaffold: the operations to use.
         master: the address of a cluster's master; empty for this process.
-        config: how sessions work.
-        checkpoint_dir: where checkpoints are, of which the newest is restored that is not damaged.
-        checkpoint_filename_with_path: the checkpoint that is restored instead.
+        config: configuration of sessions.
+        checkpoint_dir: the directory of checkpoints, whose newest undamaged one is restored.
+        checkpoint_filename_with_path: a checkpoint to restore instead.
         max_wait_secs: seconds that a session, or a recovery, may take to be ready.
         restore: the variables to restore when some have lost their values. "all", for synchronous training: all
             variables go back to the checkpoint. "lost", for asynchronous training: only variables without a value, like
@@ -206,7 +206,7 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
         self._lost: Final[set[str]] = set()
 
     async def create_session(self) -> Session:
-        """A session that is ready. Raises the errors of `SessionManager.prepare_session`."""
+        """Return a ready session. Raises the errors of `SessionManager.prepare_session`."""
         session, self.prepared = await self._manager.prepared(
             self._master, self._config, self._source, self._scope, self.max_wait_secs
         )
@@ -214,7 +214,7 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
             self._repeated.clear()
         return session
 
-    async def _repaired(self, session: Session, failed: Failed, deadline: float) -> Preparation | None:
+    async def _repair_once(self, session: Session, failed: FailedRuns, deadline: float) -> Preparation | None:
         self._repeated.update(await failed.take_back(session, deadline))
         is_partial = self._repeated or self._saves_state or not await self._manager.is_ready(session)
         if self._scope == "all" and is_partial:
@@ -228,7 +228,7 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
         return self.scaffold.saver is not None and self.scaffold.saver.state
 
     def settled(self) -> None:
-        """The loss has been reported."""
+        """Note that the loss was reported."""
         super().settled()
         self._lost.clear()
 
@@ -244,13 +244,13 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
 
 
 class WorkerSessionCreator(_ScaffoldSessionCreator):
-    """Opens sessions whose variables a chief gives values.
+    """Opens sessions and waits until a chief has initialized or restored their variables.
 
     Args:
-        scaffold: by which operations it sees whether all is ready.
+        scaffold: the operations that check whether all is ready.
         master: the address of a cluster's master; empty for this process.
-        config: how sessions work.
-        max_wait_secs: seconds that it waits for the chief, and for tasks that are lost.
+        config: configuration of sessions.
+        max_wait_secs: seconds to wait for the chief, and for lost tasks.
     """
 
     ends_runs = False
@@ -265,10 +265,10 @@ class WorkerSessionCreator(_ScaffoldSessionCreator):
         super().__init__(scaffold, master, config, max_wait_secs)
 
     async def create_session(self) -> Session:
-        """A session that is ready. Raises the errors of `SessionManager.wait_for_session`."""
+        """Return a ready session. Raises the errors of `SessionManager.wait_for_session`."""
         return await self._manager.wait_for_session(self._master, self._config, self.max_wait_secs)
 
-    async def _repaired(self, session: Session, failed: Failed, deadline: float) -> Preparation | None:
+    async def _repair_once(self, session: Session, failed: FailedRuns, deadline: float) -> Preparation | None:
         self._repeated.update(await failed.take_back(session, deadline))
         await self._manager.wait_until_ready(session, deadline, "lost")
         return Preparation(repeated=tuple(sorted(self._repeated)))

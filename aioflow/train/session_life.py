@@ -1,4 +1,4 @@
-"""One life of a monitored session: from when its session is ready to the loss of a peer, or the end."""
+"""One life of a monitored session: from a ready session to the loss of a peer, or to the end."""
 
 import asyncio
 import contextlib
@@ -14,24 +14,24 @@ from aioflow.runtime.attempts import Attempt
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.queue_runner import QueueRunner
-from aioflow.train.session_creator import Failed
+from aioflow.train.session_creator import FailedRuns
 from aioflow.train.session_run_hook import SessionRunHook
 
 T = TypeVar("T")
 _LOOK: Final = 1.0
-"""Seconds that it may take to find out what runs wait for."""
+"""Seconds in which to find out the waits of runs."""
 
 
 class Life:
-    """A session that is ready, the tasks beside it, and the runs under way.
+    """A ready session, the tasks of its coordinator, and its running runs.
 
-    The queue runners of the graph run as its tasks. When it ends they are cancelled and their queues stay open, for
-    those of a cluster outlive it, and the next life fills them again.
+    The queue runners of the graph run as its tasks. At the end they are cancelled and their queues stay open, since the
+    queues of a cluster outlive a life, and the next life fills them again.
 
     Attributes:
         session: the session.
         coord: owns the tasks that hooks create.
-        lost: what told of a loss, if anything did: then this life is over.
+        lost: the error that indicated a loss, if any: then this life is over.
         failed: the runs that a loss has ended.
         attempts: the attempts of its runs, until they succeed or are undone.
         unfit: whether a hook found a loss although the session was ready.
@@ -41,7 +41,7 @@ class Life:
         self.session: Final = session
         self.coord: Final = Coordinator()
         self.lost: errors.OpError | None = None
-        self.failed: Final = Failed()
+        self.failed: Final = FailedRuns()
         self.unfit = False
         self.attempts: Final[set[Attempt]] = set()
         self._runs: Final[set[asyncio.Timeout]] = set()
@@ -50,24 +50,24 @@ class Life:
         self._fillers: list[asyncio.Task[None]] = []
 
     async def begin(self, hooks: Sequence[SessionRunHook], deadline: float) -> None:
-        """Queue runners fill queues, and the hooks know the session.
+        """Start the queue runners, and show the session to the hooks.
 
         Raises:
-            af.errors.DeadlineExceededError: one of them was too late; the error names it and what it waited for.
+            af.errors.DeadlineExceededError: one of them was too late; the error names it and its wait.
         """
         self.coord.create_task(self._watch(), name="watching the tasks of a session")
         runners: list[QueueRunner] = self.session.graph.get_collection(GraphKeys.QUEUE_RUNNERS)
         for runner in runners:
             for task in runner.create_tasks(self.session):
                 self._fillers.append(task)
-                task.add_done_callback(functools.partial(self._filled, runner))
+                task.add_done_callback(functools.partial(self._on_runner_end, runner))
         for hook in hooks:
             known = hook.after_create_session(self.session, self.coord)
             if inspect.isawaitable(known):
-                await self._in_time(hook, known, deadline)
+                await self._call_hook_in_time(hook, known, deadline)
 
-    async def _in_time(self, hook: SessionRunHook, known: Awaitable[None], deadline: float) -> None:
-        """Tell the hook of the session. In a task, because explain() names only waits of running tasks."""
+    async def _call_hook_in_time(self, hook: SessionRunHook, known: Awaitable[None], deadline: float) -> None:
+        """Show the session to the hook. In a task, because explain() names only waits of running tasks."""
         task = asyncio.ensure_future(known)
         try:
             await asyncio.wait((task,), timeout=max(deadline - asyncio.get_running_loop().time(), 0.0))
@@ -80,7 +80,7 @@ class Life:
         task.result()
 
     async def _waited_for(self, task: "asyncio.Future[None]") -> str:
-        """Where it waits, and what the runs of the session wait for, as far as that can be found out at once."""
+        """Return the place where it waits, and the waits of the session's runs, if they can be found at once."""
         frames = task.get_stack() if isinstance(task, asyncio.Task) else []
         told = [f"it waited at {frame.f_code.co_filename}:{frame.f_lineno}" for frame in frames[-1:]]
         with contextlib.suppress(errors.OpError, TimeoutError, RuntimeError):
@@ -88,20 +88,20 @@ class Life:
                 told.append(str(await self.session.explain()))
         return "\n".join(told)
 
-    def _filled(self, runner: QueueRunner, task: asyncio.Task[None]) -> None:
-        """A task of that runner has ended, perhaps by an error."""
+    def _on_runner_end(self, runner: QueueRunner, task: asyncio.Task[None]) -> None:
+        """Note that a task of that runner has ended, perhaps with an error."""
         if runner.exceptions_raised:
             self.coord.request_stop(runner.exceptions_raised[0])
 
     async def _watch(self) -> None:
-        """When a task beside fails, runs that may wait for it end."""
+        """End the runs that may wait for a failed task of the coordinator."""
         await self.coord.wait_for_stop()
         if self.error is not None:
             self._interrupt()
 
     @property
     def error(self) -> BaseException | None:
-        """The first error of a task beside the runs."""
+        """The first error of a task of the coordinator."""
         try:
             self.coord.raise_requested_exception()
         except BaseException as error:
@@ -111,11 +111,11 @@ class Life:
     # Runs
 
     async def run(self, step: Callable[[], Awaitable[T]]) -> T:
-        """What `step()` gives.
+        """Return the result of `step()`.
 
         Raises:
-            BaseException: its own error, or an earlier error of a task beside it.
-            af.errors.OpError: this life is over; the error tells of the loss.
+            BaseException: its own error, or an earlier error of a task of the coordinator.
+            af.errors.OpError: this life is over; the error indicates the loss.
         """
         self._check()
         limit = asyncio.timeout(None)
@@ -134,17 +134,17 @@ class Life:
                 self._no_runs.set()
 
     def _is_derived(self, limit: asyncio.Timeout, error: Exception) -> bool:
-        """Whether it comes of the end of this life, or of a task beside."""
+        """Whether the error follows from the end of this life, or of a task of the coordinator."""
         return (limit.expired() and isinstance(error, TimeoutError)) or isinstance(
             error, (errors.CancelledError, errors.OutOfRangeError)
         )
 
     def _check(self) -> None:
-        """Raise what has ended this life, or a task beside it."""
+        """Raise the error that has ended this life, or a task of the coordinator."""
         if self.error is not None:
             raise self.error
         if self.lost is not None:
-            raise copy.copy(self.lost)  # with a traceback of its own: many runs may end with it
+            raise copy.copy(self.lost)  # a new traceback for each run that ends with it
 
     def lose(self, error: errors.OpError, attempt: Attempt | None = None) -> None:
         """End this life. It keeps the first error, and collects the failed attempts for repetition."""
@@ -156,17 +156,17 @@ class Life:
             limit.reschedule(0.0)
 
     async def end_runs(self) -> None:
-        """No run is under way: those that were have been interrupted."""
+        """Wait until the interrupted runs have ended."""
         self._interrupt()
         await self._no_runs.wait()
 
     # Its end
 
     async def end(self, grace: float) -> None:
-        """Wait until no task of it is left. Tasks that do not stop in time after the request are cancelled.
+        """Wait until no task is left. Cancels tasks that do not stop in time after the request.
 
         Raises:
-            BaseException: the first error of a task beside the runs.
+            BaseException: the first error of a task of the coordinator.
         """
         for task in self._fillers:
             task.cancel()

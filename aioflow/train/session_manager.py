@@ -1,4 +1,4 @@
-"""Sessions made ready: their variables initialized, restored from a checkpoint, or waited for."""
+"""Makes sessions ready: initializes their variables, restores a checkpoint, or waits for another task to do so."""
 
 import asyncio
 import contextlib
@@ -29,23 +29,23 @@ _log: Final = logging.getLogger("aioflow.train")
 Scope = Literal["all", "lost"]
 """Whether all variables get new values, or only those that have none."""
 LONGEST: Final = 7200.0
-"""Seconds that a session may take to be ready, unless somebody says otherwise."""
+"""Default of the seconds that a session may take to be ready."""
 _TOLD: Final = 0.5
-"""Seconds at most by which who is waited for has less time: so that its own error comes first, which tells more."""
+"""The most seconds by which a task that waits gets less time, so that its own error, which tells more, comes first."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """Where variables get values from.
+    """The sources of values of variables.
 
     Attributes:
-        init_op: gives all of them their initial values.
-        init_feed_dict: feeds for it.
-        init_fn: (session), called after it.
+        init_op: gives all variables their initial values.
+        init_feed_dict: feeds for `init_op`.
+        init_fn: (session), called after `init_op`.
         saver: restores checkpoints.
-        checkpoint_dir: the directory of checkpoints, of which the newest is restored that is not damaged.
-        checkpoint_path: the checkpoint that is restored instead.
-        wait_for_checkpoint: whether there has to be one.
+        checkpoint_dir: the directory of checkpoints, whose newest undamaged one is restored.
+        checkpoint_path: a checkpoint to restore instead.
+        wait_for_checkpoint: whether a checkpoint is required.
     """
 
     init_op: Any = None
@@ -59,13 +59,13 @@ class Source:
     async def restore(
         self, session: Session, left: Callable[[], RunOptions], variables: Sequence[Variable] | None = None
     ) -> str | None:
-        """The path of the checkpoint that all variables, or those, got their values from. None if there is none.
+        """Give values to all variables or to these. Returns the path of the restored checkpoint; None if there is none.
 
-        A damaged one in the directory is logged, and the next older one is taken.
+        A damaged checkpoint in the directory is logged, and the next older one is used.
 
         Raises:
-            af.errors.DataLossError: all are damaged; the error is that of the newest.
-            af.errors.UnavailableError: there has to be one, and there is none yet.
+            af.errors.DataLossError: all checkpoints are damaged; the error is that of the newest.
+            af.errors.UnavailableError: a required checkpoint does not exist yet.
         """
         damaged: dict[str, errors.DataLossError] = {}
         while self.saver is not None and (path := await self.checkpoint(session, damaged)) is not None:
@@ -83,10 +83,10 @@ class Source:
         return None
 
     async def checkpoint(self, session: Session, damaged: Collection[str] = ()) -> str | None:
-        """The checkpoint to restore, as the task sees it that commits them; none of the damaged. None if there is none.
+        """Return the undamaged checkpoint to restore, as the committing task sees it. None if there is none.
 
         Raises:
-            af.errors.UnavailableError: there has to be one, and there is none yet.
+            af.errors.UnavailableError: a required checkpoint does not exist yet.
         """
         if self.saver is None:
             return None
@@ -108,7 +108,7 @@ class Source:
         return found
 
     async def _recover_last(self, saver: Saver, folder: str) -> None:
-        """The saver counts what an earlier one of its kind would delete, as far as this process sees the directory."""
+        """Let the saver count the checkpoints of an earlier saver of its kind, if this process sees the directory."""
         with contextlib.suppress(errors.OpError):
             found = await asyncio.get_running_loop().run_in_executor(None, last_checkpoints, folder)
             saver.find_last_checkpoints_with_time([(checkpoint.path, checkpoint.created) for checkpoint in found])
@@ -116,12 +116,12 @@ class Source:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Preparation:
-    """How a session was made ready.
+    """The way a session was made ready.
 
     Attributes:
-        checkpoint: what values were restored from, if any were.
+        checkpoint: the restored checkpoint; None if there was none.
         restored: the names of the variables that got their values from it.
-        initialized: the names of those that got their initial values.
+        initialized: the names of the variables that got their initial values.
         repeated: the names of variables and operations whose effects of the failed runs were not undone.
     """
 
@@ -135,13 +135,13 @@ class SessionManager:
     """Opens sessions and makes them ready; waits for the tasks of a cluster and for the chief to initialize variables.
 
     Args:
-        local_init_op: gives local variables their initial values, in each session that is made ready; after a loss that
-            `ready_op` tells of, only if one of them has no value, for they may hold what was added up since.
-        ready_op: gives the names of the variables that have no value; None for no check.
-        ready_for_local_init_op: the same, of those that `local_init_op` needs.
-        graph: what sessions run; the default graph by default.
-        recovery_wait_secs: seconds between two looks at whether all is ready, at most.
-        local_init_run_options: what runs of `local_init_op` are told.
+        local_init_op: gives local variables their initial values, in each session that is made ready. After a loss that
+            `ready_op` detects, it runs only if a local variable has no value, since they may hold sums.
+        ready_op: returns the names of the variables without a value; None for no check.
+        ready_for_local_init_op: the same for the variables that `local_init_op` needs.
+        graph: the graph of sessions; the default graph by default.
+        recovery_wait_secs: the most seconds between two checks whether all is ready.
+        local_init_run_options: options of runs of `local_init_op`.
         local_init_feed_dict: feeds for `local_init_op`.
     """
 
@@ -178,10 +178,10 @@ class SessionManager:
         init_feed_dict: Mapping[Any, Any] | None = None,
         init_fn: Callable[[Session], Awaitable[None] | None] | None = None,
     ) -> Session:
-        """A session whose variables have values: of the newest checkpoint, or else initial ones.
+        """Return a session with values of variables: of the newest checkpoint, or else initial ones.
 
         Raises:
-            RuntimeError: nothing says how variables get values, or what does leaves some without.
+            RuntimeError: variables have no source of values, or some stay without a value.
             af.errors.DeadlineExceededError: a needed task was not there in time; the error names it.
         """
         source = Source(
@@ -199,7 +199,7 @@ class SessionManager:
         max_wait_secs: float = LONGEST,
         config: Config | None = None,
     ) -> tuple[Session, bool]:
-        """A session with the values of the newest checkpoint, if there is one; and whether all is ready."""
+        """Return a session with the values of the newest checkpoint, if there is one; and whether all is ready."""
         source = Source(None, None, None, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint)
 
         async def attempt() -> tuple[Session, bool]:
@@ -208,37 +208,37 @@ class SessionManager:
                     await self._initialize_locals(session, RunOptions())
                 return session, not await self._missing(session, self._ready_op, RunOptions())
 
-        return await patiently(attempt, f"a session of {_named(master)}", max_wait_secs, self._longest_pause)
+        return await patiently(attempt, f"a session of {_target_name(master)}", max_wait_secs, self._longest_pause)
 
     async def prepared(
         self, master: "str | Address", config: Config | None, source: Source, scope: Scope, seconds: float
     ) -> tuple[Session, Preparation]:
-        """A session that is ready, and how it was prepared. Raises as `prepare_session` does."""
+        """Return a ready session, and how it was prepared. Raises as `prepare_session` does."""
 
         async def attempt() -> tuple[Session, Preparation]:
             async with opened(master, self.graph, config) as session:
                 return session, await self.prepare(session, source, scope, deadline)
 
         deadline = _in(seconds)
-        return await patiently(attempt, f"a session of {_named(master)}", seconds, self._longest_pause)
+        return await patiently(attempt, f"a session of {_target_name(master)}", seconds, self._longest_pause)
 
     async def prepare(
         self, session: Session, source: Source, scope: Scope, deadline: float, known: set[str] | None = None,
         of_locals: Scope = "all",
     ) -> Preparation:  # fmt: skip
-        """The session is ready. Raises as `prepare_session` does, but once, and what tells of somebody missing.
+        """Make the session ready, in one attempt. Raises as `prepare_session` does, and errors of missing tasks.
 
-        `known` are the names of variables that an earlier attempt, which may have got far, has found without values;
-        those that are found now are added. With "lost" local variables stay as they are if all of them have values.
+        `known` holds the names of variables that an earlier attempt, which may have got far, found without values; this
+        attempt adds more. With "lost", local variables stay unchanged if all of them have values.
         """
-        for _ in range(2):  # a task may restart between giving values and looking at them
+        for _ in range(2):  # a task may restart between giving values and checking them
             done = await self._give_values(session, source, scope, deadline, set() if known is None else known)
-            await self._initialize_locals(session, _left(deadline), of_locals)
-            missing = await self._missing(session, self._ready_op, _left(deadline))
+            await self._initialize_locals(session, _remaining_options(deadline), of_locals)
+            missing = await self._missing(session, self._ready_op, _remaining_options(deadline))
             if not missing:
                 return done
         raise RuntimeError(
-            f"{', '.join(missing)}: without a value after {_how(done)}; give them one by init_op, init_fn or "
+            f"{', '.join(missing)}: without a value after {_source_name(done)}; give them one by init_op, init_fn or "
             "local_init_op, or leave them out of ready_op"
         )
 
@@ -246,12 +246,12 @@ class SessionManager:
         self, session: Session, source: Source, scope: Scope, deadline: float, known: set[str]
     ) -> Preparation:
         if scope == "lost":
-            missing = set(await self._missing(session, self._ready_op, _left(deadline)))
+            missing = set(await self._missing(session, self._ready_op, _remaining_options(deadline)))
             known |= missing
             lost = [variable for variable in self._variables() if variable.op.name in known]
             if len(missing) < len(self._variables()):
                 return await self._give_back(session, source, lost, missing, deadline)
-        path = await source.restore(session, functools.partial(_left, deadline))
+        path = await source.restore(session, functools.partial(_remaining_options, deadline))
         if path is None or source.saver is None:
             return await self._initialize(session, source, deadline)
         return Preparation(path, restored=_names(source.saver.variables))
@@ -259,9 +259,9 @@ class SessionManager:
     async def _give_back(
         self, session: Session, source: Source, lost: Sequence[Variable], missing: set[str], deadline: float
     ) -> Preparation:
-        """Those that are missing have values: of the newest checkpoint if the saver saves them, else initial ones.
+        """Give values to the missing variables: of the newest checkpoint if the saver has them, else initial ones.
 
-        Told are all that are lost, those too that an earlier attempt has given values.
+        The result names all lost variables, also those to which an earlier attempt gave values.
         """
         path = await source.checkpoint(session) if lost else None
         saved = set() if path is None or source.saver is None else set(_names(source.saver.variables))
@@ -269,29 +269,27 @@ class SessionManager:
         fresh = [variable for variable in lost if variable.op.name not in saved]
         wanted = [variable for variable in back if variable.op.name in missing]
         if wanted:
-            path = await source.restore(session, functools.partial(_left, deadline), wanted)
+            path = await source.restore(session, functools.partial(_remaining_options, deadline), wanted)
         anew = [variable.initializer for variable in fresh if variable.op.name in missing]
         if anew:
-            await session.run(anew, options=_left(deadline))
+            await session.run(anew, options=_remaining_options(deadline))
         return Preparation(path if back else None, _names(back), _names(fresh))
 
     async def _initialize(self, session: Session, source: Source, deadline: float) -> Preparation:
         if source.init_op is None and source.init_fn is None and self._local_init_op is None:
-            raise RuntimeError(
-                "nothing says how variables get values: there is no checkpoint, no init_op and no init_fn"
-            )
+            raise RuntimeError("variables have no source of values: there is no checkpoint, no init_op and no init_fn")
         if source.init_op is not None:
-            await session.run(source.init_op, source.init_feed_dict, options=_left(deadline))
+            await session.run(source.init_op, source.init_feed_dict, options=_remaining_options(deadline))
         if source.init_fn is not None:
             await finished(source.init_fn(session))
         return Preparation(initialized=_names(self._variables()))
 
-    # Sessions of those who wait
+    # Sessions that wait for a chief
 
     async def wait_for_session(
         self, master: "str | Address", config: Config | None = None, max_wait_secs: float = LONGEST
     ) -> Session:
-        """A session whose variables somebody else has given values.
+        """Return a session after another task has given values to its variables.
 
         Raises:
             af.errors.DeadlineExceededError: not in time; the error names the missing task or variable.
@@ -303,18 +301,18 @@ class SessionManager:
                 return session
 
         deadline = _in(max_wait_secs)
-        return await patiently(attempt, f"a session of {_named(master)}", max_wait_secs, self._longest_pause)
+        return await patiently(attempt, f"a session of {_target_name(master)}", max_wait_secs, self._longest_pause)
 
     async def wait_until_ready(self, session: Session, deadline: float, of_locals: Scope = "all") -> None:
-        """Somebody else has given values to all variables, and local ones have their initial values.
+        """Wait until another task has given values to all variables, and initialize local ones.
 
-        With "lost" local ones stay as they are if all of them have values.
-        Raises what tells of somebody missing, and DeadlineExceededError, which names the variables without a value.
+        With "lost", local variables stay unchanged if all of them have values. Raises the errors of missing tasks, and
+        DeadlineExceededError with the names of the variables without a value.
         """
 
         async def look() -> None:
-            await self._initialize_locals(session, _left(end), of_locals)
-            missing = await self._missing(session, self._ready_op, _left(end))
+            await self._initialize_locals(session, _remaining_options(end), of_locals)
+            missing = await self._missing(session, self._ready_op, _remaining_options(end))
             if missing:
                 raise _NotReadyError(f"not initialized by the chief: {', '.join(missing)}")
 
@@ -366,12 +364,12 @@ class SessionManager:
 
 
 class _NotReadyError(Exception):
-    """Not all variables have values yet."""
+    """Some variables have no values yet."""
 
 
 @contextlib.asynccontextmanager
 async def opened(target: "str | Address", graph: Graph, config: Config | None) -> AsyncIterator[Session]:
-    """A session, which is closed if the block raises, and left open if it does not."""
+    """Yield a session, which is closed only if the block raises."""
     session = Session(target, graph, config)
     try:
         yield session
@@ -384,8 +382,8 @@ def _in(seconds: float) -> float:
     return asyncio.get_running_loop().time() + seconds
 
 
-def _left(deadline: float) -> RunOptions:
-    """A limit for a run that has to be over before the deadline. DeadlineExceededError if that has passed."""
+def _remaining_options(deadline: float) -> RunOptions:
+    """Return options with a limit for a run before the deadline. DeadlineExceededError if it has passed."""
     left = _share(deadline)
     if left <= 0:
         raise errors.DeadlineExceededError("there is no time left to make the session ready")
@@ -393,7 +391,7 @@ def _left(deadline: float) -> RunOptions:
 
 
 def _share(deadline: float) -> float:
-    """How long something may take that has to tell before the deadline why it is not done."""
+    """Return the limit of a wait that must report its cause before the deadline."""
     left = max(deadline - asyncio.get_running_loop().time(), 0.0)
     return left - min(0.1 * left, _TOLD)
 
@@ -402,11 +400,11 @@ def _names(variables: Sequence[Variable]) -> tuple[str, ...]:
     return tuple([variable.op.name for variable in variables])
 
 
-def _named(target: "str | Address") -> str:
+def _target_name(target: "str | Address") -> str:
     if isinstance(target, str):
         return target or "this process"
     return target.address
 
 
-def _how(done: Preparation) -> str:
+def _source_name(done: Preparation) -> str:
     return "initializing" if done.checkpoint is None else f"restoring {done.checkpoint}"

@@ -26,9 +26,9 @@ class SessionRunArgs:
     """The fetches, feeds and options that a hook adds to a run.
 
     Attributes:
-        fetches: the elements to fetch, in any structure that a session fetches; None for nothing.
+        fetches: the elements to fetch, in any structure that a session can fetch; None for none.
         feeds: values for tensors that neither the run nor another hook feeds.
-        options: what the run is told besides: the shortest time limit holds, and what anybody wants traced or checked.
+        options: further options of the run: the shortest time limit holds, and every requested trace and check.
     """
 
     fetches: Any = None
@@ -41,8 +41,8 @@ class SessionRunValues:
     """The results of a run for one hook.
 
     Attributes:
-        results: values of what the hook asked for, in the structure it asked for.
-        options: what the run was told, by all together.
+        results: values of the hook's fetches, in their structure.
+        options: the merged options of the run.
         run_metadata: the trace.
     """
 
@@ -55,8 +55,8 @@ class SessionRunContext:
     """One run, as hooks see it.
 
     Attributes:
-        original_args: what the run was asked for without hooks.
-        session: the session below, for runs of the hook's own, which no hook sees.
+        original_args: the arguments of the run without hooks.
+        session: the underlying session, for runs without hooks.
     """
 
     def __init__(self, original_args: SessionRunArgs, session: Session) -> None:
@@ -70,26 +70,26 @@ class SessionRunContext:
         return self._stop_requested
 
     def request_stop(self) -> None:
-        """After this run `should_stop()` of the monitored session is true."""
+        """Make `should_stop()` of the monitored session true after this run."""
         self._stop_requested = True
 
 
 class SessionRunHook:
     """Called around the runs of a monitored session. A method that a subclass does not override does nothing.
 
-    Hooks are called one after the other, in the order they were given. An error of a hook is an error of the run; one
-    that tells of a lost peer, as `errors.UnavailableError`, leads to a recovery as if the run had raised it.
+    Hooks are called one after the other, in the order they were given. An error of a hook is an error of the run.
+    One that indicates a lost peer, such as `errors.UnavailableError`, leads to a recovery as if the run had raised it.
     """
 
     def begin(self) -> None:
-        """Once, before the graph is finalized, which is the default graph: the last moment to add operations to it."""
+        """Called once, before the default graph is finalized: the last moment to add operations to it."""
 
     def after_create_session(self, session: Session, coord: Coordinator) -> Awaitable[None] | None:
-        """A session is there and its variables have values: at first, and again after each recovery.
+        """Called when a session is ready: at first, and again after each recovery.
 
         Args:
             session: the session.
-            coord: owns the tasks of this session; those that a hook creates with it end before the session is closed.
+            coord: owns the tasks of this session; tasks that a hook creates with it end before the session is closed.
         """
         return None
 
@@ -98,21 +98,21 @@ class SessionRunHook:
         return None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> Awaitable[None] | None:
-        """The run has succeeded."""
+        """Called after the run has succeeded."""
         return None
 
     def after_recovery(self, session: Session, recovery: Recovery) -> Awaitable[None] | None:
-        """A peer was lost and training goes on, after `after_create_session` of all hooks.
+        """Called when training goes on after the loss of a peer, after `after_create_session` of all hooks.
 
         Args:
-            session: the session that it goes on in.
-            recovery: the loss, and how the session recovered.
+            session: the session in which training goes on.
+            recovery: the loss, and the recovery of the session.
         """
         return None
 
     def end(self, session: Session) -> Awaitable[None] | None:
-        """All has gone well, and the session is about to be closed; not after an error that it does not survive.
+        """Called before the session is closed regularly, not after an error.
 
-        If a peer is lost meanwhile, and no value with it, it is called again.
+        If a peer is lost meanwhile without loss of values, it is called again.
         """
         return None

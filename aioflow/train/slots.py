@@ -1,4 +1,4 @@
-"""Slots: variables that an optimizer keeps beside a variable, of its shape, on its device and in its container."""
+"""Slots: variables that an optimizer keeps for a variable, with its shape, device and container."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from aioflow.library.variables import Variable
 def create_slot(
     primary: Variable, val: TensorLike | Callable[[], TensorLike], name: str, colocate_with_primary: bool = True
 ) -> Variable:
-    """A variable named `primary/name` that begins as `val`, a value or a function that gives one."""
+    """Return a variable named `primary/name` with the initial value `val`, a value or a function that returns one."""
     graph = primary.graph
     home = (primary.op.name,) if colocate_with_primary else ()
     place = {"colocation": home, "devices": ()} if colocate_with_primary else {}
@@ -26,12 +26,12 @@ def create_slot(
 
 
 def create_zeros_slot(primary: Variable, name: str, dtype: Any = None, colocate_with_primary: bool = True) -> Variable:
-    """A variable named `primary/name`, of the shape of `primary`, that begins as zeros."""
+    """Return a variable named `primary/name` with the shape of `primary` and zeros."""
     return create_slot(primary, lambda: filled(primary, 0, dtype), name, colocate_with_primary)
 
 
 def filled(primary: Variable, value: float, dtype: Any = None) -> Tensor:
-    """That number in the shape of `primary`."""
+    """Return a tensor of that number with the shape of `primary`."""
     number = constant(value, dtype or primary.dtype)
     if primary.shape.is_fully_defined():
         return fill(primary.shape.as_list(), number)

@@ -12,12 +12,12 @@ from aioflow.session import Session
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepBoundary:
-    """How a session keeps replicas from applying a step.
+    """The operations by which a session keeps replicas from applying a step.
 
     Attributes:
-        mark: tells holds apart.
-        hold: lasts as long as they are kept from it.
-        ready: done when they are, and none is under way.
+        mark: the number of the hold.
+        hold: keeps replicas from applying steps while it runs.
+        ready: done when no step is being applied and none can begin.
     """
 
     mark: Tensor
@@ -26,7 +26,7 @@ class StepBoundary:
 
     @contextlib.asynccontextmanager
     async def held(self, session: Session) -> AsyncIterator[None]:
-        """Inside the block no step is applied. If the session is lost, no step is blocked.
+        """Let no step be applied inside the block. If the session is lost, nothing is blocked.
 
         AbortedError if a step was applied in part.
         """

@@ -1,6 +1,6 @@
-"""The global step: the variable that counts updates, one per graph."""
+"""The global step: the variable that counts updates, one per graph, and its value at the end of a run."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -10,18 +10,20 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Tensor
 from aioflow.library.variables import Variable
+from aioflow.session import Session
 from aioflow.tensors import dtypes
 from aioflow.tensors.recursion import safe_repr
+from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
 
 def get_global_step(graph: Graph | None = None) -> Variable | Tensor | None:
-    """The global step of the graph: the tensor in its GLOBAL_STEP collection, else its variable named `global_step`.
+    """Return the global step: the tensor in the graph's GLOBAL_STEP collection, else its variable `global_step`.
 
-    None if there is none, or several in the collection.
+    None if there is none, or if the collection has several.
 
     Raises:
-        TypeError: it is no integer.
-        ValueError: it is no scalar.
+        TypeError: it is not an integer.
+        ValueError: it is not a scalar.
     """
     graph = graph or get_default_graph()
     found = graph.get_collection(GraphKeys.GLOBAL_STEP)
@@ -36,7 +38,7 @@ def get_global_step(graph: Graph | None = None) -> Variable | Tensor | None:
 
 
 def create_global_step(graph: Graph | None = None) -> Variable:
-    """The graph's global step, made: an int64 that begins at 0. ValueError if there is one already."""
+    """Create the graph's global step, an int64 that begins at 0. ValueError if there is one already."""
     graph = graph or get_default_graph()
     if get_global_step(graph) is not None:
         raise ValueError("the graph has a global step already: use get_or_create_global_step()")
@@ -46,13 +48,13 @@ def create_global_step(graph: Graph | None = None) -> Variable:
 
 
 def get_or_create_global_step(graph: Graph | None = None) -> Variable | Tensor:
-    """The graph's global step, made if there is none."""
+    """Return the graph's global step, created if there is none."""
     found = get_global_step(graph)
     return create_global_step(graph) if found is None else found
 
 
 def assert_global_step(global_step_tensor: Any) -> None:
-    """TypeError unless it is a variable or tensor of integers, ValueError unless it is a scalar."""
+    """Raise TypeError unless it is a variable or tensor of integers, ValueError unless it is a scalar."""
     if not isinstance(global_step_tensor, (Variable, Tensor)):
         raise TypeError(f"a global step is a variable or a tensor, not {safe_repr(global_step_tensor)}")
     if not global_step_tensor.dtype.is_integer:
@@ -62,5 +64,70 @@ def assert_global_step(global_step_tensor: Any) -> None:
 
 
 async def global_step(sess: Runner, global_step_tensor: Variable | Tensor) -> int:
-    """The present value of the global step in that session."""
+    """Return the present value of the global step in that session."""
     return int(await sess.run(global_step_tensor))
+
+
+_READS: Final = "global_step_read_op_cache"
+"""TensorFlow's collection for this tensor."""
+
+
+def global_step_read() -> Tensor | None:
+    """Return the default graph's global step after the updates built so far; None if there is no global step.
+
+    Within a run, reads and updates of one variable happen in the order they were built, so the tensor has the step
+    after the run.
+    """
+    graph = get_default_graph()
+    found: list[Tensor] = graph.get_collection(_READS)
+    step = get_global_step(graph)
+    if found or step is None:
+        return found[0] if found else None
+    with graph.name_scope(None), graph.control_dependencies(None):
+        read = step.value() if isinstance(step, Variable) else step
+    graph.add_to_collection(_READS, read)
+    return read
+
+
+def needed_step_read(user: str) -> Tensor:
+    """Return the same. RuntimeError if there is no global step."""
+    read = global_step_read()
+    if read is None:
+        raise RuntimeError(f"{user} needs a global step: build one by af.train.get_or_create_global_step()")
+    return read
+
+
+class StepReadHook(SessionRunHook):
+    """Tracks the global step.
+
+    Attributes:
+        step: the step after the last successful run; None if it is unknown.
+        name: the name of its operation; None if the graph has no global step.
+    """
+
+    def __init__(self) -> None:
+        self.step: int | None = None
+        self.name: str | None = None
+        self._read: Tensor | None = None
+
+    def begin(self) -> None:
+        """Build the read."""
+        self._read, variable = global_step_read(), get_global_step()
+        self.name = None if variable is None else variable.op.name
+
+    async def after_create_session(self, session: Session, coord: object) -> None:
+        """Record the first step."""
+        self.step = await self.read(session)
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        """Fetch the step."""
+        return None if self._read is None else SessionRunArgs(self._read)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Record the step."""
+        if self._read is not None:
+            self.step = int(run_values.results)
+
+    async def read(self, session: Session) -> int | None:
+        """The present step; None if there is none."""
+        return None if self._read is None else int(await session.run(self._read))

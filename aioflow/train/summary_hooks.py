@@ -1,4 +1,4 @@
-"""Hooks that write for TensorBoard and for trace viewers: summaries, speed, traces."""
+"""Hooks that write summaries, speed and traces for TensorBoard and trace viewers."""
 
 import asyncio
 import logging
@@ -13,17 +13,17 @@ from aioflow.summary.writer import FileWriter
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.scaffold import Scaffold
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from aioflow.train.step_read import needed_step_read
+from aioflow.train.step_counter import needed_step_read
 from aioflow.train.triggers import SecondOrStepTimer
 
 _log: Final = logging.getLogger("aioflow.train")
 
 
 class SummaryOutput:
-    """Where a hook's summaries go: a writer that somebody else owns, or one of its own in a folder, or nowhere.
+    """The writer of a hook's summaries: the caller's writer, its own one in a folder, or none.
 
-    One of its own is open while there is a session. It is closed when the session's coordinator stops, and begins a
-    new file with the next session.
+    Its own writer is open while there is a session. It is closed when the session's coordinator stops, and begins a new
+    file with the next session.
     """
 
     def __init__(self, output_dir: Any, writer: Any) -> None:
@@ -32,7 +32,7 @@ class SummaryOutput:
         self._own: Final = writer is None and output_dir is not None
 
     def open(self, graph: Graph, coord: Coordinator) -> None:
-        """Summaries can be added. UnimplementedError if that takes a package that is not installed."""
+        """Check that summaries can be written. UnimplementedError if a package is not installed."""
         if self._own:
             if self._writer is None:
                 self._writer = FileWriter(self._folder, graph)
@@ -40,7 +40,7 @@ class SummaryOutput:
             coord.create_task(self._close(coord), name=f"closing the summaries of {self._folder!r}")
 
     def add(self, summary: bytes, step: int) -> None:
-        """Add a summary, as of that step."""
+        """Add a summary for that step."""
         if self._writer is not None:
             self._writer.add_summary(summary, step)
 
@@ -60,12 +60,12 @@ class SummarySaverHook(SessionRunHook):
     """Writes summaries every `save_steps` steps or `save_secs` seconds.
 
     Args:
-        save_steps: steps from one time to the next.
-        save_secs: seconds from one time to the next.
+        save_steps: steps from one summary to the next.
+        save_secs: seconds from one summary to the next.
         output_dir: the folder of the event file.
-        summary_writer: an `af.summary.FileWriter` instead, which its maker closes.
+        summary_writer: an `af.summary.FileWriter` instead, which the caller closes.
         scaffold: has the `summary_op`; nothing is written if it has none.
-        summary_op: gives the summaries: a tensor, or a list of them.
+        summary_op: the summaries: a tensor, or a list of them.
 
     Raises:
         ValueError: not exactly one of `save_steps` and `save_secs`, or of `scaffold` and `summary_op`, is given.
@@ -89,7 +89,7 @@ class SummarySaverHook(SessionRunHook):
         self._next = 0
 
     def begin(self) -> None:
-        """There has to be a global step."""
+        """Check that there is a global step."""
         self._step = needed_step_read("SummarySaverHook")
 
     @property
@@ -103,7 +103,7 @@ class SummarySaverHook(SessionRunHook):
             self._next = int(await session.run(self._step)) + 1
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """Ask for the summaries if they are due."""
+        """Fetch the summaries if they are due."""
         due = self._summaries is not None and self._timer.should_trigger_for_step(self._next)
         return SessionRunArgs({"step": self._step, **({"summaries": self._summaries} if due else {})})
 
@@ -123,13 +123,13 @@ class SummarySaverHook(SessionRunHook):
 
 
 class StepCounterHook(SessionRunHook):
-    """Logs how many steps a second are taken, and writes it as the summary `global_step/sec`.
+    """Logs the steps per second, and writes them as the summary `global_step/sec`.
 
     Args:
         every_n_steps: steps from one line to the next.
         every_n_secs: seconds from one line to the next.
         output_dir: the folder of the event file; nothing is written without one.
-        summary_writer: an `af.summary.FileWriter` instead, which its maker closes.
+        summary_writer: an `af.summary.FileWriter` instead, which the caller closes.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class StepCounterHook(SessionRunHook):
         self._output: Final = SummaryOutput(output_dir, summary_writer)
 
     def begin(self) -> None:
-        """There has to be a global step."""
+        """Check that there is a global step."""
         self._step = needed_step_read("StepCounterHook")
 
     async def after_create_session(self, session: Session, coord: Coordinator) -> None:
@@ -153,11 +153,11 @@ class StepCounterHook(SessionRunHook):
         self._timer.update_last_triggered_step(int(await session.run(self._step)))
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """Ask for the step."""
+        """Fetch the step."""
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Tell how many there were, if it is time."""
+        """Log the steps per second if they are due."""
         step = int(run_values.results)
         if self._timer.should_trigger_for_step(step):
             seconds, steps = self._timer.update_last_triggered_step(step)
@@ -169,12 +169,12 @@ class StepCounterHook(SessionRunHook):
 class ProfilerHook(SessionRunHook):
     """Traces a run every `save_steps` steps or `save_secs` seconds, and writes `timeline-STEP.json`, a Chrome trace.
 
-    A trace is written on a thread, and the run ends when it is.
+    A trace is written on a thread; the run ends afterwards.
 
     Args:
-        save_steps: steps from one time to the next.
-        save_secs: seconds from one time to the next.
-        output_dir: the folder, made if it is missing.
+        save_steps: steps from one trace to the next.
+        save_secs: seconds from one trace to the next.
+        output_dir: the folder, created if it is missing.
     """
 
     def __init__(self, save_steps: int | None = None, save_secs: float | None = None, output_dir: Any = "") -> None:
@@ -183,11 +183,11 @@ class ProfilerHook(SessionRunHook):
         self._next = 0
 
     def begin(self) -> None:
-        """There has to be a global step."""
+        """Check that there is a global step."""
         self._step = needed_step_read("ProfilerHook")
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """Ask for a trace if one is due."""
+        """Request a trace if one is due."""
         due = self._timer.should_trigger_for_step(self._next)
         return SessionRunArgs(self._step, options=RunOptions(trace=True) if due else None)
 

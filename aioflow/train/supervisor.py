@@ -1,4 +1,4 @@
-"""`af.train.Supervisor`: a session made ready, with checkpoints and summaries written beside the user's own loop.
+"""`af.train.Supervisor`: a ready session, with checkpoints and summaries written during the user's own loop.
 
     supervisor = af.train.Supervisor(logdir="checkpoints")
     async with supervisor.managed_session() as session:
@@ -42,25 +42,25 @@ class Supervisor:
 
     Args:
         graph: the graph; the default graph by default. Nothing can be added to it from here on.
-        ready_op: gives the names of the variables that have no value.
-        ready_for_local_init_op: the same, of those that `local_init_op` needs.
-        is_chief: whether it initializes, restores and saves; others wait for who does.
+        ready_op: returns the names of the variables without a value.
+        ready_for_local_init_op: the same for the variables that `local_init_op` needs.
+        is_chief: whether it initializes, restores and saves; the others wait for the chief.
         init_op: gives variables their initial values.
-        init_feed_dict: feeds for it.
+        init_feed_dict: feeds for `init_op`.
         local_init_op: gives local variables their initial values.
         logdir: the directory of checkpoints and event files; without one nothing is written or restored.
-        summary_op: gives all summaries.
+        summary_op: returns all summaries.
         saver: saves and restores.
-        global_step: the global step; that of the graph by default.
+        global_step: the global step; by default the graph's.
         save_summaries_secs: seconds between summaries; 0 for none.
         save_model_secs: seconds between checkpoints; 0 for none but the last.
-        recovery_wait_secs: seconds between two looks at whether all is ready, at most.
-        stop_grace_secs: seconds that tasks have to end after a stop was asked for.
-        checkpoint_basename: what the names of checkpoints begin with.
-        session_manager: opens sessions; made here by default.
-        summary_writer: an `af.summary.FileWriter`, which its maker closes; one in `logdir` by default.
+        recovery_wait_secs: the most seconds between two checks whether all is ready.
+        stop_grace_secs: seconds that tasks may take to end after a stop request.
+        checkpoint_basename: prefix of the names of checkpoints.
+        session_manager: opens sessions; created by default.
+        summary_writer: an `af.summary.FileWriter`, which the caller closes; by default a new one in `logdir`.
         init_fn: (session), called after `init_op`.
-        local_init_run_options: what runs of `local_init_op` are told.
+        local_init_run_options: options of runs of `local_init_op`.
     """
 
     def __init__(
@@ -110,22 +110,22 @@ class Supervisor:
 
     @property
     def saver(self) -> Any:
-        """What saves and restores; None if the graph has no variables."""
+        """The saver; None if the graph has no variables."""
         return self._scaffold.saver
 
     @property
     def summary_op(self) -> Any:
-        """What gives all summaries; None if there are none."""
+        """The operation that returns all summaries; None if there are none."""
         return self._scaffold.summary_op
 
     @property
     def summary_writer(self) -> Any:
-        """What writes summaries; None as long as there are none to write."""
+        """The writer of summaries; None while there are none to write."""
         return self._writer
 
     @property
     def save_path(self) -> str | None:
-        """What paths of checkpoints begin with; None if nothing is saved."""
+        """The prefix of paths of checkpoints; None if nothing is saved."""
         return None if self._logdir is None else f"{self._logdir}/{self._basename}"
 
     # Sessions
@@ -139,10 +139,10 @@ class Supervisor:
         close_summary_writer: bool = True,
         max_wait_secs: float = LONGEST,
     ) -> AsyncIterator[Session]:
-        """Inside the block there is a session that is ready. An error of it stops all tasks, and is raised.
+        """Yield a ready session. An error of the block stops all tasks, and is raised.
 
-        The end of the input, an OutOfRangeError, ends the block in good order. When the block ends in good order the
-        chief saves a last checkpoint. Raises as `prepare_or_wait_for_session` does.
+        The end of the input, an OutOfRangeError, ends the block without an error. After a regular end the chief saves a
+        last checkpoint. Raises as `prepare_or_wait_for_session` does.
         """
         session = await self.prepare_or_wait_for_session(master, config, max_wait_secs, start_standard_services)
         try:
@@ -166,10 +166,10 @@ class Supervisor:
         max_wait_secs: float = LONGEST,
         start_standard_services: bool = True,
     ) -> Session:
-        """A session that is ready, with running queue runners. The caller closes it, after `stop`.
+        """Return a ready session with running queue runners. The caller closes it, after `stop`.
 
         Raises:
-            RuntimeError: nothing says how variables get values.
+            RuntimeError: variables have no source of values.
             af.errors.DeadlineExceededError: a needed task was not there in time; the error names it.
         """
         if not self.is_chief:
@@ -188,7 +188,7 @@ class Supervisor:
     # Tasks
 
     def start_standard_services(self, sess: Session) -> list[asyncio.Task[None]]:
-        """Tasks that write checkpoints and summaries. ValueError if this is not the chief."""
+        """Start the tasks that write checkpoints and summaries. ValueError if this is not the chief."""
         if not self.is_chief:
             raise ValueError("only the chief writes checkpoints and summaries")
         summaries, model = self._seconds
@@ -200,7 +200,7 @@ class Supervisor:
         return tasks
 
     def _begin_summaries(self) -> bool:
-        """Whether there are summaries, and something to write them."""
+        """Whether there are summaries and a writer."""
         if self.summary_op is not None and self._writer is None and self._logdir is not None:
             self._writer = FileWriter(self._logdir, self.graph)
         return self.summary_op is not None and self._writer is not None
@@ -211,7 +211,7 @@ class Supervisor:
         self.summary_computed(sess, summary, int(step[0]) if step else None)
 
     async def _save(self, sess: Session) -> None:
-        """Save a checkpoint. Training goes on if it cannot be written."""
+        """Save a checkpoint. If it cannot be written, training goes on."""
         try:
             await self.saver.save(sess, self.save_path, self.global_step)
         except errors.OpError as error:
@@ -224,7 +224,7 @@ class Supervisor:
     def start_queue_runners(
         self, sess: Session, queue_runners: Sequence[QueueRunner] | None = None
     ) -> list[asyncio.Task[None]]:
-        """The tasks of these queue runners, or of all of the graph, running."""
+        """Start and return the tasks of these queue runners, or of all of the graph."""
         if queue_runners is None:
             return start_queue_runners(sess, self.coord)
         return [task for runner in queue_runners for task in runner.create_tasks(sess, self.coord)]
@@ -236,7 +236,7 @@ class Supervisor:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> asyncio.Task[None]:
-        """A task that calls `target`, a function or coroutine function, at this interval until the stop.
+        """Start a task that calls `target`, a function or coroutine function, at this interval until the stop.
 
         The interval runs from the beginning of one call to the beginning of the next. If a call takes longer, the next
         one follows at once. Without an interval each call follows at once. An error of `target` requests a stop.
@@ -254,7 +254,7 @@ class Supervisor:
                     await self.coord.wait_for_stop()
 
     def summary_computed(self, sess: Session, summary: bytes, global_step: int | None = None) -> None:
-        """Write a summary that a run has given. RuntimeError if there is nothing that writes."""
+        """Write a summary from a run. RuntimeError if there is no writer."""
         if self._writer is None:
             raise RuntimeError("there is no summary_writer: give one, or a logdir and a summary_op")
         self._writer.add_summary(summary, global_step)
@@ -262,22 +262,22 @@ class Supervisor:
     # The stop
 
     def should_stop(self) -> bool:
-        """Whether a stop was asked for."""
+        """Whether a stop was requested."""
         return self.coord.should_stop()
 
     def request_stop(self, ex: Any = None) -> None:
-        """Ask for it; see `Coordinator.request_stop`."""
+        """Request a stop; see `Coordinator.request_stop`."""
         self.coord.request_stop(ex)
 
     async def wait_for_stop(self) -> None:
-        """Return when a stop is asked for."""
+        """Wait until a stop is requested."""
         await self.coord.wait_for_stop()
 
     def stop_on_exception(self) -> contextlib.AbstractContextManager[None]:
-        """An exception that leaves the block stops all tasks, and goes no further."""
+        """Turn exceptions of the block into a request to stop."""
         return self.coord.stop_on_exception()
 
     async def stop(self, tasks: Sequence[asyncio.Task[Any]] | None = None) -> None:
-        """All tasks have ended. Raises the first error of one."""
+        """Wait until all tasks have ended. Raises the first error of one."""
         self.coord.request_stop()
         await self.coord.join(tasks, self._grace)

@@ -1,9 +1,10 @@
 """Synchronous training of several replicas, with or without backup workers [P16 section 4.4].
 
-A step is the mean of gradients of several replicas, all of the same values of the variables. Each replica stores its
-gradient of each variable beside that variable, announces it when all are stored, and waits for the next step. The first
-so many that are announced are the step's, for all variables alike; one of the replicas then applies their mean. They
-are added in the order of replicas: the result is to the last bit that of one process which takes the same shards.
+A step is the mean of the gradients of several replicas, all computed from the same values of the variables. Each
+replica stores each gradient beside its variable, announces them when all are stored, and waits for the next step. The
+first announced gradients, as many as required, make the step, for all variables alike; one of the replicas applies
+their mean. They are added in the order of replicas, so the result equals, to the last bit, that of one process with
+the same shards.
 """
 
 import contextlib
@@ -32,8 +33,7 @@ from aioflow.train.coordinator import Coordinator
 from aioflow.train.gradient_compression import kept_if
 from aioflow.train.moving_averages import ExponentialMovingAverage
 from aioflow.train.optimizer import Gradient, Optimizer
-from aioflow.train.replicas import Participation, ReplicaOps, beside
-from aioflow.train.replicas_hook import OnDropped, ReplicasHook
+from aioflow.train.replicas import OnDropped, Participation, ReplicaOps, ReplicasHook, beside
 from aioflow.train.session_run_hook import SessionRunArgs
 from aioflow.train.step_boundary import StepBoundary
 from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gradients
@@ -41,8 +41,8 @@ from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gra
 Pair = tuple[Gradient, Variable]
 
 
-class _Built(NamedTuple):
-    """What `apply_gradients` has made."""
+class _BuiltOps(NamedTuple):
+    """The operations that `apply_gradients` has built."""
 
     ops: ReplicaOps
     ready: Tensor
@@ -67,25 +67,25 @@ class SyncReplicasOptimizer(WrappingOptimizer):
             while not coord.should_stop():
                 await session.run(train)
 
-    Each replica has a graph of its own, built alike; what they share has the name `name` and is where the variables
-    are. A replica runs one step at a time. Its train operation waits until the step it contributed to is applied.
-    With `replicas_to_aggregate` below `total_num_replicas` those between are backup workers: whose gradient comes too
-    late for a step, it is dropped, which `accepted` tells in the same run and `dropped` for all replicas; `requeue` of
-    `apply_gradients` puts the examples back. A replica that leaves or is lost is not waited for, and one that comes is.
+    Each replica has its own graph, built alike; the shared objects have the name `name` and are on the devices of the
+    variables. A replica runs one step at a time. Its train operation waits until the step it contributed to is applied.
+    With `replicas_to_aggregate` below `total_num_replicas` the difference are backup workers: a gradient that comes too
+    late for a step is dropped; `accepted` reports that in the same run, `dropped` for all replicas, and `requeue` of
+    `apply_gradients` puts the examples back. A replica that leaves or is lost no longer counts; a new one does.
 
     Args:
         opt: the optimizer that applies the means.
-        replicas_to_aggregate: how many gradients make a step; None for one of each replica that is there.
-        total_num_replicas: how many replicas are expected from the start; `replicas_to_aggregate` by default.
+        replicas_to_aggregate: number of gradients that make a step; None for one of each present replica.
+        total_num_replicas: number of replicas expected from the start; `replicas_to_aggregate` by default.
         variable_averages: moving averages to update after each step.
-        variables_to_average: the variables they are of; by default the trainable ones.
+        variables_to_average: the variables to average; by default the trainable ones.
         use_locking: for compatibility: every update is atomic.
-        name: what replicas share has this name.
-        task_index: the number of this replica among them, from 0 on: gradients are added in this order.
+        name: the name of the shared objects.
+        task_index: the number of this replica, from 0 on: gradients are added in this order.
 
     Raises:
-        ValueError: these are no numbers of replicas, or more gradients than replicas make a step: for several gradients
-            of each, wrap a GradientAccumulationOptimizer around.
+        ValueError: a number is invalid, or a step would need more gradients than there are replicas: for several
+            gradients of each replica, use a GradientAccumulationOptimizer inside.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class SyncReplicasOptimizer(WrappingOptimizer):
         self._averages: Final = variable_averages
         self._averaged: Final = None if variables_to_average is None else list(variables_to_average)
         self.task_index: Final = task_index
-        self._built: _Built | None = None
+        self._built: _BuiltOps | None = None
 
     # Building
 
@@ -126,16 +126,16 @@ class SyncReplicasOptimizer(WrappingOptimizer):
         examples: TensorLike = 1,
         requeue: Callable[[], Any] | None = None,
     ) -> Operation:
-        """The train operation of this replica: its gradients are stored and announced, and the step is awaited.
+        """Return the train operation of this replica: it stores and announces the gradients and waits for the step.
 
         Args:
-            grads_and_vars: (gradient, variable) pairs; those without a gradient are left out.
-            global_step: counts the steps. It says what step training is in, so it cannot be left out.
+            grads_and_vars: (gradient, variable) pairs; pairs without a gradient are ignored.
+            global_step: counts the steps. It is required, since it determines the step that training is in.
             name: the name of the operation.
-            examples: the number of examples behind the gradients, for reports of drops.
-            requeue: builds an operation that is run if this gradient was dropped, as one that gives its examples back:
+            examples: number of examples behind the gradients, for reports of drops.
+            requeue: builds an operation that runs if this gradient was dropped, for example to return its examples:
                 `lambda: queue.give_back(example)`. An `enqueue` would wait for room in a queue that only this replica
-                takes from, and fail where the data has ended. If it fails, so does the run, whose step is over.
+                takes from, and fail after the end of the data. If it fails, the run fails too, after its step.
 
         Raises:
             ValueError: there is no global step or no gradient, or gradients were applied before.
@@ -153,88 +153,88 @@ class SyncReplicasOptimizer(WrappingOptimizer):
     # Operations of a replica
 
     @property
-    def _made(self) -> _Built:
+    def _built_ops(self) -> _BuiltOps:
         if self._built is None:
             raise ValueError("apply_gradients() or minimize() comes first")
         return self._built
 
     @property
     def chief_init_op(self) -> Operation | None:
-        """Training begins with the present global step: the chief runs it after variables are initialized or restored.
+        """The operation that begins training at the present global step; the chief runs it after initialization.
 
-        What was stored before is dropped. The run fails with AbortedError if a step was applied in part, by a run that
-        did not finish: then variables must be restored first.
+        It drops all stored gradients. Its run fails with AbortedError if an unfinished run applied a part of a step:
+        then variables must be restored first.
         """
-        return self._made.ops.open
+        return self._built_ops.ops.open
 
     @property
     def local_step_init_op(self) -> Operation:
-        """This replica may begin, once training is open. Each replica runs it before its first step."""
-        return self._made.ops.admit
+        """The operation that lets this replica begin, to run before its first step; waits until training is open."""
+        return self._built_ops.ops.admit
 
     @property
     def ready_for_local_init_op(self) -> Tensor:
-        """The names of the global variables that have no value: none when the chief can open training."""
-        return self._made.ready
+        """The names of the global variables without a value: none when the chief can open training."""
+        return self._built_ops.ready
 
     @property
     def sync_op(self) -> Operation | None:
-        """Applies one step, once it is decided, if no other replica leads. Somebody must run it again and again."""
-        return self._made.ops.advance
+        """The operation that applies one decided step, if no other replica leads. A replica must run it repeatedly."""
+        return self._built_ops.ops.advance
 
     @property
     def accepted(self) -> Tensor:
-        """In a run of the train operation: whether the gradient of this run was the step's."""
-        return self._made.accepted
+        """Whether the step accepted the gradient of this run, in a run of the train operation."""
+        return self._built_ops.accepted
 
     @property
     def num_replicas(self) -> Tensor:
-        """How many replicas are there: those that were started, and have not left, and are not lost."""
-        return self._made.there
+        """The number of replicas that have started and have neither left nor been lost."""
+        return self._built_ops.there
 
     @property
     def next_step(self) -> Tensor:
-        """In a run of the train operation: the step that begins after it."""
-        return self._made.step
+        """The step that begins after a run of the train operation, in that run."""
+        return self._built_ops.step
 
     async def dropped(self, session: Session, since: int = 0) -> list[Dropped]:
-        """The drops of all replicas, oldest first, after the first `since`. The last 10,000 are kept."""
+        """Return the drops of all replicas, oldest first, after the first `since`. The last 10,000 are kept."""
         asked = self.dropped_args(since)
         return self.dropped_of(await session.run(asked.fetches, asked.feeds))
 
     def dropped_args(self, since: int) -> SessionRunArgs:
-        """The fetches that report drops."""
-        return SessionRunArgs(self._made.dropped, {self._made.since: since})
+        """Return the fetches that report drops."""
+        return SessionRunArgs(self._built_ops.dropped, {self._built_ops.since: since})
 
     def dropped_of(self, found: Any) -> list[Dropped]:
-        """The drops that such a run has told of."""
+        """Return the drops in the result of such a run."""
         return [Dropped(number, replica, step, examples, Reason(reason))
                 for number, replica, step, examples, reason in found.tolist()]  # fmt: skip
 
     async def start(self, session: Session, coord: Coordinator, is_chief: bool = False) -> Participation:
-        """The replica is there, may begin, and leads when it is its turn, by tasks of the coordinator.
+        """Let the replica begin, and lead when its turn comes, by tasks of the coordinator.
 
-        It waits until the chief has opened training. When the coordinator stops, the replica leaves.
+        Waits until the chief has opened training. When the coordinator stops, the replica leaves.
         """
-        part = Participation(self._made.ops, session, coord)
+        part = Participation(self._built_ops.ops, session, coord)
         await part.begin(is_chief)
         return part
 
     def make_session_run_hook(
         self, is_chief: bool, num_tokens: int = -1, on_dropped: OnDropped | None = None
     ) -> ReplicasHook:
-        """A hook by which the replica takes part in a monitored session.
+        """Return a hook by which the replica takes part in a monitored session.
 
         Args:
             is_chief: whether it opens training.
             num_tokens: for compatibility; has no effect.
-            on_dropped: called with each gradient of this replica that was dropped; they are logged in any case.
+            on_dropped: called with each dropped gradient of this replica; drops are logged in any case.
         """
         return ReplicasHook(self, is_chief, on_dropped)
 
 
 class _Building:
-    """One call of `apply_gradients`."""
+    """The gradients of one call of `apply_gradients`."""
 
     def __init__(self, opt: SyncReplicasOptimizer, graph: Graph, global_step: Variable, pairs: list[Pair]) -> None:
         self._opt: Final = opt
@@ -253,7 +253,7 @@ class _Building:
             yield self._global_step.op.attrs["container"]
 
     def _shares_of(self, gradient: Gradient, variable: Variable, counts: Counter[str]) -> Tensor:
-        """Where gradients of this pair are stored: of each in a place of its own, if several are of one variable."""
+        """Create the storage for gradients of this pair; several gradients of one variable have several."""
         made = gradients.replica_gradients if isinstance(gradient, Tensor) else gradients.replica_sparse_gradients
         container = variable.op.attrs["container"]
         name = variable.op.attrs["shared_name"] or variable.op.name
@@ -263,7 +263,7 @@ class _Building:
             return made(variable.dtype, variable.shape, container, f"{self._opt._name}/{name}", name="gradients")
 
     def build(self, scope: str, examples: TensorLike, requeue: Callable[[], Any] | None) -> Operation:
-        """All operations of the replica."""
+        """Build all operations of the replica."""
         graph, opt, me = self._graph, self._opt, self._opt.task_index
         count = cast(convert_to_tensor(examples), dtypes.int64)
         with self._at_home():
@@ -275,11 +275,11 @@ class _Building:
             with graph.control_dependencies([announced]):
                 step, accepted = ops.replica_settle(self._quorum, ticket, name="settle")
         with graph.control_dependencies([step]):
-            seen = self._global_step.assign_add(0, read_value=False)  # so reads that are built later see the step
+            seen = self._global_step.assign_add(0, read_value=False)  # so that reads built later see the step
         with graph.control_dependencies(None):
             opt._built = self._besides(step, accepted)
         left_out = kept_if(accepted, [gradient for gradient, _ in self._pairs])
-        done = control.group(seen, *left_out, *_if_dropped(accepted, requeue), name=scope)
+        done = control.group(seen, *left_out, *_requeue_if_dropped(accepted, requeue), name=scope)
         graph.add_to_collection(GraphKeys.TRAIN_OP, done)
         return done
 
@@ -290,7 +290,7 @@ class _Building:
                 return gradients.replica_put_rows(shares, ticket, gradient.indices, gradient.values, name="store")
             return gradients.replica_put(shares, ticket, gradient, name="store")
 
-    def _besides(self, step: Tensor, accepted: Tensor) -> _Built:
+    def _besides(self, step: Tensor, accepted: Tensor) -> _BuiltOps:
         me = self._opt.task_index
         advance = self._advance()
         with self._at_home():
@@ -309,7 +309,7 @@ class _Building:
             mark = constant(0, dtypes.int64, name="mark")
             hold, held = ops.replica_hold(self._quorum, mark), ops.replica_held(self._quorum, mark)
         self._graph.add_to_collection(GraphKeys.STEP_BOUNDARIES, StepBoundary(mark, hold, held))
-        return _Built(made, report_uninitialized_variables(), accepted, step, dropped, since, there)
+        return _BuiltOps(made, report_uninitialized_variables(), accepted, step, dropped, since, there)
 
     def _open(self) -> Operation:
         resets = []
@@ -321,7 +321,7 @@ class _Building:
             return ops.replica_open(self._quorum, step, name="open")
 
     def _advance(self) -> Operation:
-        """Apply one step. It is counted first: so a step that was applied in part shows, for it is not finished."""
+        """Apply one step. The step is counted before the updates, so that a partly applied step is detected."""
         graph, opt = self._graph, self._opt
         with self._at_home():
             step, tickets = ops.replica_lead(self._quorum, opt.task_index, name="lead")
@@ -349,7 +349,7 @@ class _Building:
             return IndexedSlices(values, indices, gradient.dense_shape), variable
 
 
-def _if_dropped(accepted: Tensor, requeue: Callable[[], Any] | None) -> list[Any]:
+def _requeue_if_dropped(accepted: Tensor, requeue: Callable[[], Any] | None) -> list[Any]:
     if requeue is None:
         return []
 

@@ -7,36 +7,36 @@ from typing import Final
 class SecondOrStepTimer:
     """Tells when a periodic action is due: first at once, then every `every_secs` seconds or `every_steps` steps.
 
-    Seconds are those of the loop that it is asked on.
+    Seconds are those of the running loop.
 
     Args:
-        every_secs: seconds from one time to the next.
-        every_steps: steps from one time to the next.
+        every_secs: seconds from one action to the next.
+        every_steps: steps from one action to the next.
 
     Raises:
-        ValueError: not exactly one of them is given, or it is not above 0.
+        ValueError: not exactly one of the two is given, or it is not above 0.
     """
 
     def __init__(self, every_secs: float | None = None, every_steps: int | None = None) -> None:
         if (every_secs is None) is (every_steps is None):
-            raise ValueError("give either seconds or steps from one time to the next")
+            raise ValueError("give either seconds or steps between two actions")
         every = every_steps if every_secs is None else every_secs
         if every is not None and every <= 0:
-            raise ValueError(f"from one time to the next it is more than nothing, not {every:g}")
+            raise ValueError(f"the interval must be above 0, not {every:g}")
         self._secs: Final = every_secs
         self._steps: Final = every_steps
         self._last: tuple[float, int] | None = None
 
     def reset(self) -> None:
-        """It is due at once, as at first."""
+        """Make the action due at once, as at first."""
         self._last = None
 
     def last_triggered_step(self) -> int | None:
-        """The step it was done at; None if it never was."""
+        """The step of the last action; None before the first."""
         return None if self._last is None else self._last[1]
 
     def should_trigger_for_step(self, step: int) -> bool:
-        """Whether it is due at that step; never twice at the same."""
+        """Whether the action is due at that step; never twice at the same step."""
         if self._last is None:
             return True
         time, last = self._last
@@ -48,7 +48,7 @@ class SecondOrStepTimer:
         return step >= last + self._steps
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
-        """It was done at that step. Seconds and steps since the time before; two None at first."""
+        """Record an action at that step. Returns the seconds and steps since the last one; None, None at first."""
         before, self._last = self._last, (_now(), step)
         return (None, None) if before is None else (self._last[0] - before[0], step - before[1])
 

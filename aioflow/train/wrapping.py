@@ -1,4 +1,4 @@
-"""Optimizers around another optimizer, which applies the gradients that they change."""
+"""The base of optimizers that change gradients and pass them to an inner optimizer."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -10,10 +10,10 @@ from aioflow.train.optimizer import Gradient, Optimizer
 
 
 class WrappingOptimizer(Optimizer):
-    """An optimizer around another, of which it has gradients, slots and variables.
+    """An optimizer around an inner one, from which it has gradients, slots and variables.
 
     Args:
-        opt: the optimizer inside.
+        opt: the inner optimizer.
         use_locking: for compatibility: every update is atomic.
         name: the name of the operations.
     """
@@ -23,24 +23,24 @@ class WrappingOptimizer(Optimizer):
         self._opt: Final = opt
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Gradient | None, Any]]:
-        """The gradients, as the optimizer inside computes them: see `Optimizer.compute_gradients`."""
+        """Return the gradients of the inner optimizer: see `Optimizer.compute_gradients`."""
         return self._opt.compute_gradients(*args, **kwargs)
 
     def get_slot(self, var: Variable, name: str) -> Variable | None:
-        """The slot of the optimizer inside."""
+        """Return the slot of the inner optimizer."""
         return self._opt.get_slot(var, name)
 
     def get_slot_names(self) -> list[str]:
-        """The names of slots of the optimizer inside."""
+        """Return the names of slots of the inner optimizer."""
         return self._opt.get_slot_names()
 
     def variables(self) -> list[Variable]:
-        """All variables of the optimizer inside."""
+        """Return all variables of the inner optimizer."""
         return self._opt.variables()
 
 
 def part_of_training(applied: Operation) -> Operation:
-    """The operation that an optimizer inside has just made: what trains is the whole, so it is not listed as that."""
+    """Return the inner train operation, removed from the collection of train operations: the outer one is listed."""
     trains = applied.graph.get_collection_ref(GraphKeys.TRAIN_OP)
     trains.remove(applied)
     applied.graph.on_failure(lambda: trains.append(applied))
@@ -48,7 +48,7 @@ def part_of_training(applied: Operation) -> Operation:
 
 
 def with_gradients(grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Gradient, Any]]:
-    """The pairs that have a gradient. ValueError if none has."""
+    """Return the pairs with a gradient. ValueError if there is none."""
     pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
     if not pairs:
         raise ValueError("there is no gradient for any variable")

@@ -1,4 +1,4 @@
-"""Checkpoints that are written while training goes on, and the report of a write that fails."""
+"""Checkpoints that are written while training goes on, and reports of failing writes."""
 
 import asyncio
 import logging
@@ -10,16 +10,16 @@ from aioflow.tensors.recursion import safe_repr
 _log: Final = logging.getLogger("aioflow.train")
 
 OnFailure = Callable[[str, BaseException], object]
-"""Told of a checkpoint's path, and why it could not be written."""
+"""Called with a checkpoint's path and the error of its write."""
 
 
 class Writing:
-    """A checkpoint that is being written by a task of its Saver's. Awaiting it gives the path, or raises why not.
+    """A checkpoint that a task of its Saver writes. Awaiting it returns the path, or raises the error of the write.
 
-    Cancelling a task that awaits it does not end it; `cancel` does.
+    Cancelling a task that awaits it does not end the write; `cancel` does.
 
     Attributes:
-        path: where it will be.
+        path: the path of the checkpoint.
     """
 
     def __init__(self, path: str, work: Coroutine[Any, Any, str]) -> None:
@@ -29,7 +29,7 @@ class Writing:
         self._task: Final = asyncio.get_running_loop().create_task(work, name=f"writing {path!r}")
 
     def done(self) -> bool:
-        """Whether it is written, or given up."""
+        """Whether the write has ended."""
         return self._task.done()
 
     def __await__(self) -> Generator[Any, None, str]:
@@ -39,9 +39,9 @@ class Writing:
         return self._task.result()
 
     async def cancel(self) -> None:
-        """Give it up. There is no checkpoint then, but perhaps a draft, which a later save sweeps away."""
+        """Give up the write. No checkpoint exists then, but perhaps a draft, which a later save removes."""
         self._heard = True
-        await asyncio.sleep(0)  # what has not begun would not clean up
+        await asyncio.sleep(0)  # a task that has not begun would not clean up
         self._task.cancel()
         await asyncio.wait([self._task])
 
@@ -58,34 +58,34 @@ class Writings:
     """The writes of a Saver, at most `most` at a time.
 
     Args:
-        most: how many.
-        on_failure: told at once of each that fails.
+        most: the most writes at a time.
+        on_failure: called at once for each failure.
     """
 
     def __init__(self, most: int, on_failure: OnFailure | None) -> None:
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise ValueError(f"max_in_flight is a number of checkpoints, at least 1, not {safe_repr(most)}")
+            raise ValueError(f"max_in_flight must be a whole number of at least 1, not {safe_repr(most)}")
         self._room: Final = asyncio.Semaphore(most)
         self._on_failure: Final = on_failure
         self._under_way: dict[Writing, None] = {}
         self._failed: list[Writing] = []
 
     async def room(self) -> None:
-        """There is room for one more, which is taken until `begin` or `withdraw`. Waits for others to end."""
+        """Reserve room for one more write until `begin` or `withdraw`. Waits for others to end."""
         await self._room.acquire()
 
     def withdraw(self) -> None:
-        """The room is not needed."""
+        """Give back the room."""
         self._room.release()
 
     def begin(self, path: str, work: Coroutine[Any, Any, str]) -> Writing:
-        """A checkpoint that is being written from here on, in the room that was taken."""
+        """Begin to write a checkpoint in the reserved room, and return it."""
         made = Writing(path, work)
         self._under_way[made] = None
-        made._task.add_done_callback(lambda task: self._ended(made))
+        made._task.add_done_callback(lambda task: self._on_write_end(made))
         return made
 
-    def _ended(self, writing: Writing) -> None:
+    def _on_write_end(self, writing: Writing) -> None:
         del self._under_way[writing]
         self._room.release()
         error = None if writing._task.cancelled() else writing._task.exception()
@@ -108,7 +108,7 @@ class Writings:
             raise error
 
     async def cancel(self) -> None:
-        """None is under way: what was, is given up."""
+        """Give up all writes, and wait until they have ended."""
         while self._under_way:
             await next(iter(self._under_way)).cancel()
             await asyncio.sleep(0)

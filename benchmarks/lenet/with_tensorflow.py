@@ -11,7 +11,7 @@ from benchmarks.lenet import Problem, summary
 
 @asynccontextmanager
 async def training(problem: Problem) -> AsyncIterator[Step]:
-    """A step that trains once on the batch and gives its loss."""
+    """Yield a step that trains once on the batch and returns its loss."""
     tf = peers.tensorflow()
     graph = tf.Graph()
     with graph.as_default():
@@ -33,7 +33,7 @@ async def training(problem: Problem) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def inference(problem: Problem) -> AsyncIterator[Step]:
-    """A step that computes the batch's logits."""
+    """Yield a step that computes the logits of the batch."""
     tf = peers.tensorflow()
     graph = tf.Graph()
     with graph.as_default():
@@ -46,7 +46,7 @@ async def inference(problem: Problem) -> AsyncIterator[Step]:
 
 
 def model(problem: Problem) -> tuple[Any, Any]:
-    """The placeholder for images and the logits, in the current graph."""
+    """Build the placeholder for images and the logits, in the current graph."""
     tf = peers.tensorflow()
     images = hidden = tf.placeholder(tf.float32, [None, *problem.images.shape[1:]])
     *convolutions, first, last = ((tf.Variable(weights), tf.Variable(bias)) for weights, bias in problem.layers())

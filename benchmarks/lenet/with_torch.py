@@ -11,7 +11,7 @@ from benchmarks.lenet import SIDE, Floats, Layer, Problem, summary
 
 @asynccontextmanager
 async def training(problem: Problem) -> AsyncIterator[Step]:
-    """A step that trains once on the batch and gives its loss."""
+    """Yield a step that trains once on the batch and returns its loss."""
     torch = peers.torch()
     net, images = model(problem)
     optimizer = torch.optim.SGD(net.parameters(), lr=problem.rate)
@@ -29,7 +29,7 @@ async def training(problem: Problem) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def inference(problem: Problem) -> AsyncIterator[Step]:
-    """A step that computes the batch's logits."""
+    """Yield a step that computes the logits of the batch."""
     torch = peers.torch()
     net, images = model(problem)
 
@@ -41,7 +41,7 @@ async def inference(problem: Problem) -> AsyncIterator[Step]:
 
 
 def model(problem: Problem) -> tuple[Any, Any]:
-    """The net, holding the problem's first weights, and the batch's images."""
+    """Return the net with the problem's initial weights, and the images of the batch."""
     torch = peers.torch()
     *convolutions, first, last = problem.layers()
     layers: list[Any] = []
@@ -52,7 +52,7 @@ def model(problem: Problem) -> tuple[Any, Any]:
 
 
 def convolution(filters: Floats, bias: Floats) -> Any:
-    """A convolution that keeps the size of its planes."""
+    """Return a convolution that keeps the size of its planes."""
     torch = peers.torch()
     height, width, channels, outputs = filters.shape
     layer = torch.nn.Conv2d(channels, outputs, (height, width), padding="same")
@@ -60,19 +60,19 @@ def convolution(filters: Floats, bias: Floats) -> Any:
 
 
 def linear(layer: Layer) -> Any:
-    """A dense layer."""
+    """Return a dense layer."""
     torch = peers.torch()
     return filled(torch.nn.Linear(*layer.weights.shape), layer.weights.T, layer.bias)
 
 
 def channels_first(layer: Layer) -> Layer:
-    """The layer, with its inputs in the order in which PyTorch flattens planes."""
+    """Return the layer with its inputs in the order in which PyTorch flattens planes."""
     planes = layer.weights.reshape(SIDE // 4, SIDE // 4, -1, layer.weights.shape[1])
     return Layer(planes.transpose(2, 0, 1, 3).reshape(layer.weights.shape), layer.bias)
 
 
 def filled(module: Any, weights: Floats, bias: Floats) -> Any:
-    """The module, holding these weights."""
+    """Return the module with these weights."""
     torch = peers.torch()
     with torch.no_grad():
         module.weight.copy_(torch.from_numpy(weights))

@@ -1,7 +1,7 @@
 """One multi-layer perceptron, written for each side: float32, ReLU, softmax cross-entropy, SGD, same weights and batch.
 
-Every side feeds the batch anew each step and reads the loss back. Fed are NumPy arrays; PyTorch alone gets tensors made
-before the clock starts, because its data loaders yield tensors.
+Every side feeds the batch in each step and reads the loss back. The feeds are NumPy arrays; only PyTorch gets tensors
+made before the measurement, since its data loaders yield tensors.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Problem:
         return f"MLP {self.name or '-'.join(map(str, self.sizes))}, batch {self.batch}"
 
     def weights(self) -> list[tuple[Floats, Floats]]:
-        """Fresh copies of the first weights and biases of each layer."""
+        """Return new copies of the initial weights and biases of each layer."""
         draw = np.random.default_rng(1)
         return [
             ((draw.standard_normal((n, m)) * np.sqrt(2 / n)).astype(np.float32), np.zeros(m, np.float32))
@@ -35,10 +35,10 @@ class Problem:
 
     @cached_property
     def images(self) -> Floats:
-        """The batch: [batch, inputs]."""
+        """The inputs of the batch: [batch, inputs]."""
         return np.random.default_rng(2).standard_normal((self.batch, self.sizes[0])).astype(np.float32)
 
     @cached_property
     def labels(self) -> npt.NDArray[np.int32]:
-        """The batch's classes: [batch]."""
+        """The classes of the batch: [batch]."""
         return np.random.default_rng(3).integers(0, self.sizes[-1], self.batch).astype(np.int32)

@@ -10,7 +10,7 @@ from benchmarks.mlp import Problem
 
 
 class Training(NamedTuple):
-    """A graph that trains, and what to run in it."""
+    """A training graph and its operations."""
 
     graph: Any
     init: Any
@@ -20,13 +20,13 @@ class Training(NamedTuple):
 
 @asynccontextmanager
 async def training(problem: Problem) -> AsyncIterator[Step]:
-    """A step that trains once on the batch and gives its loss."""
+    """Yield a step that trains once on the batch and returns its loss."""
     async with stepping(problem, training_graph(problem)) as step:
         yield step
 
 
 def training_graph(problem: Problem) -> Training:
-    """The MLP with its loss and its optimizer."""
+    """Build the MLP with its loss and its optimizer."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -39,7 +39,7 @@ def training_graph(problem: Problem) -> Training:
 
 @asynccontextmanager
 async def stepping(problem: Problem, model: Training) -> AsyncIterator[Step]:
-    """A session with fresh variables, and its training step."""
+    """Yield a session with initialised variables, and its training step."""
     af = peers.aioflow()
     async with af.Session(graph=model.graph) as session:
         await session.run(model.init)
@@ -54,7 +54,7 @@ async def stepping(problem: Problem, model: Training) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def inference(problem: Problem) -> AsyncIterator[Step]:
-    """A coroutine function from images to logits."""
+    """Yield a coroutine function from images to logits."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
@@ -66,7 +66,7 @@ async def inference(problem: Problem) -> AsyncIterator[Step]:
 
 
 def model(problem: Problem) -> tuple[Any, Any]:
-    """The placeholder for images and the logits, in the current graph."""
+    """Build the placeholder for images and the logits, in the current graph."""
     af = peers.aioflow()
     images = hidden = af.placeholder(af.float32, [None, problem.sizes[0]], name="images")
     for layer, (weights, bias) in enumerate(problem.weights()):

@@ -1,4 +1,4 @@
-"""The MLP by hand: first as anyone writes it, then with large results written into buffers kept from step to step."""
+"""The MLP by hand: first in plain NumPy, then with large results written into buffers kept from step to step."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from benchmarks.mlp import Floats, Problem
 
 @asynccontextmanager
 async def training(problem: Problem) -> AsyncIterator[Step]:
-    """A step that trains once on the batch and gives its loss."""
+    """Yield a step that trains once on the batch and returns its loss."""
     layers, rows = problem.weights(), np.arange(problem.batch)
 
     def step() -> np.float32:
@@ -31,7 +31,7 @@ async def training(problem: Problem) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def inference(problem: Problem) -> AsyncIterator[Step]:
-    """A coroutine function from images to logits, which answers at once."""
+    """Yield a coroutine function from images to logits, which never waits."""
     layers = problem.weights()
 
     async def infer(images: Floats) -> Floats:
@@ -41,7 +41,7 @@ async def inference(problem: Problem) -> AsyncIterator[Step]:
 
 
 def forward(layers: list[tuple[Floats, Floats]], images: Floats) -> tuple[list[Floats], Floats]:
-    """Each layer's inputs, and the logits."""
+    """Return the inputs of each layer, and the logits."""
     inputs, hidden = [images], images
     for weights, bias in layers[:-1]:
         hidden = np.maximum(hidden @ weights + bias, 0)
@@ -51,7 +51,7 @@ def forward(layers: list[tuple[Floats, Floats]], images: Floats) -> tuple[list[F
 
 
 def cross_entropy(logits: Floats, labels: np.ndarray, rows: np.ndarray) -> tuple[np.float32, Floats]:
-    """The mean loss and its gradient by the logits."""
+    """Return the mean loss and its gradient by the logits."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     powers = np.exp(shifted)
     sums = powers.sum(axis=1, keepdims=True)
@@ -64,7 +64,7 @@ def cross_entropy(logits: Floats, labels: np.ndarray, rows: np.ndarray) -> tuple
 
 @asynccontextmanager
 async def training_in_place(problem: Problem) -> AsyncIterator[Step]:
-    """The same step with `out=` wherever a result is large: no allocation but for the softmax."""
+    """The same step with `out=` for all large results: it allocates only for the softmax."""
     layers, rows = problem.weights(), np.arange(problem.batch)
     hiddens = [np.empty((problem.batch, n), np.float32) for n in problem.sizes[1:]]
     deltas = [np.empty((problem.batch, n), np.float32) for n in problem.sizes]

@@ -11,7 +11,7 @@ from benchmarks.mlp import Problem
 
 @asynccontextmanager
 async def training(problem: Problem) -> AsyncIterator[Step]:
-    """A step that trains once on the batch and gives its loss."""
+    """Yield a step that trains once on the batch and returns its loss."""
     tf = peers.tensorflow()
     graph = tf.Graph()
     with graph.as_default():
@@ -33,7 +33,7 @@ async def training(problem: Problem) -> AsyncIterator[Step]:
 
 @asynccontextmanager
 async def inference(problem: Problem) -> AsyncIterator[Step]:
-    """A plain function from images to logits, which any thread may call."""
+    """Yield a plain function from images to logits, safe to call on any thread."""
     tf = peers.tensorflow()
     graph = tf.Graph()
     with graph.as_default():
@@ -45,7 +45,7 @@ async def inference(problem: Problem) -> AsyncIterator[Step]:
 
 
 def model(problem: Problem) -> tuple[Any, Any]:
-    """The placeholder for images and the logits, in the current graph."""
+    """Build the placeholder for images and the logits, in the current graph."""
     tf = peers.tensorflow()
     images = hidden = tf.placeholder(tf.float32, [None, problem.sizes[0]])
     for layer, (weights, bias) in enumerate(problem.weights()):

@@ -11,12 +11,12 @@ from benchmarks.mlp import Problem
 
 @asynccontextmanager
 async def training(problem: Problem) -> AsyncIterator[Step]:
-    """A step that trains once on the batch and gives its loss."""
+    """Yield a step that trains once on the batch and returns its loss."""
     yield trainer(problem)
 
 
 def trainer(problem: Problem) -> Callable[[], float]:
-    """The training step as a plain function."""
+    """Return the training step as a plain function."""
     torch = peers.torch()
     net = model(problem)
     optimizer = torch.optim.SGD(net.parameters(), lr=problem.rate)
@@ -33,7 +33,7 @@ def trainer(problem: Problem) -> Callable[[], float]:
 
 
 def model(problem: Problem) -> Any:
-    """Linear layers with ReLU between them, holding the problem's first weights."""
+    """Return linear layers with ReLU between them, with the problem's initial weights."""
     torch = peers.torch()
     layers: list[Any] = []
     for weights, bias in problem.weights():

@@ -210,7 +210,7 @@ def test_another_task_may_die_while_it_writes(disk):
         Draft(f"{HERE}/c2", "t2").write_shard(1, 2, {"w": np.zeros(3)})
     disk(there.after_the_process_died())
     record = Draft(f"{HERE}/c2", "t2").write_shard(0, 2, {"v": np.zeros(3)})
-    with pytest.raises(errors.DataLossError, match="not all there"):
+    with pytest.raises(errors.DataLossError, match="each of its shards once"):
         Draft(f"{HERE}/c2", "t2").commit([record], {})
     assert states() == {"c1": 1}
     sweep(HERE, live=["t2"])

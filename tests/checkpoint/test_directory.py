@@ -48,7 +48,7 @@ def test_what_else_lies_there_is_no_checkpoint(tmp_path):
     (tmp_path / "gone").symlink_to(tmp_path / "nothing")
     Draft(tmp_path / "c", "t").write_shard(0, 1, STATE)
     assert list_checkpoints(tmp_path) == []
-    with pytest.raises(errors.NotFoundError, match=r"there is no checkpoint '.*file': it has no manifest\.json"):
+    with pytest.raises(errors.NotFoundError, match=r"there is no checkpoint '.*file': manifest\.json is missing"):
         Checkpoint.open(tmp_path / "file")
 
 
@@ -258,7 +258,7 @@ def test_a_path_is_the_same_however_it_is_spelled(path):
 
 @pytest.mark.parametrize("wrong", [{"max_to_keep": -1}, {"keep_checkpoint_every_n_hours": 0}])
 def test_retention_says_what_it_cannot_keep(wrong):
-    with pytest.raises(ValueError, match="max_to_keep is at least 0"):
+    with pytest.raises(ValueError, match="max_to_keep must be at least 0"):
         Retention(**wrong)
 
 

@@ -65,12 +65,12 @@ def test_slices_are_read_and_differences_told(tmp_path):
 
 @pytest.mark.parametrize("file", ["../model.safetensors", "/model.safetensors", "sub/model.safetensors", "a.bin"])
 def test_an_index_names_no_files_elsewhere(tmp_path, file):
-    with pytest.raises(errors.PermissionDeniedError, match="none is read elsewhere"):
+    with pytest.raises(errors.PermissionDeniedError, match="no other file is read"):
         import_safetensors(folder(tmp_path, {"a": file}))
 
 
 def test_an_index_is_of_names(tmp_path):
-    with pytest.raises(errors.DataLossError, match="'a' is missing, or not of its kind"):
+    with pytest.raises(errors.DataLossError, match="'a' of type"):
         import_safetensors(folder(tmp_path, {"a": 1}))
 
 
@@ -112,7 +112,7 @@ def test_what_is_a_model_is_not_guessed(tmp_path):
         import_safetensors(tmp_path / "empty")
     save_file(STATE, tmp_path / "a.safetensors")
     save_file(STATE, tmp_path / "b.safetensors")
-    with pytest.raises(errors.NotFoundError, match="not one safetensors file"):
+    with pytest.raises(errors.NotFoundError, match="exactly one safetensors file"):
         import_safetensors(tmp_path)
 
 

@@ -17,8 +17,8 @@ import pytest
 import aioflow as af
 from aioflow import cli, errors
 from aioflow.cli.worker import loop_factory, read_cluster
-from aioflow.launch.functions import functions_of
-from aioflow.launch.resolving import RESOLVERS
+from aioflow.launch.functions import load_functions
+from aioflow.launch.resolvers import RESOLVERS
 from aioflow.net.transport.channel import ClosedError, receive
 from aioflow.net.transport.websocket import dial
 from aioflow.net.wire.codec import announcement
@@ -133,8 +133,8 @@ BAD = {
     "token file nowhere cannot be read": (json.dumps(ONE), ["--token-file", "nowhere"]),
     "certificates in nowhere cannot be used": (json.dumps(ONE), ["--tls", "nowhere"]),
     "no credential is asked for": (json.dumps(ONE), ["--host", "0.0.0.0"]),
-    "'..x' is no name of a module": (json.dumps(ONE), ["--py-funcs", "..x"]),
-    "'' is no name of a module": (json.dumps(ONE), ["--py-funcs", ""]),
+    "'..x' is not a module name": (json.dumps(ONE), ["--py-funcs", "..x"]),
+    "'' is not a module name": (json.dumps(ONE), ["--py-funcs", ""]),
     "the token file short: a token has at least": (json.dumps(ONE), ["--token-file", "short"]),
     "--file-root nowhere: there is no such folder": (json.dumps(ONE), ["--file-root", "nowhere"]),
     "is not an address": (json.dumps({"worker": ["nohost"]}), []),
@@ -195,7 +195,7 @@ def test_without_a_file_the_environment_tells_which_task_it_is(monkeypatch, caps
     for variable in RESOLVERS:
         monkeypatch.delenv(variable, raising=False)
     assert cli.main(["worker"]) == 1
-    assert "no cluster is described by the environment" in capsys.readouterr().err
+    assert "the environment describes no cluster" in capsys.readouterr().err
     spec = {"cluster": {"worker": ["192.0.2.1:1"]}, "task": {"type": "worker", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(spec))
     assert cli.main(["worker", "--host", "192.0.2.2"]) == 1
@@ -215,7 +215,7 @@ def test_which_task_of_a_file_it_is_needs_the_file(options, monkeypatch, capsys)
     spec = {"cluster": {"worker": ["192.0.2.1:1"]}, "task": {"type": "worker", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(spec))
     assert cli.main(["worker", *options]) == 1
-    assert "aioflow: --job and --task say which task of --cluster FILE it is" in capsys.readouterr().err
+    assert "aioflow: --job and --task select a task of --cluster FILE" in capsys.readouterr().err
 
 
 def test_a_cluster_whose_file_is_missing_is_named(capsys):
@@ -230,8 +230,8 @@ def test_the_functions_of_a_module_are_its_public_ones_or_those_it_lists(tmp_pat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "funcs_all.py").write_text("from os.path import join\n__all__ = ['join']\ndef other(): ...\n")
     (tmp_path / "funcs_own.py").write_text("from os import system\ndef one(): ...\ndef _two(): ...\nclass C: ...\n")
-    assert list(functions_of("funcs_all")) == ["join"]
-    assert list(functions_of("funcs_own")) == ["one"]
+    assert list(load_functions("funcs_all")) == ["join"]
+    assert list(load_functions("funcs_own")) == ["one"]
 
 
 def test_the_loop_is_uvloop_unless_asyncio_is_wanted():
@@ -322,13 +322,13 @@ def test_a_cluster_has_certificates_functions_and_files(tmp_path, capsys):
 
 def test_a_cluster_without_workers_is_refused(capsys):
     assert cli.main(["cluster", "up", "-n", "0"]) == 1
-    assert "0 workers and 0 ps cannot be" in capsys.readouterr().err
+    assert "--workers must be at least 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--py-funcs", "..x"], "aioflow: '..x' is no name of a module"),
+        (["--py-funcs", "..x"], "aioflow: '..x' is not a module name"),
         (["--file-root", "nowhere"], "aioflow: --file-root nowhere: there is no such folder"),
         (["--token-file", "short"], "aioflow: the token file short: a token has at least 16"),
     ],

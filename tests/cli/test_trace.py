@@ -9,7 +9,7 @@ import pytest
 
 import aioflow as af
 from aioflow import cli, errors
-from aioflow.cli.trace import written_down
+from aioflow.cli.trace import record_trace
 from aioflow.testing.simulated_cluster import SimulatedCluster
 from tests.cli.test_cluster import free_ports, one, running  # noqa: F401 - a fixture
 
@@ -46,7 +46,7 @@ async def train(cluster, until):
 
 async def traced(cluster, seconds):
     """What the tasks wrote down while steps ran, and how many there were."""
-    tracing = asyncio.ensure_future(written_down("worker0", cluster.network.at("client"), seconds))
+    tracing = asyncio.ensure_future(record_trace("worker0", cluster.network.at("client"), seconds))
     steps = await train(cluster, tracing)
     return await tracing, steps
 
@@ -83,7 +83,7 @@ async def test_each_thread_has_one_lane_and_each_arrow_leads_forward_however_man
 
 async def test_only_what_ends_in_that_time_is_written_down(cluster):
     started = asyncio.get_running_loop().time()
-    written = await written_down("worker0", cluster.network.at("client"), 3.0)
+    written = await record_trace("worker0", cluster.network.at("client"), 3.0)
     assert 3.0 <= asyncio.get_running_loop().time() - started < 4.0
     assert written.metadata.step_stats == []
     assert written.metadata.chrome_trace() == {"traceEvents": []}
@@ -91,14 +91,14 @@ async def test_only_what_ends_in_that_time_is_written_down(cluster):
 
 async def test_who_does_not_answer_is_told_and_all_others_are_traced(cluster):
     await cluster.crash("worker", 1)
-    written = await written_down("worker0", cluster.network.at("client"), 1.0)
+    written = await record_trace("worker0", cluster.network.at("client"), 1.0)
     assert written.tasks == (PS, FIRST)
     (text,) = written.absent
     assert text.startswith(f"{SECOND} at worker1: ")
 
 
 async def test_a_task_that_is_lost_meanwhile_is_told(cluster):
-    tracing = asyncio.ensure_future(written_down("worker0", cluster.network.at("client"), 5.0))
+    tracing = asyncio.ensure_future(record_trace("worker0", cluster.network.at("client"), 5.0))
     await asyncio.sleep(1.0)
     await cluster.crash("ps", 0)
     written = await tracing
@@ -108,11 +108,11 @@ async def test_a_task_that_is_lost_meanwhile_is_told(cluster):
 
 async def test_nobody_at_the_address_is_an_error(cluster):
     with pytest.raises(errors.UnavailableError, match="nowhere"):
-        await written_down("nowhere", cluster.network.at("client"), 1.0)
+        await record_trace("nowhere", cluster.network.at("client"), 1.0)
 
 
 async def test_it_is_an_error_if_no_task_tells_anything(cluster):
-    tracing = asyncio.ensure_future(written_down("worker0", cluster.network.at("client"), 5.0))
+    tracing = asyncio.ensure_future(record_trace("worker0", cluster.network.at("client"), 5.0))
     await asyncio.sleep(1.0)
     for job, index in (("ps", 0), ("worker", 0), ("worker", 1)):
         await cluster.crash(job, index)
@@ -121,7 +121,7 @@ async def test_it_is_an_error_if_no_task_tells_anything(cluster):
 
 
 async def test_whoever_stops_waiting_leaves_nothing(cluster):
-    tracing = asyncio.ensure_future(written_down("worker0", cluster.network.at("client"), 100.0))
+    tracing = asyncio.ensure_future(record_trace("worker0", cluster.network.at("client"), 100.0))
     await asyncio.sleep(1.0)
     tracing.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -136,7 +136,7 @@ async def test_whoever_stops_waiting_leaves_nothing(cluster):
 @pytest.mark.parametrize(
     ("target", "text"),
     [
-        ("a:1", "target 'a:1': the address of a task, as ws://host:2222"),
+        ("a:1", "target 'a:1': it must be the address of a task, ws://host:2222"),
         ("http://a:1", "target 'http://a:1'"),
         ("ws://", "target 'ws://'"),
     ],

@@ -19,8 +19,8 @@ from aioflow import errors, launch
 from aioflow.config import Config
 from aioflow.launch import Launch
 from aioflow.launch.agent import Agent
+from aioflow.launch.launcher import Restarts
 from aioflow.launch.order import Order
-from aioflow.launch.restarts import Restarts
 from aioflow.net.peer.address_book import AddressBook
 from aioflow.net.transport.authority import init
 
@@ -135,7 +135,7 @@ async def test_each_task_is_told_of_functions_certificates_and_files_by_their_na
 
 
 def test_functions_are_told_by_the_name_of_their_module():
-    with pytest.raises(TypeError, match=r"py_funcs is the name of a module, which each task imports, not \{'f'"):
+    with pytest.raises(TypeError, match=r"py_funcs must be the name of a module, which each task imports, not \{'f'"):
         FakeEngine().launch(py_funcs={"f": min})
 
 
@@ -162,7 +162,7 @@ async def test_a_task_that_does_not_come_up_is_named_and_all_are_stopped(method,
     engine = FakeEngine(**{f"{method}1": refuse if fault == "answers" else fault})
     cause = "OSError: no room" if fault == "answers" else "ConnectionError: the worker is gone"
     who = "/job:worker/replica:0/task:0" if method == "start" else "a task"
-    with pytest.raises(errors.UnavailableError, match=f"{who} did not come up on host 1: {cause}"):
+    with pytest.raises(errors.UnavailableError, match=f"{who} did not start on host 1: {cause}"):
         async with engine.launch():
             pytest.fail("it came up")
     assert engine.left == []
@@ -345,7 +345,7 @@ async def test_a_launch_that_is_cancelled_leaves_nothing(method):
 async def test_a_launch_is_entered_once():
     launched = FakeEngine().launch()
     async with launched:
-        with pytest.raises(RuntimeError, match="entered once"):
+        with pytest.raises(RuntimeError, match="entered only once"):
             await launched.__aenter__()
 
 
@@ -356,8 +356,8 @@ async def test_a_launch_is_entered_once():
         ({"ps": -1, "worker": 1}, None, ValueError, "-1 tasks of the job 'ps'"),
         ({"worker": 1}, Config(ssl="certificates"), errors.FailedPreconditionError, "certificates in certificates"),
         ({"worker": 1}, Config(token_file="nowhere"), errors.NotFoundError, "token file nowhere cannot be read"),
-        ({"worker": 1}, Config(ssl=ssl.create_default_context()), TypeError, "ssl cannot be handed"),
-        ({"worker": 1}, Config(cost_model=af.CostModel()), TypeError, "cost_model cannot be handed"),
+        ({"worker": 1}, Config(ssl=ssl.create_default_context()), TypeError, "ssl cannot be sent"),
+        ({"worker": 1}, Config(cost_model=af.CostModel()), TypeError, "cost_model cannot be sent"),
     ],
 )
 def test_what_cannot_be_launched_is_refused_at_once(jobs, config, error, text):
@@ -406,10 +406,10 @@ async def test_a_task_that_may_not_be_says_so_in_one_line(capfd):
     agent = Agent()
     address = await agent.reserve("127.0.0.1")
     order = Order({"worker": [address]}, "worker", 0, {}, "0123456789abcdef", "..x")
-    assert "'..x' is no name of a module" in await agent.start(order)
+    assert "'..x' is not a module name" in await agent.start(order)
     assert await agent.watch() == "its process ended with status 1"
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("aioflow: '..x' is no name of a module")
+    assert line.startswith("aioflow: '..x' is not a module name")
 
 
 @pytest.mark.real

@@ -324,7 +324,7 @@ async def test_tensors_of_no_device_are_summed_where_they_are():
         ([np.zeros(2), np.zeros(2, np.float32)], {}, TypeError, "float64.*float32|float32.*float64"),
         ([np.zeros(2, np.int32)] * 2, {"op": "mean"}, TypeError, "int32"),
         ([np.array(["a"], object)] * 2, {}, TypeError, "string"),
-        ([np.zeros(2)] * 2, {"op": "median"}, ValueError, "op is one of sum, mean, prod, min, max, not 'median'"),
+        ([np.zeros(2)] * 2, {"op": "median"}, ValueError, "op must be one of sum, mean, prod, min, max, not 'median'"),
         ([np.zeros(2)] * 2, {"codec": "zip"}, ValueError, "not a lossy codec"),
         ([np.zeros(2)] * 2, {"op": "max", "codec": "int8"}, ValueError, "only sums and means"),
         ([np.zeros(2, np.int32)] * 2, {"codec": "int8"}, TypeError, "int32"),

@@ -124,7 +124,7 @@ async def test_vectors_and_scalars_have_fans_too():
     ("build", "message"),
     [
         (lambda: initializers.VarianceScaling(0.0), "scale must be positive, not 0.0"),
-        (lambda: initializers.VarianceScaling(mode="fan"), "mode is one of fan_in, fan_out, fan_avg, not 'fan'"),
+        (lambda: initializers.VarianceScaling(mode="fan"), "mode must be one of fan_in, fan_out, fan_avg, not 'fan'"),
         (lambda: initializers.VarianceScaling(distribution="cauchy"), "distribution is .*, not 'cauchy'"),
         (lambda: initializers.VarianceScaling(dtype="int32"), "floating, not int32"),
         (lambda: initializers.Identity()([3]), "an identity matrix has two axes"),

@@ -10,7 +10,7 @@ from aioflow.autodiff.gradients import gradients
 from aioflow.graph.graph import Graph
 from aioflow.graph.indexed_slices import IndexedSlices, dense
 from aioflow.kernels.array.constants import constant, placeholder
-from aioflow.library import image, nn_activation, nn_convolution, nn_normalisation, nn_sampling
+from aioflow.library import image, nn_convolution, nn_functions, nn_sampling
 from aioflow.library.embedding import embedding_lookup
 from tests.support.evaluate import evaluate
 
@@ -67,7 +67,7 @@ def test_each_part_of_a_table_has_slices_for_its_gradient():
 
 def test_a_table_is_divided_in_one_of_two_ways():
     parts = [constant(normal(2, 2))] * 2
-    with pytest.raises(ValueError, match="partition_strategy is 'mod' or 'div', not 'even'"):
+    with pytest.raises(ValueError, match="partition_strategy must be 'mod' or 'div', not 'even'"):
         embedding_lookup(parts, [0], "even")
     with pytest.raises(ValueError, match="at least one part"):
         embedding_lookup([], [0])
@@ -118,8 +118,8 @@ def test_sampled_losses_train_the_rows_they_look_at_only():
 
 def test_layers_of_narrow_floats_are_normalised_in_float32():
     x = normal(3, 64, dtype=np.float16)
-    wide = evaluate(nn_normalisation.layer_normalization(x.astype(np.float32), np.ones(64, "f"), np.zeros(64, "f")))
-    ours = evaluate(nn_normalisation.layer_normalization(x, np.ones(64, np.float16), np.zeros(64, np.float16)))
+    wide = evaluate(nn_functions.layer_normalization(x.astype(np.float32), np.ones(64, "f"), np.zeros(64, "f")))
+    ours = evaluate(nn_functions.layer_normalization(x, np.ones(64, np.float16), np.zeros(64, np.float16)))
     assert ours.dtype == np.float16
     np.testing.assert_allclose(ours, wide, atol=2e-3)
 
@@ -127,17 +127,17 @@ def test_layers_of_narrow_floats_are_normalised_in_float32():
 def test_statistics_add_up_over_parts_of_the_data():
     x = placeholder("float64", [None, 3])
     data, shift = normal(10, 3) + 100, np.full(3, 100.0)
-    count, total, squares, moved = nn_normalisation.sufficient_statistics(x, [0], shift)
+    count, total, squares, moved = nn_functions.sufficient_statistics(x, [0], shift)
     parts = [evaluate([count, total, squares], {x: part}) for part in (data[:4], data[4:])]
     sums = [sum(values) for values in zip(*parts, strict=True)]
     assert sums[0] == 10
-    mean, variance = evaluate(list(nn_normalisation.normalize_moments(*sums, moved)))
+    mean, variance = evaluate(list(nn_functions.normalize_moments(*sums, moved)))
     np.testing.assert_allclose([mean, variance], [data.mean(0), data.var(0)])
 
 
 def test_weights_of_moments_broadcast_and_axes_may_stay():
     x, w = normal(4, 3), np.array([[1.0], [0], [2], [1]])
-    mean, variance = evaluate(list(nn_normalisation.weighted_moments(x, [0], w, keepdims=True)))
+    mean, variance = evaluate(list(nn_functions.weighted_moments(x, [0], w, keepdims=True)))
     expected = np.average(x, 0, w.ravel())
     np.testing.assert_allclose(mean, expected[None])
     np.testing.assert_allclose(variance, np.average((x - expected) ** 2, 0, w.ravel())[None])
@@ -145,10 +145,10 @@ def test_weights_of_moments_broadcast_and_axes_may_stay():
 
 def test_activations_have_their_limits():
     x = np.array([-1e9, -40.0, 0.0, 40.0, 1e9])
-    assert evaluate(nn_activation.gelu(x)).tolist() == [0, 0, 0, 40, 1e9]
-    assert evaluate(nn_activation.hard_sigmoid(x)).tolist() == [0, 0, 0.5, 1, 1]
-    assert evaluate(nn_activation.crelu(normal(2, 3), axis=0)).shape == (4, 3)
-    np.testing.assert_allclose(evaluate(nn_activation.swish(x)), [0, 0, 0, 40, 1e9], atol=1e-9)
+    assert evaluate(nn_functions.gelu(x)).tolist() == [0, 0, 0, 40, 1e9]
+    assert evaluate(nn_functions.hard_sigmoid(x)).tolist() == [0, 0, 0.5, 1, 1]
+    assert evaluate(nn_functions.crelu(normal(2, 3), axis=0)).shape == (4, 3)
+    np.testing.assert_allclose(evaluate(nn_functions.swish(x)), [0, 0, 0, 40, 1e9], atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_activations_have_their_limits():
         (lambda x: nn_convolution.convolution(x, np.ones((2, 2)), "SAME"), "filters have rank 3, 4 or 5"),
         (lambda x: nn_convolution.separable_conv2d(x, np.ones((2, 2, 3, 1)), np.ones((2, 1, 3, 1)), 1, "SAME"),
          "pointwise_filter must have height and width 1"),
-        (lambda x: nn_normalisation.batch_norm_with_global_normalization(x, 1.0), "needs t, m, v, beta"),
+        (lambda x: nn_functions.batch_norm_with_global_normalization(x, 1.0), "needs t, m, v, beta"),
     ],
 )  # fmt: skip
 def test_layers_that_cannot_work_are_refused(build, message):

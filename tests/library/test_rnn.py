@@ -497,7 +497,7 @@ def lstm_of(units=UNITS, **options):
         (lambda x: cells.GRUCell(8, activation="tanh"), TypeError, "activation must be a function"),
         (lambda x: cells.MultiRNNCell(lstm_of()), TypeError, "list or tuple of cells"),
         (lambda x: cells.MultiRNNCell([]), ValueError, "cells is empty"),
-        (lambda x: cells.MultiRNNCell([lstm_of()], False), ValueError, "states that are none"),
+        (lambda x: cells.MultiRNNCell([lstm_of()], False), ValueError, "cannot be tuples"),
         (lambda x: cells.MultiRNNCell([lstm_of()])(x[:, 0], ()), ValueError, "a tuple of 1 states"),
         (lambda x: cells.DropoutWrapper(3), TypeError, "cell must be a cell"),
         (lambda x: cells.DropoutWrapper(lstm_of(), 0.0), ValueError, "input_keep_prob must be above 0 and up to 1"),

@@ -18,7 +18,7 @@ from aioflow.net.wire.control_verbs import Failure
 from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.worker_verbs import CancelStep
 from aioflow.testing import cluster
-from aioflow.testing.chaos import verb_of
+from aioflow.testing.chaos import describe_frame
 from tests.support.cluster_runs import new_graph
 from tests.support.scale import amount, some
 
@@ -150,7 +150,7 @@ async def test_a_step_that_only_puts_or_takes_nothing_is_not_committed():
         cluster({"ps": 1, "worker": 2}, latency=LATENCY) as simulated,
         af.Session(simulated.target("worker", 0), graph=model.graph) as session,
     ):
-        simulated.network.path("client", "worker0").sent = lambda frame: sent.append(verb_of(bytes(frame)))
+        simulated.network.path("client", "worker0").sent = lambda frame: sent.append(describe_frame(bytes(frame)))
         await session.run(model.put)
         await session.run(model.size)
         assert not commits(sent)

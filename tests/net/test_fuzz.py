@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import aioflow as af
 from aioflow import errors
 from aioflow.graph.graphdef import GraphDef
-from aioflow.launch.resolving import RESOLVERS, resolve
+from aioflow.launch.resolvers import RESOLVERS, resolve
 from aioflow.net.cluster import ClusterSpec, filtered
 from aioflow.net.transport.credentials import Token, load_token
 from aioflow.net.transport.websocket import HEADER, PATH

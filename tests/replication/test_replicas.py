@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from aioflow import errors
+from aioflow.replication.gradient_store import DenseGradientStore, RowGradientStore, Rows
 from aioflow.replication.quorum import REPEATED, Quorum, Reason, Ticket
-from aioflow.replication.shares import DenseShares, Rows, RowShares
 from aioflow.replication.waitable import WaitableQuorum
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Spec, TensorShape
@@ -221,7 +221,7 @@ def test_who_waits_for_a_step_that_nobody_is_there_to_apply_is_told_why():
     quorum.lose(1)
     assert quorum.settle(ticket) is None
     quorum.leave(0)
-    with pytest.raises(errors.AbortedError, match=r"step 0 is not applied, for no replica is there any more \(no disk"):
+    with pytest.raises(errors.AbortedError, match=r"step 0 cannot be applied: no replica is left \(no disk"):
         quorum.settle(ticket)
     quorum.admit(0)
     quorum.join(0)
@@ -392,7 +392,7 @@ async def test_a_replica_that_is_begun_twice_is_there_once():
     first, second = await waits(live.present(1)), await waits(live.present(1))
     with live.changing():
         live.quorum.open(0)
-    with pytest.raises(errors.AbortedError, match="replica 1 is present elsewhere"):
+    with pytest.raises(errors.AbortedError, match="replica 1 is now present elsewhere"):
         await first
     assert live.quorum.members == [0, 1]
     second.cancel()
@@ -444,7 +444,7 @@ def test_gradients_are_added_in_the_order_of_replicas_whoever_came_first():
     gradients = draw.normal(size=(5, 1000)).astype(np.float32)
     expected = ((((gradients[0] + gradients[1]) + gradients[2]) + gradients[3]) + gradients[4]) / np.float32(5)
     for order in itertools.islice(itertools.permutations(range(5)), 0, 120, 7):
-        shares = DenseShares("tested", spec(dtypes.float32, 1000))
+        shares = DenseGradientStore("tested", spec(dtypes.float32, 1000))
         for replica in order:
             shares.put(Ticket(replica, 0, 50 - replica), lambda replica=replica: gradients[replica])
         found = shares.mean(shares.take(0, [(replica, 50 - replica) for replica in range(5)]))
@@ -462,19 +462,19 @@ def test_rows_are_added_as_one_process_does_that_has_all_of_them(gradients):
     for each in rows:
         for row, value in zip(each.indices, each.values, strict=True):
             expected[row] += value
-    found = RowShares("tested", spec(dtypes.float32, 6, 1)).mean(rows)
+    found = RowGradientStore("tested", spec(dtypes.float32, 6, 1)).mean(rows)
     assert sorted({row for each in rows for row in each.indices}) == found.indices.tolist()
     np.testing.assert_array_equal(found.values, (expected / np.float32(len(rows)))[found.indices])
 
 
 def test_narrow_floats_are_added_as_float32():
-    shares = DenseShares("tested", spec(dtypes.float16, 1))
+    shares = DenseGradientStore("tested", spec(dtypes.float16, 1))
     gradients = [np.array([2048.0], np.float16), np.array([1.0], np.float16), np.array([1.0], np.float16)]
     assert shares.mean(gradients).tolist() == [np.float16(2050 / 3)]
 
 
 def test_of_each_replica_one_gradient_is_kept_and_none_that_no_step_wants():
-    shares = DenseShares("tested", spec(dtypes.float32))
+    shares = DenseGradientStore("tested", spec(dtypes.float32))
     one, two = np.float32(1), np.float32(2)
     shares.put(Ticket(0, 3, 1), lambda: one)
     shares.put(Ticket(0, 3, 2), lambda: two)
@@ -490,9 +490,9 @@ def test_of_each_replica_one_gradient_is_kept_and_none_that_no_step_wants():
 
 
 def test_what_is_not_there_is_not_taken_and_nothing_is_taken_twice():
-    shares = DenseShares("tested", spec(dtypes.float32))
+    shares = DenseGradientStore("tested", spec(dtypes.float32))
     (ticket,) = stored(shares, np.float32(1), step=2)
-    with pytest.raises(errors.AbortedError, match=r"'tested' of step 2 of replicas \[4\] are not there"):
+    with pytest.raises(errors.AbortedError, match=r"'tested' of step 2 of replicas \[4\] are missing"):
         shares.take(2, [ticket, (4, 7)])
     assert shares.take(2, [ticket]) == [np.float32(1)]
     with pytest.raises(errors.AbortedError, match="taken before"):
@@ -502,13 +502,29 @@ def test_what_is_not_there_is_not_taken_and_nothing_is_taken_twice():
 @pytest.mark.parametrize(
     ("shares", "gradient", "what"),
     [
-        (DenseShares("tested", spec(dtypes.float32, 3)), np.zeros(4), r"shape \[3\], not \[4\]"),
-        (DenseShares("tested", spec(dtypes.float32, 3)), np.zeros(()), r"shape \[3\], not \[\]"),
-        (DenseShares("tested", spec(dtypes.float32, 3)), np.zeros((1, 3)), r"shape \[3\], not \[1, 3\]"),
-        (RowShares("tested", spec(dtypes.float32, 4, 2)), Rows(np.array([1, 4]), np.zeros((2, 2))), "index 4 is out"),
-        (RowShares("tested", spec(dtypes.float32, 4, 2)), Rows(np.array([-1]), np.zeros((1, 2))), "index -1 is out"),
-        (RowShares("tested", spec(dtypes.float32, None, 2)), Rows(np.array([-9]), np.zeros((1, 2))), "index -9 is out"),
-        (RowShares("tested", spec(dtypes.float32, 4, 2)), Rows(np.array([1]), np.zeros((2, 2))), r"1 rows .* \[1, 2\]"),
+        (DenseGradientStore("tested", spec(dtypes.float32, 3)), np.zeros(4), r"shape \[3\], not \[4\]"),
+        (DenseGradientStore("tested", spec(dtypes.float32, 3)), np.zeros(()), r"shape \[3\], not \[\]"),
+        (DenseGradientStore("tested", spec(dtypes.float32, 3)), np.zeros((1, 3)), r"shape \[3\], not \[1, 3\]"),
+        (
+            RowGradientStore("tested", spec(dtypes.float32, 4, 2)),
+            Rows(np.array([1, 4]), np.zeros((2, 2))),
+            "index 4 is out",
+        ),
+        (
+            RowGradientStore("tested", spec(dtypes.float32, 4, 2)),
+            Rows(np.array([-1]), np.zeros((1, 2))),
+            "index -1 is out",
+        ),
+        (
+            RowGradientStore("tested", spec(dtypes.float32, None, 2)),
+            Rows(np.array([-9]), np.zeros((1, 2))),
+            "index -9 is out",
+        ),
+        (
+            RowGradientStore("tested", spec(dtypes.float32, 4, 2)),
+            Rows(np.array([1]), np.zeros((2, 2))),
+            r"1 rows .* \[1, 2\]",
+        ),
     ],
 )
 def test_a_gradient_that_does_not_fit_the_variable_is_not_stored(shares, gradient, what):
@@ -518,7 +534,10 @@ def test_a_gradient_that_does_not_fit_the_variable_is_not_stored(shares, gradien
 
 
 def test_a_gradient_fits_a_variable_of_which_less_is_known():
-    dense, rows = DenseShares("tested", Spec(dtypes.float32)), RowShares("tested", spec(dtypes.float32, None, None))
+    dense, rows = (
+        DenseGradientStore("tested", Spec(dtypes.float32)),
+        RowGradientStore("tested", spec(dtypes.float32, None, None)),
+    )
     dense.put(Ticket(0, 0, 1), lambda: np.zeros(4))
     rows.put(Ticket(0, 0, 1), lambda: Rows(np.array([1 << 40]), np.zeros((1, 2))))
     assert dense.stored == rows.stored == [Ticket(0, 0, 1)]

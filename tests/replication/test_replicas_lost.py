@@ -10,8 +10,8 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.replication.quorum import Quorum
-from aioflow.replication.turns import Turns
-from aioflow.replication.waitable import WaitableQuorum, WaitableTurns
+from aioflow.replication.staleness import StalenessBound
+from aioflow.replication.waitable import WaitableQuorum, WaitableStalenessBound
 from aioflow.testing import no_pending_tasks
 from aioflow.testing.simulated_cluster import SimulatedCluster
 from tests.support.waiting_tasks import waits
@@ -44,7 +44,7 @@ async def test_a_step_that_is_being_ended_does_not_lead():
 
 
 async def test_a_step_that_is_being_ended_reads_no_variables():
-    live, steps = WaitableTurns("tested", Turns(0)), Steps()
+    live, steps = WaitableStalenessBound("tested", StalenessBound(0)), Steps()
     presence = [await waits(live.present(replica)) for replica in (0, 1)]
     await live.read(0)
     ending = await waits(live.read(1, check=steps.check))

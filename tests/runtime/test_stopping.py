@@ -287,7 +287,7 @@ async def test_a_chain_of_element_wise_kernels_stops_between_two_blocks_and_betw
     monkeypatch.setattr(fusion, "SMALLEST", 8)
     members, kernels = 3, Kernels()
     with faulty_kernel("tanh") as fault, af.Graph().as_default() as graph:
-        fault.strike = kernels
+        fault.raise_if_due = kernels
         x = af.placeholder(af.float32, [None])
         y = x
         for _ in range(members):
@@ -342,7 +342,7 @@ def test_a_step_of_a_cluster_that_ends_early_runs_no_further_kernel_on_any_task(
 async def end_early(end):
     kernels = Kernels()
     with faulty_kernel("tanh") as fault, af.Graph().as_default() as graph:
-        fault.strike = kernels
+        fault.raise_if_due = kernels
         x = af.placeholder(af.float32, [None])
         with af.device("/job:worker/task:0"):
             y = x

@@ -40,7 +40,10 @@ class Disk:
 
     def __init__(self, root=None):
         self.root = root or Folder()
-        self.path = SimpleNamespace(join=posixpath.join, dirname=posixpath.dirname, isdir=self._isdir)
+        self.path = SimpleNamespace(
+            join=posixpath.join, dirname=posixpath.dirname, isdir=self._isdir, realpath=posixpath.normpath,
+            split=posixpath.split,
+        )  # fmt: skip
         self.done, self.cut_at, self.fail_at, self.fault, self.for_ever = 0, None, None, errno.ENOSPC, False
         self._open, self._next, self._dead = {}, 3, False
         self._pending = []  # changes of folders that are not synced, each with the folders and the change

@@ -13,7 +13,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.testing import simulated_cluster
-from aioflow.testing.chaos import Chaos, drawn
+from aioflow.testing.chaos import Chaos, draw_mishaps
 from aioflow.testing.hosts import Hosts, current_host, ids_drawn_from, on_host, tasks_in_order
 from aioflow.testing.loop import VirtualTimeLoop
 from aioflow.testing.simulated_cluster import cluster
@@ -79,17 +79,17 @@ def test_a_seed_repeats_every_frame_in_another_process_whose_sets_are_in_another
 
 
 def test_what_befalls_hosts_is_drawn_before_anything_runs_and_spares_whom_it_is_told_to():
-    found = [mishap for seed in range(50) for mishap in drawn(seed, MUCH, ["ps0", "worker0"], ["client"])]
+    found = [mishap for seed in range(50) for mishap in draw_mishaps(seed, MUCH, ["ps0", "worker0"], ["client"])]
     assert {mishap.kind for mishap in found} == {
         "reset", "half-open", "partition", "one-way partition", "pause", "block", "crash", "power failure",
     }  # fmt: skip
     assert all(0 <= mishap.at <= mishap.at + mishap.seconds <= 5.0 for mishap in found)
     assert not any("client" in mishap.hosts for mishap in found if mishap.kind in ("crash", "power failure"))
     spared = Chaos(5.0, pauses=5.0, crashes=5.0, spared=["ps0", "client"])
-    struck = [mishap for seed in range(50) for mishap in drawn(seed, spared, ["ps0", "worker0"], ["client"])]
+    struck = [mishap for seed in range(50) for mishap in draw_mishaps(seed, spared, ["ps0", "worker0"], ["client"])]
     befallen = ("pause", "block", "crash", "power failure")
     assert {mishap.hosts for mishap in struck if mishap.kind in befallen} == {("worker0",)}
-    assert drawn(1, Chaos(5.0, 0, 0, 0, 0, 0, 0, 0, 0, 0), ["ps0", "worker0"], ["client"]) == ()
+    assert draw_mishaps(1, Chaos(5.0, 0, 0, 0, 0, 0, 0, 0, 0, 0), ["ps0", "worker0"], ["client"]) == ()
 
 
 async def test_the_error_of_a_job_has_a_note_with_its_seed_and_with_what_went_wrong():

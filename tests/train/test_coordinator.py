@@ -286,14 +286,17 @@ async def test_stragglers_are_named_and_cancelled_after_the_grace_period():
         if ignored:
             await coord.join(stop_grace_period_secs=10, ignore_live_threads=True)
         else:
-            with pytest.raises(RuntimeError, match=r"^a \(.*straggler\); b \(.*straggler\): still running 10 s after"):
+            with pytest.raises(
+                RuntimeError,
+                match=r"^a \(.*straggler\); b \(.*straggler\): .* still ran 10 s after",
+            ):
                 await coord.join(stop_grace_period_secs=10)
         assert now() == begin + 10
         assert all(task.cancelled() for task in tasks)
 
 
 async def test_the_block_has_a_grace_period_of_two_minutes():
-    with pytest.raises(RuntimeError, match="still running 120 s"):
+    with pytest.raises(RuntimeError, match="still ran 120 s"):
         async with Coordinator() as coord:
             coord.create_task(asyncio.sleep(1000))
     assert now() == 120

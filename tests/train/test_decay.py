@@ -123,7 +123,7 @@ async def test_the_rate_has_the_dtype_it_was_given_in(graph):
     ("build", "error", "text"),
     [
         (lambda: train.exponential_decay(0.1, None, 10, 0.9), ValueError, "needs the global_step"),
-        (lambda: train.piecewise_constant(1, [1, 2], [0.1, 0.2]), ValueError, "2 boundaries part 3 values, not 2"),
+        (lambda: train.piecewise_constant(1, [1, 2], [0.1, 0.2]), ValueError, "2 boundaries need 3 values, not 2"),
         (lambda: train.piecewise_constant(1, [1.5], [0.1, 0.2]), TypeError, "int32"),
     ],
 )

@@ -90,7 +90,7 @@ def test_other_ops_may_be_served():
 @pytest.mark.parametrize(
     ("told", "error", "text"),
     [
-        ({"ps_tasks": 1, "ps_strategy": 3}, TypeError, "ps_strategy is a function of an operation, not 3"),
+        ({"ps_tasks": 1, "ps_strategy": 3}, TypeError, "ps_strategy must be a function of an operation, not 3"),
         ({"ps_tasks": 1, "merge_devices": False}, ValueError, "devices are always merged"),
         ({"ps_tasks": 1, "ps_device": "/jub:ps"}, ValueError, "malformed device name"),
         ({"cluster": 3}, TypeError, "a cluster is a dict of jobs"),

@@ -10,7 +10,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.testing import Gate
-from aioflow.train.hooked_run import Merged, merged_options
+from aioflow.train.hooked_run import MergedRun, merged_options
 
 LOST = errors.UnavailableError("/job:ps/task:0 is gone")
 
@@ -131,14 +131,14 @@ def test_what_several_ask_of_a_run_is_one_run(graph):
     x = af.placeholder(af.float32, [], name="x")
     y = x + 1.0
     args = af.train.SessionRunArgs
-    merged = Merged(graph, args([y, "x:0"]), [None, args({"y": y}, {x: 1.0}), args(y.op)])
+    merged = MergedRun(graph, args([y, "x:0"]), [None, args({"y": y}, {x: 1.0}), args(y.op)])
     assert merged.elements == [y, x, y.op]
     assert merged.split([3.0, 2.0, None]) == [[3.0, 2.0], None, {"y": 3.0}, None]
     assert merged.feeds == {x: 1.0}
     with pytest.raises(ValueError, match="x:0: fed by"):
-        Merged(graph, args(y, {x: 0.0}), [args(feeds={"x:0": 1.0})])
+        MergedRun(graph, args(y, {x: 0.0}), [args(feeds={"x:0": 1.0})])
     with pytest.raises(TypeError, match="a fetch is None"):
-        Merged(graph, args(), [])
+        MergedRun(graph, args(), [])
 
 
 def test_of_several_options_the_strictest_hold():

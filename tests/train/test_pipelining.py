@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import aioflow as af
 from aioflow import errors
 from aioflow.testing import Gate, cluster
-from aioflow.train.pipeline_schedule import Turn, chart, gpipe, in_order, one_forward_one_backward
+from aioflow.train.pipelining import Turn, chart, gpipe, in_order, one_forward_one_backward
 from tests.support.doubles import waiting
 
 SCHEDULES = {"1f1b": one_forward_one_backward, "gpipe": gpipe}

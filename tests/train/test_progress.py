@@ -186,7 +186,7 @@ def test_a_process_without_stderr_shows_nothing(clock, monkeypatch):
 def test_a_number_may_be_in_an_array_of_its_own(clock):
     stream = io.StringIO()
     progress = Progress(stream=stream, clock=clock)
-    with pytest.raises(ValueError, match=r"loss is one number, not an array of shape \[2\]"):
+    with pytest.raises(ValueError, match=r"loss must be one number, not an array of shape \[2\]"):
         progress.update(1, loss=np.zeros(2))
     progress.update(1, loss=np.array([0.5], np.float32), staleness=np.array([[2]]), accuracy=np.float16(0.25))
     assert stream.getvalue() == "step 1  loss 0.5  accuracy 0.25  staleness 2\n"

@@ -9,7 +9,7 @@ import pytest
 import aioflow as af
 from aioflow.replication.quorum import Dropped, Reason
 from aioflow.testing import Gate, cluster
-from aioflow.train.replicas_hook import ReplicasHook
+from aioflow.train.replicas import ReplicasHook
 
 REPLICAS = 3
 SPEC = {"ps": 1, "worker": REPLICAS}

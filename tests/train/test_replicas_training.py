@@ -621,7 +621,7 @@ async def test_a_replica_alone_whose_step_cannot_be_applied_ends_with_the_reason
     async with af.Session(graph=alone.graph) as session:
         with pytest.raises(af.errors.InvalidArgumentError, match="rate"):
             await work(session)
-        with pytest.raises(af.errors.AbortedError, match=r"no replica is there any more .*rate"):
+        with pytest.raises(af.errors.AbortedError, match=r"no replica is left .*rate"):
             await training[0]
 
 

@@ -180,7 +180,7 @@ async def test_a_tensor_of_another_shape_is_not_restored_into_variables_that_hol
 def test_rows_that_no_checkpoint_can_hold_are_refused_when_the_saver_is_built(values):
     with af.Graph().as_default():
         parts = [af.Variable(value) for value in values]
-        with pytest.raises(ValueError, match="parts of 'table' are of one dtype and no texts"):
+        with pytest.raises(ValueError, match="parts of 'table' must have one numeric dtype"):
             af.train.Saver({"table": parts})
 
 
@@ -210,7 +210,7 @@ async def test_some_variables_are_restored_and_the_others_neither_read_nor_compa
         assert "missing" not in str(caught.value)
         with pytest.raises(ValueError, match="beside: not among the variables"):
             await saver.restore(session, path, variables=[steps, beside])
-        with pytest.raises(ValueError, match="variables holds none"):
+        with pytest.raises(ValueError, match="variables is empty"):
             await saver.restore(session, path, variables=[])
         assert float(await session.run(af.reduce_sum(other))) == 7.0
 
@@ -450,10 +450,10 @@ def test_a_saver_refuses_what_it_cannot_save():
         one, table, row = af.Variable(1.0), af.Variable(np.zeros((2, 2))), af.Variable(np.zeros((1, 3)))
         for wanted, kind, text in [
             ([], ValueError, "no variables"),
-            ([af.constant(1.0)], TypeError, "variables are saved"),
+            ([af.constant(1.0)], TypeError, "a Saver saves variables"),
             ([one, one], ValueError, "two variables"),
             ({"": one}, TypeError, "names"),
-            ({"x": 1.0}, TypeError, "variables are saved"),
+            ({"x": 1.0}, TypeError, "a Saver saves variables"),
             ({"x": []}, ValueError, "rows"),
             ({"x": [one]}, ValueError, "rows"),
             ({"x": [table, row]}, ValueError, "rows"),

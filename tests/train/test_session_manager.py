@@ -8,7 +8,7 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.train.session_creator import Failed
+from aioflow.train.session_creator import FailedRuns
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ async def test_what_a_parameter_server_lost_is_restored_from_an_older_checkpoint
     creator.finalize()
     async with af.Session() as session:
         await session.run(af.get_default_graph().get_collection(af.GraphKeys.LOCAL_VARIABLES)[0].initializer)
-        assert await creator.repair_session(session, Failed()) is session
+        assert await creator.repair_session(session, FailedRuns()) is session
         assert await session.run(step) == 1
     assert creator.prepared.checkpoint == paths[0]
 

@@ -468,7 +468,7 @@ def test_what_does_not_fit_is_refused_when_it_is_built(graph):
         (ValueError, "have names: give a dict of x, y", lambda: named.put(1, [1.0, 2])),
         (ValueError, "the components are x, y; there is no z", lambda: named.put(1, {"z": 1})),
         (ValueError, "no component is named 'z'", lambda: named.get(1, ["z"])),
-        (ValueError, "indices= tells which", lambda: by_key.put(1, [1.0])),
+        (ValueError, "set indices=", lambda: by_key.put(1, [1.0])),
         (ValueError, "2 values were given for 1 components", lambda: by_key.put(1, [1.0, 2], indices=[0])),
         (ValueError, r"numbers \[2\] were given", lambda: by_key.put(1, [1.0], indices=[2])),
         (ValueError, "indices are ascending numbers of the 2 components", lambda: by_key.get(1, indices=[1, 0])),
@@ -478,7 +478,7 @@ def test_what_does_not_fit_is_refused_when_it_is_built(graph):
         (ValueError, "1 shapes were given for 2 components", lambda: af.StagingArea([af.int32] * 2, shapes=[()])),
         (ValueError, "2 different names", lambda: af.StagingArea([af.int32] * 2, names=["x", "x"])),
         (ValueError, "capacity is a number, 0 for no limit, not -1", lambda: af.StagingArea([af.int32], capacity=-1)),
-        (ValueError, "shared_name is text, not 7", lambda: af.StagingArea([af.int32], shared_name=7)),
+        (ValueError, "shared_name must be text, not 7", lambda: af.StagingArea([af.int32], shared_name=7)),
     ]:
         with pytest.raises(error, match=text):
             build()

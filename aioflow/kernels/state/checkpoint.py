@@ -334,9 +334,9 @@ async def _(ctx: Context, path: Array, owner: Array, old: Array, kept: Array, li
 
 def _tidy(files: Files, path: bytes, owner: str, old: list[str], kept: list[str], live: list[str]) -> None:
     folder, name = os.path.dirname(path) or b".", os.path.basename(os.fsdecode(path))
-    staying = {checkpoint.resolved(each) for each in [path, *(kept if old else ())]}
+    staying = {checkpoint.resolve_path(each) for each in [path, *(kept if old else ())]}
     for gone in old:
-        if checkpoint.resolved(gone) not in staying:
+        if checkpoint.resolve_path(gone) not in staying:
             checkpoint.delete_checkpoint(gone, files)
     if kept:
         checkpoint.write_pointer(folder, kept, files)

@@ -11,7 +11,7 @@ from aioflow.kernels.state.accumulators import Steps
 from aioflow.kernels.state.replicas import check_ticket, ticket_of
 from aioflow.kernels.state.resource_handles import LiveSpec, again, check_component, opened
 from aioflow.queues import LARGE
-from aioflow.replication.shares import DenseShares, Rows, RowShares, Shares
+from aioflow.replication.gradient_store import DenseGradientStore, GradientStore, RowGradientStore, Rows
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import FLOAT, Array, DeviceKind, DType, Spec, TensorShape
 
@@ -55,15 +55,15 @@ def replica_sparse_gradients(dtype: DType, shape: TensorShape, container: str = 
 
 
 @replica_gradients.kernel(CPU)
-def _(ctx: Context, *, node: NodeView) -> DenseShares:
+def _(ctx: Context, *, node: NodeView) -> DenseGradientStore:
     (item,) = SharesSpec.check(node.output_specs[0]).items
-    return opened(ctx, node, DenseShares, lambda name: DenseShares(name, item, node.attrs))
+    return opened(ctx, node, DenseGradientStore, lambda name: DenseGradientStore(name, item, node.attrs))
 
 
 @replica_sparse_gradients.kernel(CPU)
-def _(ctx: Context, *, node: NodeView) -> RowShares:
+def _(ctx: Context, *, node: NodeView) -> RowGradientStore:
     (item,) = SharesSpec.check(node.output_specs[0]).items
-    return opened(ctx, node, RowShares, lambda name: RowShares(name, item, node.attrs))
+    return opened(ctx, node, RowGradientStore, lambda name: RowGradientStore(name, item, node.attrs))
 
 
 @op(stateful=True)
@@ -74,7 +74,7 @@ def replica_put(handle: Spec, ticket: Spec, gradient: Spec) -> None:
 
 
 @replica_put.kernel(CPU, fresh=True)
-def _(ctx: Context, live: DenseShares, ticket: Array, gradient: Array) -> None:
+def _(ctx: Context, live: DenseGradientStore, ticket: Array, gradient: Array) -> None:
     ctx.step.check()
     live.put(ticket_of(ticket), lambda: np.array(gradient))
 
@@ -93,7 +93,7 @@ def replica_put_rows(handle: Spec, ticket: Spec, indices: Steps, values: Spec) -
 
 
 @replica_put_rows.kernel(CPU, fresh=True)
-def _(ctx: Context, live: RowShares, ticket: Array, indices: Array, values: Array) -> None:
+def _(ctx: Context, live: RowGradientStore, ticket: Array, indices: Array, values: Array) -> None:
     ctx.step.check()
     live.put(ticket_of(ticket), lambda: Rows(np.array(indices), np.array(values)))
 
@@ -118,7 +118,7 @@ def replica_take(handle: Spec, step: Steps, tickets: Spec) -> Spec:
 
 
 @replica_take.kernel(CPU, fresh=True)
-async def _(ctx: Context, live: DenseShares, step: Array, tickets: Array) -> Any:
+async def _(ctx: Context, live: DenseGradientStore, step: Array, tickets: Array) -> Any:
     gradients = live.take(int(step), _serials(tickets))
     large = sum([gradient.nbytes for gradient in gradients]) > LARGE
     return await ctx.step.in_thread(live.mean, gradients) if large else live.mean(gradients)
@@ -134,7 +134,7 @@ def replica_take_rows(handle: Spec, step: Steps, tickets: Spec) -> tuple[Spec, S
 
 
 @replica_take_rows.kernel(CPU, fresh=True)
-async def _(ctx: Context, live: RowShares, step: Array, tickets: Array) -> Any:
+async def _(ctx: Context, live: RowGradientStore, step: Array, tickets: Array) -> Any:
     gradients = live.take(int(step), _serials(tickets))
     large = sum([gradient.values.nbytes for gradient in gradients]) > LARGE
     return await ctx.step.in_thread(live.mean, gradients) if large else live.mean(gradients)
@@ -147,7 +147,7 @@ def replica_reset(handle: Spec) -> None:
 
 
 @replica_reset.kernel(CPU, fresh=True)
-def _(ctx: Context, live: Shares[Any]) -> None:
+def _(ctx: Context, live: GradientStore[Any]) -> None:
     ctx.step.check()
     live.reset()
 

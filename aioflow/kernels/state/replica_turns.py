@@ -10,8 +10,8 @@ from aioflow.kernels.context import Context
 from aioflow.kernels.state.accumulators import Steps
 from aioflow.kernels.state.replicas import NUMBER, TogetherSpec, check_replica
 from aioflow.kernels.state.resource_handles import opened
-from aioflow.replication.turns import Turns
-from aioflow.replication.waitable import WaitableTurns
+from aioflow.replication.staleness import StalenessBound
+from aioflow.replication.waitable import WaitableStalenessBound
 from aioflow.tensors.dtypes import Array, DeviceKind, Spec
 
 CPU = DeviceKind.CPU
@@ -34,9 +34,11 @@ def replica_turns(bound: int = UNBOUNDED, container: str = "", shared_name: str 
 
 
 @replica_turns.kernel(CPU)
-def _(ctx: Context, *, node: NodeView) -> WaitableTurns:
+def _(ctx: Context, *, node: NodeView) -> WaitableStalenessBound:
     bound = None if node.attrs["bound"] == UNBOUNDED else node.attrs["bound"]
-    return opened(ctx, node, WaitableTurns, lambda name: WaitableTurns(name, Turns(bound), node.attrs))
+    return opened(
+        ctx, node, WaitableStalenessBound, lambda name: WaitableStalenessBound(name, StalenessBound(bound), node.attrs)
+    )
 
 
 @op(waits=True)
@@ -48,7 +50,7 @@ def replica_read_turn(handle: Spec, replica: int) -> Spec:
 
 
 @replica_read_turn.kernel(CPU, fresh=True)
-async def _(ctx: Context, live: WaitableTurns, *, replica: int, node: NodeView) -> Any:
+async def _(ctx: Context, live: WaitableStalenessBound, *, replica: int, node: NodeView) -> Any:
     return np.int64(await live.read(replica, node, ctx.step.check))
 
 
@@ -61,7 +63,7 @@ def replica_begin_turn(handle: Spec, replica: int) -> Spec:
 
 
 @replica_begin_turn.kernel(CPU, fresh=True)
-def _(ctx: Context, live: WaitableTurns, *, replica: int) -> Any:
+def _(ctx: Context, live: WaitableStalenessBound, *, replica: int) -> Any:
     ctx.step.check()
     with live.changing():
         return np.int64(live.turns.begin(replica))
@@ -77,7 +79,7 @@ def replica_apply_turn(handle: Spec, ticket: Steps, replica: int) -> Spec:
 
 
 @replica_apply_turn.kernel(CPU, fresh=True)
-async def _(ctx: Context, live: WaitableTurns, ticket: Array, *, replica: int, node: NodeView) -> Any:
+async def _(ctx: Context, live: WaitableStalenessBound, ticket: Array, *, replica: int, node: NodeView) -> Any:
     return np.int64(await live.apply(replica, int(ticket), node, ctx.step.check))
 
 
@@ -91,7 +93,7 @@ def replica_finish_turn(handle: Spec, number: Steps, replica: int) -> Spec:
 
 
 @replica_finish_turn.kernel(CPU, fresh=True)
-def _(ctx: Context, live: WaitableTurns, number: Array, *, replica: int) -> Any:
+def _(ctx: Context, live: WaitableStalenessBound, number: Array, *, replica: int) -> Any:
     ctx.step.check()
     with live.changing():
         return np.int64(live.turns.finish(replica, int(number)))

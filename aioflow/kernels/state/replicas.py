@@ -13,7 +13,7 @@ from aioflow.kernels.context import Context
 from aioflow.kernels.state.accumulators import Steps
 from aioflow.kernels.state.resource_handles import LiveSpec, check_component, opened
 from aioflow.replication.quorum import Quorum, Ticket
-from aioflow.replication.waitable import Together, WaitableQuorum
+from aioflow.replication.waitable import WaitableQuorum, WaitableReplicas
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import SCALAR, Array, DeviceKind, Spec, TensorShape
 from aioflow.tensors.recursion import safe_repr
@@ -100,7 +100,7 @@ def replica_present(handle: Spec, replica: int) -> None:
 
 
 @replica_present.kernel(CPU, fresh=True)
-async def _(ctx: Context, live: Together, *, replica: int, node: NodeView) -> None:
+async def _(ctx: Context, live: WaitableReplicas, *, replica: int, node: NodeView) -> None:
     await live.present(replica, node)
 
 
@@ -112,7 +112,7 @@ def replica_leave(handle: Spec, replica: int) -> None:
 
 
 @replica_leave.kernel(CPU, fresh=True)
-def _(ctx: Context, live: Together, *, replica: int) -> None:
+def _(ctx: Context, live: WaitableReplicas, *, replica: int) -> None:
     ctx.step.check()
     live.leave(replica)
 
@@ -125,7 +125,7 @@ def replica_count(handle: Spec) -> Spec:
 
 
 @replica_count.kernel(CPU, fresh=True)
-def _(ctx: Context, live: Together) -> Any:
+def _(ctx: Context, live: WaitableReplicas) -> Any:
     return np.int64(live.count())
 
 

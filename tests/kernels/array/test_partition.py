@@ -12,7 +12,7 @@ from aioflow import constant, errors, placeholder
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array import partition, sequence
 from aioflow.kernels.array.scatter import tensor_scatter_add, tensor_scatter_update
-from aioflow.library import scattering
+from aioflow.library import state
 from tests.support.evaluate import evaluate
 
 
@@ -165,11 +165,11 @@ async def test_rows_are_changed_one_update_after_the_other(graph):
     v = af.Variable([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     assert await run(
         graph,
-        scattering.scatter_mul(v, [0, 0], [[2.0, 2.0], [3.0, 3.0]]),
-        scattering.scatter_div(v, [1], [[3.0, 4.0]]),
-        scattering.scatter_min(v, [2], 5.5),
-        scattering.scatter_max(v, 2, [5.25, 9.0]),
-        scattering.assign_mul(v, 2.0),
+        state.scatter_mul(v, [0, 0], [[2.0, 2.0], [3.0, 3.0]]),
+        state.scatter_div(v, [1], [[3.0, 4.0]]),
+        state.scatter_min(v, [2], 5.5),
+        state.scatter_max(v, 2, [5.25, 9.0]),
+        state.assign_mul(v, 2.0),
     ) == [
         [[6, 12], [3, 4], [5, 6]],
         [[6, 12], [1, 1], [5, 6]],
@@ -181,29 +181,29 @@ async def test_rows_are_changed_one_update_after_the_other(graph):
 
 async def test_integers_are_divided_towards_zero(graph):
     v = af.Variable([7, -7, 9, -(2**31)])
-    assert await run(graph, scattering.scatter_div(v, [0, 1, 0, 3], [2, 2, -1, 3])) == [[-3, -3, 9, -715827882]]
+    assert await run(graph, state.scatter_div(v, [0, 1, 0, 3], [2, 2, -1, 3])) == [[-3, -3, 9, -715827882]]
     with pytest.raises(errors.InvalidArgumentError, match="integers cannot be divided by 0"):
-        await run(graph, scattering.scatter_div(v, [0], [0]))
-    assert await run(graph, scattering.scatter_div(af.Variable([[]], dtype=af.int32), [], np.zeros((0, 0)))) == [[[]]]
+        await run(graph, state.scatter_div(v, [0], [0]))
+    assert await run(graph, state.scatter_div(af.Variable([[]], dtype=af.int32), [], np.zeros((0, 0)))) == [[[]]]
 
 
 async def test_positions_of_a_variable_are_changed(graph):
     v = af.Variable([[1.0, 2.0], [3.0, 4.0]])
     assert await run(
         graph,
-        scattering.scatter_nd_update(v, [[0, 1], [1, 1]], [7.0, 8.0]),
-        scattering.scatter_nd_add(v, [[1], [1]], [[1.0, 1.0], [2.0, 2.0]]),
-        scattering.scatter_nd_sub(v, [[0, 0], [0, 0]], [1.0, 1.0]),
+        state.scatter_nd_update(v, [[0, 1], [1, 1]], [7.0, 8.0]),
+        state.scatter_nd_add(v, [[1], [1]], [[1.0, 1.0], [2.0, 2.0]]),
+        state.scatter_nd_sub(v, [[0, 0], [0, 0]], [1.0, 1.0]),
     ) == [[[1, 7], [3, 8]], [[1, 7], [6, 11]], [[-1, 7], [6, 11]]]
     with pytest.raises(ValueError, match="index 2 along axis 0 is out of range"):
-        scattering.scatter_nd_add(v, [[2, 0]], [1.0])
+        state.scatter_nd_add(v, [[2, 0]], [1.0])
     below = constant([[2, 0]]) - 3
     with pytest.raises(errors.InvalidArgumentError, match="index -1 along axis 0 is out of range"):
-        await run(graph, scattering.scatter_nd_add(v, below, [1.0]))
+        await run(graph, state.scatter_nd_add(v, below, [1.0]))
     with pytest.raises(ValueError, match="not compatible"):
-        scattering.scatter_nd_add(v, [[0]], [1.0])
-    with pytest.raises(TypeError, match="only a variable can be changed"):
-        scattering.scatter_mul(constant([1.0]), [0], [1.0])
+        state.scatter_nd_add(v, [[0]], [1.0])
+    with pytest.raises(TypeError, match="only a variable can be assigned"):
+        state.scatter_mul(constant([1.0]), [0], [1.0])
 
 
 async def test_rows_are_updated_batch_by_batch(graph):
@@ -219,7 +219,7 @@ async def test_rows_are_updated_batch_by_batch(graph):
 
 async def test_a_variable_counts_up_to_its_limit(graph):
     v = af.Variable(0, name="n")
-    count = scattering.count_up_to(v, 2)
+    count = state.count_up_to(v, 2)
     async with af.Session(graph=graph) as session:
         await session.run(v.initializer)
         assert [await session.run(count) for _ in range(2)] == [0, 1]
@@ -228,4 +228,4 @@ async def test_a_variable_counts_up_to_its_limit(graph):
                 await session.run(count)
         assert await session.run(v) == 2
     with pytest.raises(TypeError, match="dtype float32 is not supported"):
-        scattering.count_up_to(af.Variable(0.0), 2)
+        state.count_up_to(af.Variable(0.0), 2)

@@ -177,7 +177,7 @@ def test_a_read_that_cannot_be_built_clears_nothing(graph):
         (lambda: array().read(3), ValueError, "index 3 is out of range for size 3"),
         (lambda: array().gather([0, -2]), ValueError, "index -2 is negative"),
         (lambda: array(element_shape=[]).concat(), ValueError, "rank 0 cannot be concatenated; use stack"),
-        (lambda: array() + af.constant(1.0), TypeError, "use what .stack"),
+        (lambda: array() + af.constant(1.0), TypeError, "use .stack"),
         (lambda: read_variable(array().flow), TypeError, "a handle to a resource is needed, not list"),
         (lambda: len(array()), TypeError, "use its .size()"),
     ],
@@ -247,9 +247,9 @@ async def test_in_a_run_too_all_tensors_have_one_shape(graph, shape, text):
             await session.run(result, {one: X, other: np.ones(shape)})
         assert text in caught.value.message
         assert "pass infer_shape=False" in caught.value.message
-        with pytest.raises(TypeError, match="a TensorArray is no tensor"):
+        with pytest.raises(TypeError, match="a TensorArray is not a tensor"):
             await session.run(array())
-        with pytest.raises(TypeError, match="a TensorArray is no tensor"):
+        with pytest.raises(TypeError, match="a TensorArray is not a tensor"):
             await session.run(result, {array(): 1})
         with pytest.raises(ValueError, match="has no value"):
             await session.run(array().flow)

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import special
 
 from aioflow.kernels.nn import candidate_sampling, convolution_nd
-from aioflow.library import crops, image, nn_activation, nn_convolution, nn_normalisation
+from aioflow.library import crops, image, nn_convolution, nn_functions
 from tests.kernels.samples import sample
 from tests.kernels.samples.nn_more import by_channel, convolved, normal, pooled, spread
 from tests.kernels.samples.nn_windows import filters, images, levels
@@ -13,14 +13,14 @@ rows = normal(3, 4)
 
 # Activations
 
-sample("gelu", nn_activation.gelu, rows, reference=lambda x: x * special.ndtr(x))
+sample("gelu", nn_functions.gelu, rows, reference=lambda x: x * special.ndtr(x))
 sample(
-    "gelu", lambda x: nn_activation.gelu(x, True), rows,
+    "gelu", lambda x: nn_functions.gelu(x, True), rows,
     reference=lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
 )  # fmt: skip
-sample("swish", nn_activation.swish, rows, reference=lambda x: x * special.expit(x))
-sample("crelu", nn_activation.crelu, rows, reference=lambda x: np.maximum(np.concatenate([x, -x], -1), 0))
-sample("hard_sigmoid", nn_activation.hard_sigmoid, rows * 3, reference=lambda x: np.clip(x * 0.2 + 0.5, 0, 1))
+sample("swish", nn_functions.swish, rows, reference=lambda x: x * special.expit(x))
+sample("crelu", nn_functions.crelu, rows, reference=lambda x: np.maximum(np.concatenate([x, -x], -1), 0))
+sample("hard_sigmoid", nn_functions.hard_sigmoid, rows * 3, reference=lambda x: np.clip(x * 0.2 + 0.5, 0, 1))
 
 # Normalisation
 
@@ -29,25 +29,25 @@ def standard(x, axis, epsilon):
     return (x - x.mean(axis, keepdims=True)) / np.sqrt(x.var(axis, keepdims=True) + epsilon)
 
 
-sample("layer_normalization", nn_normalisation.layer_normalization, rows, reference=lambda x: standard(x, -1, 1e-12))
+sample("layer_normalization", nn_functions.layer_normalization, rows, reference=lambda x: standard(x, -1, 1e-12))
 sample(
     "layer_normalization",
-    lambda x, b, g: nn_normalisation.layer_normalization(x, b, g, axis=[1, 2, 3], variance_epsilon=0.1),
+    lambda x, b, g: nn_functions.layer_normalization(x, b, g, axis=[1, 2, 3], variance_epsilon=0.1),
     images, normal(2), normal(2), reference=lambda x, b, g: standard(x, (1, 2, 3), 0.1) * g + b,
 )  # fmt: skip
 sample(
     "batch_norm_with_global_normalization",
-    lambda x, m, v, b, g: nn_normalisation.batch_norm_with_global_normalization(x, m, v, b, g, 0.01, True),
+    lambda x, m, v, b, g: nn_functions.batch_norm_with_global_normalization(x, m, v, b, g, 0.01, True),
     images, normal(2), abs(normal(2)) + 1, normal(2), normal(2),
     reference=lambda x, m, v, b, g: (x - m) / np.sqrt(v + 0.01) * g + b,
 )  # fmt: skip
 sample(
-    "sufficient_statistics", lambda x: nn_normalisation.sufficient_statistics(x, [0, 2])[:3], images,
+    "sufficient_statistics", lambda x: nn_functions.sufficient_statistics(x, [0, 2])[:3], images,
     reference=lambda x: [8.0, x.sum((0, 2)), (x * x).sum((0, 2))],
 )  # fmt: skip
 sample(
     "normalize_moments",
-    lambda x, s: nn_normalisation.normalize_moments(*nn_normalisation.sufficient_statistics(x, [0, 1, 2], s)),
+    lambda x, s: nn_functions.normalize_moments(*nn_functions.sufficient_statistics(x, [0, 1, 2], s)),
     images, normal(2), reference=lambda x, s: [x.mean((0, 1, 2)), x.var((0, 1, 2))],
 )  # fmt: skip
 
@@ -59,7 +59,7 @@ def weighted(x, w):
 
 
 sample(
-    "weighted_moments", lambda x, w: nn_normalisation.weighted_moments(x, [0, 1], w), images, abs(normal(5, 1, 1)) + 1,
+    "weighted_moments", lambda x, w: nn_functions.weighted_moments(x, [0, 1], w), images, abs(normal(5, 1, 1)) + 1,
     reference=weighted,
 )  # fmt: skip
 

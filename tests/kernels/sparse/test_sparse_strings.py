@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import aioflow as af
 from aioflow import errors
 from aioflow.kernels.sparse.sparse_strings import unpack_sparse
-from aioflow.library.sparse_strings import (
+from aioflow.library.sparse import (
     deserialize_many_sparse,
     serialize_many_sparse,
     serialize_sparse,

@@ -11,7 +11,7 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.launch import here
+from aioflow.launch import local_processes
 from aioflow.net.transport.authority import init
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -99,7 +99,7 @@ async def test_tasks_have_the_functions_certificates_and_files_that_they_are_tol
 
 
 async def test_a_module_of_functions_that_is_not_there_is_named(capfd):
-    with pytest.raises(errors.UnavailableError, match=r"task:0 did not come up on this machine: .*nonesuch"):
+    with pytest.raises(errors.UnavailableError, match=r"task:0 did not start on this machine: .*nonesuch"):
         async with af.launch.local(py_funcs="nonesuch"):
             pytest.fail("it came up")
     assert "nonesuch" in capfd.readouterr().err
@@ -125,6 +125,6 @@ async def test_tasks_of_one_machine_share_its_cores_unless_a_variable_says_other
     monkeypatch.setattr(os, "cpu_count", lambda: 9)
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
-    for place in await here._Here().place(4):
+    for place in await local_processes._LocalEngine().place(4):
         found = place._agent._environment
         assert (found["OMP_NUM_THREADS"], found["OPENBLAS_NUM_THREADS"]) == ("7", "2")

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioflow import errors
-from aioflow.replication.turns import Turns
-from aioflow.replication.waitable import WaitableTurns
+from aioflow.replication.staleness import StalenessBound
+from aioflow.replication.waitable import WaitableStalenessBound
 from tests.support.waiting_tasks import waits
 
 
@@ -14,7 +14,7 @@ class Race:
     """Replicas that read, compute and update in any order; who must wait waits."""
 
     def __init__(self, bound, replicas):
-        self.turns = Turns(bound)
+        self.turns = StalenessBound(bound)
         self.states = dict.fromkeys(range(replicas), "reading")
         self.applied = 0
         self.sees = {}
@@ -87,11 +87,11 @@ def test_whoever_is_too_far_ahead_waits_for_the_slowest():
 
 def test_who_has_not_read_cannot_begin():
     with pytest.raises(errors.FailedPreconditionError, match=r"replica 3 cannot begin .* local_step_init_op"):
-        Turns(1).begin(3)
+        StalenessBound(1).begin(3)
 
 
 def test_what_a_replica_has_read_is_good_for_one_gradient():
-    turns = Turns(0)
+    turns = StalenessBound(0)
     turns.read(0)
     ticket = turns.begin(0)
     with pytest.raises(errors.FailedPreconditionError, match="one step at a time"):
@@ -105,23 +105,23 @@ def test_what_a_replica_has_read_is_good_for_one_gradient():
 
 
 def test_a_run_that_is_still_there_when_its_replica_begins_anew_updates_nothing():
-    turns = Turns(0)
+    turns = StalenessBound(0)
     turns.read(0)
     ticket = turns.begin(0)
     turns.read(0)
     again = turns.begin(0)
-    with pytest.raises(errors.AbortedError, match="begun anew"):
+    with pytest.raises(errors.AbortedError, match="restarted"):
         turns.apply(0, ticket)
     number = turns.apply(0, again)
     turns.read(0)
     later = turns.apply(0, turns.begin(0))
-    with pytest.raises(errors.AbortedError, match="begun anew"):
+    with pytest.raises(errors.AbortedError, match="restarted"):
         turns.finish(0, number)
     assert turns.finish(0, later) == 0
 
 
 async def test_who_is_too_far_ahead_goes_on_when_the_slow_one_is_gone():
-    live = WaitableTurns("tested", Turns(0))
+    live = WaitableStalenessBound("tested", StalenessBound(0))
     slow = await waits(live.present(0))
     await live.read(0)
     ahead = await waits(live.read(1))
@@ -129,5 +129,5 @@ async def test_who_is_too_far_ahead_goes_on_when_the_slow_one_is_gone():
     assert await ahead == 0
     assert await live.apply(1, live.turns.begin(1)) == 0
     assert live.turns.finish(1, 0) == 0
-    with pytest.raises(errors.AbortedError, match="replica 1 was taken for lost"):
+    with pytest.raises(errors.AbortedError, match="replica 1 was declared lost"):
         live.turns.finish(1, 0)

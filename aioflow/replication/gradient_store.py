@@ -1,4 +1,4 @@
-"""Gradients of one variable, kept apart by replica until it is decided which of them make the step."""
+"""The gradients of one variable, kept apart by replica until a decision says which of them make the step."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -15,19 +15,19 @@ G = TypeVar("G")
 
 
 class Rows(NamedTuple):
-    """A gradient of which only some rows are held: `values[i]` belongs to row `indices[i]`; rows may repeat."""
+    """A gradient of some rows: `values[i]` belongs to row `indices[i]`; rows may repeat."""
 
     indices: AnyArray
     values: AnyArray
 
 
-class Shares(Generic[G]):
-    """What replicas have stored of the gradient of one variable. From any thread.
+class GradientStore(Generic[G]):
+    """The gradients of one variable that replicas have stored. Safe to use from any thread.
 
     Args:
-        name: how errors call it.
+        name: its name in errors.
         spec: dtype and shape of the gradient.
-        signature: how it was opened, for those who open it again.
+        signature: the arguments of its creation, compared when it is opened again.
     """
 
     def __init__(self, name: str, spec: Spec, signature: Any = None) -> None:
@@ -39,63 +39,63 @@ class Shares(Generic[G]):
         self._lock: Final = threading.Lock()
 
     def put(self, ticket: Ticket, make: Callable[[], G]) -> None:
-        """Keep the gradient until its step is taken, in place of another that the replica stored before.
+        """Store the gradient until its step is taken. It replaces an earlier one of the same replica.
 
-        One that no step can want any more is not even made. InvalidArgumentError if it cannot be one of the variable:
-        the step would fail for all replicas.
+        Does not call `make` if no step can use the gradient. InvalidArgumentError if the gradient does not fit the
+        variable; otherwise the step would fail for all replicas.
         """
-        if not self._wants(ticket):
+        if not self._is_wanted(ticket):
             return
         gradient = make()
         self._check(gradient)
         with self._lock:
-            if self._wants(ticket):
+            if self._is_wanted(ticket):
                 self._stored[ticket.replica] = ticket, gradient
 
-    def _wants(self, ticket: Ticket) -> bool:
+    def _is_wanted(self, ticket: Ticket) -> bool:
         present = self._stored.get(ticket.replica)
         newer = present is None or present[0].serial < ticket.serial
         return ticket.serial != REPEATED and newer and (self._taken is None or ticket.step > self._taken)
 
     def _check(self, gradient: G) -> None:
-        """InvalidArgumentError if the gradient does not fit the variable."""
+        """Raise InvalidArgumentError if the gradient does not fit the variable."""
         raise NotImplementedError
 
     def take(self, step: int, tickets: Sequence[tuple[int, int]]) -> list[G]:
-        """The gradients of these replicas and serial numbers, in that order; all of the step and before are forgotten.
+        """Return the gradients with these replicas and serial numbers, in that order. Deletes those of steps up to it.
 
-        AbortedError if one is not there, or the step was taken before; then nothing is forgotten.
+        AbortedError, without a change, if one is missing or the step was taken before.
         """
         with self._lock:
             if self._taken is not None and step <= self._taken:
                 raise errors.AbortedError(f"the gradients of {self.name!r} of step {step} were taken before")
-            found = [self._found(replica, serial) for replica, serial in tickets]
+            found = [self._find(replica, serial) for replica, serial in tickets]
             if any(gradient is None for gradient in found):
                 missing = [place[0] for place, each in zip(tickets, found, strict=True) if each is None]
                 raise errors.AbortedError(
-                    f"the gradients of {self.name!r} of step {step} of replicas {missing} are not there: the task that "
+                    f"the gradients of {self.name!r} of step {step} of replicas {missing} are missing: the task that "
                     "kept them has restarted"
                 )
             self._taken = step
             self._stored = {key: kept for key, kept in self._stored.items() if kept[0].step > step}
         return [gradient for gradient in found if gradient is not None]
 
-    def _found(self, replica: int, serial: int) -> G | None:
+    def _find(self, replica: int, serial: int) -> G | None:
         ticket, gradient = self._stored.get(replica, (None, None))
         return gradient if ticket is not None and ticket.serial == serial else None
 
     def reset(self) -> None:
-        """Nothing is stored, and no step was taken."""
+        """Delete all gradients, and forget the last step."""
         with self._lock:
             self._stored, self._taken = {}, None
 
     def release(self) -> None:
-        """Its container was reset or its session closed."""
+        """Delete all gradients, since the container was reset or the session closed."""
         self.reset()
 
     @property
     def stored(self) -> list[Ticket]:
-        """What is stored."""
+        """The tickets of the stored gradients."""
         with self._lock:
             return [ticket for ticket, _ in self._stored.values()]
 
@@ -103,8 +103,8 @@ class Shares(Generic[G]):
         return f"<{type(self).__name__} {self.name!r} of {self.spec}, {len(self._stored)} stored>"
 
 
-class DenseShares(Shares[AnyArray]):
-    """Gradients that are arrays."""
+class DenseGradientStore(GradientStore[AnyArray]):
+    """Dense gradients."""
 
     def _check(self, gradient: AnyArray) -> None:
         if not self.spec.shape.is_compatible_with(gradient.shape):
@@ -113,7 +113,7 @@ class DenseShares(Shares[AnyArray]):
             )
 
     def mean(self, gradients: Sequence[AnyArray]) -> AnyArray:
-        """Their sum, added in their order, divided by how many they are; narrow floats are added as float32."""
+        """Return the mean, adding in the given order. Narrow floats are added as float32."""
         narrow = self.spec.dtype.is_floating and self.spec.dtype.size < 4
         first, *others = gradients
         total = np.array(first, np.float32 if narrow else None)
@@ -123,8 +123,8 @@ class DenseShares(Shares[AnyArray]):
         return total.astype(self.spec.dtype.np, copy=False)
 
 
-class RowShares(Shares[Rows]):
-    """Gradients of which only some rows are held."""
+class RowGradientStore(GradientStore[Rows]):
+    """Gradients of some rows only."""
 
     def _check(self, gradient: Rows) -> None:
         indices, values = gradient
@@ -143,7 +143,7 @@ class RowShares(Shares[Rows]):
             )
 
     def mean(self, gradients: Sequence[Rows]) -> Rows:
-        """The sum of each row that one of them has, added in their order, divided by how many gradients there are."""
+        """Return the sum of each row, added in the given order, divided by the number of gradients."""
         narrow = self.spec.dtype.is_floating and self.spec.dtype.size < 4
         indices = np.concatenate([gradient.indices for gradient in gradients])
         values = np.concatenate([gradient.values for gradient in gradients])
