@@ -57,7 +57,7 @@ def _unknown(module: str, name: str, names: Iterable[str]) -> AttributeError:
 def import_all(package: str) -> None:
     """Import every module of a package, however deep, so that all of them have registered what they declare."""
     found = importlib.import_module(package)
-    for module in pkgutil.walk_packages(found.__path__, f"{package}."):
+    for module in pkgutil.walk_packages(getattr(found, "__path__", ()), f"{package}."):
         importlib.import_module(module.name)
 
 

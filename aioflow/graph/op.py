@@ -10,7 +10,6 @@ a node to the default graph. `@matmul.gradient`, `@matmul.kernel(CPU, GPU)`, `@m
 """
 
 import dataclasses
-import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,91 +18,19 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar, overload
 from aioflow.graph.building import add_user_line, get_default_graph, graph_to_build_in, with_text
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.graph import Graph
+from aioflow.graph.kernel import Kernel
 from aioflow.graph.operation import Attrs, Operation, Tensor, user_line
 from aioflow.graph.params import OLD_NAMES, Like, Param, Prefer, attribute_of, names_of, params_of, signature_of
 from aioflow.graph.params import Indices as Indices
 from aioflow.graph.params import Ints as Ints
 from aioflow.graph.params import T as T
 from aioflow.lazy import Registry
-from aioflow.tensors.dtypes import GPU_DTYPES, Array, DeviceKind, DType, Namespace, Spec, resource, string
-from aioflow.tensors.object_arrays import move_positions
+from aioflow.tensors.dtypes import GPU_DTYPES, DeviceKind, DType, Spec, resource
 from aioflow.tensors.recursion import DEEPEST
 
 _ON_GPU: Final = GPU_DTYPES | {resource}
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class NodeView(Protocol):
-    """The part of a node that a kernel may read before a run; see `Kernel.bind`."""
-
-    @property
-    def name(self) -> str:
-        """The operation's name."""
-
-    @property
-    def attrs(self) -> Attrs:
-        """Its attributes."""
-
-    @property
-    def input_specs(self) -> Sequence[Spec]:
-        """The Specs of its inputs."""
-
-    @property
-    def output_specs(self) -> Sequence[Spec]:
-        """The Specs of its outputs."""
-
-    def constant(self, index: int) -> Array | None:
-        """Return the value of an input if the plan knows it, else None."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Kernel:
-    """The function that computes an op on one kind of device.
-
-    Attributes:
-        out: the kernel can write into `out=`, an array of the result's shape and dtype, which may be an input.
-        fresh: the results never share memory with the inputs, and the kernel keeps no reference to them.
-        binds: the function takes (xp, node) and returns a function of the inputs.
-        context: the first parameter is the Context of the call instead of the array namespace.
-        asynchronous: the kernel is an `async def`.
-        when: called when a kernel is chosen; returns whether this process can use the kernel. None: always.
-    """
-
-    function: Callable[..., Any]
-    kind: DeviceKind
-    out: bool
-    fresh: bool
-    binds: bool
-    dtypes: frozenset[DType] | None
-    priority: int
-    when: Callable[[], bool] | None = None
-
-    @property
-    def context(self) -> bool:
-        """Whether the first parameter is the Context of the call."""
-        return self.function.__code__.co_varnames[:1] == ("ctx",)
-
-    @property
-    def asynchronous(self) -> bool:
-        """Whether it is an `async def`."""
-        return inspect.iscoroutinefunction(self.function)
-
-    def bind(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
-        """Return the kernel as a function of the inputs (after the Context, if it takes one) of this node."""
-        call = self._bound(op, node, xp)
-        return move_positions(call, [spec.dtype is string for spec in node.input_specs]) if op.moves else call
-
-    def _bound(self, op: "Op[Any]", node: NodeView, xp: Namespace) -> Callable[..., Any]:
-        if self.binds:
-            return op.grouped(self.function(xp, node))
-        wanted = inspect.getfullargspec(self.function).kwonlyargs
-        attrs = {name: node.attrs[name] for name in wanted if name in node.attrs}
-        if "node" in wanted:
-            attrs["node"] = node
-        if self.context:
-            return op.grouped(functools.partial(self.function, **attrs) if attrs else self.function, skip=1)
-        return op.grouped(functools.partial(self.function, xp, **attrs))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -412,7 +339,11 @@ class Op(Generic[R]):
         return self
 
 
-REGISTRY: Final[Registry[Op[Any]]] = Registry("aioflow.kernels")
+REGISTRY: Final[Registry[Op[Any]]] = Registry(
+    "aioflow.kernels",
+    "aioflow.library.branches",
+    "aioflow.library.loops",  # the last two declare gradients
+)
 """{name: op} of all ops. A graph from a file or a peer can name only these."""
 
 

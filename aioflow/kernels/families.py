@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aioflow.graph.op import NodeView, Op, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.tensors.dtypes import (

@@ -7,7 +7,8 @@ knows to be constant, and a kernel's call the value itself.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from aioflow.graph.op import NodeView, Op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op
 from aioflow.graph.operation import Attrs
 from aioflow.tensors.dtypes import UNKNOWN, Array, Known, Sizes, Spec, TensorShape, spec_of
 

@@ -15,7 +15,8 @@ from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.devices.memory import Ledger
-from aioflow.graph.op import Kernel, NodeView, Op
+from aioflow.graph.kernel import Kernel, NodeView
+from aioflow.graph.op import Op
 from aioflow.kernels import known
 from aioflow.tensors.dtypes import SCALAR, Spec, resource, spec_of, string
 

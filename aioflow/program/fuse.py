@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.graph.op import Kernel
+from aioflow.graph.kernel import Kernel
 from aioflow.kernels.context import Context, Stop
 from aioflow.plan.passes.flow import Node, Value
 from aioflow.tensors.dtypes import Array, TensorShape

@@ -13,7 +13,8 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from aioflow.graph.op import REGISTRY, Kernel, NodeView, Op
+from aioflow.graph.kernel import Kernel, NodeView
+from aioflow.graph.op import REGISTRY, Op
 from aioflow.testing.gates import Gate
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.graph.op import Kernel
+from aioflow.graph.kernel import Kernel
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.subgraph import Body
 from aioflow.kernels.context import Context

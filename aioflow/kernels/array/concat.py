@@ -6,7 +6,8 @@ from typing import Any
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor, is_constant
-from aioflow.graph.op import Ints, NodeView, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known

@@ -8,7 +8,8 @@ import numpy as np
 from aioflow import errors
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import CONVERTERS, TensorLike
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.context import Context

@@ -7,7 +7,8 @@ import numpy as np
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, TensorLike, constant_value, convert_to_tensor
-from aioflow.graph.op import Ints, NodeView, Op, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known

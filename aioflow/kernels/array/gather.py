@@ -8,7 +8,8 @@ import numpy as np
 
 from aioflow.graph.convert import NumberLike, TensorLike
 from aioflow.graph.indexed_slices import IndexedSlices
-from aioflow.graph.op import Indices, Ints, NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Indices, Ints, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known

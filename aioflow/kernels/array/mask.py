@@ -5,7 +5,8 @@ from typing import Any
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, TensorLike
-from aioflow.graph.op import Indices, Ints, NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Indices, Ints, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known

@@ -9,7 +9,8 @@ import numpy as np
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, TensorLike, constant_value, convert_to_tensor
-from aioflow.graph.op import Indices, Ints, NodeView, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Indices, Ints, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known

@@ -7,7 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.graph.op import Indices, NodeView, Op, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Indices, Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.array.fill import zeros_like

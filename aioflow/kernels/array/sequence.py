@@ -7,7 +7,8 @@ import numpy as np
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, TensorLike
-from aioflow.graph.op import Indices, Ints, NodeView, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Indices, Ints, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels import known

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.graph.op import Ints, NodeView, Op, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known

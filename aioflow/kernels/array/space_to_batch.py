@@ -9,7 +9,8 @@ from typing import Any
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, TensorLike, constant_value, convert_to_tensor
-from aioflow.graph.op import Ints, NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.shapes import reshape

@@ -10,7 +10,8 @@ import numpy as np
 from aioflow import errors
 from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import TensorLike
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import no_op
 from aioflow.kernels.context import Context

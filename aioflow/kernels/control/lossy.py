@@ -11,7 +11,8 @@ import numpy as np
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
 from aioflow.graph.indexed_slices import IndexedSlices
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.context import Context, Undo
 from aioflow.kernels.families import CPU, GPU, costs

@@ -7,7 +7,8 @@ Enter, Exit and NextIteration where something does [P15 section 4.4]; so they ha
 from collections.abc import Sequence
 from typing import Any
 
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.subgraph import Body, with_new_shape
 from aioflow.kernels.context import Context

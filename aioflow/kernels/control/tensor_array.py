@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.graph.op import Ints, NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.control import unwritten

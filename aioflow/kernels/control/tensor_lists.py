@@ -8,7 +8,8 @@ gaps. Each is the other's gradient.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from aioflow.graph.op import Ints, NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.shapes import shape

@@ -7,7 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.kernels.families import CPU, TEXT
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import STRING, Array, DType, Namespace, Spec, float32, float64, int32, int64

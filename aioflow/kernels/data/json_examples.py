@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.kernels.data.example_wire import make_example
 from aioflow.kernels.families import CPU, costs
 from aioflow.tensors.dtypes import STRING, Array, Namespace, Spec

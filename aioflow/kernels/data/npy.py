@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.kernels.families import CPU, costs
 from aioflow.tensors.dtypes import ANY, STRING, Array, DType, Namespace, Spec, TensorShape, as_dtype
 from aioflow.tensors.object_arrays import make_array, to_list

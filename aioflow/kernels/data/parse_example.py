@@ -7,7 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.kernels.data.example_wire import NAMES, feature_lists_of, feature_of, features_of
 from aioflow.kernels.data.message_wire import Part
 from aioflow.kernels.families import CPU

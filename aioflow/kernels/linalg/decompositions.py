@@ -7,7 +7,8 @@ gradients are right for functions that do not depend on it.
 from collections.abc import Callable
 from typing import Any
 
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, from_sizes

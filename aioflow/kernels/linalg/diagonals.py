@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from aioflow import errors
-from aioflow.graph.op import Ints, NodeView, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known

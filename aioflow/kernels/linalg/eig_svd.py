@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from aioflow.graph.convert import NumberLike
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.select import masked, select
 from aioflow.kernels.families import CPU, GPU, from_sizes

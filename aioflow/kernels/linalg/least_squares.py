@@ -6,7 +6,8 @@ import numpy as np
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, constant_value, convert_to_tensor
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU

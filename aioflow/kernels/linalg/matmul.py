@@ -6,7 +6,8 @@ from typing import Any
 
 from aioflow import errors
 from aioflow.devices import onednn
-from aioflow.graph.op import NodeView, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, NARROW, elements, sum_along

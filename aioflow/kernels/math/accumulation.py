@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import identity
 from aioflow.kernels.array.fill import zeros_like

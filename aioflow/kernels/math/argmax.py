@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, costs
 from aioflow.kernels.math.broadcasting import reduced

@@ -9,7 +9,8 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.convert import constant_value
-from aioflow.graph.op import NodeView, Op, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.array.select import masked, select

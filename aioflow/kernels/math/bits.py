@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.kernels.families import CPU, GPU, binary
 from aioflow.tensors.dtypes import INTEGER, Array, Namespace, Spec, uint8
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from aioflow import errors
-from aioflow.graph.op import Ints, NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known

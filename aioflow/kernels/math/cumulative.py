@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from aioflow.graph.op import NodeView, Op, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, NARROW, costs, elements, shape_vector

@@ -5,7 +5,8 @@ from typing import Any
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
-from aioflow.graph.op import Indices, Ints, NodeView, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Indices, Ints, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.concat import stack

@@ -12,7 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from aioflow.graph.op import NodeView, Op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, binary

@@ -27,7 +27,8 @@ import numpy.typing as npt
 from aioflow import errors
 from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
-from aioflow.graph.op import Ints, NodeView, Op, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, Op, T, op
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known

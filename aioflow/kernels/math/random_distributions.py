@@ -14,7 +14,8 @@ import numpy as np
 
 from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
-from aioflow.graph.op import Ints, NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.concat import concat

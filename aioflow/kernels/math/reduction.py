@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.graph.op import NodeView, Op, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, costs, fitting, shape_vector, shaped_like

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.graph.op import Indices, NodeView, Op, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Indices, Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.fill import ones_like

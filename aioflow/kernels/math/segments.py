@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.graph.op import Indices, Ints, NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Indices, Ints, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.graph.op import NodeView, Op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op
 from aioflow.kernels.families import CPU, costs
 from aioflow.tensors.dtypes import Array, Namespace
 

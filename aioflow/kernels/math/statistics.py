@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from aioflow.graph.building import same_graph, transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.families import CPU, GPU, NARROW, costs, shape_vector, shaped_like
 from aioflow.kernels.math.arithmetic import squared_difference

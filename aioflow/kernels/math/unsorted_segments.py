@@ -8,7 +8,8 @@ import numpy as np
 
 from aioflow.graph.building import same_graph, transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
-from aioflow.graph.op import Indices, Ints, NodeView, Op, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Indices, Ints, Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.graph.op import NodeView, Op, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, Unary, costs, elements

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from aioflow.graph.op import NodeView, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.nn import onednn_convolution

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.families import SLOW, costs
 from aioflow.kernels.math.arithmetic import pow

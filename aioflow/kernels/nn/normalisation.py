@@ -13,7 +13,8 @@ import numpy as np
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, constant_value, convert_to_tensor
-from aioflow.graph.op import NodeView, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.params import Like
 from aioflow.kernels.array.shapes import reshape, size

@@ -10,7 +10,8 @@ import numpy as np
 from aioflow.devices.onednn import available, library
 from aioflow.devices.onednn_cache import ROUTINES
 from aioflow.devices.onednn_primitive import Builder, Layout
-from aioflow.graph.op import NodeView, Op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.families import CPU
 from aioflow.tensors.dtypes import Array, Namespace, float32

@@ -16,7 +16,8 @@ import numpy as np
 from aioflow.devices.onednn import Library, available, library
 from aioflow.devices.onednn_cache import ROUTINES
 from aioflow.devices.onednn_primitive import Builder, Handle, Layout, Routine, dims
-from aioflow.graph.op import NodeView, Op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.families import CPU
 from aioflow.kernels.nn.onednn_convolution import images_layout

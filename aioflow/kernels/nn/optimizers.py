@@ -7,7 +7,8 @@ sparse update names must be different: see `deduplicate_rows`. The formulas are 
 
 from collections.abc import Sequence
 
-from aioflow.graph.op import Indices, NodeView, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Indices, T, op
 from aioflow.kernels.context import Context
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.math.segments import add_rows

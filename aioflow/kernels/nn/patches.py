@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from aioflow.graph.convert import NumberLike
-from aioflow.graph.op import Ints, NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.shapes import shape_of

@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.convert import NumberLike
-from aioflow.graph.op import Ints, NodeView, Op, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.shapes import shape_of

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from aioflow.graph.convert import NumberLike
-from aioflow.graph.op import NodeView, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.math.segments import add_rows, check_range

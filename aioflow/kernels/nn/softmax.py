@@ -8,7 +8,8 @@ import functools
 
 import numpy as np
 
-from aioflow.graph.op import NodeView, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import SLOW, costs

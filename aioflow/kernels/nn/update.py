@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from aioflow import errors
-from aioflow.graph.op import NodeView, Op, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op, op
 from aioflow.graph.operation import Operation
 from aioflow.kernels.context import Context
 from aioflow.kernels.families import CPU, GPU

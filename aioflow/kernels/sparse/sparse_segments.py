@@ -6,7 +6,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.indexed_slices import IndexedSlices
-from aioflow.graph.op import Indices, Ints, NodeView, Op, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Indices, Ints, Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.shapes import shape_of

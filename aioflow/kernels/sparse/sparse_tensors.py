@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.graph.op import Indices, Ints, NodeView, T, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Indices, Ints, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.arrays import matrix_transpose

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.graph.op import Ints, NodeView, Op, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, Op, op
 from aioflow.kernels import known
 from aioflow.kernels.context import Context
 from aioflow.kernels.state.resource_handles import LiveSpec, check_component, components, opened

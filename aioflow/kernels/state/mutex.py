@@ -9,7 +9,8 @@ keeps the ticket meanwhile: it waits from before the lock is acquired until it i
 is cancelled in between, which ends all that waits in it, leaves nothing held.
 """
 
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.kernels.context import Context
 from aioflow.kernels.state.variables import held
 from aioflow.resources.containers import VariableState

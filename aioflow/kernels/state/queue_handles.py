@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from aioflow import errors
-from aioflow.graph.op import Ints, NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, op
 from aioflow.graph.operation import Attrs, Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.context import Context

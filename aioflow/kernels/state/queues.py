@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.graph.op import Ints, NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, op
 from aioflow.kernels import known
 from aioflow.kernels.context import Context
 from aioflow.kernels.state.queue_handles import QueueSpec

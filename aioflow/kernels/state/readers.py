@@ -9,7 +9,8 @@ import numpy as np
 from aioflow import errors
 from aioflow.files.filesystem import Files
 from aioflow.files.record_formats import FixedLength, Format, Identity, Record, TextLines, TFRecords, WholeFile
-from aioflow.graph.op import Ints, NodeView, Op, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, Op, op
 from aioflow.kernels import known
 from aioflow.kernels.context import Context
 from aioflow.kernels.state.queue_handles import QueueSpec

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.kernels import known
 from aioflow.kernels.context import Context
 from aioflow.kernels.state.accumulators import Steps

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from aioflow import errors
-from aioflow.graph.op import NodeView
+from aioflow.graph.kernel import NodeView
 from aioflow.kernels.context import Context
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, ResourceSpec, Spec, TensorShape, as_dtype

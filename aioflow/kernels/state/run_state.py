@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from aioflow import errors
-from aioflow.graph.op import NodeView, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
 from aioflow.kernels.context import Context
 from aioflow.kernels.state.queue_handles import QueueSpec
 from aioflow.kernels.state.readers import ReaderSpec, text_of

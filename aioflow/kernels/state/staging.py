@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 
-from aioflow.graph.op import Ints, NodeView, Op, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, Op, op
 from aioflow.graph.params import Prefer
 from aioflow.kernels import known
 from aioflow.kernels.context import Context

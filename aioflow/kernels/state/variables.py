@@ -11,7 +11,8 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.indexed_slices import IndexedSlices
-from aioflow.graph.op import REGISTRY, Indices, NodeView, Op, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import REGISTRY, Indices, Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.context import Context
 from aioflow.resources.containers import VariableState

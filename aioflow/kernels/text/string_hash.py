@@ -10,7 +10,8 @@ import binascii
 import hashlib
 from collections.abc import Callable, Sequence
 
-from aioflow.graph.op import NodeView, Op, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op, op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.kernels.text.strings import each, textual

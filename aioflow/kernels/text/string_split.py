@@ -8,7 +8,8 @@ import numpy as np
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike
-from aioflow.graph.op import NodeView, Op, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op, op
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.families import CPU, TEXT, costs
 from aioflow.tensors import dtypes

@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.op import Ints, NodeView, Op, op
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Ints, Op, op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels import known
 from aioflow.kernels.families import CPU, TEXT, costs

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from aioflow.graph.op import Kernel
+from aioflow.graph.kernel import Kernel
 from aioflow.plan.passes.flow import Block, Flow, Node, Value, is_back_edge
 from aioflow.plan.passes.relink import in_place
 from aioflow.plan.passes.transfers import shares_memory
