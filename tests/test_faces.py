@@ -183,3 +183,20 @@ print(json.dumps([found, sorted(REGISTRY)]))
 """
     mine = sorted(name for name, op in REGISTRY.items() if op.__module__.startswith("aioflow."))
     assert fresh(code) == [False, mine]
+
+
+def test_an_imported_graph_has_the_gradients_of_its_branches_and_loops():
+    graph = af.Graph()
+    with graph.as_default():
+        x = af.placeholder(af.float32, [], name="x")
+        y = af.cond(x > 0, lambda: x * 2, lambda: x * 3)
+        af.identity(af.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, y * x), [0, y])[1], name="y")
+    code = f"""
+import json, aioflow as af
+graph = af.Graph()
+with graph.as_default():
+    af.import_graph_def(af.GraphDef.from_msgpack({graph.as_graph_def().to_msgpack()!r}), name="")
+    slopes = af.gradients(graph.get_tensor_by_name("y:0"), graph.get_tensor_by_name("x:0"))
+print(json.dumps([slope is not None for slope in slopes]))
+"""
+    assert fresh(code) == [True]

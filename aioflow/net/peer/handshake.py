@@ -122,7 +122,7 @@ async def _connect(
             bulk, again = await _dial(network, address, hello, stack)
         except errors.FailedPreconditionError as error:
             text = f"{it.label} at {address} does not know the connection any more: {error.message}"
-            raise errors.UnavailableError(text, task=it.task or None) from None
+            raise _CutError(text, task=it.task or None) from None  # it has lost the control channel, or restarted
         if again.incarnation != welcome.incarnation:
             raise errors.UnavailableError(f"{it.label} at {address} has restarted", task=it.task or None)
         limits = settings.limits.agreed(welcome.limits)

@@ -644,18 +644,32 @@ async def test_a_task_that_does_not_answer_is_silent(network):
     await listener.close()
 
 
-async def test_a_task_that_was_started_anew_between_both_channels_is_named(network):
-    tasks = [Acceptor(Identity(WORKER, number), Service()) for number in (1, 2)]
-    turns = iter(tasks)
+async def dialled(network, turns):
+    """A peer at b, where each channel is accepted by the next of these tasks."""
+    turns = iter(turns)
 
     async def accept(channel):
         await next(turns).accept(channel)
 
     listener = await network.at("b").listen("b", accept)
+    try:
+        return await connect(network.at("a"), "b", Identity(PS))
+    finally:
+        await listener.close()
+
+
+async def test_a_task_that_restarts_between_both_channels_is_dialled_again(network):
+    old, new = [Acceptor(Identity(WORKER, number), Service()) for number in (1, 2)]
+    peer = await dialled(network, [old, new, new, new])
+    assert peer.it.incarnation == 2
+    await asyncio.gather(peer.close(), old.close(), new.close())
+
+
+async def test_a_task_that_forgets_every_control_channel_is_named(network):
+    tasks = [Acceptor(Identity(WORKER, number), Service()) for number in range(1, 7)]
     with pytest.raises(errors.UnavailableError, match="does not know the connection any more"):
-        await connect(network.at("a"), "b", Identity(PS))
+        await dialled(network, tasks)
     await asyncio.gather(*[task.close() for task in tasks])
-    await listener.close()
 
 
 async def test_limits_are_the_smaller_of_both(network, service):
