@@ -1,4 +1,4 @@
-"""What a session and a run can be told."""
+"""The configuration of a session, and the options of a run."""
 
 import dataclasses
 import math
@@ -28,51 +28,50 @@ def _threads() -> int:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Config:
-    """How a session works; TensorFlow's ConfigProto.
+    """The configuration of a session; TensorFlow's ConfigProto.
 
     Attributes:
-        operation_timeout: seconds that a run without a limit of its own may take; None for no limit.
-        plan_cache_size: how many call signatures keep their plan; the least recently used goes first.
-        executor: `regions` compiles what never waits; `tokens` runs one node at a time and defines the meaning.
-        optimize: whether plans are simplified, deduplicated and folded.
-        device_count: how many devices of each kind the session has, as {"CPU": 4}; one CPU, and the GPUs there are, by
-            default.
-        gpus: what drives the GPUs, where that is not CuPy: fakes, as of `aioflow.testing`.
-        compute_threads: threads of each device on which heavy kernels run; as many as there are cores, up to 4, by
-            default, so that the next batch is decoded while a step computes. Started when first needed.
-        blas_threads: how many threads NumPy's matrix products may use in this process while the session is open; None
-            leaves that as it is.
-        allow_soft_placement: whether an operation goes to another device of its task if there is no such device as was
-            asked for, or no kernel for it there, instead of being refused.
-        log_device_placement: whether the log says of each plan what was placed where, and why.
-        cost_model: what operations and transfers are thought to cost, for placement; estimates by default.
-        order_for_memory: whether nodes run in another order than the user's where that takes clearly less memory.
+        operation_timeout: the time limit in seconds of a run without its own; None for no limit.
+        plan_cache_size: the number of call signatures whose plans are kept; the least recently used goes first.
+        executor: `regions` compiles nodes that never suspend; `tokens` runs one node at a time, as the reference.
+        optimize: whether to simplify plans, merge duplicates and fold constants.
+        device_count: the number of devices of each kind, such as {"CPU": 4}; by default one CPU, and all GPUs.
+        gpus: drivers of GPUs instead of CuPy: fake ones, as in `aioflow.testing`.
+        compute_threads: the threads of each device for heavy kernels; by default one per core, up to 4, so that the
+            next batch is decoded while a step computes. They start at their first use.
+        blas_threads: the threads of NumPy's matrix products in this process while the session is open; None for no
+            change.
+        allow_soft_placement: whether an operation may run on another device of its task, if the requested device does
+            not exist or has no kernel for it. Otherwise that is an error.
+        log_device_placement: whether to log the placement of each plan, with the reasons.
+        cost_model: the costs of operations and transfers, for placement; estimates by default.
+        order_for_memory: whether nodes may run in another order than the user's to save memory.
         schedule_receives: whether large values from other devices are received just before they are needed.
-        recompute: whether long-lived values are dropped and computed again. The step takes up to a tenth more time as
+        recompute: whether to drop long-lived values and compute them again. The step takes up to a tenth more time as
             estimated from shapes, in practice up to a third; the log `aioflow.plan` has the estimate, at level INFO.
         swap_to_host: whether a GPU swaps long-lived values out to host memory until they are needed: as many as its
             memory_limit requires; without a limit, as many as at most double the estimated time of the step.
-        compression: the lossy form in which floating-point tensors go from device to device, as "bfloat16", or one
-            between the devices of a task and one between workers, as {"workers": "int8"}; any of `af.lossy` but
-            `top_k`, which is for gradients that are marked.
-        track_memory: whether each device accounts for what its kernels have made: live bytes, their peak, by op.
-        memory_limit: bytes that devices may hold, as {"CPU:1": 1 << 30}; ResourceExhaustedError beyond.
+        compression: the lossy codec of floating-point tensors between devices, such as "bfloat16", or one between the
+            devices of a task and one between workers, such as {"workers": "int8"}; any codec of `af.lossy` but
+            `top_k`, which is for marked gradients.
+        track_memory: whether each device tracks the results of its kernels: live bytes, their peak, by op.
+        memory_limit: the most bytes of devices, such as {"CPU:1": 1 << 30}; beyond it ResourceExhaustedError.
         fuse_elementwise: whether element-wise kernels over large arrays run block by block, on all cores; the results
             are the same.
         stall_report: seconds without progress after which the session logs the operations that its steps wait for; None
             for never.
-        close_timeout: seconds that `close()` waits for kernels of cancelled runs that are still in C code.
+        close_timeout: seconds for which `close()` waits for kernels of cancelled runs that are still in C code.
         heartbeat_timeout: seconds after which the steps of a silent task have failed, with an error that names it. A
             task is lost after 85 % of this time without a sign of life, also while it is dialled. A task whose loop is
             blocked is not lost. It also sets how long the session itself may be silent.
         token_file: the file that holds the token of the cluster; by default the variable AIOFLOW_TOKEN, if it is set,
             is the token.
-        ssl: for TLS between tasks: the directory that `aioflow ca init` made, or a context for whoever dials, or a pair
-            of one for whoever listens and one for whoever dials.
-        file_roots: the folders, or URLs, below which operations may read and write files. None is everywhere in a
+        ssl: for TLS between tasks: the directory of `aioflow ca init`, or a context for dialling, or a pair of contexts
+            for listening and dialling.
+        file_roots: the folders, or URLs, below which operations may read and write files. None means everywhere in a
             session of this process, and nowhere in a server.
-        device_filters: which tasks of a cluster a session has to do with, as ["/job:ps", "/job:worker/task:0"]; all of
-            them by default. The others need not be there.
+        device_filters: the tasks of the cluster that the session uses, such as ["/job:ps", "/job:worker/task:0"]; by
+            default all of them. Other tasks need not exist.
     """
 
     operation_timeout: float | None = None
@@ -135,14 +134,14 @@ class Config:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What one run is told.
+    """The options of one run.
 
     Attributes:
-        timeout: seconds after which it ends with DeadlineExceededError; None for the session's limit.
-        trace: whether every node's times and bytes are written to the run's RunMetadata, if it is given one, and taught
-            to the session's cost model.
-        check_numerics: whether the first tensor, in the order of the graph, that is not finite ends the run, or one
-            whose dtype or shape is not what the op's shape rule promised.
+        timeout: seconds after which the run ends with DeadlineExceededError; None for the session's limit.
+        trace: whether to write the times and bytes of every node to the RunMetadata of the run, if it has one, and to
+            the session's cost model.
+        check_numerics: whether the run ends at the first tensor, in the order of the graph, that is not finite, or
+            whose dtype or shape contradicts the shape rule of the op.
     """
 
     timeout: float | None = None

@@ -2,18 +2,18 @@
 
     OpError
     ├── CancelledError            the run was ended by close() or by a peer; never asyncio's own
-    ├── UnknownError              a kernel raised something that has no class here
-    ├── InvalidArgumentError      the values, shapes or dtypes given cannot work
+    ├── UnknownError              a kernel raised an exception without a class here
+    ├── InvalidArgumentError      the given values, shapes or dtypes cannot work
     ├── DeadlineExceededError     a limit in seconds passed (also a TimeoutError)
     ├── NotFoundError             a named thing does not exist
     ├── AlreadyExistsError        a named thing exists already
-    ├── PermissionDeniedError     the caller may not do this
+    ├── PermissionDeniedError     the caller must not do this
     ├── UnauthenticatedError      the caller is not known
     ├── ResourceExhaustedError    memory, disk or a bound is used up
-    ├── FailedPreconditionError   the state is not ready, as an uninitialised variable
+    ├── FailedPreconditionError   the state is not ready, such as an uninitialized variable
     ├── AbortedError              given up in favour of something else; try again
     ├── OutOfRangeError           the input has ended
-    ├── UnimplementedError        there is no such operation or kernel
+    ├── UnimplementedError        the operation or kernel does not exist
     ├── InternalError             a broken invariant: a fault of aioflow itself
     ├── UnavailableError          a peer cannot be reached
     └── DataLossError             stored or sent data is damaged
@@ -49,16 +49,16 @@ UNAUTHENTICATED: Final = 16
 
 
 class OpError(Exception):
-    """A run ended with this. Everything a handler may want to know is a field, never text to search.
+    """The base of errors of runs. All facts for a handler are attributes.
 
     Attributes:
-        message: what went wrong, in one sentence, without place or shapes.
-        op: name of the operation, None when no single one is to blame.
-        op_type: its type, as `matmul`.
-        device: the device it ran on.
-        task: the task it ran in, as `/job:worker/replica:0/task:1`.
-        line: the user's line that built the operation, as `model.py:12 in build`.
-        shapes: dtype and shape of each input it was given, as `float32[2, 3]`.
+        message: the error in one sentence, without place or shapes.
+        op: the name of the operation; None if the error belongs to no single one.
+        op_type: its type, such as `matmul`.
+        device: its device.
+        task: its task, such as `/job:worker/replica:0/task:1`.
+        line: the user's line that built the operation, such as `model.py:12 in build`.
+        shapes: the dtype and shape of each input, such as `float32[2, 3]`.
         fault: whose fault it was.
     """
 
@@ -113,7 +113,7 @@ class CancelledError(OpError):
 
 
 class UnknownError(OpError):
-    """A kernel, often a `py_func`, raised an exception that has no class of its own here."""
+    """A kernel, often a `py_func`, raised an exception without a class here."""
 
     code = "unknown"
 
@@ -182,7 +182,7 @@ class OutOfRangeError(OpError):
 
 
 class UnimplementedError(OpError):
-    """There is no such operation, or no kernel of it for this device and these dtypes."""
+    """The operation does not exist, or has no kernel for this device and these dtypes."""
 
     code = "unimplemented"
 
@@ -241,7 +241,7 @@ _BY_EXCEPTION: tuple[tuple[type[BaseException], type[OpError]], ...] = (
 
 
 def from_exception(error: BaseException) -> OpError:
-    """The OpError for whatever a kernel raised; one that is an OpError already is returned itself."""
+    """Return the OpError for an exception of a kernel; an OpError is returned itself."""
     if isinstance(error, OpError):
         return error
     kind = next((ours for theirs, ours in _BY_EXCEPTION if isinstance(error, theirs)), UnknownError)

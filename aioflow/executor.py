@@ -1,12 +1,12 @@
 """Runs a program for one step: a ready queue over units, each a coroutine that computes some outputs from some inputs.
 
-Scheduling is the same for the plain program and for the fused one [P15 section 3.1]: every unit has a count of units it
-still waits for; at zero it is ready; ready units run in the order the user built them, those of older iterations first.
-What is ready, dead or done in which iteration of which loop is `frames.py`'s to know.
+Scheduling is the same for the plain program and for the fused one [P15 section 3.1]: every unit has a pending count,
+the number of units that it still waits for. At zero it is ready. Ready units run in the order the user built them,
+those of older iterations first. `program/ready.py` tracks ready and dead units in the iterations of loops.
 
-A unit that never waits is driven here to its end, on the loop if it is light and on a compute thread if it is heavy.
-One that may wait is awaited by the caller's own task if nothing else can go on meanwhile, and gets a Task only if it
-suspends while something else can.
+A unit that never suspends is driven here to its end, on the loop if it is light and on a compute thread if it is heavy.
+A unit that may suspend is awaited in the caller's own task if no other unit can run meanwhile. It gets a Task only if
+it suspends while another unit can run.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _TURN: Final = 256
 
 
 class Host(Protocol):
-    """What the executor needs of the step it runs for."""
+    """The interface of the executor to its step."""
 
     context: Context
 
@@ -70,9 +70,9 @@ class Execution:
         self._flown = 0
 
     async def run(self, feeds: Outputs) -> list[Array]:
-        """Execute every unit, once in each iteration. The first error of a unit is raised, as an OpError that names it.
+        """Execute every unit, once in each iteration. Raises the first error of a unit, as an OpError that names it.
 
-        InvalidArgumentError if what is fetched has no value.
+        InvalidArgumentError if a fetch has no value.
         """
         frames, flows, advance = self._frames, self.program.flows, self._advance
         slots = frames.root.slots
@@ -122,7 +122,7 @@ class Execution:
         return values
 
     def _flow(self, activation: Activation, unit: Unit) -> None:
-        """Run what needs no kernel: a primitive of control flow, a unit that is dead."""
+        """Run a unit without a kernel: a control-flow primitive, or a dead unit."""
         start = self._host.clock()
         inputs = self._frames.take(activation, unit)
         try:
@@ -162,7 +162,7 @@ class Execution:
             coroutine = unit.begin(context, *inputs)
             return coroutine, True, coroutine
         bucket = unit.cost.bucket(inputs)
-        if unit.cost.heavy(bucket, inputs) and not unit.always:  # what sends belongs to the loop's thread
+        if unit.cost.heavy(bucket, inputs) and not unit.always:  # a send belongs to the loop's thread
             own = context.stoppable()
             coroutine = (unit.heavy or unit.begin)(own, *inputs)
             return self._host.offload(unit, bucket, coroutine, own.stop), True, coroutine
@@ -188,7 +188,7 @@ class Execution:
             self._wake.set_result(None)
 
     async def _collect(self) -> None:
-        """Wait until at least one task is done, and take in what it made."""
+        """Wait until at least one Task is done, and accept its outputs."""
         if not self._done:
             self._wake = asyncio.get_running_loop().create_future()
             await self._wake
@@ -201,7 +201,7 @@ class Execution:
             reraise(failed.pop(0))
 
     def _take_in(self, task: "asyncio.Task[Outputs]") -> Sequence[BaseException]:
-        """Hand on what it made; its error as the user sees it, if there is one."""
+        """Hand on the outputs of a Task. Returns its error as the user sees it, if it failed."""
         begun = self._tasks.pop(task)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is not None:
@@ -222,9 +222,9 @@ class Execution:
         return made
 
     async def _stop(self) -> tuple[Any, ...] | None:
-        """Cancel and await every task that is left. Returns what a cancellation of the caller said that came meanwhile.
+        """Cancel and await every remaining Task. Returns the arguments of a cancellation of the caller meanwhile.
 
-        Not the error itself: its traceback leads here.
+        The error itself is not returned, since its traceback refers to this frame.
         """
         cancelled = None
         for task in self._tasks:
@@ -266,7 +266,7 @@ def _without_value(fetched: Value) -> errors.InvalidArgumentError:
 
 
 def _endless(stalled: Activation) -> errors.InvalidArgumentError:
-    """What to say of a loop that has come to a standstill."""
+    """Return the error of a loop that has come to a standstill."""
     left = zip(stalled.waiting_for, stalled.level.waiting_for, stalled.level.units, strict=True)
     names = [repr(unit.nodes[0].name) for now, before, unit in left if 0 < now < before]
     rest = f": {', '.join(names[:3])} wait for values that never come" if names else ""

@@ -1,6 +1,6 @@
-"""What to use for a name that aioflow lacks: the name of TensorFlow 1.x that it replaces, or the name that is close.
+"""Hints for names that aioflow lacks: the replacement of a TensorFlow 1.x name, or a similar name.
 
-Only errors look into the tables.
+Only errors use the tables.
 """
 
 import difflib
@@ -117,7 +117,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.train.init_from_checkpoint": "use af.train.Saver(variables).restore",
     "af.train.write_graph": "use af.Graph.as_graph_def()",
 }
-"""What takes the place of names of TensorFlow 1.x."""
+"""The replacements of names of TensorFlow 1.x."""
 
 _ARGUMENTS: Final[Mapping[str, str]] = {
     "feed_dict": "feeds",
@@ -125,11 +125,11 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "run_metadata": "metadata",
     "session": "`with session.as_default():` around the call, or session.run",
 }
-"""What takes the place of parameters of TensorFlow 1.x."""
+"""The replacements of parameters of TensorFlow 1.x."""
 
 
 def hint(module: str, name: str, names: Iterable[str]) -> str:
-    """How an AttributeError for `name` goes on: what replaces it, or the closest name, or where else there is one."""
+    """Return the end of an AttributeError for `name`: its replacement, a similar name, or a module with that name."""
     shown = SHOWN.get(module, module)
     replaced = INSTEAD.get(f"{shown}.{name}")
     if replaced is not None:

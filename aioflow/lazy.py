@@ -1,7 +1,7 @@
-"""What is imported when a program first uses it, so that `import aioflow` imports little else.
+"""Imports modules at their first use, so that `import aioflow` imports little else.
 
-A face is a module that defines nothing and lists public names by the modules that define them. Its names are imported
-one by one; `dir` shows them all, and the stub file beside the face gives them to type checkers and editors.
+A face is a module that defines nothing, and lists public names with the modules that define them. Each name is imported
+at its first use. `dir` shows all names, and the stub file beside the face gives them to type checkers and editors.
 """
 
 import importlib
@@ -47,7 +47,7 @@ class Face:
 
 
 def _unknown(module: str, name: str, names: Iterable[str]) -> AttributeError:
-    """The error for a name that a module lacks: what replaces it, or the names that are close."""
+    """Return the error for a name that a module lacks, with its replacement or similar names."""
     text = f"module {module!r} has no attribute {name!r}"
     if not name.startswith("_"):
         text += importlib.import_module("aioflow.instead").hint(module, name, names)
@@ -55,7 +55,7 @@ def _unknown(module: str, name: str, names: Iterable[str]) -> AttributeError:
 
 
 def import_all(package: str) -> None:
-    """Import every module of a package, however deep, so that all of them have registered what they declare."""
+    """Import every module of a package, at any depth, so that their declarations are registered."""
     found = importlib.import_module(package)
     for module in pkgutil.walk_packages(getattr(found, "__path__", ()), f"{package}."):
         importlib.import_module(module.name)

@@ -63,12 +63,12 @@ def parameter_report(graph: Graph | None = None) -> ParameterReport:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Difference:
-    """How far one tensor is apart: the largest absolute and relative difference, and where.
+    """The difference of one tensor between two sessions: the largest absolute and relative difference.
 
     Attributes:
-        tensor: its name.
-        op_type: what made it.
-        line: the user's line that built that.
+        tensor: the name of the tensor.
+        op_type: the type of its operation.
+        line: the user's line that built the operation.
         index: the position of the largest absolute difference.
         extremes: (absolute, relative) difference of each element than which none differs more in both, the largest
             absolute one first; empty if all are equal.
@@ -128,9 +128,9 @@ async def compare(
     Args:
         a: one session.
         b: the other.
-        fetches: what `a` can run.
+        fetches: fetches of `a`.
         feeds: values fed in both, by tensor of `a`'s graph or by name.
-        feeds_b: what `b` is fed instead.
+        feeds_b: the feeds of `b`, if they differ.
     """
     wanted, given = parse_fetches(a.graph, fetches), parse_feeds(a.graph, feeds)
     targets: list[Tensor | Operation] = [*wanted.tensors, *wanted.operations]
@@ -177,7 +177,7 @@ def _distance(a: Array, b: Array) -> tuple[tuple[int, ...], tuple[tuple[float, f
     with np.errstate(all="ignore"):
         apart = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
         apart = np.where(np.isnan(apart), np.inf, apart)
-        if kinds.strip("biu") == "":  # integers may be too long for float64 to tell them apart
+        if kinds.strip("biu") == "":  # float64 may not distinguish long integers
             apart = np.maximum(apart, a != b)
         scaled = apart / np.maximum(np.abs(x), np.abs(y))
     scaled = np.where(np.isfinite(scaled), scaled, np.inf)

@@ -1,11 +1,11 @@
-"""The waiting objects behind queues: first in first out, padding, shuffling, by priority.
+"""Queues: first in first out, padding, shuffling, by priority.
 
 Elements are tuples of components. Puts are served strictly in order, and so are takes; closing waits behind earlier
 puts. A `take` of several elements takes none until it can take all, so a cancelled take has nothing to undo. While it
 is first in line, the queue may grow beyond its capacity to the elements that it needs. A `put` of several puts each as
 soon as there is room, or all at once.
 
-A `put` that has to wait is granted its room, and its last element goes in when its caller resumes. So no consumer takes
+A `put` that must wait is granted its room, and its last element goes in when its caller resumes. So no consumer takes
 the last element of a cancelled put. Later puts wait behind it.
 """
 
@@ -24,20 +24,20 @@ from aioflow.waiting.producer import Feed, Map, Source
 from aioflow.waiting.stores import Item, Shuffled, Store, Taken
 
 Work = Callable[..., Awaitable[Any]]
-"""Calls a function with arguments where it may take long, and gives what it returns."""
+"""Calls a function on a thread, and returns its result."""
 
 
 class Queue(Granting):
-    """Elements on their way from those who put to those who take. From any loop of the process.
+    """A queue between producers and consumers on any loop of the process.
 
     Args:
-        name: how errors call it.
-        store: where its elements are.
-        capacity: how many it holds, negative for any number.
-        min_after: how many stay while it is open, so that what comes out is well mixed.
-        capacity_bytes: how many bytes it holds, None for any number; one element always goes into an empty queue.
-        elements: what its elements are; None for tuples of anything.
-        signature: what handles to it must agree on.
+        name: its name in errors.
+        store: the store of its elements.
+        capacity: the most elements; negative for no bound.
+        min_after: the elements that stay while it is open, so that taken ones are well mixed.
+        capacity_bytes: the most bytes, None for no bound; an empty queue always accepts one element.
+        elements: the description of its elements; None for tuples of any objects.
+        signature: its definition, which a second opening must repeat.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Queue(Granting):
         A cancelled put adds no further element. Elements already in the queue stay, never the last one.
 
         Raises:
-            TypeError, ValueError: the queue cannot hold one of them, or never holds so many at once.
+            TypeError, ValueError: the queue cannot hold one of them, or never holds that many at once.
             af.errors.CancelledError: the queue is closed; the elements already in it stay.
         """
         if self._is_long_copied([component for item in items for component in item]):
@@ -112,16 +112,16 @@ class Queue(Granting):
         return items
 
     def put_nowait(self, *components: Any) -> bool:
-        """Put an element now if there is room and nobody waits to. Whether it is in. CancelledError if it is closed."""
+        """Put an element now if there is room and no waiter. Returns whether it did. CancelledError if it is closed."""
         attempt = _Put("put an element into", self, [self._item(components)])
         done = self.attempt_now(self._puts, attempt)
         attempt.result()
         return done
 
     def give_back(self, items: Iterable[Item]) -> None:
-        """More elements at once, by whoever took them and must not wait: even if it is full, or closed.
+        """Return taken elements without waiting, even if the queue is full or closed.
 
-        They are as the queue keeps them, and come out after those that it has, if it is of that kind.
+        They are as the queue keeps them, and in an ordered queue they come after its present elements.
         """
         with self._lock:
             if self._gone is not None:
@@ -135,7 +135,7 @@ class Queue(Granting):
     def feed(
         self, source: Source, map: Map | None = None, workers: int = 1, ordered: bool = True, close: bool = True
     ) -> Feed:
-        """Puts what a source gives for as long as the block runs: see `Feed`."""
+        """Put the items of a source while the block runs; see `Feed`."""
         self._puts.users.add("")
         return Feed(self, source, map, workers, ordered, close)
 
@@ -202,7 +202,7 @@ class Queue(Granting):
         return [item for put in self._granted if isinstance(put, _Put) for item in put.items]
 
     def _needed(self) -> int:
-        """How many elements there must be for the first who waits to take."""
+        """Return the number of elements that the first waiting take needs."""
         first = self._takes.first
         return first.serve.count + self._min_after if first is not None and isinstance(first.serve, _Take) else 0
 
@@ -215,9 +215,9 @@ class Queue(Granting):
     # Taking
 
     def take(self, who: Any = None) -> Coroutine[Any, Any, Item]:
-        """The next element, as soon as there is one: to be awaited.
+        """Take the next element, as soon as there is one; to be awaited.
 
-        Whoever is cancelled has taken nothing. OutOfRangeError if the queue is closed and has none.
+        A cancelled take removes no element. OutOfRangeError if the queue is closed and empty.
         """
         return self.attempt(self._takes, _TakingOne(self, who))
 
@@ -226,24 +226,24 @@ class Queue(Granting):
         return self.attempt(self._takes, Attempt("take an element of", _Take(self, 1), who))
 
     async def take_many(self, count: int, who: Any = None) -> list[Item]:
-        """The next `count` elements, as soon as there are so many; none is taken before.
+        """Take the next `count` elements, as soon as the queue has that many; until then it takes none.
 
-        OutOfRangeError if the queue is closed and has fewer; these stay.
+        OutOfRangeError if the queue is closed and has fewer, which stay.
         """
         return items_of(await self.take_marked(count, False, who))
 
     async def take_up_to(self, count: int, who: Any = None) -> list[Item]:
-        """The same; of a closed queue what is left, if that is at least one element."""
+        """The same. A closed queue gives its remaining elements, if there is at least one."""
         return items_of(await self.take_marked(count, True, who))
 
     async def take_batch(self, count: int, fewer: bool = False, who: Any = None, work: Work | None = None) -> Item:
-        """The next elements component by component, stacked: as `take_many` takes them, `take_up_to` if `fewer`.
+        """Take elements as `take_many` does, or as `take_up_to` if `fewer`, and stack them component by component.
 
         Args:
-            count: how many elements.
-            fewer: whether those that are left in a closed queue will do.
-            who: the operation that wants them.
-            work: where many bytes are copied; here if it is None.
+            count: the number of elements.
+            fewer: whether the remaining elements of a closed queue suffice.
+            who: the operation that takes them.
+            work: runs the copy of many bytes; None copies here.
         """
         return (await self.take_batch_marked(count, fewer, who, work))[0]
 
@@ -263,7 +263,7 @@ class Queue(Granting):
             raise
 
     async def take_marked(self, count: int, fewer: bool = False, who: Any = None) -> Sequence[Taken]:
-        """The next elements, as `take_many` or `take_up_to` takes them, each with what `put_back` needs."""
+        """Take elements as `take_many` or `take_up_to` does, each with the data for `put_back`."""
         if count < 0:
             raise ValueError(f"{count} elements cannot be taken of a queue")
         if not count:
@@ -273,7 +273,7 @@ class Queue(Granting):
         return taken
 
     def take_nowait(self) -> Item | None:
-        """The next element if there is one and nobody waits for it, else None. OutOfRangeError as `take` raises."""
+        """Take the next element if there is one and no waiter, else return None. OutOfRangeError as in `take`."""
         attempt = _TakingOne(self)
         return attempt.result() if self.attempt_now(self._takes, attempt) else None
 
@@ -282,7 +282,7 @@ class Queue(Granting):
             self._put_back(attempt.outcome[0])
 
     def put_back(self, taken: Sequence[Taken]) -> None:
-        """What was taken is there again, where it was, for whoever waits."""
+        """Put taken elements back to their places, and serve the waiters."""
         with self._lock:
             self._put_back(taken)
             served = self._serve()
@@ -314,7 +314,7 @@ class Queue(Granting):
     # Closing
 
     async def close(self, cancel_pending_enqueues: bool = False, who: Any = None) -> None:
-        """Nothing can be put any more, but what waits to be put before this; or, with the option, not even that.
+        """Refuse later puts; with the option, also cancel the waiting ones.
 
         Without the option CancelledError if it is closed already.
         """
@@ -324,7 +324,7 @@ class Queue(Granting):
             await self.attempt(self._puts, Attempt("close", self._shut, who))
 
     def close_nowait(self) -> None:
-        """Nothing can be put any more; who waits to put gets a CancelledError."""
+        """Refuse later puts, and fail the waiting ones with CancelledError."""
         with self._lock:
             if self._gone is not None:
                 raise self._gone()
@@ -349,7 +349,7 @@ class Queue(Granting):
     # For checkpoints
 
     def contents(self) -> Contents:
-        """What it holds at this moment, and after that what waits to be put into it; copied."""
+        """Return copies of its elements, followed by those of waiting puts."""
         with self._lock:
             items = self._store.in_order()
             items += self._granted_items()
@@ -359,7 +359,7 @@ class Queue(Granting):
             return Contents([copied(item) for item in items], self._closed, state)
 
     def refill(self, contents: Contents) -> None:
-        """It holds that, even if that is more than its capacity, instead of what it has; who waits is served of it."""
+        """Replace its elements, even beyond its capacity, and serve the waiters."""
         with self._lock:
             if self._gone is not None:
                 raise self._gone()
@@ -371,7 +371,7 @@ class Queue(Granting):
             served = self._serve()
         wake(served)
 
-    # What it is like
+    # State
 
     @property
     def size(self) -> int:
@@ -384,7 +384,7 @@ class Queue(Granting):
         return self._closed
 
     def statistics(self) -> Statistics:
-        """What it holds, who waits, what went through it."""
+        """Return its number of elements, its waiters and its totals."""
         with self._lock:
             size, held = len(self._store), bytes_of(self._store)
             putting = len(self._puts) + len(self._granted)

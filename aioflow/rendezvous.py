@@ -6,7 +6,7 @@ Every implementation keeps this contract, and `tests/support/rendezvous_contract
 - Each value is received once. The values of one key are received in the order of their sends, by the receivers in the
   order of their calls. Channels of different keys are independent.
 - `send` takes any object, also the dead mark and None, and neither copies nor reads it.
-- A cancelled `recv` takes no value. A value that would have been its own goes to the next receiver.
+- A cancelled `recv` takes no value. Its value goes to the next receiver.
 - `abort` is sticky: every present and later call on either side raises the first error given to it. Values that are
   not received by then are dropped.
 - `close` aborts the finished step with a CancelledError and returns the keys whose values were never received.
@@ -70,7 +70,7 @@ class Key(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Key":
-        """The key that this text, a `str(key)`, names. InvalidArgumentError if the text names none."""
+        """Return the key of a text that `str(key)` made. InvalidArgumentError for other texts."""
         head, _, iteration = text.rpartition(";")
         found = _outside_loops(head)
         if found is None or _ITERATION.fullmatch(iteration) is None:
@@ -82,7 +82,7 @@ class Key(NamedTuple):
 
 @functools.lru_cache(1024)
 def _outside_loops(head: str) -> Key | None:
-    """The key of a text without iterations; None if the text names none. Cached: every step uses the same keys."""
+    """Return the key of a text without iterations; None for other texts. Cached, since steps repeat their keys."""
     parts = head.split(";", 3)
     if len(parts) < 4 or not all(parts) or _INCARNATION.fullmatch(parts[1]) is None:
         return None
@@ -246,7 +246,7 @@ class LocalRendezvous:
         return keys
 
     def _error_copy(self) -> errors.OpError:
-        """A copy of the error, with a traceback of its own."""
+        """Return a copy of the error with a new traceback."""
         assert self._error is not None
         return copy.copy(self._error)
 

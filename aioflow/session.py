@@ -59,17 +59,17 @@ class Session:
             value = await session.run(loss, {x: batch})
 
     Attributes:
-        graph: what it runs.
-        config: how it works.
-        boundary: the moments between its steps, for who takes the values of many variables, as a Saver does.
+        graph: its graph.
+        config: its configuration.
+        boundary: waits for a moment between steps, for readers of many variables such as a Saver.
 
     Args:
         target: the address of a cluster's master, as "ws://host:2222"; empty for this process.
-        graph: the graph to run; the default graph by default.
-        config: how it works.
+        graph: its graph; the default graph by default.
+        config: its configuration.
     """
 
-    _closed = True  # until it is made: `__del__` looks, whatever `__init__` raised
+    _closed = True  # until it is made: `__del__` reads this even after an error in `__init__`
 
     def __init__(self, target: "str | Address" = "", graph: Graph | None = None, config: Config | None = None) -> None:
         expect("graph", graph, Graph)
@@ -134,11 +134,11 @@ class Session:
         """Compute `fetches` and return their values in the same structure; an operation's value is None.
 
         Cancelling the awaiting task ends the step and leaves nothing of it; the session stays usable. A kernel that is
-        inside C code at that moment runs to its end, detached; no update of a variable begins after it. Elements that
-        the step took from queues and the like are put back, and elements that it put are removed, unless another step
-        has taken one of them. The same holds when a time limit or a lost task ends the step, but not when a kernel
-        fails. Updates of variables, and gradients added to accumulators, are not undone. In a cluster the cancellation
-        takes its way to the tasks: the step may have run to its end there by then.
+        inside C code at that moment runs to its end, detached; no update of a variable begins after the cancellation.
+        Elements that the step took from queues and the like are put back, and elements that it put are removed, unless
+        another step has taken one of them. The same holds when a time limit or a lost task ends the step, but not when
+        a kernel fails. Updates of variables, and gradients added to accumulators, are not undone. In a cluster the
+        cancellation takes its way to the tasks: the step may have run to its end there by then.
 
         Args:
             fetches: a tensor, an operation, a variable, the name of one, or any nesting of lists, tuples, dicts and
@@ -146,7 +146,7 @@ class Session:
             feeds: values for tensors, by tensor, name, or a tuple of these that gets a tuple of values. They are not
                 copied if dtype and layout fit.
             options: a time limit, tracing, checks.
-            metadata: filled with what was traced.
+            metadata: receives the trace.
             **wrong: refused, with the name to use.
 
         Raises:
@@ -189,7 +189,7 @@ class Session:
     def make_callable(self, fetches: Any, feeds: Sequence[Any] = (), **wrong: Any) -> Callable[..., Awaitable[Any]]:
         """A coroutine function that takes values for `feeds` positionally and returns what `run` would.
 
-        What does not depend on the values is checked and planned here, once.
+        Everything that does not depend on the values is checked and planned in this call, once.
         """
         if wrong:
             refuse("make_callable", wrong)
@@ -213,11 +213,11 @@ class Session:
     async def partial_run_setup(
         self, fetches: Any, feeds: Iterable[Any] = (), options: RunOptions | None = None
     ) -> AnyPartialRun:
-        """Begin a step whose feeds will be given, and whose fetches will be taken, by calls of `partial_run`.
+        """Begin a step whose feeds and fetches come with calls of `partial_run`.
 
-        What needs no feed begins to run at once. The time limit, of `options` or else of the session, is for each call
-        of `partial_run`. What is given up is ended by `await handle.stop()`, or by itself when nobody has the handle
-        any more and feeds are missing.
+        Operations that need no feed begin at once. The time limit, of `options` or else of the session, holds for each
+        call of `partial_run`. `await handle.stop()` ends an unfinished step. A step with missing feeds also ends when
+        its handle is garbage-collected.
         """
         self._check()
         keys = [feed_key(self.graph, feed) for feed in items_of("feeds", feeds)]
@@ -241,7 +241,7 @@ class Session:
         """
         self._check()
         if not self._engine.began(handle):
-            raise errors.InvalidArgumentError(f"{handle!r} is no partial run of this session; see partial_run_setup")
+            raise errors.InvalidArgumentError(f"{handle!r} is not a partial run of this session; see partial_run_setup")
         given = {tensor: converter(tensor)(value) for tensor, value in parse_feeds(self.graph, feeds).items()}
         parsed = parse_fetches(self.graph, fetches)
         values = await handle.call([*parsed.operations, *parsed.tensors], given)
@@ -254,9 +254,9 @@ class Session:
         return tuple(sorted({*left}.union(*map(effects_of, attempt.untracked))))
 
     async def explain(self) -> Report:
-        """What is under way, what each operation waits for, since when, and where the user built it.
+        """Return the running operations with their waits, since when, and the user's lines that built them.
 
-        Also which queue runners of the graph were never started. `str` of it is the text.
+        The report also names the queue runners of the graph that never started. `str` gives it as text.
         """
         self._check()
         return with_idle_runners(await self._engine.explain(), self, self.graph)
@@ -308,20 +308,20 @@ class Session:
         return self._closed
 
     def queue(self, handle: "QueueBase | Tensor") -> "Queue | RemoteQueue":
-        """The live queue behind a handle: what steps of this session put elements into and take them off.
+        """Return the live queue of a handle, which the steps of this session use.
 
             await session.queue(images).put(image)
             async for loss in session.queue(losses): ...
 
-        It is an `aioflow.queues.Queue`; of a session of a cluster a `RemoteQueue`, whose waiting is done where the
-        queue lives. It is made now if no step has made it. What is put is converted as feeds are: TypeError or
-        ValueError if an element cannot be so.
+        It is an `aioflow.queues.Queue`; in a session of a cluster it is a `RemoteQueue`, whose calls wait on the task
+        of the queue. It is made now if no step has made it. Elements are converted like feeds: TypeError or ValueError
+        if that is impossible.
 
         Args:
             handle: the queue in the graph, or the tensor that is its handle.
 
         Raises:
-            TypeError, ValueError: it is no handle of a queue, or of another graph.
+            TypeError, ValueError: it is not the handle of a queue, or belongs to another graph.
             af.errors.InvalidArgumentError: it is shared, and was made with other attributes.
         """
         self._check()
@@ -330,17 +330,17 @@ class Session:
         return self._engine.queue(tensor)
 
     def list_devices(self) -> list[DeviceAttributes]:
-        """The devices it can use. Of a cluster's session they are known once it has run something."""
+        """Return its devices. Those of a cluster are known after the first run."""
         return list(self._engine.devices)
 
     async def memory(self) -> dict[str, MemoryUse]:
-        """What kernels have made and is still alive, by the names of the devices that account for it.
+        """Return the live results of kernels, by the names of the devices that track them.
 
-        Feeds count from when a kernel returns them, constants from when they are first used; what kernels allocate and
-        free again does not.
+        Feeds count after a kernel returns them, constants after their first use. Memory that kernels allocate and free
+        does not count.
 
         Raises:
-            ValueError: none does, as neither `Config(track_memory=True)` nor a memory limit asks for it.
+            ValueError: no device tracks them: set `Config(track_memory=True)` or a memory limit.
         """
         self._check()
         found = await self._engine.memory()
@@ -363,22 +363,22 @@ class Session:
         return await self._engine.placement(Signature(tensors, computed, parsed.operations))
 
     async def savings(self) -> dict[str, Saving]:
-        """What lossy forms have saved so far, by the edge between devices that they went along."""
+        """Return the bytes that lossy codecs have saved so far, by edge between devices."""
         self._check()
         return await self._engine.savings()
 
     @property
     def cost_model(self) -> CostModel:
-        """What its placement takes operations and transfers to cost; each traced run teaches it what they took."""
+        """The costs of operations and transfers, for placement; each traced run adds its measured times."""
         return self._state.plans.model
 
     async def replan(self) -> None:
-        """Forget all plans, so that each call is placed anew, by what the cost model has learnt. State stays.
+        """Forget all plans, so that each call is placed again with the measured costs. State stays.
 
             await session.run(train, feeds, af.RunOptions(trace=True))
             await session.replan()
 
-        A model that was saved serves another session: `af.Config(cost_model=af.CostModel.load(path))`.
+        Another session can use a saved model: `af.Config(cost_model=af.CostModel.load(path))`.
         """
         self._check()
         await self._engine.replan()
@@ -412,7 +412,7 @@ class Session:
 
     @property
     def _state(self) -> SessionState:
-        """What its steps share. UnimplementedError if they run elsewhere."""
+        """The shared state of its local steps. UnimplementedError if they run on a cluster."""
         if isinstance(self._engine, LocalEngine):
             return self._engine.state
         raise errors.UnimplementedError("a session of a cluster has this with its master, and it is not shown")
@@ -461,7 +461,7 @@ def _engine(target: "str | Address", graph: Graph, config: Config) -> "RemoteEng
 
 
 def get_default_session() -> Session | None:
-    """The innermost session that this task has entered or made its default, None if there is none."""
+    """Return the innermost session that this task has entered or made its default; None if there is none."""
     session = default_session.get()
     return session if isinstance(session, Session) else None
 
@@ -473,16 +473,16 @@ _sessions_lock: Final = threading.Lock()
 async def reset(
     containers: Iterable[str] | None = None, target: "str | Address" = "", config: Config | None = None
 ) -> None:
-    """The named containers, all by default, are gone: what they held is released, sessions that used them are closed.
+    """Reset the named containers, by default all: release their state, and close the sessions that use them.
 
-    A later session that names one of them finds it empty. Sessions of other loops are closed there. With a target it is
-    the containers of all tasks of that cluster, their default ones, too, if none are named; the sessions of that master
-    end, and those of others find the containers empty.
+    A later session that names one of them finds it empty. Sessions of other loops are closed there. With a target, the
+    containers of all tasks of that cluster are reset, without names also their default ones. The sessions of that
+    master end, and those of other masters find the containers empty.
 
     Args:
-        containers: their names.
+        containers: the names of the containers.
         target: the address of a cluster's master; empty for this process.
-        config: how it is reached.
+        config: the configuration for connecting to it.
     """
     if isinstance(containers, str):
         raise TypeError(f"containers are a list of names, not {containers!r}")

@@ -1,4 +1,4 @@
-"""What happened in a step: one event per node and per transfer, written down only when asked."""
+"""Traces of steps: one event per node and per transfer, recorded only in traced runs."""
 
 import dataclasses
 import itertools
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from aioflow.tensors.dtypes import Array
 
 _SHORTEST: Final = 1e-9
-"""Seconds that each transfer is drawn with at least, so that there is something for its arrow to point to."""
+"""The least seconds with which a transfer is drawn, so that its arrow has a target."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,15 +22,15 @@ class NodeStats:
     """One execution of one node. Times are in seconds on the clock of `time.perf_counter`.
 
     Attributes:
-        name: the operation's name.
+        name: the name of the operation.
         op_type: its type.
-        device: where it ran.
-        scheduled: when its inputs were there.
-        start: when its kernel began, on a compute thread maybe later.
-        end: when its kernel was done, waiting included.
-        output_bytes: the size of what it made.
-        thread: the thread it ran on.
-        waits: whether it may have waited, so that end - start is no measure of work.
+        device: its device.
+        scheduled: the time at which its inputs were there.
+        start: the time at which its kernel began, on a compute thread perhaps later.
+        end: the time at which its kernel was done, waiting included.
+        output_bytes: the size of its outputs.
+        thread: its thread.
+        waits: whether it may have waited, so that end - start does not measure work.
     """
 
     name: str
@@ -45,12 +45,12 @@ class NodeStats:
 
     @property
     def busy(self) -> float:
-        """Seconds of work; 0 for what may have waited, whose work is not known."""
+        """Seconds of work; 0 for a node that may have waited."""
         return 0.0 if self.waits else self.end - self.start
 
     @property
     def waiting(self) -> float:
-        """Seconds it waited: for a thread, and, if it may wait, for what it waited for."""
+        """Seconds of waiting: for a thread, and, if the kernel may wait, during the kernel."""
         return self.end - self.scheduled - self.busy
 
 
@@ -94,14 +94,14 @@ class MemorySample(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class DeviceStats:
-    """What a step did on one device.
+    """The work of a step on one device.
 
     Attributes:
         busy: seconds of work, of all its threads together.
-        waiting: seconds that its nodes waited, each counted.
-        sent: bytes that went to other devices.
-        received: bytes that came from other devices.
-        peak: the most bytes that were alive on it when a node was done; 0 if they were not counted.
+        waiting: seconds of waiting, of all its nodes together.
+        sent: bytes sent to other devices.
+        received: bytes received from other devices.
+        peak: the most live bytes after a node; 0 if they were not tracked.
     """
 
     busy: float = 0.0
@@ -131,12 +131,12 @@ class RunMetadata:
         self._sent: dict[Hashable, tuple[float, int]] = {}
 
     def lane_of(self, owner: object, name: str) -> int:
-        """The number of a lane that is no thread, as long as the owner lives."""
+        """Return the number of a lane that is not a thread; it stays valid while the owner lives."""
         self._threads[id(owner)] = name
         return id(owner)
 
     def to_plain(self, later: float) -> dict[str, Any]:
-        """What was written down, as plain data, for another process; all times `later` seconds later."""
+        """Return the trace as plain data for another process, with all times `later` seconds later."""
         return {
             "step": self.step_id,
             "stats": [[*_fields(stats)[:3], *_shifted(stats, _NODE_TIMES, later), *_fields(stats)[6:]]
@@ -149,9 +149,9 @@ class RunMetadata:
         }  # fmt: skip
 
     def add_plain(self, data: Any, later: float) -> None:
-        """Add what `to_plain` gave in another process, all times `later` seconds later.
+        """Add the trace of another process, as `to_plain` gave it, with all times `later` seconds later.
 
-        What came from there to here, or from here to there, is one transfer with both its ends.
+        A transfer between the two processes becomes one event with both ends.
         """
         self._traced = True
         self.step_id = data["step"] or self.step_id
@@ -171,7 +171,7 @@ class RunMetadata:
         self.transfers[:] = [self._with_sender(transfer) for transfer in self.transfers]
 
     def add_step(self, step: int, other: "RunMetadata") -> None:
-        """Add what another step of this process has written down. Keys are told apart by the number of the step."""
+        """Add the trace of another step of this process. The number of the step distinguishes its keys."""
         self._traced = True
         self.step_stats += other.step_stats
         self.memory += other.memory
@@ -211,16 +211,16 @@ class RunMetadata:
         Path(path).write_text(json.dumps(self.chrome_trace()))
 
     def chrome_trace(self) -> dict[str, Any]:
-        """The events as Chrome trace JSON, with times in microseconds.
+        """Return the events as Chrome trace JSON, with times in microseconds.
 
-        Each device is a process, with a lane for each thread, as many for what it receives as came at the same time,
-        and a counter of its memory. Arrows go from where a value was sent to where it came.
+        Each device is a process, with a lane for each thread, lanes for concurrent received values, and a counter of
+        its memory. Arrows go from the send of a value to its receive.
         """
         return {"traceEvents": list(_Drawing(self).events())}
 
 
 class Memory(Protocol):
-    """What a trace wants to know of a device's memory."""
+    """The part of a device's memory that a trace reads."""
 
     @property
     def live(self) -> int:
@@ -228,10 +228,10 @@ class Memory(Protocol):
 
 
 class Trace:
-    """Writes down what happens on one device in one step.
+    """Records the events of one device in one step.
 
     Attributes:
-        metadata: what it is written into.
+        metadata: receives the events.
     """
 
     def __init__(self, metadata: RunMetadata, device: str, memory: Memory | None = None) -> None:
@@ -242,7 +242,7 @@ class Trace:
         self._begun: dict[str, deque[tuple[int, float]]] = {}
 
     def on(self, device: str, memory: Memory | None = None) -> "Trace":
-        """The same for another device in that step; with how much is alive on it, if told where to look."""
+        """Return the trace of another device in that step. With `memory` it also records the live bytes."""
         return Trace(self.metadata, device, memory)
 
     @staticmethod
@@ -308,12 +308,12 @@ class _Drawing:
 
     def __init__(self, metadata: RunMetadata) -> None:
         self._metadata = metadata
-        self._serial = itertools.count(1)  # of devices and lanes together: 0 has a meaning of its own for Perfetto
+        self._serial = itertools.count(1)  # of devices and lanes together: 0 has a special meaning in Perfetto
         self._processes = {device: next(self._serial) for device in metadata.by_device()}
         self._lanes: dict[tuple[str, str, int], int] = {}
 
     def events(self) -> Iterator[Event]:
-        """What happened, after the names of devices and lanes."""
+        """Yield the names of devices and lanes, and then the events."""
         drawn = [*self._nodes(), *self._transfers(), *self._counters()]
         for device, process in self._processes.items():
             yield {"name": "process_name", "ph": "M", "pid": process, "args": {"name": device}}
@@ -335,7 +335,7 @@ class _Drawing:
         return self._lane(device, self._metadata._threads[thread], thread)
 
     def _nodes(self) -> Iterator[Event]:
-        """A slice on the lane of the thread; for a wait, which may overlap others, a lane of its own."""
+        """Yield a slice for each node on the lane of its thread; a wait, which may overlap others, has its own lane."""
         for number, stats in enumerate(self._metadata.step_stats):
             arguments = {
                 "op": stats.name,
@@ -376,12 +376,12 @@ class _Drawing:
 
 
 def _span(start: float, end: float) -> Event:
-    """Rounded so that what ends when another begins does not overlap it."""
+    """Return a rounded begin and duration, so that adjacent events do not overlap."""
     return {"ts": start * 1e6, "dur": end * 1e6 - start * 1e6}
 
 
 def _free(taken: list[float], start: float, end: float) -> int:
-    """The first of several lanes that is free at `start`, a new one if none is; it is taken until `end`."""
+    """Return the first lane that is free at `start`, or a new one, and take it until `end`."""
     lane = next((lane for lane, until in enumerate(taken) if until <= start), len(taken))
     taken[lane : lane + 1] = [end]
     return lane

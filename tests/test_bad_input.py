@@ -189,7 +189,7 @@ CALLING = [
     case("closed", lambda g: after(g.closed(), lambda: g.run(g.w)), RuntimeError,
          "the session is closed; open a new one"),
     case("no partial run", lambda g: g.session.partial_run("handle", g.w), INVALID,
-         "'handle' is no partial run of this session; see partial_run_setup"),
+         "'handle' is not a partial run of this session; see partial_run_setup"),
     case("another loop", lambda g: after(g.used(), lambda: elsewhere(lambda: g.run(g.w))), RuntimeError,
          "belongs to another event loop; open one session per loop"),
     case("no default session", lambda g: g.y.eval(), ValueError,

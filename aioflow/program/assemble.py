@@ -1,9 +1,9 @@
-"""From a plan to a program: kernels chosen and bound, nodes grouped into units, values given slots.
+"""Assembles the program of a flow: chooses and binds kernels, groups nodes into units, gives values slots.
 
-In a plain program every node is a unit. In a fused one, nodes that never wait are grouped by what they wait for: two
-nodes are in one region only if exactly the same waiting nodes come before both, so that a wait never holds back work
-that does not depend on it, and if the same primitives of control flow decide whether they are dead. Regions of more
-than LONGEST nodes are cut, because Python holds the GIL while it compiles one, 10 μs per node.
+In a plain program every node is a unit. In a fused one, nodes that never suspend form regions: two nodes are in one
+region only if exactly the same suspending nodes come before both, so that a wait never delays independent work, and if
+the same control-flow primitives decide whether they are dead. Regions of more than LONGEST nodes are cut, because
+Python holds the GIL while it compiles one, 10 μs per node.
 """
 
 import math
@@ -39,14 +39,14 @@ class Group(NamedTuple):
 
 
 def assemble(flow: Flow, context: Context, *, fused: bool, stream: bool, blocks: bool = False) -> Program:
-    """The program of a flow.
+    """Return the program of a flow.
 
     Args:
-        flow: what to run.
-        context: names the device's array namespace, and the containers that handles are looked up in.
-        fused: whether nodes that never wait are compiled into regions.
-        stream: whether feeds arrive while the program runs, each awaited by a unit of its own, or with its start.
-        blocks: whether runs of element-wise kernels are one: in heavy regions block by block, on a GPU one kernel.
+        flow: the flow.
+        context: the device's array namespace, and the containers of handles.
+        fused: whether to compile nodes that never suspend into regions.
+        stream: whether feeds arrive while the program runs, each awaited by its own unit, or at its start.
+        blocks: whether to fuse chains of element-wise kernels: block by block in heavy regions, one kernel on a GPU.
     """
     lowered = verify(lower(flow, lambda node: not fused or node.waits))
     return _Assembly(lowered, context, fused, stream, blocks).program()
@@ -116,9 +116,10 @@ class _Assembly:
         return node.waits or (isinstance(bound, Bound) and bound.kernel.asynchronous)
 
     def _groups(self) -> list[Group]:
-        """Nodes by the sets of waiting nodes before them and of what they may die of; ordered by their first node.
+        """Group nodes by the suspending nodes before them and by the nodes that decide whether they are dead.
 
-        What is sent does not wait for what is not: nodes are together only if they lead to the same first send.
+        A send does not wait for other work: nodes of a group lead to the same first send. Groups are in the order of
+        their first nodes.
         """
         before: dict[Node, int] = {}
         waiting = 0
@@ -164,7 +165,7 @@ class _Assembly:
                 if made is not None and made != index:
                     crossing[made].setdefault(value)
         for node in self._bound:
-            if decides(node) and role_of(node) is None:  # whether it is dead must be seen, though nobody reads it
+            if decides(node) and role_of(node) is None:  # the executor must see whether it is dead
                 crossing[home[node]].setdefault(Value(node, 0))
         return [list(values) for values in crossing]
 
@@ -195,14 +196,14 @@ class _Assembly:
         return Unit(index, group.nodes, *places, region.begin, False, cost, route, find, heavy, computes, self._fused)
 
     def _cost(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> op_cost.RegionCost:
-        """What it costs the loop: what a GPU runs is enqueued there, and never worth a thread."""
+        """Return the cost on the loop. Kernels of a GPU are enqueued there, and never need a thread."""
         if self._context.kind is DeviceKind.GPU:
             return op_cost.RegionCost(lambda arrays: (0.0, False), math.inf)
         estimate, numbers = estimate_for(nodes, inputs), numbers_among(nodes, inputs)
         return op_cost.RegionCost(estimate, count_of(nodes), numbers, texts_among(inputs))
 
     def _primitive(self, index: int, node: Node, outputs: list[Value], slots: dict[Value, int], route: Route) -> Unit:
-        """A unit that the executor runs itself. What a merge reads does not go through slots."""
+        """Return a unit that the executor runs itself. The inputs of a merge do not use slots."""
         reads = () if route.role == "merge" else node.inputs
         inputs = tuple([slots[value] for value in reads if value not in self._literals])
         cost = op_cost.RegionCost(estimate_for([], []), 1)
@@ -265,7 +266,7 @@ class _OnThread:
 
 
 async def _never(ctx: Context, *inputs: Array) -> Outputs:
-    """In the place of the coroutine of a unit that has none."""
+    """Stands for the coroutine of a unit without one."""
     raise errors.InternalError("a primitive of control flow has no coroutine")
 
 

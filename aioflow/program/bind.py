@@ -21,10 +21,10 @@ from aioflow.tensors.dtypes import Array, DeviceKind
 class Binder:
     """Binds nodes for one device.
 
-    What kernels make is accounted for if the device does so.
+    The results of kernels are tracked if the device tracks memory.
 
     Attributes:
-        literals: values known before any step, constants and handles, if they are looked for.
+        literals: the values known before a step: constants and handles, if they are looked up.
     """
 
     def __init__(self, context: Context) -> None:
@@ -42,7 +42,7 @@ class Binder:
                 self.literals[Value(node, 0)] = self._literal(node)
 
     def _literal(self, node: Node) -> Array:
-        """The value of a node without inputs. What is wrong with a handle is said with its place."""
+        """Return the value of a node without inputs. The error of a handle names its line."""
         bound = self._kernel(node)
         try:
             return bound.call(self._context) if bound.kernel.context else bound.call()
@@ -52,7 +52,7 @@ class Binder:
             ) from None
 
     def bind(self, node: Node) -> Statement:
-        """The statement that runs the node. UnimplementedError if there is no kernel for it."""
+        """Return the statement that runs the node. UnimplementedError if it has no kernel."""
         return (
             Structured(node, tuple([self._code(block) for block in node.blocks])) if node.blocks else self._kernel(node)
         )

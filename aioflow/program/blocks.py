@@ -10,12 +10,12 @@ from aioflow.program.fuse import Bound, Chain, fuse
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Code:
-    """What one block runs.
+    """The code of one block.
 
     Attributes:
-        statements: in order.
+        statements: the statements in order.
         arguments: the block's arguments, by the input of its node that each of them is.
-        outputs: what it makes.
+        outputs: its outputs.
     """
 
     statements: Sequence["Statement"]

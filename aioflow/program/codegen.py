@@ -1,8 +1,8 @@
-"""What never waits, compiled: a run of nodes becomes the source of one coroutine, in the order the user built them.
+"""Compiles a region: nodes that never suspend become the source of one coroutine, in the order the user built them.
 
-The source holds generated names only (`t3`, `k5`): kernels and constants are handed in by position, so nothing a user,
-a file or a peer named or wrote is ever compiled. A value is dropped after its last use, and a kernel that can write
-into a given buffer is given one of its own inputs if nobody else will look at it again.
+The source holds only generated names (`t3`, `k5`): kernels and constants are passed by position, so no text of a user,
+a file or a peer is ever compiled. A value is dropped after its last use. A kernel that can write into a given buffer
+gets one of its own inputs, if that has no later reader.
 
     async def region(ctx, a0, a1):
         t0 = k0(a0, a1)
@@ -10,10 +10,10 @@ into a given buffer is given one of its own inputs if nobody else will look at i
         del t0
         return (t1,)
 
-Branches and loops become Python's own: see `control_source`. Those nested deeper than Python allows become coroutines
-of their own, which the region awaits. On the loop a long region reads the clock now and then, and suspends when the
-slice of time in its context is used up. On a compute thread it never suspends. Before each kernel it checks whether the
-run has ended, which takes about 10 ns; if so, it stops.
+Branches and loops become Python's own: see `control_codegen`. Those nested deeper than Python allows become separate
+coroutines, which the region awaits. On the loop a long region reads the clock now and then, and suspends when the slice
+of time in its context is used up. On a compute thread it never suspends. Before each kernel it checks whether the run
+has ended, which takes about 10 ns; if so, it stops.
 
     async def region(ctx, a0, a1):
         stop = ctx.stop
@@ -79,7 +79,7 @@ _GIVEN: Final = {
     "put_away": put_away,
     "taken_back": taken_back,
 }
-"""What every region may call by name."""
+"""The functions that every region may call by name."""
 
 
 def compile_region(
@@ -110,8 +110,8 @@ class Source:
 
     Attributes:
         on_thread: whether the region runs on a compute thread and not on the loop.
-        names: what the generated names of kernels and constants stand for.
-        texts: the name that each value has in the source.
+        names: the kernels and constants by their generated names.
+        texts: the name of each value in the source.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Source:
         return "\n".join(self.lines)
 
     def line(self, depth: int, text: str, blamed: Statement | None = None, loops: Loops = ()) -> None:
-        """Write a line; what it raises is the statement's fault, in an iteration of these loops."""
+        """Write a line. An exception of it belongs to the statement `blamed`, in an iteration of these loops."""
         self.lines.append("    " * depth + text)
         if blamed is not None:
             self._blamed[len(self.lines)] = blamed, loops
@@ -177,14 +177,14 @@ class Source:
         loops: Loops,
         inputs: Sequence[Value] = (),
     ) -> None:
-        """Write statements, with what is wanted after them.
+        """Write statements.
 
         Args:
             statements: sources first.
-            outputs: values wanted afterwards.
-            depth: how far they are indented.
-            loops: the names of the counters of the loops around.
-            inputs: values that are the block's to forget.
+            outputs: the values needed after them.
+            depth: their indentation.
+            loops: the names of the counters of the surrounding loops.
+            inputs: the values that the block may drop.
         """
         lives = _Lifetimes(statements, outputs, inputs)
         unseen = 0.0
@@ -202,7 +202,7 @@ class Source:
                 unseen = 0.0
 
     def _await(self, statement: Structured, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
-        """Write a branch or loop as a coroutine of its own."""
+        """Write a branch or loop as a separate coroutine."""
         inputs = list(dict.fromkeys(statement.inputs))
         inner = compile_region([statement], inputs, statement.results, self._literals, self.on_thread)
         context = f"ctx.at((*ctx.iteration, {', '.join(loops)}))" if loops else "ctx"
@@ -230,14 +230,14 @@ class Source:
             self.line(depth, "del _")
 
     def target(self, value: Value, lives: "_Lifetimes") -> str:
-        """A name for a value that is made now, `_` if nobody looks at it."""
+        """Return a name for a new value; `_` if it has no reader."""
         if value not in lives.last_use and value not in lives.wanted:
             return "_"
         name = self.texts[value] = self.fresh("t")
         return name
 
     def drop(self, depth: int, values: Sequence[Value]) -> None:
-        """Forget values, but for constants and what belongs to a block around."""
+        """Drop values, except constants and values of a surrounding block."""
         dead = [text for text in dict.fromkeys(self.texts[value] for value in values) if not text.startswith("c")]
         if dead:
             self.line(depth, f"del {', '.join(dead)}")
@@ -316,12 +316,11 @@ class _Texts(dict[Value, str]):
 
 
 class _Lifetimes:
-    """How long the values of one block live.
+    """The lifetimes of the values of one block.
 
     Attributes:
-        wanted: what is wanted after the block.
-        last_use: for each value that is the block's to forget and that is not wanted afterwards, the position of the
-            last statement that reads it.
+        wanted: the values needed after the block.
+        last_use: for each value that the block may drop, the position of the last statement that reads it.
     """
 
     def __init__(self, statements: Sequence[Statement], outputs: Sequence[Value], inputs: Sequence[Value]) -> None:

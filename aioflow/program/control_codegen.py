@@ -29,7 +29,7 @@ Loops = tuple[str, ...]
 
 
 class Writer(Protocol):
-    """What is needed of the region's source."""
+    """The part of a region's source that this module uses."""
 
     texts: dict[Value, str]
 
@@ -73,7 +73,7 @@ def _write_branch(source: Writer, statement: Structured, lives: Any, depth: int,
 
 
 def _assign(source: Writer, code: Code, made: Mapping[str, Value], depth: int) -> None:
-    """Give names what a block has made, all at once, and forget the names it had inside."""
+    """Assign the outputs of a block to names, all at once, and drop the names inside the block."""
     pairs = [(name, source.texts[value]) for name, value in made.items() if name not in ("_", source.texts[value])]
     if not pairs:
         source.line(depth, "pass")
@@ -177,7 +177,7 @@ class _Loop:
         source.line(depth, look, self._statement, self._loops)
 
     def _seldom(self) -> str:
-        """The beginning of the test whether the slice of time is used up, made every so many iterations."""
+        """Return the first part of the test of the slice of time, which limits the test to some iterations."""
         every = 1
         while every < _MOST and 2 * every * self._statement.seconds < _CHECK_EVERY:
             every *= 2

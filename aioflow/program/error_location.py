@@ -1,4 +1,4 @@
-"""From what a kernel raised to the error the user sees: which node, which line of the program, which shapes."""
+"""Turns the exception of a kernel into an error with the node, the user's line and the shapes."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from aioflow.tensors.dtypes import Array, Spec, spec_of
 Found = tuple[Node, Sequence[Array], str]
 """A node that raised, its inputs, and in which iterations of which loops; empty outside of loops."""
 Finder = Callable[[BaseException], Found | None]
-"""Which node of several raised; None if it was none of them."""
+"""Finds the node of a region that raised an exception; None if no node did."""
 Place = tuple[Node, str]
 """The node that a coroutine computes, and a text with the iterations of the loops around it; empty outside of loops."""
 Placer = Callable[[Any], Place | None]
@@ -30,7 +30,7 @@ _YIELD: Final = opcode.opmap["YIELD_VALUE"]
 def located(
     error: BaseException, find: Finder | None, node: Node, inputs: Sequence[Array], device: str
 ) -> BaseException:
-    """`error` as an OpError that says where; as it is if it is a cancellation of this task or ends the program."""
+    """Return `error` as an OpError with its place. A cancellation of this task, or an exit, is returned as it is."""
     if not isinstance(error, Exception) and not _own_cancellation(error):
         return error
     root = _unwrapped(error)
@@ -52,10 +52,10 @@ def located(
 
 
 def clear_frames(trace: TracebackType | None) -> None:
-    """No frame of the traceback that has ended holds anything.
+    """Clear the locals of all ended frames of the traceback.
 
-    Before Python 3.13 clearing a suspended frame would close its coroutine: that of somebody who caught the error when
-    it was raised before, and does something else by now.
+    Before Python 3.13 clearing a suspended frame would close its coroutine, which may have caught the error earlier and
+    may do other work by now.
     """
     while trace is not None:
         frame, trace = trace.tb_frame, trace.tb_next
@@ -65,7 +65,7 @@ def clear_frames(trace: TracebackType | None) -> None:
 
 
 def reraise(made: BaseException) -> NoReturn:
-    """Raise what `located` made. No frame keeps it: its traceback would keep that frame, and all that it holds."""
+    """Raise the result of `located`. No frame keeps the error, since its traceback would keep that frame's locals."""
     try:
         raise made from made.__cause__
     finally:
@@ -73,12 +73,12 @@ def reraise(made: BaseException) -> NoReturn:
 
 
 def _explained(error: BaseException, node: Node, inputs: Sequence[Array]) -> BaseException:
-    """`error`, or what the op's shape rule says of the inputs if they are what NumPy complains of."""
+    """Return `error`, or the error of the op's shape rule for these inputs, if NumPy refused them."""
     if not isinstance(error, (ValueError, TypeError, IndexError)):
         return error
     try:
         specs = _specs(node, inputs)
-    except (TypeError, StopIteration):  # of values that are no arrays
+    except (TypeError, StopIteration):  # from values that are not arrays
         return error
     text = known.refusal(node.definition, node.attrs, specs)
     if text is None:
@@ -89,7 +89,7 @@ def _explained(error: BaseException, node: Node, inputs: Sequence[Array]) -> Bas
 
 
 def _specs(node: Node, inputs: Sequence[Array]) -> list[Spec]:
-    """What the inputs were; a handle as the plan knows it, and so what is not among the inputs of a node alone."""
+    """Return the Specs of the inputs; handles and constants as the plan knows them."""
     given = iter(inputs)
     whole = len(inputs) == len(node.inputs)
     specs = []
@@ -101,7 +101,7 @@ def _specs(node: Node, inputs: Sequence[Array]) -> list[Spec]:
 
 
 def _own_cancellation(error: BaseException) -> bool:
-    """Whether a kernel raised asyncio.CancelledError by itself, though nobody cancelled this task."""
+    """Whether a kernel raised asyncio.CancelledError although this task is not cancelled."""
     if not isinstance(error, asyncio.CancelledError):
         return False
     task = asyncio.current_task()
@@ -117,7 +117,7 @@ def _unwrapped(error: BaseException) -> BaseException:
 
 
 def _shapes(node: Node, inputs: Sequence[Array]) -> list[str]:
-    """What each input was. Constants and handles are not among the inputs of a node that runs alone."""
+    """Return the text of each input. Constants and handles are not among the inputs of a node that runs alone."""
     if len(inputs) == len(node.inputs):
         return [_describe(value) for value in inputs]
     given = iter(inputs)

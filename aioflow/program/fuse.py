@@ -1,9 +1,8 @@
-"""Runs of element-wise kernels over large arrays, done block by block so that what is in between stays in the cache.
+"""Fuses chains of element-wise kernels over large arrays, block by block, so that values between stay in the cache.
 
-A chain is a run of nodes in which every element of a result depends on the elements at its place alone. Over large
-arrays it works through blocks of the flattened arrays, with a few small buffers for the values in between, and shares
-the blocks out among the device's cores; over small ones it calls the kernels one after the other. The results are the
-same.
+In a chain of nodes every element of a result depends only on the elements at its position. Over large arrays the chain
+works through blocks of the flattened arrays, with a few small buffers for the values between, and distributes the
+blocks over the device's cores. Over small arrays it calls the kernels one after the other. The results are equal.
 """
 
 import dataclasses
@@ -94,15 +93,15 @@ def fuse(
     joins: Callable[[Bound, TensorShape | None], bool] | None = None,
     compiled: Callable[[Sequence[Bound], Sequence[Value], Sequence[Value]], Callable[..., Any]] | None = None,
 ) -> list[Any]:
-    """The same statements, with runs of at least two element-wise nodes over one shape as chains.
+    """Return the statements with chains of at least two element-wise nodes over one shape fused.
 
-    What computes nothing, as the read of a variable, and needs nothing of a run goes before it instead of ending it.
+    A node that computes nothing, such as a read of a variable, and needs no value of the chain is moved before it.
 
     Args:
         bound: nodes, or branches and loops, sources first.
-        wanted: values that are needed after them.
-        joins: whether a node can be in a run over that shape; by default, in one that works block by block.
-        compiled: the function of a run's nodes, of what they read, and of which results are needed.
+        wanted: the values needed after them.
+        joins: whether a node can be in a chain over a shape; by default, in one that works block by block.
+        compiled: (nodes, inputs, needed results) -> the function of a chain.
     """
     joins, compiled = joins or _joins, compiled or _Blocks
     last_reader = _last_readers(bound, wanted)
@@ -131,7 +130,7 @@ def _goes_before(b: Any, run: Sequence[Bound]) -> bool:
 
 
 def _last_readers(bound: Sequence[Bound], wanted: Iterable[Value]) -> dict[Value, int]:
-    """For each value the position of its last reader, beyond the end for what is wanted."""
+    """Return for each value the position of its last reader; beyond the end for a needed value."""
     last = {value: position for position, b in enumerate(bound) for value in b.inputs}
     last.update(dict.fromkeys(wanted, len(bound)))
     return last
@@ -172,7 +171,7 @@ def _closed(run: list[Bound], end: int, last_reader: dict[Value, int], compiled:
 
 
 class _Blocks:
-    """The function of a chain. Values are numbered: inputs first, then what each member makes."""
+    """The function of a chain. Values are numbered: inputs first, then the results of the nodes."""
 
     def __init__(self, run: Sequence[Bound], inputs: Sequence[Value], results: Sequence[Value]) -> None:
         number = {value: index for index, value in enumerate(inputs)}

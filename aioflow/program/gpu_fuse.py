@@ -12,12 +12,12 @@ from aioflow.tensors.dtypes import Array, Namespace, TensorShape
 
 
 def fuse_on_gpu(bound: Sequence[Any], wanted: Iterable[Value], xp: Namespace) -> list[Any]:
-    """The same statements, with runs of at least two element-wise nodes over one shape as one kernel.
+    """Return the statements with chains of at least two element-wise nodes over one shape as one kernel.
 
     Args:
         bound: nodes, sources first.
-        wanted: values that are needed after them.
-        xp: CuPy, or what takes its place.
+        wanted: the values needed after them.
+        xp: CuPy, or its substitute.
     """
     return fuse(bound, wanted, _joins, functools.partial(_compiled, xp))
 

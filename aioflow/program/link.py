@@ -1,4 +1,4 @@
-"""The edges of a program: which units wait for which, what goes into merges, in the numbers that the executor uses."""
+"""Computes the edges of a program, by the numbers of units: successors, pending counts and inputs of merges."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -42,7 +42,7 @@ class Links:
             self._link(node, index)
 
     def route(self, index: int) -> Route:
-        """Where the unit of a group stands, and what follows it."""
+        """Return the place of the unit of a group, and its successors."""
         group = self._groups[index]
         role = role_of(group[0]) if group else None
         no, yes = self._readers[index]

@@ -1,8 +1,8 @@
-"""What the executor runs: units with their dependencies, frozen.
+"""The program of a device for the executor: frozen units with their dependencies.
 
-A unit is one node in the plain program, which defines the meaning, or a region: many nodes that never wait, compiled
+A unit is one node in the plain program, which defines the meaning, or a region: many nodes that never suspend, compiled
 into one coroutine. Every unit belongs to a level: the step itself, or a frame, which is a loop. The units of a level
-run once in each of its iterations, on memory of that iteration: slots for values, counts of what is still to come.
+run once in each of its iterations, on the memory of that iteration: slots for values, and pending counts.
 """
 
 import dataclasses
@@ -59,7 +59,7 @@ class Arrival(NamedTuple):
 
 
 class Given(NamedTuple):
-    """A value that goes into a merge of the step from outside: a feed, by its number, or what is known before."""
+    """A value that enters a merge from outside: a feed, by its number, or a value known before the step."""
 
     arrival: Arrival
     feed: int
@@ -68,18 +68,18 @@ class Given(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Route:
-    """Where a unit stands and what follows it.
+    """The place of a unit and its successors.
 
     Attributes:
         place: its place in its level.
-        successors: the places of those that wait for it, in the level that its outputs go to.
-        level: the level it belongs to.
-        target: the level its outputs go to: another one for what enters or leaves a frame.
+        successors: the places of the units that wait for it, in the level of its outputs.
+        level: its level.
+        target: the level of its outputs: another one for `enter` and `exit`.
         role: its type if it is a primitive of control flow, which the executor runs itself.
-        ports: for a primitive, which results its outputs are.
+        ports: for a primitive, the numbers of its outputs.
         readers: for a switch, the successors that read output_false, and those that read output_true.
-        arrivals: its values that go into merges.
-        fixed: for a primitive, the inputs that are known before any step, with None for those that are not.
+        arrivals: its values that enter merges.
+        fixed: for a primitive, the inputs that are known before a step, and None for the others.
     """
 
     place: int
@@ -94,22 +94,22 @@ class Route:
 
 
 class Unit:
-    """What the executor schedules. Slots are places for values in the memory of an iteration.
+    """A unit of scheduling. Slots are places for values in the memory of an iteration.
 
     Attributes:
         index: its place in the order the user built.
         nodes: the nodes it runs.
-        inputs: slots it reads, in the level it belongs to.
-        outputs: slots it writes, in the order of its results, in the level that they go to.
+        inputs: the slots that it reads, in its level.
+        outputs: the slots that it writes, in the order of its results, in the level of its outputs.
         begin: (context, *inputs) -> a coroutine of the outputs.
         waits: whether the coroutine may suspend for something other than its slice of time.
-        cost: what it costs.
-        find: which of its nodes an error came from, if it has several.
-        frees: whether it drops each input after the last use, so that nobody else may hold it meanwhile.
-        computes: finds the node that a coroutine of it computes now, if it has several nodes.
-        heavy: the same as `begin`, made for a compute thread when one first runs it; None if there is no better way.
-        always: whether it runs though it is dead: it hands on the news, or takes it in.
-        route: where it stands and what follows it.
+        cost: its cost.
+        find: finds the node that raised an error, if it has several.
+        frees: whether it drops each input after the last use, so that no other object may hold it meanwhile.
+        computes: finds the node that its coroutine computes now, if it has several nodes.
+        heavy: `begin` for a compute thread, made at its first use; None if `begin` serves.
+        always: whether it runs although it is dead, to send or receive that.
+        route: its place and successors.
         successors: see Route.
         role: see Route.
         place: see Route.
@@ -158,18 +158,18 @@ class Unit:
 
 
 class FrameSpec:
-    """The step itself, or a frame, as far as it is the same in every run.
+    """The constant part of the step itself, or of a frame.
 
     Attributes:
-        number: which level of the program it is.
+        number: the number of its level.
         name: the name of the frame, empty for the step itself.
-        parallel: how many iterations may be under way at the same time.
-        units: what runs in each iteration, in the order the user built it.
-        waiting_for: for each of these units, how many others it waits for; a merge waits for its inputs as for one.
-        uses: for each slot, how often it is read or fetched; its value is dropped after the last.
-        enters: how many units go into it.
+        parallel: the most concurrent iterations.
+        units: the units of each iteration, in the order the user built them.
+        waiting_for: for each unit, its pending count; all inputs of a merge count as one.
+        uses: for each slot, the number of its reads and fetches; its value is dropped after the last.
+        enters: the number of units that enter it.
         exits: the units that leave it.
-        inputs: for each merge, by its place, how many inputs it has in all.
+        inputs: for each merge, by its place, the number of its inputs.
     """
 
     __slots__ = ("enters", "exits", "inputs", "name", "number", "parallel", "units", "uses", "waiting_for")
@@ -192,15 +192,15 @@ class FrameSpec:
 
 
 class Program:
-    """Units with their dependencies. `feeds` are the slots of what the caller gives, `fetches` of what it gets.
+    """Units with their dependencies. `feeds` are the slots of the fed values, `fetches` those of the fetched values.
 
     Attributes:
         units: all units, in the order the user built them.
         levels: the step itself, and the frames.
-        fetched: the values that are fetched, for what there is to say of them.
-        given: what comes to merges from outside.
+        fetched: the fetched values, for errors.
+        given: the values that enter merges from outside.
         roots: the units that wait for nothing, by their place in the step.
-        flows: whether there are primitives of control flow in it, so that values may be dead.
+        flows: whether it has control-flow primitives, so that values may be dead.
     """
 
     __slots__ = ("feeds", "fetched", "fetches", "flows", "given", "levels", "roots", "units")
@@ -231,7 +231,7 @@ class Program:
         self.roots: Final = [place for place, count in enumerate(root.waiting_for) if count == 0]
 
     def _count(self, unit: Unit) -> None:
-        """Count what waits for the unit."""
+        """Count the unit in the pending counts of its successors."""
         target = self.levels[unit.route.target]
         for place in unit.successors:
             target.waiting_for[place] += 1
@@ -242,5 +242,5 @@ class Program:
 
 
 def _is_mortal(unit: Unit) -> bool:
-    """Whether it receives what may be dead."""
+    """Whether it receives a value that may be dead."""
     return any(decides(node) and role_of(node) is None for node in unit.nodes[:1])

@@ -1,4 +1,4 @@
-"""What a plan has become for the devices it runs on: a program for each."""
+"""The programs of a plan, one for each device."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ from aioflow.tensors.dtypes import Array
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceProgram:
-    """What one device runs.
+    """The program of one device.
 
     Attributes:
-        device: where it runs.
-        program: what runs there.
-        feeds: which of the call's feeds it is given at its start.
-        fetches: which of the call's fetches it makes.
+        device: the device.
+        program: its program.
+        feeds: the positions of the call's feeds that it takes.
+        fetches: the positions of the call's fetches that it makes.
     """
 
     device: AnyDevice
@@ -25,7 +25,7 @@ class DeviceProgram:
     fetches: tuple[int, ...]
 
     def given(self, feeds: Outputs) -> list[Array]:
-        """Of the values fed those it takes."""
+        """Return the fed values that it takes."""
         return [feeds[index] for index in self.feeds]
 
 
@@ -33,8 +33,8 @@ class Programs:
     """The programs of one plan.
 
     Attributes:
-        parts: one for each device.
-        single_unit: the only unit there is, on the first device, if its inputs and outputs are those of the call.
+        parts: the program of each device.
+        single_unit: the only unit, on the first device, if its inputs and outputs are those of the call; else None.
     """
 
     __slots__ = ("_places", "parts", "single_unit")
@@ -46,7 +46,7 @@ class Programs:
         self.single_unit = _single_unit(parts[0].program) if len(parts) == 1 and parts[0].device is first else None
 
     def joined(self, results: Sequence[Sequence[Array]]) -> list[Array]:
-        """The call's fetches, in its order, from what each part fetched."""
+        """Return the fetches of the call, in its order, from the fetches of each device."""
         flat = [value for values in results for value in values]
         return [flat[place] for place in self._places]
 

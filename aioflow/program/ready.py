@@ -1,19 +1,19 @@
-"""Which units of a program are ready, in which iteration of which frame: what the executor knows, without running it.
+"""Tracks the ready units of a program in the iterations of its frames.
 
-The step and every iteration of a loop is an Activation: memory of its own, counts of its own. A value may be dead: a
-switch sends it the other way, and then whatever reads it or comes after it is dead, and is passed over; its inputs are
-released all the same [P15 section 4.4].
+The step, and every iteration of a loop, is an Activation with its own memory and pending counts. A value may be dead,
+when a switch chooses its other output. Then all its readers and successors are dead, too, and do not run; their inputs
+are released all the same [P15 section 4.4].
 
-    enter            hands its value to the first iteration of a frame, a constant one to every iteration
-    merge            hands on the first value that is not dead; dead if all are, or at once if what enters a loop is
-    switch           hands its value to one of two outputs; the other is dead
-    next_iteration   hands its value to the next iteration, which it begins if it is the first to come; held back
-                     while as many iterations are under way as may be; nothing if the value is dead
-    exit             hands its value to where the frame was entered; dead there, when the frame is done, if it never has
+    enter            passes its value to the first iteration of a frame, a constant one to every iteration
+    merge            passes the first value that is not dead; dead if all are, or if the value from an `enter` is
+    switch           passes its value to one of two outputs; the other one is dead
+    next_iteration   passes its value to the next iteration, which the first such value begins; waits while the most
+                     concurrent iterations run; drops a dead value
+    exit             passes its value to the parent of the frame; a dead one, at the end of the frame, if it had none
     control_trigger  runs even if it is dead
 
-An iteration is done when nothing in it is ready or under way, its frames are done, and so is the iteration before; the
-first also waits for all that enters. Then its memory is dropped. A frame is done when no iteration is left.
+An iteration is done when no unit of it is ready or running, its frames are done, and so is the previous iteration; the
+first one also waits for all `enter` units. Then its memory is dropped. A frame is done when no iteration is left.
 """
 
 from collections import deque
@@ -34,20 +34,20 @@ class Activation:
     """One iteration of a frame, or the step itself.
 
     Attributes:
-        level: what runs in it.
-        frame: the frame it is an iteration of, None for the step.
-        iteration: the numbers of the iterations around and of itself, outermost first.
-        serial: how many had begun before it.
-        context: what its kernels see, made when first needed.
+        level: its level.
+        frame: its frame; None for the step.
+        iteration: the numbers of the surrounding iterations and of itself, outermost first.
+        serial: the number of activations that began before it.
+        context: the context of its kernels, made at its first use.
         slots: its values.
-        uses: for each slot, how often it will still be read.
-        waiting_for: for each unit, how many others it still waits for.
-        ready: the places of units whose inputs are there.
-        dead: the places of units that are dead.
-        outstanding: how many units are ready or under way.
-        frames: the frames entered from it that are not done, by level.
-        chosen: for each merge that has its value, which input it is and the value; None if it is dead or has run.
-        missed: for each merge, how many of its inputs were dead.
+        uses: for each slot, the number of remaining reads.
+        waiting_for: for each unit, its pending count.
+        ready: the places of ready units.
+        dead: the places of dead units.
+        outstanding: the number of ready and running units.
+        frames: the unfinished frames that were entered from it, by level.
+        chosen: for each merge with a value, the number of the input and the value; None if it is dead or has run.
+        missed: for each merge, the number of its dead inputs.
         following: the next iteration, once it has begun.
     """
 
@@ -88,17 +88,17 @@ class Activation:
 
 
 class Frame:
-    """A loop under way.
+    """A running loop.
 
     Attributes:
-        level: what runs in it.
-        parent: where it was entered.
-        arriving: how many units will still enter it.
-        constants: what is handed to every iteration: the unit, its outputs, whether they are dead.
-        live: its iterations that are not done, the oldest first.
+        level: its level.
+        parent: the activation that entered it.
+        arriving: the number of units that have not entered yet.
+        constants: the loop invariants: the unit, its outputs, whether they are dead.
+        live: its unfinished iterations, the oldest first.
         newest: the iteration that began last.
-        held: what goes to the next iteration when that may begin.
-        left: the places of exits that have handed out a value.
+        held: the values for the next iteration, until that may begin.
+        left: the places of exits that have passed a value.
     """
 
     __slots__ = ("arriving", "constants", "held", "left", "level", "live", "newest", "parent")
@@ -115,11 +115,11 @@ class Frame:
 
 
 class StraightLine:
-    """What is ready of a program that is executed once, with neither branches nor loops.
+    """The ready units of a program without branches and loops.
 
     Attributes:
         root: the step itself.
-        open: empty if nothing is ready.
+        open: empty if no unit is ready.
     """
 
     __slots__ = ("_units", "open", "root")
@@ -136,7 +136,7 @@ class StraightLine:
             self.root.slots[slot] = value
 
     def next(self) -> tuple[Activation, Unit]:
-        """What runs next: of what is ready, the unit that the user built first. It is ready no more."""
+        """Remove and return the next unit to run: of the ready ones, the unit that the user built first."""
         return self.root, self._units[heappop(self.open)]
 
     def take(self, activation: Activation, unit: Unit) -> list[Array]:
@@ -161,7 +161,7 @@ class StraightLine:
                 heappush(self.open, place)
 
     def flow(self, activation: Activation, unit: Unit, inputs: Outputs) -> Outputs | None:
-        """Do what a primitive does, or pass over a unit that is dead. Returns the outputs, None if it is dead."""
+        """Run a primitive, or skip a dead unit. Returns the outputs; None if the unit is dead."""
         raise NotImplementedError
 
     def stalled(self) -> Activation | None:
@@ -186,7 +186,7 @@ class Frames(StraightLine):
         self._levels: Final = program.levels
         self._count = 0
         self.root.outstanding = len(program.roots)
-        self.root.slots[:] = [DEAD] * len(self.root.slots)  # what never gets a value is dead
+        self.root.slots[:] = [DEAD] * len(self.root.slots)  # a slot without a value is dead
         self.open = [self.root] if program.roots else []
 
     def feed(self, program: Program, values: Outputs) -> None:
@@ -196,7 +196,7 @@ class Frames(StraightLine):
             self._arrive(self.root, arrival, value if feed < 0 else values[feed])
 
     def next(self) -> tuple[Activation, Unit]:
-        """What runs next: of the oldest activation, the unit that the user built first. It is ready no more."""
+        """Remove and return the next unit to run: of the oldest activation, the unit that the user built first."""
         activation = self.open[0]
         place = heappop(activation.ready)
         if not activation.ready:
@@ -233,7 +233,7 @@ class Frames(StraightLine):
             activation.slots.clear()
 
     def flow(self, activation: Activation, unit: Unit, inputs: Outputs) -> Outputs | None:
-        """Do what a primitive does, or pass over a unit that is dead. Returns the outputs, None if it is dead."""
+        """Run a primitive, or skip a dead unit. Returns the outputs; None if the unit is dead."""
         dead = unit.place in activation.dead
         if unit.route.fixed:
             taken = iter(inputs)
@@ -274,7 +274,7 @@ class Frames(StraightLine):
             self._arrive(activation, arrival, outputs[arrival.output])
 
     def _arrive(self, activation: Activation, arrival: Arrival, value: Array) -> None:
-        """A value, dead or not, comes to a merge: if it decides what the merge hands on, that waits for it no more."""
+        """Pass a value, dead or not, to a merge. If it decides the output of the merge, the merge becomes ready."""
         place = arrival.place
         if place in activation.chosen:
             return
@@ -365,7 +365,7 @@ class Frames(StraightLine):
         return self._count
 
     def _iterate(self, frame: Frame) -> None:
-        """Begin the next iteration, with the constants and what was held back for it."""
+        """Begin the next iteration, with the loop invariants and the held values."""
         before = frame.newest
         made = Activation(frame.level, self._serial(), frame, (*frame.parent.iteration, before.iteration[-1] + 1))
         before.following = frame.newest = made
@@ -377,7 +377,7 @@ class Frames(StraightLine):
             self._deliver(made, unit, outputs, False)
 
     def _settle(self, frame: Frame) -> None:
-        """Drop the iterations that are done, begin one that was held back, and end the frame if none is left."""
+        """Drop the iterations that are done, begin one if values are held for it, and end the frame if none is left."""
         live = frame.live
         while live and not (frame.arriving or live[0].outstanding or live[0].frames):
             live.popleft()
@@ -390,7 +390,7 @@ class Frames(StraightLine):
         """The frame is done: exits that handed out nothing are dead where it was entered."""
         parent = frame.parent
         del parent.frames[frame.level.number]
-        del frame.newest  # which knows the frame: nothing is to be left to the garbage collector
+        del frame.newest  # it refers to the frame: no cycle is left to the garbage collector
         for unit in frame.level.exits:
             if unit.place not in frame.left:
                 self._pass_over(parent, unit)
@@ -410,7 +410,7 @@ _ROLES: Final[dict[str, Callable[[Frames, Activation, Unit, Outputs, bool], Outp
 
 
 def truth(pred: Array) -> bool:
-    """What a switch chooses by. ValueError if it is not one truth."""
+    """Return the predicate of a switch as a bool. ValueError if it is not a single boolean."""
     if getattr(pred, "ndim", 0):
         raise ValueError(f"pred is one truth, of rank 0, not an array of shape {pred.shape}")
     return bool(pred)

@@ -1,4 +1,4 @@
-"""What a group of nodes is estimated to cost for the inputs of a run, branches and loops included."""
+"""Estimates the cost of a group of nodes for the inputs of a run, with branches and loops."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -45,7 +45,7 @@ def texts_among(inputs: Sequence[Value]) -> tuple[int, ...]:
 
 
 def numbers_among(nodes: Sequence[Node], inputs: Sequence[Value]) -> tuple[int, ...]:
-    """The places of inputs on whose values it may depend how much there is to do: what is made, how often is looped."""
+    """Return the places of inputs whose values may decide the amount of work: sizes of results, iterations of loops."""
     open_ended = any(node.definition.name == "while_loop" for each in nodes for node in each.everything())
     if not open_ended and all(s.shape.is_fully_defined() for node in _leaves(nodes) for s in node.output_specs):
         return ()
@@ -59,7 +59,7 @@ def _is_number(spec: Spec) -> bool:
 
 
 def count_of(nodes: Sequence[Node]) -> float:
-    """How many kernels run: without bound if there is a loop."""
+    """Return the number of kernels that run; infinity for a loop."""
     leaves = sum(1 for _ in _leaves(nodes))
     loops = any(inner.definition.name == "while_loop" for node in nodes for inner in node.everything())
     return float("inf") if loops else leaves

@@ -38,7 +38,7 @@ class Attempt:
 
 
 going: Final[set[Attempt]] = set()
-"""The attempts under way in this process. While there is none, runs skip the search for theirs."""
+"""The running attempts of this process. While this is empty, runs do not search for theirs."""
 
 
 class Attempts:
@@ -91,7 +91,7 @@ def current_attempt() -> Attempt | None:
 
 
 def note_run(signature: Signature) -> None:
-    """Record in the current attempt, if there is one, a run that no task can take back."""
+    """Record in the current attempt, if there is one, a run that no task can undo."""
     attempt = current_attempt()
     if attempt is not None:
         attempt.untracked.add(signature)

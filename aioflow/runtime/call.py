@@ -1,4 +1,4 @@
-"""A call signature made ready: what a run does beside executing its plan."""
+"""A prepared call: everything that a run does besides executing its plan."""
 
 import asyncio
 import collections
@@ -127,7 +127,7 @@ class Call:
                 await step.before_handing_over(_learn(state, planned, options, metadata, *known))
         if self.copies and any(getattr(value, "nbytes", 0) > _LARGE for value in outputs):
             copy = functools.partial(_each, self.finish, outputs)
-            results = await step.before_handing_over(state.compute.run(copy, "copying what was fetched"))
+            results = await step.before_handing_over(state.compute.run(copy, "copying fetched values"))
         else:
             results = _each(self.finish, outputs)
         if held is not None:
@@ -135,7 +135,7 @@ class Call:
         return self.fetches.build(results if self.given is None else self._with_given(results, given))
 
     def _with_given(self, results: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-        """The results with copies of what was both fed and fetched, which nothing had to compute."""
+        """Return the results, with copies of values that are both fed and fetched."""
         assert self.given is not None
         computed = iter(results)
         return [next(computed) if place is None else copied(given[place]) for place in self.given]
@@ -186,14 +186,14 @@ async def _learn(
     nodes = [node for part in parts for unit in part.program.units for node in unit.nodes]
     learn = functools.partial(state.plans.model.learn, nodes, stats, transfers)
     if len(nodes) + len(stats) > _MANY:
-        await state.compute.run(learn, "learning what nodes take")
+        await state.compute.run(learn, "learning the times of nodes")
     else:
         learn()
 
 
 def _each(functions: Sequence[Callable[[Any], Any]], values: Sequence[Any]) -> Sequence[Any]:
     if not values:
-        return ()  # what waits for long keeps it, and there may be many
+        return ()  # many waiting runs may keep this for long
     return [function(value) for function, value in zip(functions, values, strict=True)]
 
 
@@ -204,7 +204,7 @@ def _places(wanted: Sequence[Tensor], among: Sequence[Tensor]) -> list[int | Non
 
 
 def _finishers(flow: Flow) -> list[Callable[[Array], Any]]:
-    """What makes each fetched value the caller's own: a copy, unless its kernel has just made it for nobody else."""
+    """Return for each fetch a function that makes the value the caller's own: a copy, unless it is a fresh result."""
     fetched = collections.Counter(flow.fetches)
     readers = [(node, value) for node in flow.nodes for value in node.inputs if value in fetched]
     held = {value for node, value in readers if not _is_fresh(node)}
@@ -213,7 +213,7 @@ def _finishers(flow: Flow) -> list[Callable[[Array], Any]]:
 
 
 def _is_fresh(node: Node) -> bool:
-    """Whether the kernel's results are new, and it keeps none of its inputs."""
+    """Whether the results of the kernel are new arrays, and it keeps none of its inputs."""
     kernel = node.definition.kernel_for(DeviceKind.CPU, node.input_specs)
     return kernel is not None and kernel.fresh
 
@@ -224,7 +224,7 @@ def scalar(value: Array) -> Any:
 
 
 def copied(value: Array) -> Any:
-    """A copy of an array, a scalar as it is. ResourceExhaustedError if it is a view larger than the memory there is."""
+    """Return a copy of an array, and a scalar as it is. ResourceExhaustedError if a view is larger than the memory."""
     if isinstance(value, np.ndarray) and value.nbytes > HARMLESS:
         check(value.nbytes, "a copy of a fetched value", None)
     return (object_arrays.copy_array(value) if value.ndim else value[()]) if isinstance(value, np.ndarray) else value

@@ -17,7 +17,7 @@ class Prepared(NamedTuple):
     """A call whose fetches and feeds are checked.
 
     Attributes:
-        call: what runs it.
+        call: the prepared call.
         arrange: puts the values of the feeds in the order of the call; None if they are in that order.
         marks: the marks of the graph when the fetches and feeds were checked.
     """

@@ -1,4 +1,4 @@
-"""What one device does in a step: it drives the units of its part, on the loop or on a compute thread."""
+"""Drives the units of one device in a step, on the loop or on a compute thread."""
 
 import asyncio
 import functools
@@ -100,7 +100,7 @@ class DeviceExecutor:
         return [device.peek(value) if device.holds(value) else value for value in values]
 
     async def settled(self) -> None:
-        """A GPU has done what it was given. What failed there is raised."""
+        """Wait until a GPU has finished its work. Raises the error of a failed kernel."""
         if isinstance(self.device, Gpu):
             await self.device.settled()
         if isinstance(self.trace, GpuTrace):
@@ -111,7 +111,7 @@ class DeviceExecutor:
         return self._step.standing()
 
     def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
-        """The step is told of each unit."""
+        """Report each finished unit to the step."""
         self._step.finished(self, unit, inputs, outputs, start)
 
 

@@ -1,4 +1,4 @@
-"""What runs the steps of a session: this process, by its local devices, or the master of a cluster."""
+"""The engine of a session runs its steps: on the local devices of this process, or on the master of a cluster."""
 
 import asyncio
 import weakref
@@ -56,11 +56,11 @@ class AnyPartialRun(Protocol):
 
 
 class Engine(Protocol):
-    """What a session asks of whatever runs its steps."""
+    """The interface between a session and its engine."""
 
     @property
     def devices(self) -> Sequence[DeviceAttributes]:
-        """What it can use, as far as that is known."""
+        """Return its devices, as far as they are known."""
 
     def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> AnyCall:
         """A call signature made ready."""
@@ -72,10 +72,10 @@ class Engine(Protocol):
         """Whether that is a partial run of its."""
 
     async def explain(self) -> Report:
-        """What is under way, but for what the application itself left undone."""
+        """Return the running operations and their waits, without idle queue runners."""
 
     async def memory(self) -> dict[str, MemoryUse]:
-        """What kernels have made and is still alive, by the devices that account for it."""
+        """Return the live results of kernels, by device, where they are tracked."""
 
     async def placement(self, signature: Signature) -> Placement:
         """Where each node of a call would be put, and why."""
@@ -84,7 +84,7 @@ class Engine(Protocol):
         """Forget all plans."""
 
     async def savings(self) -> dict[str, Saving]:
-        """What lossy forms have saved, by edge."""
+        """Return the bytes that lossy codecs have saved, by edge."""
 
     def queue(self, handle: Tensor) -> "Queue | RemoteQueue":
         """The live queue behind a handle."""
@@ -96,7 +96,7 @@ class Engine(Protocol):
         """
 
     async def close(self) -> None:
-        """End all runs, and release what it holds."""
+        """End all runs, and release all state."""
 
 
 class Changing:
@@ -116,7 +116,7 @@ class LocalEngine:
     """Runs steps by the local devices.
 
     Attributes:
-        state: what its steps share.
+        state: the shared state of its steps.
     """
 
     def __init__(self, config: Config) -> None:
@@ -130,7 +130,7 @@ class LocalEngine:
 
     @property
     def devices(self) -> Sequence[DeviceAttributes]:
-        """What it can use."""
+        """Return its devices."""
         return [attributes_of(device) for device in self.state.devices]
 
     def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> Call:
@@ -154,11 +154,11 @@ class LocalEngine:
         return handle in self._handles
 
     async def explain(self) -> Report:
-        """What is under way, and what it waits for."""
+        """Return the running operations and their waits."""
         return explain(self.state)
 
     async def memory(self) -> dict[str, MemoryUse]:
-        """What kernels have made and is still alive, by the devices that account for it."""
+        """Return the live results of kernels, by device, where they are tracked."""
         return self.state.memory()
 
     async def placement(self, signature: Signature) -> Placement:
@@ -170,7 +170,7 @@ class LocalEngine:
         self.state.plans.clear()
 
     async def savings(self) -> dict[str, Saving]:
-        """What lossy forms have saved, by edge."""
+        """Return the bytes that lossy codecs have saved, by edge."""
         return savings_of(self.state.resources).edges
 
     def queue(self, handle: Tensor) -> Queue:

@@ -26,7 +26,7 @@ class LockHolder(NamedTuple):
 
     Attributes:
         step: the number of its step; 0 for a step of another session.
-        operation: its name.
+        operation: the name of the operation.
         op_type: its type.
         line: the user's line that built it.
         seconds: for how long it has held the lock.
@@ -49,15 +49,15 @@ class Wait:
 
     Attributes:
         step: the number of the step.
-        operation: its name.
+        operation: the name of the operation.
         op_type: its type.
-        line: the user's line that built it, or, if it waits for a value of another device, that which built that.
-        seconds: how long it has been under way.
+        line: the user's line that built it; if it waits for a value of another device, the line that built that value.
+        seconds: the seconds since it began.
         what: the action that it waits to do, if it waits for a queue or the like, or for a value of another device;
             empty if it computes.
         task: the task of the cluster that it is on; empty in this process.
         iteration: the iterations of the loops that it is in, if it computes; empty outside of loops.
-        computes: whether it computes.
+        computes: whether a kernel of it computes.
         holder: the operation that holds the lock that it waits for; None if it waits for no lock.
     """
 
@@ -86,9 +86,9 @@ class Caller:
     """Application code that waits for a live queue or the like.
 
     Attributes:
-        what: what it waits to do.
-        seconds: how long it has waited.
-        task: the name of its task; empty if that cannot be told.
+        what: the action that it waits to do.
+        seconds: the seconds for which it has waited.
+        task: the name of its asyncio task; empty if unknown.
         line: its innermost line that is neither aioflow's nor asyncio's; empty if the task has none.
     """
 
@@ -105,15 +105,15 @@ class Caller:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """A session at one moment. Its text says the same.
+    """The state of a session at one moment. `str` gives it as text.
 
     Attributes:
-        waits: what is under way in running steps, the oldest first.
-        application: what application code waits to do with live queues and the like, the oldest first.
+        waits: the running operations of steps, the oldest first.
+        application: the waits of application code for live queues and the like, the oldest first.
         idle_runners: queue runners of the graph that were never started in this session.
         detached: kernels that still run in C code although their run was cancelled.
-        absent: tasks of the cluster that have told nothing, and why.
-        cycles: deadlocks: operations that wait for each other, and that nothing else in sight can wake.
+        absent: tasks of the cluster without a report, and the reasons.
+        cycles: deadlocks: operations that wait for each other, and that no other operation can wake.
     """
 
     waits: tuple[Wait, ...]
@@ -134,7 +134,7 @@ class Report:
 
 
 class Runner(Protocol):
-    """What is needed of a queue runner."""
+    """The part of a queue runner that a report needs."""
 
     name: str
 
@@ -143,7 +143,7 @@ class Runner(Protocol):
 
 
 def explain(state: SessionState) -> Report:
-    """What is under way in this process, and what it waits for."""
+    """Return the running operations of this process and their waits."""
     snapshot = Snapshot(state)
     return report_of(state, snapshot, snapshot.graph.cycles(snapshot.steps_of(state)))
 
@@ -188,7 +188,7 @@ def _caller(thing: Waitable, attempt: Attempt) -> Caller:
 
 
 def _task(attempt: Attempt) -> "asyncio.Task[Any] | None":
-    """Who is woken when it is done: asyncio tells that of a future, and of a task only what it waits for."""
+    """Return the asyncio task that waits for an attempt; asyncio only links a task to its future, not the reverse."""
     for callback, _ in (attempt.future and attempt.future._callbacks) or ():
         owner = getattr(callback, "__self__", None)
         if isinstance(owner, asyncio.Task):
@@ -197,7 +197,7 @@ def _task(attempt: Attempt) -> "asyncio.Task[Any] | None":
 
 
 def _user_frame(task: "asyncio.Task[Any]") -> FrameType | None:
-    """The innermost frame of what awaits what in it, as far as can be seen, that is neither aioflow's nor asyncio's."""
+    """Return the innermost visible frame in the await chain of a task that is neither aioflow's nor asyncio's."""
     found = None
     for frame in _frames(task.get_coro()):
         if not frame.f_code.co_filename.startswith(_MACHINERY):

@@ -1,4 +1,4 @@
-"""What a run is fed: values checked and converted once, before anything runs."""
+"""Checks and converts the fed values of a run, once, before anything runs."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,14 +18,14 @@ from aioflow.tensors.recursion import without_recursion_error
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Key:
-    """What a value is given for: one tensor, or an object that stands for several."""
+    """The key of a feed: one tensor, or an object that stands for several."""
 
     value: Any
     tensors: Sequence[Tensor]
     composite: Composite | None = None
 
     def split(self, value: Any) -> Sequence[Any]:
-        """What each tensor is fed. TypeError or ValueError if the value does not have as many parts."""
+        """Return the value of each tensor. TypeError or ValueError if the value has another number of parts."""
         if self.composite is None:
             return (value,)
         try:
@@ -39,11 +39,11 @@ class Key:
 
 
 def parse_feeds(graph: Graph, feeds: Mapping[Any, Any] | None) -> dict[Tensor, Any]:
-    """Fed tensors with the values given for them, in the order of the graph.
+    """Return the fed tensors with their values, in the order of the graph.
 
     Raises:
-        TypeError: the feeds are no mapping, or a key is no tensor.
-        ValueError: a key is not in the graph, may not be fed, or is there twice.
+        TypeError: the feeds are not a mapping, or a key is not a tensor.
+        ValueError: a key is not in the graph, may not be fed, or occurs twice.
     """
     if feeds is None:
         return {}
@@ -57,7 +57,7 @@ def parse_feeds(graph: Graph, feeds: Mapping[Any, Any] | None) -> dict[Tensor, A
 
 
 def check_mapping(feeds: object) -> None:
-    """TypeError if the feeds are no mapping."""
+    """TypeError if the feeds are not a mapping."""
     if not isinstance(feeds, Mapping):
         raise TypeError(f"feeds are a dict from tensors, or their names, to values, not a {type(feeds).__name__}")
 
@@ -92,7 +92,7 @@ def check_distinct(keys: Iterable[Key]) -> None:
 
 @without_recursion_error
 def feed_key(graph: Graph, key: Any) -> Key:
-    """What `key` stands for. TypeError or ValueError, with the mend, if it cannot be fed."""
+    """Return the tensors behind `key`. TypeError or ValueError, with the mend, if it cannot be fed."""
     if type(key) is Tensor:
         return Key(key, (_feedable(graph, key),))
     composite = composite_of(key)
@@ -104,7 +104,7 @@ def feed_key(graph: Graph, key: Any) -> Key:
 
 
 def _tuple_key(items: Sequence[Key], key: Any) -> Key:
-    """A tuple, such as the state of a recurrent cell, stands for what its items do, in the structure it has."""
+    """Return the key of a tuple, such as the state of a recurrent cell, which stands for the tensors of its items."""
     tensors = [tensor for item in items for tensor in item.tensors]
 
     def split(key: Any, value: Any) -> Sequence[Any]:
@@ -148,7 +148,7 @@ def converter(tensor: Tensor) -> Callable[[Any], Array]:
     def convert(value: Any) -> Array:
         if plain and type(value) is np.ndarray and value.dtype is wanted and _fits(value.shape, sizes):
             return value
-        if limit is not None and type(value) is float and -limit <= value <= limit:  # NumPy warns of what is beyond
+        if limit is not None and type(value) is float and -limit <= value <= limit:  # NumPy warns of larger values
             return scalar(value)
         return _converted(tensor, value)
 
@@ -203,7 +203,7 @@ def _is_built_upon(tensor: Tensor) -> bool:
 
 
 def _stand_ins(operation: Operation, tensor: Tensor) -> list[Tensor]:
-    """What stands for an input of the operation in the branches or loop that it holds."""
+    """Return the tensors that represent an input of the operation in its branches or its loop."""
     return [
         argument
         for body in bodies_of(operation)

@@ -1,4 +1,4 @@
-"""What a run returns, in the shape the caller asked for it: any nesting of lists, tuples, dicts and records."""
+"""Parses fetches, and builds the result of a run in the same nesting of lists, tuples, dicts and records."""
 
 import copy
 import dataclasses
@@ -34,16 +34,16 @@ class _Attrs(Protocol):
 
 K = TypeVar("K")
 Record = TypeVar("Record", bound=_Dataclass | _NamedTuple | _Attrs)
-"""A dataclass, a named tuple or an object of attrs: a run gives another one, with values for fetches."""
+"""Return the attributes of a record (a dataclass, an object of attrs), and the parameters that set them."""
 Row = TypeVar("Row", list[Any], tuple[Any, ...], Sequence[Any])
 Element: TypeAlias = "Tensor | Variable | IndexedSlices | SparseTensor | str"
-"""What has one value. The value of a name is None if it names an operation."""
+"""A fetch with one value. The value of a name is None if it names an operation."""
 Feeds: TypeAlias = Mapping[Any, Any] | None
 Options: TypeAlias = RunOptions | None
 Metadata: TypeAlias = RunMetadata | None
 
 Build = Callable[[Sequence[Any]], Any]
-"""From the fetched values, one per element, to what the caller gets."""
+"""(fetched values, one per element) -> the result of the run."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def parse_fetches(graph: Graph, fetches: Any) -> Fetches:
     """Take a fetch structure apart.
 
     Raises:
-        TypeError: something in it is no tensor, operation or name of one; None too.
+        TypeError: an item is not a tensor, an operation or the name of one; None is not, either.
         ValueError: a name is not in the graph, an element belongs to another graph or may not be fetched.
     """
     elements: dict[Tensor | Operation, int] = {}
@@ -110,7 +110,7 @@ def _parse(graph: Graph, fetches: Any, elements: dict[Tensor | Operation, int], 
 
 
 def _like(mapping: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
-    """A dict of the mapping's class, `defaultdict` and `OrderedDict` included; a plain one for what is no dict."""
+    """Return a dict of the mapping's class, also for `defaultdict` and `OrderedDict`; else a plain dict."""
     if type(mapping) is dict or not isinstance(mapping, dict):
         return values
     made = copy.copy(mapping)
@@ -119,7 +119,7 @@ def _like(mapping: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
 
 
 def _fields(value: Any) -> list[tuple[str, str]] | None:
-    """Of a record (a dataclass, an object of attrs): each attribute that its class is called with, and as what."""
+    """Return the attributes of a record (a dataclass, an object of attrs), and the parameters that they set."""
     if isinstance(value, type):
         return None
     if dataclasses.is_dataclass(value):

@@ -35,14 +35,14 @@ async def run_together(executions: Sequence[Execution], feeds: Sequence[Outputs]
 
 
 class _Group:
-    """Executions that end together. Each is begun here and gets a Task only if it suspends.
+    """Executions that end together. Each begins in the caller's task, and gets a Task only if it suspends.
 
-    So those that find all that they receive, and compute nothing heavy, need none. After an error no more are begun.
+    So an execution whose received values are there, without heavy work, needs no Task. After an error no more begin.
 
     Attributes:
-        results: what each has fetched.
+        results: the fetched values of each.
         ended: done when all are, or one has failed; None if none has suspended.
-        error: what the first that failed failed with.
+        error: the error of the first failed execution.
     """
 
     def __init__(self, executions: Sequence[Execution], feeds: Sequence[Outputs]) -> None:
@@ -90,7 +90,7 @@ class _Group:
             self.ended.set_result(None)
 
     async def stop(self) -> None:
-        """Cancel what still runs, and return when nothing does. A cancellation that comes meanwhile is raised then."""
+        """Cancel running executions, and wait until all have ended. A cancellation meanwhile is raised afterwards."""
         cancelled = None
         for task in self._tasks:
             task.cancel()

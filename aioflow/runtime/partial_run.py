@@ -24,13 +24,13 @@ from aioflow.tensors.dtypes import Array
 
 
 class Streamed(Step):
-    """A step that runs in a task of its own and is given its feeds meanwhile.
+    """A step that runs in its own asyncio task and receives its feeds meanwhile.
 
     Attributes:
-        given: the value of each feed, to come.
-        made: the value of each fetch, to come; the dead mark where none ever will.
-        failure: what ended it, if it did not end by itself.
-        runner: the task.
+        given: a future of the value of each feed.
+        made: a future of the value of each fetch; the dead mark for a fetch without a value.
+        failure: the error that ended it; None if it did not fail.
+        runner: the asyncio task.
     """
 
     __slots__ = ("_places", "_programs", "failure", "given", "made", "runner")
@@ -65,7 +65,7 @@ class Streamed(Step):
         return value
 
     def finished(self, executor: DeviceExecutor, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
-        """Hand out what is fetched as soon as it is there."""
+        """Return each fetched value as soon as it is there."""
         super().finished(executor, unit, inputs, outputs, start)
         if unit.route.target != ROOT:
             return
@@ -75,14 +75,14 @@ class Streamed(Step):
                     self.made[tensor].set_result(value)
 
     async def value(self, fetch: Tensor) -> Array:
-        """What is fetched, as soon as it is there. Raises what ended the step before."""
+        """Wait for the value of a fetch. Raises the error of the step if it ends before."""
         value = await self.made[fetch]
         if value is DEAD:
             self.check_failure()
         return value
 
     def check_failure(self) -> None:
-        """Raise what ended it, if that was an error."""
+        """Raise the error that ended it, if there is one."""
         if self.failure is not None:
             reraise(_again(self.failure))
 
@@ -101,7 +101,7 @@ class Streamed(Step):
         await asyncio.wait([self.runner])
 
     def abandon(self) -> None:
-        """End it soon if it has not all feeds, for nobody is there to give them. May be called on any thread."""
+        """End it soon if feeds are missing, since its handle is gone. May be called on any thread."""
         if not self.has_feeds:
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
                 self.runner.get_loop().call_soon_threadsafe(self.runner.cancel)
@@ -132,11 +132,11 @@ class PartialRun:
     # Its calls
 
     async def call(self, fetches: Iterable[Tensor | Operation], feeds: Mapping[Tensor, Array]) -> list[Array]:
-        """Give feeds, and return fetches as soon as they are there. Cancelling ends the whole partial run.
+        """Feed values, and return fetches as soon as they are there. A cancelled call ends the whole partial run.
 
         Raises:
-            af.errors.InvalidArgumentError: it is over, or a feed or fetch is not one of its own, was used before, or
-                needs a feed that was not given yet. Then nothing is fed.
+            af.errors.InvalidArgumentError: the run is over, or a feed or fetch is not one of its own, was used before,
+                or needs a missing feed. Then nothing is fed.
         """
         self.step.check_failure()
         if self.used_up and self.runner.done():
@@ -231,7 +231,7 @@ def only_tensors(operation: Operation) -> str:
 
 
 def _failure(error: BaseException) -> errors.OpError:
-    """What calls raise, with the notes that say what was waited for. Its traceback does not lead back to the step."""
+    """Return the error that calls raise, with the notes about waits. Its traceback does not refer to the step."""
     if not isinstance(error, asyncio.CancelledError):
         left: BaseException | None = error
         while left is not None:
@@ -245,7 +245,7 @@ def _failure(error: BaseException) -> errors.OpError:
 
 
 def _again(failure: errors.OpError) -> errors.OpError:
-    """The same for one more caller: its traceback will lead to those who have the handle."""
+    """Return a copy for one more caller, whose frames its traceback will refer to."""
     made = copy.copy(failure).with_traceback(failure.__traceback__)
     made.__cause__ = failure.__cause__
     return made

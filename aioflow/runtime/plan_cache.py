@@ -25,8 +25,8 @@ from aioflow.resources.containers import Resources
 DEFAULT: Final = RunOptions()
 Shape = tuple[int, ...]
 Variant = Literal["fused", "plain", "streamed", "unchanged"]
-"""What programs of a plan are for: what never waits in regions; node by node; for partial runs, whose feeds arrive
-meanwhile; node by node as the user built them."""
+"""The kinds of programs of a plan: with regions of nodes that never suspend; node by node; for partial runs, whose
+feeds arrive meanwhile; node by node as the user built them."""
 LONG_PLAN: Final = 100
 """Calls of graphs with more planning work are planned on a thread: planning takes over 4 ms."""
 
@@ -98,7 +98,7 @@ class Plans:
 
     @property
     def model(self) -> CostModel:
-        """What things are taken to cost."""
+        """The cost model."""
         return self._placer.model
 
     async def placement(self, signature: Signature) -> Placement:
@@ -172,7 +172,7 @@ class Plans:
         return programs
 
     def variant(self, options: RunOptions) -> Variant:
-        """What programs a run with these options takes."""
+        """Return the kind of programs for a run with these options."""
         if options.check_numerics:
             return "unchanged"  # folding and merging would hide where a value came from
         return "plain" if self._config.executor == "tokens" or options.trace else "fused"

@@ -1,4 +1,4 @@
-"""What the steps of one session in this process share: devices, state, threads, plans, and the time they may take."""
+"""The shared state of the steps of one session in this process: devices, variables, threads, plans, time limits."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ class Running(Protocol):
 
     @property
     def executions(self) -> Sequence[Execution]:
-        """Its executions, one for each device; none if it runs a single unit."""
+        """Its executions, one for each device; empty if it runs a single unit."""
 
     def clock(self) -> float:
         """Its clock."""
@@ -55,7 +55,7 @@ _session_states: Final["weakref.WeakSet[SessionState]"] = weakref.WeakSet()
 
 
 class SessionState:
-    """What the steps of one local session share."""
+    """The shared state of the steps of one local session."""
 
     def __init__(
         self, config: Config, task: str = HERE, py_funcs: Mapping[str, Callable[..., Any]] = MappingProxyType({})
@@ -69,7 +69,7 @@ class SessionState:
         first = self.devices[0]
         assert isinstance(first, Device)
         self.compute: Final = first.compute
-        """Threads for what belongs to no device."""
+        """Threads for work that belongs to no device."""
         self.python: Final = Threads("aioflow-py_func", 32)
         self.reading: Final = Threads("aioflow-files", 16)
         self.files: Final = FILES if config.file_roots is None else Files(config.file_roots)
@@ -99,12 +99,12 @@ class SessionState:
 
     @property
     def threads(self) -> tuple[Threads, ...]:
-        """All its threads but those of the cores, by what they are for."""
+        """All its threads except those of the cores, by purpose."""
         compute = [device.compute for device in self.devices if isinstance(device, Device)]
         return *compute, self.python, self.reading
 
     def py_func(self, name: str) -> Callable[..., Any]:
-        """The function that graphs may call by that name. PermissionDeniedError if there is none."""
+        """Return the function that graphs may call by that name. PermissionDeniedError if it is not registered."""
         found = self.py_funcs.get(name)
         if found is None:
             known = ", ".join(map(repr, sorted(self.py_funcs))) or "none"
@@ -135,7 +135,7 @@ class SessionState:
             await asyncio.sleep(0)
 
     async def abort(self, error: errors.OpError) -> None:
-        """End every step with `error` and wait until none is left, up to `Config(close_timeout=)` seconds.
+        """End every step with `error`, and wait up to `Config(close_timeout=)` seconds until all have ended.
 
         The loop gets a turn after every few steps.
         """
@@ -181,7 +181,7 @@ class SessionState:
         return {device.name: device.memory.use() for device in self.devices if device.accounts is not None}
 
     async def close(self) -> list[str]:
-        """Release state and threads. Returns what still runs in C code after the limit."""
+        """Release state and threads. Returns the kernels that still run in C code after the limit."""
         limit = self.config.close_timeout
         left = [name for threads in self.threads for name in await threads.close(limit)]
         if self._watch is not None:
@@ -195,7 +195,7 @@ class SessionState:
 
 
 def _quiet_context() -> contextvars.Context:
-    """A context in which NumPy says nothing of overflow or division by zero: values say it, and checks if asked for.
+    """Return a context in which NumPy does not warn of overflow or division by zero, which the values show.
 
     Kernels are driven inside it; entering np.errstate in every step would cost more than a small step.
     """

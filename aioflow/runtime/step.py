@@ -1,7 +1,7 @@
-"""One step over the local devices: what one run needs beside what all runs of its session share.
+"""One step over the local devices: the state of one run.
 
-`run_step` takes a plan and fed values and returns the fetched ones; whatever ends it, nothing of the step is left,
-except kernels still inside C code, which are counted.
+`run_step` takes a plan and fed values, and returns the fetched values. However it ends, it leaves nothing of the step
+except kernels that are still inside C code, which are counted.
 """
 
 import asyncio
@@ -39,12 +39,12 @@ R = TypeVar("R")
 
 
 class StepShare(NamedTuple):
-    """What makes a step one task's share of a step over several.
+    """The share of one task in a step over several tasks.
 
     Attributes:
-        step: the number by which all tasks know it.
+        step: the number of the step on all tasks.
         session: the name under which the runs of its operations are counted.
-        rendezvous: where it meets the shares of the others. They may still ask for what was sent when it is over.
+        rendezvous: the rendezvous with other tasks, which may still receive sent values when this share is over.
     """
 
     step: int
@@ -127,7 +127,7 @@ class Step:
             self._counts = self._state.take_counts(named)
             self._note_counts()
 
-    # What kernels see
+    # The context of kernels
 
     def times_run(self, name: str) -> int:
         """How often the operation ran in this session before this step began."""
@@ -146,7 +146,7 @@ class Step:
         return "" if self._share is None else _counted(self._share, "")
 
     def common(self, kind: type[C]) -> C:
-        """What kernels of this step share on this task: one object of each kind."""
+        """Return the object of that kind that the kernels of this step share on this task."""
         found: C | None = self._common.get(kind)
         if found is None:
             found = self._common[kind] = kind()
@@ -185,7 +185,7 @@ class Step:
         call = functools.partial(function, self._state.files, *args)
         return await self._state.reading.run(call, getattr(function, "__qualname__", repr(function)))
 
-    # What its lanes need
+    # The host of its executors
 
     clock = staticmethod(_clock)
 
@@ -213,7 +213,7 @@ class Step:
     async def run_alone(self, unit: Unit, feeds: Outputs) -> Outputs:
         """Drive the only unit of a run, which may wait, in the caller's own task.
 
-        Nothing is awaited after it: whoever is cancelled has not had what it waited for.
+        Nothing is awaited after it, so a cancelled call has taken nothing.
         """
         self._single, self._began = unit, _clock()
         with self:
@@ -252,7 +252,7 @@ class Step:
     def abort(self, error: errors.OpError) -> None:
         """End it with `error`, from outside the task that runs it."""
         if self._task is not None and self.error is None:
-            self.error = copy.copy(error)  # with a traceback of its own: many steps may end with it
+            self.error = copy.copy(error)  # a new traceback, since many steps may end with the error
             self.ended_with(self.error)  # at once: the next request finds the elements put back
             self._task.cancel()
 
@@ -271,7 +271,7 @@ class Step:
             self.ended_with(self.error or error)
         self._state.ended(self)
         self.executions = self._executors = ()
-        del self.context  # both lead back here: whatever they hold is gone at once, not when the collector comes
+        del self.context  # both refer to this step, which is freed at once instead of by the garbage collector
         task, self._task = self._task, None
         assert task is not None
         aborted = self.error is not None and isinstance(error, asyncio.CancelledError)
@@ -307,7 +307,7 @@ class Step:
         return DeviceExecutor(state, self, device, context)
 
     async def _settled(self) -> None:
-        """GPUs have done what they were given: what failed there fails the step that gave it."""
+        """Wait until all GPUs have finished the work of the step. Their errors fail the step."""
         for executor in self._executors:
             if executor.device.kind is DeviceKind.GPU:
                 await executor.settled()
@@ -344,7 +344,7 @@ def _counted(share: StepShare, name: str) -> str:
 
 
 def deadline_exceeded(limit: float | None, late: TimeoutError) -> errors.DeadlineExceededError:
-    """The error of a run that took longer than its limit, saying what it was waiting for."""
+    """Return the error of a run that exceeded its time limit, with its waits."""
     cause = late.__cause__ or late.__context__
     notes = "; ".join(getattr(cause, "__notes__", [])) or "the run was computing"
     return errors.DeadlineExceededError(f"the run took longer than {limit} s on {HERE}: {notes}", task=HERE)
@@ -372,10 +372,10 @@ async def run_step(
 def run_light(
     state: SessionState, step: Step, counted: Sequence[str], unit: Unit, feeds: Outputs, journal: Journal | None = None
 ) -> Outputs | None:
-    """The fetched values of a run that is one light unit which never waits; None if it is not light for these feeds.
+    """Run a single light unit that never suspends, and return the fetched values; None if these feeds make it heavy.
 
-    It needs no task, no timeout and no step of its own, for nothing else can happen before it is done: `step` is all
-    light runs of a session, one after the other.
+    It needs no Task, no timeout and no step of its own, since nothing else can run before it is done: all light runs of
+    a session share `step`, one after the other.
     """
     bucket = unit.cost.bucket(feeds)
     if not unit.cost.light(bucket, feeds):

@@ -1,4 +1,4 @@
-"""The moments between a session's steps: which runs change variables, and how others wait until none is under way."""
+"""Waits for a moment between the steps of a session in which no run changes certain variables."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ Handles = frozenset[Operation]
 """The handles of variables."""
 NONE: Final[Handles] = frozenset()
 _HELD: Final = 1.0
-"""Seconds for which runs are kept from beginning at a time: one that is under way may wait for what they do."""
+"""The most seconds for which new runs are held back at a time: a running one may wait for their effects."""
 
 
 def changed_by(targets: Iterable[Operation], feeds: Sequence[Tensor]) -> Handles:
@@ -57,7 +57,7 @@ def _inside(operation: Operation) -> list[Operation]:
 
 
 def _changes(operation: Operation) -> bool:
-    """Whether it changes a variable that it takes, itself or in a body of its own."""
+    """Whether it changes one of its variables, itself or in its bodies."""
     definition = operation.definition
     if definition.stateful and not definition.observes:
         return any(isinstance(tensor.spec, ResourceSpec) for tensor in operation.inputs)
@@ -75,7 +75,7 @@ class Boundary:
         self._keeping = asyncio.Lock()
 
     async def run(self, changed: Handles, work: Callable[[], Awaitable[R]]) -> R:
-        """What `work` gives, which changes these variables. Waits while they are kept as they are."""
+        """Run `work`, which changes these variables, and return its result. Waits while they must not change."""
         while self._kept & changed:
             await self._open.wait()
         token = object()
@@ -88,10 +88,10 @@ class Boundary:
 
     @contextlib.asynccontextmanager
     async def between(self, variables: Handles, patience: float) -> AsyncIterator[bool]:
-        """Inside the block no run changes these variables: True. False if there was no such moment in so many seconds.
+        """Inside the block no run changes these variables: True. False if no such moment came in `patience` seconds.
 
-        Runs that would change them wait, first for those under way, then for the block; but for one second at a time,
-        after which they go on and it is tried again: those under way may need them. One block after another.
+        New runs that change them wait, first for the running ones, then for the block. After one second of holding
+        them back they go on, and the gate tries again, since running ones may need them. Blocks run one at a time.
         """
         async with self._keeping:
             reached = await self._reached(variables, patience)
@@ -115,7 +115,7 @@ class Boundary:
         return any(changed & variables for changed in self._under_way.values())
 
     async def _alone(self, variables: Handles, until: float) -> bool:
-        """Whether all that change these variables have ended; nobody has begun to."""
+        """Wait until no run that changes these variables is running. Returns whether that happened in time."""
         self._kept = variables
         self._open.clear()
         try:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Waiter(NamedTuple):
-    """An operation under way.
+    """A running operation.
 
     Attributes:
         key: identifies its step among those of all sessions, with the same key on all tasks of a cluster.

@@ -270,7 +270,7 @@ async def test_a_handle_belongs_to_its_session(session, graph, abc):
     async with af.Session(graph=graph) as other:
         handle = await other.partial_run_setup([r1], [a, b])
         for stranger in (handle, "handle", None):
-            with pytest.raises(INVALID, match="is no partial run of this session; see partial_run_setup"):
+            with pytest.raises(INVALID, match="is not a partial run of this session; see partial_run_setup"):
                 await session.partial_run(stranger, r1, {a: 1, b: 2})
 
 
