@@ -474,7 +474,7 @@ def diag(diagonal: NumberLike, name: str | None = None) -> Tensor:
 
 
 def diag_part(input: TensorLike, name: str | None = None) -> Tensor:
-    """The elements of `input` where the first half of the indices equals the second: what `diag` laid out."""
+    """The elements of `input` where the first half of the indices equals the second: the inverse of `diag`."""
 
 
 def matrix_transpose(a: TensorLike, name: str | None = None, conjugate: builtins.bool = False) -> Tensor:
@@ -543,9 +543,9 @@ def argsort(
 
 
 def nth_element(input: NumberLike, n: NumberLike, reverse: builtins.bool = False, name: str | None = None) -> Tensor:
-    """Of the elements along the last axis, in rising or, if `reverse`, falling order, the one with `n` before it.
+    """The element at position `n` of the last axis, sorted in rising or, if `reverse`, falling order.
 
-    The gradient is shared evenly by those equal to it. InvalidArgumentError if there are not more than `n` elements.
+    Equal elements share the gradient evenly. InvalidArgumentError if the axis has at most `n` elements.
     """
 
 
@@ -573,20 +573,20 @@ def dynamic_partition(
 
 
 def dynamic_stitch(indices: Sequence[NumberLike], data: Sequence[TensorLike], name: str | None = None) -> Tensor:
-    """The tensor whose row `indices[m][i]` is `data[m][i]`; of rows named twice the last holds, rows not named are 0.
+    """The tensor whose row `indices[m][i]` is `data[m][i]`; the last of equal indices wins, and unnamed rows are 0.
 
-    It has as many rows as the highest index tells. The shape of each `data[m]` begins with that of `indices[m]`.
+    The number of rows is the highest index plus 1. The shape of each `data[m]` begins with that of `indices[m]`.
     """
 
 
 def ensure_shape(x: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
-    """`x`, whose shape is what `shape` says. InvalidArgumentError if it is not."""
+    """`x`, with its shape checked against `shape` in the run. InvalidArgumentError if they differ."""
 
 
 def unravel_index(indices: NumberLike, dims: NumberLike, name: str | None = None) -> Tensor:
     """The positions of elements, given by their numbers, in an array of sizes `dims`, the last axis counting fastest.
 
-    The shape is [len(dims), *indices.shape]. InvalidArgumentError if there is no element of that number.
+    The shape is [len(dims), *indices.shape]. InvalidArgumentError if a number is out of range.
     """
 
 
@@ -650,7 +650,7 @@ def rank(input: TensorLike, name: str | None = None) -> Tensor:
 def reshape(tensor: TensorLike, shape: NumberLike, name: str | None = None) -> Tensor:
     """The elements of `tensor`, last axis fastest, as an array of that shape.
 
-    One size may be -1: it is what the number of elements leaves. ValueError if they do not fit.
+    One size may be -1: it follows from the number of elements. ValueError if the sizes do not fit it.
     """
 
 
@@ -680,7 +680,7 @@ def slice(input_: TensorLike, begin: NumberLike, size: NumberLike, name: str | N
 
 
 def invert_permutation(x: NumberLike, name: str | None = None) -> Tensor:
-    """The order that undoes `x`: `y[x[i]] == i`. InvalidArgumentError if `x` is no order of the numbers from 0 on."""
+    """The inverse of the permutation `x`: `y[x[i]] == i`. InvalidArgumentError if `x` is not a permutation."""
 
 
 def top_k(
@@ -721,7 +721,7 @@ def Assert(
 
 
 def control_trigger(name: str | None = None) -> Operation:
-    """Nothing, once its control inputs are there; it runs even if they are dead, and then what follows is not dead."""
+    """Does nothing, after its control inputs; it runs even if they are dead, and its successors are live."""
 
 
 def enter(
@@ -743,13 +743,13 @@ def exit(data: TensorLike, name: str | None = None) -> Tensor:
 
 
 def loop_cond(input: TensorLike, name: str | None = None) -> Tensor:
-    """`input`, the truth that decides whether the loop goes on: what the loop's switches choose by."""
+    """`input`, the bool that decides whether the loop continues, as the predicate of the loop's switches."""
 
 
 def merge(inputs: Sequence[TensorLike], name: str | None = None) -> builtins.tuple[Tensor, Tensor]:
-    """(output, value_index): the first of the inputs that is there and not dead, and its number; the rest is ignored.
+    """(output, value_index): the first live input to arrive, and its number; later inputs are ignored.
 
-    It does not wait for the others. It is dead if all inputs are; that of a loop, if what enters it is.
+    It does not wait for the others. It is dead if all inputs are dead; in a loop, if the value that enters is dead.
     """
 
 
@@ -861,9 +861,9 @@ def decode_compressed(
 
 
 def decode_npy(contents: TextLike, dtype: DTypeLike, shape: ShapeLike = ..., name: str | None = None) -> Tensor:
-    """The array that a string holds in the form of NumPy's `.npy` files, of that dtype.
+    """Decodes a string in the format of NumPy's `.npy` files to an array of that dtype.
 
-    InvalidArgumentError if it holds objects, another dtype or shape, or more or fewer bytes than its header says.
+    InvalidArgumentError if it holds objects, another dtype or shape, or more or fewer bytes than its header states.
     """
 
 
@@ -883,7 +883,7 @@ def qr(
     """Q and R with Q R = `input`: the columns of Q are orthonormal, R is an upper triangle.
 
     Q is [..., m, p] and R [..., p, n] for matrices of m rows and n columns, with p the lesser of both, or m with
-    `full_matrices`. What the columns of Q beyond the n-th are has no gradient, only the space that they span.
+    `full_matrices`. The columns of Q beyond the n-th have no gradient, only the space that they span has.
     """
 
 
@@ -1041,7 +1041,7 @@ def argmax(
 ) -> Tensor:
     """The index of the greatest element along one axis, 0 if None; the first of several.
 
-    The first NaN, if there is one, as in NumPy; TensorFlow passes over NaN.
+    The first NaN counts as the extreme, as in NumPy; TensorFlow ignores NaN.
 
     Raises InvalidArgumentError where the axis is empty.
     """
@@ -1057,7 +1057,7 @@ def argmin(
 ) -> Tensor:
     """The index of the smallest element along one axis, 0 if None; the first of several.
 
-    The first NaN, if there is one, as in NumPy; TensorFlow passes over NaN.
+    The first NaN counts as the extreme, as in NumPy; TensorFlow ignores NaN.
 
     Raises InvalidArgumentError where the axis is empty.
     """
@@ -1231,7 +1231,7 @@ def truncatediv(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor
 
 
 def truncatemod(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """What `truncatediv` leaves of x: x - truncatediv(x, y) * y, with the sign of x, as C's %.
+    """The remainder of `truncatediv`: x - truncatediv(x, y) * y, with the sign of x, as C's %.
 
     Raises InvalidArgumentError where integers are divided by zero.
     """
@@ -1364,7 +1364,7 @@ def histogram_fixed_width(
     dtype: DTypeLike = ...,
     name: str | None = None,
 ) -> Tensor:
-    """How many values fall into each of `nbins` equally wide bins that fill `value_range`.
+    """The number of values in each of `nbins` equally wide bins that fill `value_range`.
 
     Values below and above fall into the first and the last, NaN into none. InvalidArgumentError for an empty range.
     """
@@ -1561,7 +1561,7 @@ def rint(x: NumberLike, name: str | None = None) -> Tensor:
 def segment_max(data: NumberLike, segment_ids: NumberLike, name: str | None = None) -> Tensor:
     """Row s holds the greatest of the rows of `data` whose segment id is s, up to the highest id; 0 if there is none.
 
-    Its gradient is shared evenly by those that are greatest. InvalidArgumentError if the ids, a vector, are negative or
+    Equal greatest elements share the gradient evenly. InvalidArgumentError if the ids, a vector, are negative or
     not in rising order.
     """
 
@@ -1569,7 +1569,7 @@ def segment_max(data: NumberLike, segment_ids: NumberLike, name: str | None = No
 def segment_mean(data: NumberLike, segment_ids: NumberLike, name: str | None = None) -> Tensor:
     """Row s is the mean of the rows of `data` whose segment id is s, up to the highest id; 0 where there is none.
 
-    Of integers an integer, the fraction cut off. InvalidArgumentError if the ids, a vector, are negative or not in
+    The mean of integers is truncated to an integer. InvalidArgumentError if the ids, a vector, are negative or not in
     rising order.
     """
 
@@ -1577,7 +1577,7 @@ def segment_mean(data: NumberLike, segment_ids: NumberLike, name: str | None = N
 def segment_min(data: NumberLike, segment_ids: NumberLike, name: str | None = None) -> Tensor:
     """Row s holds the least of the rows of `data` whose segment id is s, up to the highest id; 0 if there is none.
 
-    Its gradient is shared evenly by those that are least. InvalidArgumentError if the ids, a vector, are negative or
+    Equal least elements share the gradient evenly. InvalidArgumentError if the ids, a vector, are negative or
     not in rising order.
     """
 
@@ -1631,8 +1631,8 @@ def unsorted_segment_max(
 ) -> Tensor:
     """Row s holds the greatest of the rows of `data` whose segment id is s; the dtype's lowest value if there is none.
 
-    The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. The gradient is shared
-    evenly by those that are greatest. InvalidArgumentError if an id is not below `num_segments`.
+    The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. Equal greatest
+    elements share the gradient evenly. InvalidArgumentError if an id is not below `num_segments`.
     """
 
 
@@ -1644,8 +1644,8 @@ def unsorted_segment_min(
 ) -> Tensor:
     """Row s holds the least of the rows of `data` whose segment id is s; the dtype's highest value if there is none.
 
-    The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. The gradient is shared
-    evenly by those that are least. InvalidArgumentError if an id is not below `num_segments`.
+    The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. Equal least
+    elements share the gradient evenly. InvalidArgumentError if an id is not below `num_segments`.
     """
 
 
@@ -1684,7 +1684,7 @@ def matching_files(pattern: TextLike, name: str | None = None) -> Tensor:
 
 
 def read_file(filename: TextLike, name: str | None = None) -> Tensor:
-    """The contents of the file of that name, as a string. NotFoundError if there is none."""
+    """The contents of the file of that name, as a string. NotFoundError if it does not exist."""
 
 
 def write_file(filename: TextLike, contents: TextLike, name: str | None = None) -> Operation:
@@ -1692,7 +1692,7 @@ def write_file(filename: TextLike, contents: TextLike, name: str | None = None) 
 
 
 def decode_base64(input: TextLike, name: str | None = None) -> Tensor:
-    """What each string, in web-safe base 64 with or without padding, stands for. InvalidArgumentError if it is none."""
+    """Decodes each string from web-safe base 64, with or without padding. InvalidArgumentError if one is malformed."""
 
 
 def encode_base64(input: TextLike, pad: builtins.bool = False, name: str | None = None) -> Tensor:
@@ -1713,7 +1713,7 @@ def string_to_hash_bucket_strong(
     key: Sequence[int],
     name: str | None = None,
 ) -> Tensor:
-    """The bucket of each string under a key of two integers: who lacks the key cannot aim at a bucket."""
+    """The bucket of each string under a secret key of two integers; without it no attacker can choose a bucket."""
 
 
 def as_string(
@@ -1768,7 +1768,7 @@ def string_strip(input: TextLike, name: str | None = None) -> Tensor:
 
 
 def string_to_number(string_tensor: TextLike, out_type: DTypeLike = ..., name: str | None = None) -> Tensor:
-    """The number that each string spells, blanks around it left out. InvalidArgumentError if one spells none."""
+    """Parses each string as a number; surrounding blanks are ignored. InvalidArgumentError for any other text."""
 
 
 def string_upper(input: TextLike, encoding: str = "", name: str | None = None) -> Tensor:

@@ -17,7 +17,7 @@ C = TypeVar("C")
 
 
 class Undo:
-    """What takes back the changes that a step has made on this task, if it fails, here or elsewhere: one of `common`.
+    """Undoes the changes that a step has made on this task, if it fails, on this or another task: one of `common`.
 
     May be used on any thread.
     """
@@ -33,7 +33,7 @@ class Undo:
             self.now()
 
     def now(self) -> None:
-        """All is taken back, and whatever is still to come."""
+        """Undo all changes, and all later ones as they are added."""
         self._failed = True
         while True:
             try:
@@ -47,7 +47,7 @@ class Stop:
     """Stops a computation on a compute thread: the loop sets it, the thread reads it between two kernels.
 
     Attributes:
-        asked: whether the computation has to stop.
+        asked: whether the computation must stop.
     """
 
     __slots__ = ("asked",)
@@ -56,13 +56,13 @@ class Stop:
         self.asked: bool = False
 
     def check(self) -> None:
-        """Raise CancelledError if the computation has to stop."""
+        """Raise CancelledError if the computation must stop."""
         if self.asked:
             raise errors.CancelledError("the run has ended; its computation stops here")
 
 
 class StepView(Protocol):
-    """What kernels may know of the step they run in."""
+    """The part of a step that kernels see."""
 
     id: int
     journal: Journal | None
@@ -78,7 +78,7 @@ class StepView(Protocol):
         """From here on these operations ran so often in this session on this task."""
 
     def common(self, kind: type[C]) -> C:
-        """What kernels of this step share on this task: one object of each kind, made for the first who asks."""
+        """The object of that type that the kernels of this step share on this task, made at first use."""
 
     def check(self) -> None:
         """CancelledError if the step has ended or is being ended: kernels ask before they commit a change."""
@@ -89,23 +89,23 @@ class StepView(Protocol):
 
     @property
     def trace(self) -> Trace | None:
-        """What writes down what happens, if the run is traced."""
+        """The trace of the run, or None."""
 
     async def fed(self, index: int) -> Any:
         """The value of a feed, once the caller has given it: in a partial run that may be later."""
 
     async def in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
-        """The result of `function`, run on a thread of its own with the caller's context variables."""
+        """The result of `function`, run on a new thread with the caller's context variables."""
 
     def py_func(self, name: str) -> Callable[..., Any]:
-        """The function that graphs may call by that name. PermissionDeniedError if there is none."""
+        """The function that graphs may call by that name. PermissionDeniedError if none is registered."""
 
     async def with_files(self, function: Callable[..., Any], *args: Any) -> Any:
         """The result of function(files, *args), run on one of the threads that read and write files."""
 
 
 class DeviceView(Protocol):
-    """What kernels may know of the device they run on."""
+    """The part of a device that kernels see."""
 
     @property
     def name(self) -> str:
@@ -113,11 +113,11 @@ class DeviceView(Protocol):
 
     @property
     def kind(self) -> DeviceKind:
-        """What kernels it can run."""
+        """The kind of kernels it can run."""
 
     @property
     def accounts(self) -> Ledger | None:
-        """What keeps account of what its kernels make, if anything does."""
+        """The ledger of the memory of its kernels' outputs, or None."""
 
     def share_out(self, work: Callable[[int, int], object], size: int) -> None:
         """Run work(begin, end) for parts that make up range(size), on the device's cores at the same time."""
@@ -150,7 +150,7 @@ class Context:
 
     @property
     def kind(self) -> DeviceKind:
-        """What kernels the device can run."""
+        """The kind of kernels the device can run."""
         return DeviceKind.CPU if self.device is None else self.device.kind
 
     def at(self, iteration: tuple[int, ...]) -> "Context":
@@ -158,7 +158,7 @@ class Context:
         return _Inside(self, iteration)
 
     def stoppable(self) -> "Context":
-        """A copy for one computation on a compute thread, with a `stop` of its own."""
+        """A copy with its own `stop`, for one computation on a compute thread."""
         made = _Inside(self, self.iteration)
         made.stop = Stop()
         return made

@@ -33,7 +33,7 @@ Binary = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor | None, Tensor 
 NARROW: Final = frozenset(dtype for dtype in FLOAT if dtype.size < 4)
 """Floating dtypes too coarse to compute in: sums and chains of them are computed as float32 and rounded once."""
 SLOW: Final = 10.0
-"""What one element of a transcendental function costs, in additions."""
+"""The cost of one element of a transcendental function, in additions."""
 TEXT: Final = 1e4
 """The least cost of one string, in additions: Python handles the strings one by one."""
 _OPEN_SIZE: Final = 32
@@ -106,7 +106,7 @@ def elementwise(
         gradient: its gradient, or the reason why it has none.
         doc: its docstring.
         families: the dtypes it takes; floating and complex by default.
-        kernel: the ufunc of the array namespace that computes it if it has another name; "" for none, to be declared.
+        kernel: the name of its ufunc in the array namespace, if different; "" if its kernel is declared separately.
         slow: whether an element costs much more than an addition.
     """
     allowed = families or (FLOAT, COMPLEX)
@@ -150,11 +150,11 @@ def binary(
         gradient: its gradient, or the reason why it has none.
         doc: its docstring.
         families: the dtypes it takes.
-        kernel: the ufunc of the array namespace that computes it if it has another name; "" for none, to be declared.
+        kernel: the name of its ufunc in the array namespace, if different; "" if its kernel is declared separately.
         commutative: whether x and y may be swapped.
         compares: whether the result is a bool.
         slow: whether an element costs much more than an addition.
-        known: the same on Python's integers, so that sizes computed with it are known when the graph is built.
+        known: the same function of Python integers, so that sizes computed with it are known when the graph is built.
     """
 
     def rule(x: T, y: T) -> Spec:
@@ -178,7 +178,7 @@ def binary(
 
 
 def broadcast_gradient(made: Op[Tensor], build: Binary) -> None:
-    """Declare the gradient of an op of two tensors that broadcasts; what `build` gives is summed to the operands."""
+    """Declare the gradient of a broadcasting op of two tensors; sums the results of `build` to the operands' shapes."""
 
     @made.gradient
     def _(op: Operation, dz: Tensor) -> Any:
@@ -214,7 +214,7 @@ def _applied(function: Callable[[Any, Any], int], a: int | None, b: int | None) 
 
 
 def fitting(value: int | None, dtype: DType) -> int | None:
-    """`value` if the integer dtype holds it, else None: what wraps around is not worth knowing."""
+    """`value` if the integer dtype holds it, else None: a value that wraps around is not tracked."""
     return value if value is not None and dtype.min <= value <= dtype.max else None
 
 
@@ -225,9 +225,9 @@ def sum_to_operand(operand: Tensor, gradient: Tensor | None, *others: Tensor) ->
     """`gradient`, which has the broadcast shape, summed over the axes that `operand` was broadcast along.
 
     Args:
-        operand: the tensor whose gradient it is to be.
+        operand: the tensor that gets the gradient.
         gradient: the gradient of the broadcast operand.
-        others: what `operand` was broadcast with, if known: fewer cases are then left to the run.
+        others: the tensors that `operand` was broadcast with, if known: fewer cases are then decided in the run.
     """
     if gradient is None or stays(operand, gradient):
         return gradient
@@ -284,7 +284,7 @@ def shape_vector(tensor: Tensor) -> Any:
 
 
 def shaped_like(operand: Tensor, result: Tensor) -> Tensor:
-    """`result`, just built, which surely has the shape of `operand`: told so, that sums after it are not in doubt."""
+    """Record that `result` has the shape of `operand`, so that no reshape or sum follows it in doubt."""
     mine = operand.spec.shape
     if not result.spec.shape.is_fully_defined():
         whole = mine.merge_with(result.spec.shape)

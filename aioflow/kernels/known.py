@@ -1,7 +1,7 @@
-"""What shape rules know of small integer values, and how kernels get at them.
+"""Small integer values that shape rules know, and how kernels read them.
 
-Shapes, sizes and indices are data: a rule sees of them what `Spec.known` carries, a kernel's binding what the plan
-knows to be constant, and a kernel's call the value itself.
+Shapes, sizes and indices are data: a rule sees `Spec.known`, a kernel's binding the values that the plan knows to be
+constant, and a kernel's call the value itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,9 +26,9 @@ def of(value: Array) -> Spec:
 
 
 def refusal(definition: Op[Any], attrs: Attrs, inputs: Sequence[Spec]) -> str | None:
-    """What an op's shape rule has against inputs that a kernel could not take; None if it would take them.
+    """The message of an op's shape rule for inputs that its kernel refused; None if the rule accepts them.
 
-    A rule speaks of the sizes that do not fit, in one sentence; NumPy of its own axes and operands.
+    The rule's message names the sizes that do not fit; NumPy's would name its own axes and operands.
     """
     try:
         definition.infer(inputs, attrs)
@@ -45,21 +45,21 @@ def integers(spec: Spec, what: str) -> Spec:
 
 
 def scalar(spec: Spec, what: str) -> int | None:
-    """What is known of one integer. TypeError or ValueError if it can be none."""
+    """The known value of one integer, or None. TypeError or ValueError if it cannot be an integer."""
     if integers(spec, what).rank not in (None, 0):
         raise ValueError(f"{what} must be one integer, its shape is {spec.shape}")
     return spec.known if isinstance(spec.known, int) else None
 
 
 def length(spec: Spec, what: str) -> int | None:
-    """How many elements a vector of integers has. TypeError or ValueError if it is none."""
+    """The number of elements in a vector of integers. TypeError or ValueError if it is not one."""
     if integers(spec, what).rank not in (None, 1):
         raise ValueError(f"{what} must be a vector, its shape is {spec.shape}")
     return None if spec.sizes is None else spec.sizes[0]
 
 
 def vector(spec: Spec, what: str) -> Sizes | None:
-    """What is known of a vector of integers: numbers with gaps, or None if not even its length, or it is long."""
+    """The known values of a vector of integers, None for each gap; None if its length is unknown, or long."""
     count = length(spec, what)
     if isinstance(spec.known, tuple):
         return spec.known
@@ -82,7 +82,7 @@ def shape(spec: Spec, what: str = "shape") -> TensorShape:
 
 
 def gaps(spec: Spec) -> Sizes | None:
-    """What is known of an integer or a short vector of integers, as a vector; None for any other value."""
+    """The known values of an integer or a short vector of integers, as a vector; None for any other value."""
     if not spec.dtype.is_integer or spec.sizes is None or len(spec.sizes) > 1:
         return None
     if isinstance(spec.known, tuple):
@@ -92,13 +92,13 @@ def gaps(spec: Spec) -> Sizes | None:
 
 
 def joined(values: Sequence[Spec]) -> Known:
-    """What is known of integers and vectors of integers put one after the other."""
+    """The known values of the concatenation of integers and vectors of integers."""
     parts = [gaps(spec) for spec in values]
     return None if None in parts else capped([item for part in parts if part is not None for item in part])
 
 
 def capped(values: Iterable[int | None] | None) -> Known:
-    """The values as a Known, None if there are too many or none of them is known."""
+    """The values as a Known; None if they are too many or all unknown."""
     found = None if values is None else tuple(values)
     return None if found is None or len(found) > LARGEST or (found and set(found) == {None}) else found
 
@@ -121,12 +121,12 @@ def replaced(sizes: Sizes, axis: int, *size: int | None) -> Sizes:
 
 
 def sizes_of(data: Spec | Array) -> Sizes | None:
-    """The sizes of what a check is given: a constant's array, or a Spec."""
+    """The sizes in a check's argument: a constant's array, or a Spec."""
     return data.sizes if isinstance(data, Spec) else data.shape
 
 
 def number(data: Spec | Array) -> int | None:
-    """What is known of one integer that a check is given."""
+    """The known value of an integer in a check's argument, or None."""
     value = data.known if isinstance(data, Spec) else int(data)
     return value if isinstance(value, int) else None
 

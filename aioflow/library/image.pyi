@@ -80,7 +80,7 @@ def decode_and_crop_jpeg(
     dct_method: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """The part of a decoded JPEG that `crop_window` says: the first row and column, the number of rows and columns."""
+    """Decodes a part of a JPEG: `crop_window` is the first row and column, and the numbers of rows and columns."""
 
 
 def decode_bmp(contents: TextLike, channels: int = 0, name: str | None = None) -> Tensor:
@@ -105,7 +105,7 @@ def decode_jpeg(
 
     Args:
         contents: the JPEG, a string.
-        channels: 1 for grey, 3 for red, green, blue; 0 for those it has.
+        channels: 1 for grey, 3 for RGB; 0 for those of the file.
         ratio: 2, 4 or 8 to decode it at a half, a quarter or an eighth of its size.
         fancy_upscaling: for compatibility.
         try_recover_truncated: for compatibility; a truncated one is refused.
@@ -113,7 +113,7 @@ def decode_jpeg(
         dct_method: for compatibility.
 
     Raises:
-        InvalidArgumentError: in the run: it is no JPEG, damaged, or too large.
+        InvalidArgumentError: in the run: the string is not a JPEG, damaged, or too large.
     """
 
 
@@ -122,11 +122,11 @@ def decode_png(contents: TextLike, channels: int = 0, dtype: DTypeLike = ..., na
 
     Args:
         contents: the PNG, a string.
-        channels: 1 for grey, 2 with opacity, 3 for red, green, blue, 4 with opacity; 0 for those it has.
-        dtype: uint8 or uint16. Of 16 bits of colour the upper 8 are decoded, of 16 bits of grey all.
+        channels: 1 for grey, 2 for grey and alpha, 3 for RGB, 4 for RGBA; 0 for those of the file.
+        dtype: uint8 or uint16. 16-bit colour decodes to its upper 8 bits, 16-bit grey to all.
 
     Raises:
-        InvalidArgumentError: in the run: it is no PNG, damaged, or too large.
+        InvalidArgumentError: in the run: the string is not a PNG, damaged, or too large.
     """
 
 
@@ -143,16 +143,16 @@ def encode_jpeg(
     xmp_metadata: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """An image of uint8 as a JPEG, a string.
+    """Encodes a uint8 image as a JPEG string.
 
     Args:
         image: [height, width, channels], of 1 or 3 channels.
-        format: "grayscale" or "rgb" to insist on so many channels.
+        format: "grayscale" or "rgb" to require 1 or 3 channels.
         quality: 0 to 100.
-        progressive: whether it shows better and better while it is loaded.
-        optimize_size: whether more time is spent to make it smaller.
-        chroma_downsampling: whether colour is kept at half the resolution.
-        density_unit: what the densities count: pixels per "in" or "cm".
+        progressive: whether to write a progressive JPEG.
+        optimize_size: whether to spend more time on a smaller file.
+        chroma_downsampling: whether to store colour at half the resolution.
+        density_unit: the unit of the densities: pixels per "in" or "cm".
         x_density: pixels per unit across.
         y_density: pixels per unit down.
         xmp_metadata: XMP to store with it.
@@ -160,9 +160,9 @@ def encode_jpeg(
 
 
 def encode_png(image: TensorLike, compression: int = -1, name: str | None = None) -> Tensor:
-    """An image as a PNG, a string. Of uint8 with 1 to 4 channels, or of uint16 with one.
+    """Encodes an image as a PNG string: uint8 with 1 to 4 channels, or uint16 with one.
 
-    `compression` is 0 for none to 9 for the smallest, -1 for a good compromise.
+    `compression` is 0 (none) to 9 (smallest), or -1 for zlib's default.
     """
 
 

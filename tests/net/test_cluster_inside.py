@@ -55,7 +55,7 @@ async def test_a_partial_run_over_tasks_refuses_what_one_of_one_process_does(ses
     with pytest.raises(errors.InvalidArgumentError, match="only tensors can be fetched"):
         await session.partial_run(handle, total.op, {x: [1, 2]})
     async with af.Session() as other:
-        with pytest.raises(errors.InvalidArgumentError, match="no partial run of this session"):
+        with pytest.raises(errors.InvalidArgumentError, match="not a partial run of this session"):
             await other.partial_run(handle, twice, {x: [1, 2]})
     await handle.stop()
 

@@ -31,7 +31,7 @@ def transpose(a: Spec, perm: Sequence[int] | None = None, name: str | None = Non
     if perm is None:
         return Spec(a.dtype, a.shape if a.sizes is None else TensorShape(a.sizes[::-1]))
     if sorted(perm) != list(range(len(perm))):
-        raise ValueError(f"perm {list(perm)} is no order of the axes 0 to {len(perm) - 1}")
+        raise ValueError(f"perm {list(perm)} is not a permutation of the axes 0 to {len(perm) - 1}")
     sizes = a.with_rank(len(perm), f"a, for perm {list(perm)}").sizes
     assert sizes is not None
     kept = list(perm) == sorted(perm)
@@ -172,7 +172,7 @@ def diag(diagonal: Spec) -> Spec:
 
 @op
 def diag_part(input: Spec) -> Spec:
-    """The elements of `input` where the first half of the indices equals the second: what `diag` laid out."""
+    """The elements of `input` where the first half of the indices equals the second: the inverse of `diag`."""
     if input.sizes is None:
         return Spec(input.dtype)
     half, odd = divmod(len(input.sizes), 2)

@@ -68,9 +68,9 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 def concat(values: TensorLike, axis: int, name: str | None = None) -> Tensor:
-    """The values one after the other along an axis; along all others they have the same sizes.
+    """The concatenation of the values along an axis; their sizes along all other axes must agree.
 
-    What is no list or tuple is a single value.
+    A single tensor counts as a list of one.
     """
     return _concat(values if isinstance(values, (list, tuple)) else [values], axis, name=name)
 
@@ -166,7 +166,7 @@ def unstack(value: TensorLike, num: int | None = None, axis: int = 0, name: str 
 
 @op(name="split")
 def _split_even(value: Spec, num: int, axis: int = 0) -> tuple[Spec, ...]:
-    """`num` pieces of `value` of equal size along an axis. ValueError if the size is no multiple of it."""
+    """`num` pieces of `value` of equal size along an axis. ValueError if the size is not a multiple of `num`."""
     if num < 1:
         raise ValueError(f"at least one piece is needed, not {num}")
     if value.sizes is None:
@@ -181,7 +181,7 @@ def _split_even(value: Spec, num: int, axis: int = 0) -> tuple[Spec, ...]:
 
 @op(name="split_v")
 def _split_sizes(value: Spec, size_splits: Ints, axis: int, num: int) -> tuple[Spec, ...]:
-    """Pieces of `value` of the given sizes along an axis; one may be -1: it is what the others leave."""
+    """Pieces of `value` of the given sizes along an axis; one may be -1: the rest of the axis."""
     count = known.length(size_splits, "sizes")
     if count not in (None, num):
         raise ValueError(f"{count} sizes are given for {num} pieces")
@@ -196,10 +196,10 @@ def _split_sizes(value: Spec, size_splits: Ints, axis: int, num: int) -> tuple[S
 
 
 def _filled(sizes: Sequence[Any], whole: int | None) -> tuple[Any, ...]:
-    """`sizes` with the number for -1, if `whole`, what they are to add up to, is known."""
+    """`sizes` with -1 replaced, if their sum `whole` is known."""
     rest = sum(size for size in sizes if size != -1)
     if sizes.count(-1) > 1 or any(size < -1 for size in sizes):
-        raise ValueError(f"only one size may be -1, and none lower: {list(sizes)}")
+        raise ValueError(f"only one size may be -1, and no size may be lower: {list(sizes)}")
     if whole is not None and (rest > whole if -1 in sizes else rest != whole):
         raise ValueError(f"sizes {list(sizes)} do not add up to {whole}")
     return tuple(sizes) if whole is None else tuple([whole - rest if size == -1 else size for size in sizes])
@@ -214,7 +214,7 @@ def _split(x: Array, sizes: Sequence[int], before: tuple[Any, ...], after: tuple
 
 
 def _around(axis: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """What stands before and after the index of an axis, which may count from the end."""
+    """The index entries before and after an axis, which may count from the end."""
     return ((slice(None),) * axis, ()) if axis >= 0 else ((...,), (slice(None),) * (-axis - 1))
 
 
@@ -259,12 +259,12 @@ def _(op: Operation, *dys: Tensor) -> tuple[Tensor, None]:
 def split(
     value: TensorLike, num_or_size_splits: Any, axis: int = 0, num: int | None = None, name: str | None = None
 ) -> list[Tensor]:
-    """Pieces of `value` along an axis: so many of equal size, or one for each size in a list.
+    """Pieces of `value` along an axis: a number of equal pieces, or one for each size in a list.
 
-    A size of -1 is what the others leave. `num` is needed where sizes are a tensor of unknown length.
+    A size of -1 is the rest of the axis. `num` is needed where the sizes are a tensor of unknown length.
 
     Raises:
-        ValueError: the axis cannot be split so.
+        ValueError: the sizes do not match the axis.
     """
     if isinstance(num_or_size_splits, int) or getattr(num_or_size_splits, "shape", None) == ():
         return list(_split_even(value, num_or_size_splits, axis, name=name))
@@ -307,7 +307,7 @@ def _has_tensor(value: Any) -> bool:
 
 
 def _dtype_within(value: Any) -> DType | None:
-    """The dtype of the first tensor in nested lists, None if there is none."""
+    """The dtype of the first tensor in nested lists; None without a tensor."""
     if isinstance(value, list):
         return next((found for item in value if (found := _dtype_within(item)) is not None), None)
     found = getattr(value, "dtype", None)

@@ -132,7 +132,7 @@ def placeholder(dtype: DTypeLike, shape: ShapeLike = None, name: str | None = No
 
 @op(stateful=True)
 def feed(dtype: DType, shape: TensorShape, index: int) -> Spec:
-    """A value the caller gives for one run: what a plan puts in the place of a fed tensor."""
+    """A value that the caller feeds for one run; plans put it in the place of a fed tensor."""
     return Spec(dtype, TensorShape(shape))
 
 

@@ -67,7 +67,7 @@ def _alike(name: str, number: int) -> Op[Tensor]:
 
     rule.__doc__ = f"A {number} for each element of `tensor`, in its shape; of another dtype if one is given."
     made: Op[Tensor] = op(name=name)(rule)
-    made.no_gradient("it is the same whatever the elements are")
+    made.no_gradient("it does not depend on the values of the elements")
 
     @made.kernel(CPU, GPU, fresh=True, binds=True)
     def _(xp: Namespace, node: NodeView) -> Function:

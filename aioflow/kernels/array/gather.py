@@ -111,7 +111,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 def _not_negative(indices: Array) -> Array:
-    """`indices` for NumPy, which takes negative ones too. IndexError if there is one."""
+    """`indices` for NumPy, which would accept negative ones. IndexError if one is negative."""
     if indices.size and indices.min() < 0:
         raise IndexError(f"index {indices.min()} is negative")
     return indices.astype(np.intp, copy=False)
@@ -223,7 +223,7 @@ def gather_nd(params: Spec, indices: Indices) -> Spec:
 
 
 def _nd_shape(whole: TensorShape, indices: Spec) -> TensorShape:
-    """The shape of what positions in an array of shape `whole` pick."""
+    """The shape of the result of gathering positions from an array of shape `whole`."""
     known.integers(indices, "indices")
     if indices.sizes is None or whole.sizes is None:
         return dtypes.UNKNOWN

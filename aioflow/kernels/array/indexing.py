@@ -1,7 +1,7 @@
-"""What stands in the brackets of `tensor[...]`, as plain data.
+"""The index in the brackets of `tensor[...]`, as plain data.
 
 An index is a tuple of entries: an integer, None for a new axis, "..." for all axes not named, or (start, stop, step)
-for a slice. "?" stands for an integer that only a run tells: these are data of the op, in the order of the index.
+for a slice. "?" stands for an integer known only in the run: these are inputs of the op, in the order of the index.
 
     x[3, ::2, None]      (3, (None, None, 2), None)
     x[..., i:j]          ("...", ("?", "?", None))     with data i, j
@@ -25,7 +25,7 @@ ALL: Final = (None, None, None)
 
 
 def parse(key: Any) -> tuple[Index, list[Tensor]]:
-    """The index that a Python subscript means, and the data in it. TypeError for what is no index."""
+    """The index of a Python subscript, and its tensors. TypeError for an invalid subscript."""
     data: list[Tensor] = []
     index = tuple([_entry(item, data) for item in (key if isinstance(key, tuple) else (key,))])
     if index.count("...") > 1:
@@ -47,7 +47,7 @@ def _integer(item: Any, data: list[Tensor]) -> Any:
     dtype = getattr(item, "dtype", None)
     if isinstance(item, (bool, np.bool_)) or str(getattr(dtype, "name", "")) == "bool" or _holds_bool(item):
         raise TypeError(
-            "a mask selects a number of elements that only a run tells: use af.boolean_mask(tensor, mask), or af.where"
+            "the run decides the number of elements under a mask: use af.boolean_mask(tensor, mask), or af.where"
         )
     if isinstance(item, Dimension) and item.value is None:
         raise ValueError("a size is not known when the graph is built: take it from af.shape(x), not from x.shape")
@@ -58,7 +58,7 @@ def _integer(item: Any, data: list[Tensor]) -> Any:
         if tensor.dtype.is_integer and tensor.spec.rank in (None, 0):
             return _from_tensor(tensor, data)
     raise TypeError(
-        f"{item!r} is no index: use integers, integer scalars, slices, ... or None; af.gather takes vectors"
+        f"{item!r} is not a valid index: use integers, integer scalars, slices, ... or None; af.gather takes vectors"
     )
 
 
@@ -113,7 +113,7 @@ def lookup(index: Index, text: bool = False) -> Callable[[Sequence[Array]], Any]
 
 
 def apply(index: Index, spec: Spec) -> Spec:
-    """What is known of `spec` indexed so. ValueError if it cannot be."""
+    """The Spec of the indexed tensor. ValueError if the index does not fit it."""
     if spec.sizes is None:
         return Spec(spec.dtype)
     entries = expanded(index, len(spec.sizes))

@@ -115,9 +115,9 @@ def _(xp: Namespace, x: Array, places: Array, *, axis: int, inverse: bool) -> Ar
 
 @op
 def nth_element(input: Spec, n: Ints, reverse: bool = False) -> Spec:
-    """Of the elements along the last axis, in rising or, if `reverse`, falling order, the one with `n` before it.
+    """The element at position `n` of the last axis, sorted in rising or, if `reverse`, falling order.
 
-    The gradient is shared evenly by those equal to it. InvalidArgumentError if there are not more than `n` elements.
+    Equal elements share the gradient evenly. InvalidArgumentError if the axis has at most `n` elements.
     """
     number = known.scalar(n, "n")
     if input.rank == 0:

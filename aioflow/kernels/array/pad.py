@@ -135,7 +135,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array, Array], Array]:
 
 
 def _folded(xp: Namespace, dy: Array, axis: int, before: int, after: int, skip: int) -> Array:
-    """`dy` without the borders of one axis, which are added, mirrored, to what is left."""
+    """`dy` without the borders of one axis, which are mirrored and added to the rest."""
     moved = xp.swapaxes(dy, 0, axis)
     size = len(moved) - before - after
     core = moved[before : before + size].copy()

@@ -85,9 +85,9 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @op
 def dynamic_stitch(indices: Sequence[Indices], data: Sequence[T]) -> Spec:
-    """The tensor whose row `indices[m][i]` is `data[m][i]`; of rows named twice the last holds, rows not named are 0.
+    """The tensor whose row `indices[m][i]` is `data[m][i]`; the last of equal indices wins, and unnamed rows are 0.
 
-    It has as many rows as the highest index tells. The shape of each `data[m]` begins with that of `indices[m]`.
+    The number of rows is the highest index plus 1. The shape of each `data[m]` begins with that of `indices[m]`.
     """
     row = _stitched_row(indices, data)
     values = [known.gaps(spec) for spec in indices]
@@ -162,7 +162,7 @@ def _count(indices: Sequence[Array]) -> int:
 
 @op
 def stitched_places(indices: Sequence[Indices]) -> Spec:
-    """For each row of what `dynamic_stitch` gives, the number of the row it is, counted through; -1 if none is."""
+    """For each row of `dynamic_stitch`'s result, the number of its source row among all rows; -1 without a source."""
     for spec in indices:
         known.integers(spec, "indices")
     return Spec(int32, TensorShape.vector(None))
@@ -204,7 +204,7 @@ def batch_gather(params: TensorLike, indices: NumberLike, name: str | None = Non
 
 @op
 def ensure_shape(x: Spec, shape: TensorShape) -> Spec:
-    """`x`, whose shape is what `shape` says. InvalidArgumentError if it is not."""
+    """`x`, with its shape checked against `shape` in the run. InvalidArgumentError if they differ."""
     merged = x.shape.merge_with(shape)
     return x if merged is x.shape else Spec(x.dtype, TensorShape(merged), x.known)
 
@@ -230,7 +230,7 @@ free(ensure_shape)
 
 
 def guarantee_const(input: TensorLike, name: str | None = None) -> Tensor:
-    """`input` unchanged. What depends on constants alone is computed once per plan, without being told."""
+    """`input` unchanged. Plans fold constants without this hint."""
     return identity(input, name=name)
 
 

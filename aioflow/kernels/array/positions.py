@@ -14,7 +14,7 @@ from aioflow.tensors.dtypes import Array, Namespace, Spec, TensorShape
 def unravel_index(indices: Indices, dims: Ints) -> Spec:
     """The positions of elements, given by their numbers, in an array of sizes `dims`, the last axis counting fastest.
 
-    The shape is [len(dims), *indices.shape]. InvalidArgumentError if there is no element of that number.
+    The shape is [len(dims), *indices.shape]. InvalidArgumentError if a number is out of range.
     """
     axes = TensorShape.vector(known.length(dims, "dims"))
     return Spec(known.integers(indices, "indices").dtype, axes.concatenate(indices.shape))

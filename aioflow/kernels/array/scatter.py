@@ -41,7 +41,7 @@ def _changed(xp: Namespace, whole: Array, indices: Array, updates: Array, change
     change(xp, rows, places, xp.asarray(updates).reshape(places.shape + whole.shape[depth:]))
 
 
-# Of a tensor
+# On tensors
 
 
 def _tensor_scatter(name: str, change: Change, doc: str, *families: frozenset[dtypes.DType]) -> Op[Tensor]:
@@ -102,7 +102,7 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None, Tensor]:
     return dy, None, -gather_nd(dy, op.inputs[1])
 
 
-# Of a variable
+# On variables
 
 scatter_mul_variable: Final = _scatter(
     "scatter_mul_variable",

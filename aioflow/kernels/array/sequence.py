@@ -1,4 +1,4 @@
-"""Sequences: turned round, turned in a ring, compared, searched, and what is in one and not in the other."""
+"""Ops on sequences: reverse, roll, edit distance, search, unique and set difference."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -108,10 +108,10 @@ def reverse_sequence(
     seq_dim: int | None = None,
     batch_dim: int | None = None,
 ) -> Tensor:
-    """`input` with the first `seq_lengths[b]` elements along `seq_axis` turned round, for each b along `batch_axis`.
+    """`input` with the first `seq_lengths[b]` elements along `seq_axis` reversed, for each b along `batch_axis`.
 
     Raises:
-        ValueError: there is no `seq_axis`, or it is the batch's, by default axis 0.
+        ValueError: `seq_axis` is out of range, or equals `batch_axis`.
     """
     seq = seq_dim if seq_axis is None else seq_axis
     if seq is None:
@@ -239,7 +239,7 @@ def edit_distance(
 
 
 class ListDiff(NamedTuple):
-    """What `setdiff1d` gives: the elements, and their places."""
+    """The result of `setdiff1d`: the elements, and their indices."""
 
     out: Tensor
     idx: Tensor
@@ -278,7 +278,7 @@ listdiff = setdiff1d
 
 
 class UniqueWithCounts(NamedTuple):
-    """What `unique_with_counts` gives: the distinct elements, the place of each element there, and their numbers."""
+    """The result of `unique_with_counts`: the distinct elements, the index of each element there, and their counts."""
 
     y: Tensor
     idx: Tensor
@@ -297,9 +297,9 @@ def unique_with_counts(x: TensorLike, out_idx: DTypeLike = int32, name: str | No
 
 @op(name="searchsorted")
 def _searchsorted(sorted_sequence: T, values: T, side: str = "left", out_type: DType = int32) -> Spec:
-    """For each of `values` the place in the rising last axis of `sorted_sequence` where it could be put in.
+    """For each of `values` its insertion index in the last axis of `sorted_sequence`, which must be in rising order.
 
-    On the left of what equals it, or on the right. The axes before the last are a batch, the same for both.
+    On the left of equal elements, or on the right. The axes before the last are a batch, the same for both.
     """
     if side not in ("left", "right"):
         raise ValueError(f"side is 'left' or 'right', not {side!r}")

@@ -103,14 +103,14 @@ def shape_n(input: Sequence[Any], out_type: DTypeLike = int32, name: str | None 
 
 for _op in (shape, _shape_n, size, rank):
     _op.on_host(outputs=True)
-    free(_op).no_gradient("it counts axes and elements, whatever their values")
+    free(_op).no_gradient("it depends on the shape alone")
 
 
 @op
 def reshape(tensor: Spec, shape: Ints) -> Spec:
     """The elements of `tensor`, last axis fastest, as an array of that shape.
 
-    One size may be -1: it is what the number of elements leaves. ValueError if they do not fit.
+    One size may be -1: it follows from the number of elements. ValueError if the sizes do not fit it.
     """
     wanted = known.vector(shape, "shape")
     if wanted is None:
@@ -121,14 +121,14 @@ def reshape(tensor: Spec, shape: Ints) -> Spec:
 
 
 def _resolved(wanted: Sizes, tensor: Spec) -> Sizes:
-    """`wanted` with each size that follows from the number of elements filled in, None for what does not."""
+    """`wanted` with the sizes that follow from the number of elements filled in; None for the others."""
     if wanted.count(-1) > 1 or any(size is not None and size < -1 for size in wanted):
-        raise ValueError(f"only one size may be -1, and none lower: {list(wanted)}")
+        raise ValueError(f"only one size may be -1, and no size may be lower: {list(wanted)}")
     total = 0 if 0 in (tensor.sizes or ()) else tensor.shape.num_elements()
     rest = math.prod([size for size in wanted if size is not None and size != -1])
     count = wanted.count(None) + wanted.count(-1)
     if rest == 0 and -1 in wanted:
-        raise ValueError(f"-1 cannot be told for an array without elements: {list(wanted)}")
+        raise ValueError(f"-1 is ambiguous for an array without elements: {list(wanted)}")
     if (total is not None and (total % rest if rest else total)) or (count == 0 and total not in (None, rest)):
         raise ValueError(f"{total} elements do not fit shape {list(wanted)}")
     fill = total // rest if count == 1 and rest and total is not None else None
@@ -180,7 +180,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 def _checked(sizes: list[int]) -> list[int]:
     if sizes and min(sizes) < -1:  # NumPy takes any negative size for -1
-        raise ValueError(f"only one size may be -1, and none lower: {sizes}")
+        raise ValueError(f"only one size may be -1, and no size may be lower: {sizes}")
     return sizes
 
 

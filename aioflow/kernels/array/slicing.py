@@ -131,7 +131,7 @@ def strided_slice(
     shrink_axis_mask: int = 0,
     name: str | None = None,
 ) -> Tensor:
-    """`input_[begin[0]:end[0]:strides[0], ...]`; bit i of a mask changes what stands at place i.
+    """`input_[begin[0]:end[0]:strides[0], ...]`; bit i of a mask changes entry i.
 
     Args:
         input_: the tensor.
@@ -140,9 +140,9 @@ def strided_slice(
         strides: the step of each slice, by default 1.
         begin_mask: start as far out as possible.
         end_mask: stop as far out as possible.
-        ellipsis_mask: `...` stands there.
-        new_axis_mask: a new axis stands there.
-        shrink_axis_mask: the integer `begin[i]` stands there, so that the axis is dropped.
+        ellipsis_mask: the entry is `...`.
+        new_axis_mask: the entry is a new axis.
+        shrink_axis_mask: the entry is the integer `begin[i]`, which drops the axis.
         name: the name of the operation.
     """
     starts, stops = _items(begin), _items(end)
@@ -183,7 +183,7 @@ def _slice(input_: Spec, begin: Ints, size: Ints) -> Spec:
 
 
 def _part(axis: int, size: int | None, start: int | None, count: int | None) -> int | None:
-    """What is known of the number of elements taken from one axis. ValueError if there are not so many."""
+    """The number of elements taken from one axis, if known. ValueError if the axis has fewer."""
     if (start is not None and start < 0) or (count is not None and count < -1):
         raise ValueError(f"begin {start} and size {count} of axis {axis} cannot be negative")
     least = (start or 0) + max(count or 0, 0)

@@ -87,7 +87,7 @@ def in_top_k(predictions: Spec, targets: Indices, k: int) -> Spec:
     return Spec(dtypes.bool_, targets.with_rank(1, "targets").shape.merge_with(rows))
 
 
-in_top_k.no_gradient("a truth value has none")
+in_top_k.no_gradient("a bool has no gradient")
 
 
 @in_top_k.kernel(CPU, GPU, fresh=True)
@@ -137,11 +137,11 @@ def _(xp: Namespace, x: Array, *, out_idx: DType) -> tuple[Array, Array]:
 
 @op
 def invert_permutation(x: Spec) -> Spec:
-    """The order that undoes `x`: `y[x[i]] == i`. InvalidArgumentError if `x` is no order of the numbers from 0 on."""
+    """The inverse of the permutation `x`: `y[x[i]] == i`. InvalidArgumentError if `x` is not a permutation."""
     x = known.integers(x, "x").with_rank(1, "x")
     value = x.known if isinstance(x.known, tuple) and None not in x.known else None
     if value is not None and {*value} != {*range(len(value))}:
-        raise ValueError(f"{list(value)} is no order of the numbers 0 to {len(value) - 1}")
+        raise ValueError(f"{list(value)} is not a permutation of the numbers 0 to {len(value) - 1}")
     inverse = None if value is None else tuple([value.index(place) for place in range(len(value))])
     return Spec(x.dtype, x.shape, inverse)
 
@@ -152,7 +152,7 @@ invert_permutation.no_gradient("its elements are integers")
 @invert_permutation.kernel(CPU, GPU, fresh=True)
 def _(xp: Namespace, x: Array) -> Array:
     if xp is np and not np.array_equal(np.sort(x), np.arange(len(x))):
-        raise ValueError(f"{x.tolist()[:20]} is no order of the numbers 0 to {len(x) - 1}")
+        raise ValueError(f"{x.tolist()[:20]} is not a permutation of the numbers 0 to {len(x) - 1}")
     result = xp.empty_like(x)
     result[x] = xp.arange(len(x), dtype=x.dtype)
     return result

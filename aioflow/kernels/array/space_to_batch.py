@@ -38,7 +38,7 @@ def _image(input: Spec, block_size: int, data_format: str) -> tuple[Sizes, bool]
 
 def _divided(what: str, size: int | None, by: int) -> int | None:
     if size is not None and size % by:
-        raise ValueError(f"{what} {size} is no multiple of {by}")
+        raise ValueError(f"{what} {size} is not a multiple of {by}")
     return None if size is None else size // by
 
 
@@ -120,7 +120,7 @@ def _blocks(input: Spec, block_shape: Spec, borders: Spec, what: str) -> tuple[S
         return None
     flat = (None,) * (2 * len(block)) if flat is None else flat
     if len(flat) != 2 * len(block):
-        raise ValueError(f"{what} of {len(flat)} numbers are no pairs for {len(block)} axes")
+        raise ValueError(f"{what} of {len(flat)} numbers are not pairs for {len(block)} axes")
     if any(size is not None and size < 1 for size in block):
         raise ValueError(f"blocks must have sizes of 1 or more, not {list(block)}")
     if len(input.sizes) <= len(block):
@@ -174,7 +174,7 @@ def _cropped(size: int | None, pair: Sequence[int | None]) -> int | None:
         return None
     left: int = size - sum(pair)  # type: ignore[arg-type]
     if left < 0:
-        raise ValueError(f"crops {list(pair)} are more than there is: {size}")
+        raise ValueError(f"crops {list(pair)} exceed the size {size}")
     return left
 
 
@@ -232,7 +232,7 @@ def _(xp: Namespace, x: Array, block_shape: Array, crops: Array) -> Array:
     return whole[(slice(None), *inner)].copy()
 
 
-# What users call
+# For users
 
 
 def _flat(pairs: Any) -> Any:
@@ -260,7 +260,7 @@ def space_to_batch_nd(
 
 @transactional
 def batch_to_space_nd(input: TensorLike, block_shape: NumberLike, crops: NumberLike, name: str | None = None) -> Tensor:
-    """What `space_to_batch_nd` made undone, and `crops`, pairs of sizes, taken off before and after each axis."""
+    """The inverse of `space_to_batch_nd`; `crops`, pairs of sizes, are removed before and after each axis."""
     return _batch_to_space_nd(input, block_shape, _flat(crops), name=name)
 
 

@@ -1,14 +1,14 @@
-"""The primitives of control flow [P15 section 4.4]: what conditionals and loops are made of, for who makes their own.
+"""The primitives of control flow [P15 section 4.4], from which `af.cond` and `af.while_loop` build their graphs.
 
-A value may be dead: it was on a branch that is not taken. What reads a dead value, or comes after a dead operation, is
-dead itself and does not run. `switch` makes values dead, `merge` takes the one that is not; a loop is a frame, entered
-by `enter` and left by `exit`, whose operations run once in every iteration, and `next_iteration` goes from one to the
-next. Of a conditional:
+A value on a branch that is not taken is dead. An operation that reads a dead value, or has a control input from a dead
+operation, is dead itself and does not run. `switch` makes values dead, `merge` forwards the live one. A loop is a
+frame, entered by `enter` and left by `exit`; its operations run once in every iteration, and `next_iteration` passes a
+value to the next one. A conditional:
 
     no, yes = af.switch(x, p)
     y, branch = af.merge([af.negative(no), af.square(yes)])
 
-Of a loop, which closes a cycle at the end:
+A loop, which closes its cycle at the end:
 
     first = af.enter(n, "loop")
     count, _ = af.merge([first, first])
@@ -16,10 +16,10 @@ Of a loop, which closes a cycle at the end:
     count.op.update_input(1, af.next_iteration(going + 1))
     result = af.exit(done)
 
-What is outside of the loop comes in through `enter`, once a run, or in every iteration if it is constant; constants
-and variables need none. An operation of the loop that reads nothing of it needs a control input from inside. A call
-that runs such primitives is not optimised, and what works on one variable is not ordered for it: add control edges.
-`af.cond` and `af.while_loop` see to all that, and have gradients.
+A value from outside the loop comes in through `enter`, in the first iteration, or in every iteration if it is
+constant; constants and variables need no `enter`. An operation of the loop that reads no value of the loop needs a
+control input from inside. A call that runs hand-written primitives is not optimised, and its operations on one variable
+are not ordered: add control edges. `af.cond` and `af.while_loop` handle all that, and have gradients.
 """
 
 import bisect
@@ -38,11 +38,11 @@ CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 PRIMITIVES: Final = frozenset(
     {"switch", "merge", "enter", "exit", "next_iteration", "loop_cond", "control_trigger"},
 )
-"""The types of the operations that the executor runs itself: it knows what is dead, and which iteration it is."""
+"""The types of the operations that the executor runs itself: it tracks dead values and iterations."""
 
 
 class Dead:
-    """What stands in the place of a value that is dead."""
+    """The placeholder for a dead value."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ DEAD: Final = Dead()
 
 
 def _elsewhere(spec: Spec) -> Spec:
-    """`spec` for another iteration: equal, but what is open may be another size there."""
+    """`spec` for another iteration: equal, but open sizes may differ there."""
     if spec.dtype is dtypes.resource:
         return spec
     return Spec(spec.dtype, spec.shape if spec.shape.is_fully_defined() else TensorShape(spec.sizes))
@@ -83,9 +83,9 @@ def _(xp: Namespace, data: Array, pred: Array) -> tuple[Array, Array]:
 
 @op(stateful=True)
 def merge(inputs: Sequence[T]) -> tuple[Spec, Spec]:
-    """(output, value_index): the first of the inputs that is there and not dead, and its number; the rest is ignored.
+    """(output, value_index): the first live input to arrive, and its number; later inputs are ignored.
 
-    It does not wait for the others. It is dead if all inputs are; that of a loop, if what enters it is.
+    It does not wait for the others. It is dead if all inputs are dead; in a loop, if the value that enters is dead.
     """
     if not inputs:
         raise ValueError("merge needs at least one input")
@@ -94,7 +94,7 @@ def merge(inputs: Sequence[T]) -> tuple[Spec, Spec]:
 
 
 def _common(first: Spec, inputs: Sequence[Spec]) -> Spec:
-    """What all the inputs have in common."""
+    """The most specific Spec that is true of all inputs."""
     if first.dtype is dtypes.resource:
         return first
     shape = first.shape
@@ -140,7 +140,7 @@ def next_iteration(data: Spec) -> Spec:
 
 @op(stateful=True)
 def loop_cond(input: Spec) -> Spec:
-    """`input`, the truth that decides whether the loop goes on: what the loop's switches choose by."""
+    """`input`, the bool that decides whether the loop continues, as the predicate of the loop's switches."""
     if input.dtype is not dtypes.bool_:
         raise TypeError(f"input is the truth of something, of dtype bool, not {input.dtype.name}")
     return input.with_rank(0, "input")
@@ -148,7 +148,7 @@ def loop_cond(input: Spec) -> Spec:
 
 @op(stateful=True)
 def control_trigger() -> None:
-    """Nothing, once its control inputs are there; it runs even if they are dead, and then what follows is not dead."""
+    """Does nothing, after its control inputs; it runs even if they are dead, and its successors are live."""
 
 
 loop_cond.on_host("input", outputs=True)
@@ -197,18 +197,18 @@ def _check_back_edge(operation: Operation, index: int, tensor: Tensor) -> None:
     """ValueError or TypeError unless the tensor may become an input of a merge that was built before it."""
     if operation.type != "merge" or tensor.op.type != "next_iteration":
         raise ValueError(
-            f"only an input of a merge can be replaced, and only by what next_iteration makes: {operation.name!r} is a "
-            f"{operation.type}, and {tensor.name!r} comes from a {tensor.op.type}"
+            f"only an input of a merge can be replaced, and only by the output of a next_iteration: {operation.name!r} "
+            f"is a {operation.type}, and {tensor.name!r} comes from a {tensor.op.type}"
         )
     if not 0 <= index < len(operation.inputs):
-        raise ValueError(f"{operation.name!r} has {len(operation.inputs)} inputs; there is no input {index}")
+        raise ValueError(f"{operation.name!r} has {len(operation.inputs)} inputs and therefore no input {index}")
     made = operation.outputs[0].spec
     if tensor.dtype is not made.dtype:
         raise TypeError(f"{operation.name!r} is of dtype {made.dtype.name}, and {tensor.name!r} {tensor.dtype.name}")
     if made.shape.most_specific_compatible_shape(tensor.shape).sizes != made.sizes:
         raise ValueError(
-            f"the loop changes the shape {made.shape} of {operation.name!r} to {tensor.shape}: let what enters it have "
-            "a shape that is true of every iteration, by af.placeholder_with_default"
+            f"the loop changes the shape {made.shape} of {operation.name!r} to {tensor.shape}: give the value "
+            "that enters the loop a shape that is true of every iteration, by af.placeholder_with_default"
         )
 
 

@@ -1,4 +1,4 @@
-"""Looking at values while they are computed: printing them, finding what is not finite."""
+"""Debugging ops: print values, and check that they are finite."""
 
 import itertools
 import sys
@@ -102,7 +102,7 @@ def _(
     return input_
 
 
-# Numbers that are none
+# NaN and infinity
 
 
 @op
@@ -140,10 +140,10 @@ def verify_tensor_all_finite(
 
 @transactional
 def add_check_numerics_ops() -> Operation:
-    """An operation that fails at the first tensor of the graph, in the order it was built, that is not finite.
+    """An operation that fails at the first tensor of the graph, in order of construction, that is not finite.
 
-    It checks the floating tensors that are in the default graph now, and so needs all placeholders fed. Updates of
-    variables, and what comes after them, are left out: looking changes nothing.
+    It checks the floating tensors that are in the default graph now, and so needs all placeholders fed. It leaves out
+    updates of variables and operations after them: the check itself changes nothing.
     """
     graph = get_default_graph()
     checks: list[Operation] = []

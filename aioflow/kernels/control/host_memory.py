@@ -46,7 +46,7 @@ def swap_free(away: Spec, value: Spec) -> Spec:
 
 @op
 def swap_in(value: Spec) -> Spec:
-    """What `swap_out` was given, in the memory of the device again."""
+    """Copies the input of `swap_out` back to the memory of the device."""
     return value
 
 

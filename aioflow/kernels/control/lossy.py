@@ -1,6 +1,6 @@
-"""Tensors that may be sent from device to device in a lossy form, and what plans put around such an edge.
+"""Lossy compression of tensors between devices: the user's `lossy`, and the ops that plans add around such edges.
 
-A whole graph is told so by the session's Config, a single tensor by `lossy`. On one device both mean nothing.
+The session's Config turns it on for a whole graph, `lossy` for one tensor. Within one device neither has an effect.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,12 +22,12 @@ from aioflow.tensors.codecs import Codec, Residual, SavingsByEdge
 from aioflow.tensors.dtypes import Array, DType, Namespace, ResourceSpec, Spec, TensorShape
 
 LOSSY: Final = frozenset({dtypes.float32, dtypes.float64})
-"""What can be sent in a lossy form."""
+"""The dtypes with lossy codecs."""
 _TRUTH: Final = frozenset({dtypes.bool_})
-_REASON: Final = "it rounds; take the gradient of what is to be sent, not of what is sent"
+_REASON: Final = "it rounds; take the gradient of the value before the codec"
 
 
-# What users say
+# For users
 
 
 @op(name="lossy")
@@ -47,17 +47,17 @@ _lossy.kernel(CPU, GPU)(lambda xp, x: x)
 
 @transactional
 def lossy(tensor: TensorLike, codec: str, gradients: bool = False, name: str | None = None) -> Any:
-    """`tensor`, to be sent in a lossy form wherever it goes from one device to another.
+    """`tensor`, compressed by a lossy codec wherever it goes from one device to another.
 
     Args:
-        tensor: float32 or float64; of IndexedSlices the values are sent so, the indices as they are.
+        tensor: float32 or float64; the codec compresses the values of IndexedSlices, and never their indices.
         codec: `bfloat16`, `bfloat16_truncated`, `float16`, `int8`, `int8_rows`, or `top_k:` and a fraction.
-        gradients: whether the gradient that comes back is sent so, too.
+        gradients: whether to compress the gradient of the tensor, too.
         name: the name of the operation.
 
     Raises:
-        TypeError: another dtype: whole numbers, truths and texts are always sent as they are.
-        ValueError: there is no such codec.
+        TypeError: the dtype is not float32 or float64: integers, bools and strings are never compressed.
+        ValueError: the codec is unknown.
     """
     if isinstance(tensor, IndexedSlices):
         values = lossy(tensor.values, codec, gradients, name)
@@ -67,7 +67,7 @@ def lossy(tensor: TensorLike, codec: str, gradients: bool = False, name: str | N
         return _lossy(source, codec, gradients, name=name)
 
 
-# What plans contain
+# For plans
 
 
 @op
@@ -76,7 +76,7 @@ def lossy_encode(input: Spec, codec: str) -> Spec:
     input.only(LOSSY)
     name = Codec.parse(codec).name
     if name == "top_k":
-        raise ValueError("top_k keeps what it leaves out: lossy_encode_top_k does")
+        raise ValueError("lossy_encode keeps no residual, which top_k needs: use lossy_encode_top_k")
     if name.startswith("int8"):
         shape = input.shape
         sizes: Any = shape.sizes if shape.is_fully_defined() else None
@@ -97,7 +97,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 @op(stateful=True, observes=True, handle=True)
 def lossy_residual(container: str = "", shared_name: str = "") -> Spec:
-    """A handle to what has been left out so far of one edge."""
+    """A handle to the residual of one edge: the sum of the elements that top_k has not sent so far."""
     return ResourceSpec(())
 
 
@@ -109,9 +109,9 @@ def _(ctx: Context, *, node: NodeView) -> Residual:
 
 @op(stateful=True)
 def lossy_encode_top_k(input: Spec, residual: Spec, keep: float) -> Spec:
-    """The largest elements of `input` and of what was left out before; the rest is left for the next time.
+    """The largest elements of `input` plus the residual; the rest becomes the new residual.
 
-    Of a step that fails, here or on another task, nothing is kept: what it had taken is left for the next one.
+    A step that fails, on this or another task, leaves the residual as it was.
     """
     input.only(LOSSY)
     ResourceSpec.check(residual, 0)
@@ -134,7 +134,7 @@ def _(ctx: Context, x: Array, residual: Residual, *, keep: float) -> Array:
 
 @op(stateful=True)
 def lossy_keep(accepted: Spec) -> None:
-    """What the step has left out on this task is kept if it was accepted; else it is as if it had sent nothing."""
+    """Commits the step's residuals on this task if the update was accepted; otherwise restores the old ones."""
     if accepted.only(_TRUTH).rank not in (None, 0):
         raise ValueError(f"accepted must be one truth value, its shape is {accepted.shape}")
 
@@ -150,7 +150,7 @@ def _(ctx: Context, accepted: Array) -> None:
 
 @op
 def lossy_decode(wire: Spec, codec: str, dtype: DType, shape: TensorShape, edge: str) -> Spec:
-    """What was sent, in its own dtype and shape; the bytes saved are counted for that edge, unless it has no name."""
+    """The decoded tensor, in its own dtype and shape; counts the saved bytes for that edge, unless it has no name."""
     Codec.parse(codec)
     return Spec(dtype, shape).only(LOSSY)
 
@@ -175,7 +175,7 @@ def _decoded(xp: Namespace, wire: Array, codec: Codec, dtype: np.dtype[Any], sha
 
 
 def savings_of(resources: Resources) -> SavingsByEdge:
-    """The session's count of what lossy forms have saved."""
+    """The session's count of bytes saved by lossy codecs."""
     return resources.container("").lookup_or_create(SavingsByEdge, "lossy", SavingsByEdge)
 
 

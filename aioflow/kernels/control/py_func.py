@@ -25,15 +25,15 @@ Named = Function | str
 
 
 def py_func(func: Named, inp: Sequence[TensorLike], Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
-    """The tensors that `func` returns when it is called with the arrays of `inp`, which it cannot write to.
+    """Calls `func` with the arrays of `inp`, which it cannot write to, and returns its results as tensors.
 
-    A plain function runs on a thread, an `async def` as a task of its own on the session's loop, both with the context
-    variables of whoever runs it. Cancelling the run cancels that task and waits until it has ended; a function on a
-    thread cannot be interrupted: it is left behind, and what it returns is dropped.
+    A plain function runs on a thread, an `async def` as its own task on the session's loop, both with the context
+    variables of the caller of `session.run`. Cancelling the run cancels that task and waits until it has ended; a
+    function on a thread cannot be interrupted: the run does not wait for it and drops its results.
 
     Args:
         func: the function. It returns one array or number per dtype of `Tout`: several in a list or tuple. On the
-            workers of a cluster it is a name, under which each of them that is to run it has registered a function:
+            workers of a cluster it is a name, under which each worker that may run it has registered a function:
             `Server(py_funcs={name: function})`, `aioflow worker --py-funcs MODULE`.
         inp: a list of tensors.
         Tout: the dtypes of the results in a list, or one dtype. Arrays must have just that dtype.
@@ -44,10 +44,9 @@ def py_func(func: Named, inp: Sequence[TensorLike], Tout: Any, stateful: bool = 
         A list of tensors; a tensor if `Tout` is one dtype; the operation if `Tout` is empty.
 
     Raises:
-        InvalidArgumentError: in the run: the results are not as many, or not of the dtypes, as `Tout` says; or `func`
-            raised ValueError or TypeError. What else it raises becomes the error of its kind: StopIteration
-            OutOfRangeError, MemoryError ResourceExhaustedError, NotImplementedError UnimplementedError, others
-            UnknownError.
+        InvalidArgumentError: in the run: number or dtypes of the results differ from `Tout`; or `func` raised
+            ValueError or TypeError. Other exceptions are converted: StopIteration to OutOfRangeError, MemoryError to
+            ResourceExhaustedError, NotImplementedError to UnimplementedError, others to UnknownError.
         PermissionDeniedError: before the run: a function of that name is not registered.
     """
     several = isinstance(Tout, (list, tuple))
@@ -65,13 +64,13 @@ def numpy_function(func: Named, inp: Sequence[TensorLike], Tout: Any, name: str 
 
 @op(name="py_func", stateful=True, waits=True)
 def _py_func(inp: Sequence[Spec], func: Named, Tout: Sequence[DType]) -> tuple[Spec, ...]:
-    """What `func`, which lives in one process alone, returns for arrays: of the dtypes `Tout`, of any shape."""
+    """The results of `func`, a function of one process: of the dtypes `Tout`, of any shape."""
     if not (callable(func) or (isinstance(func, str) and func)):
         raise TypeError(f"func must be callable, or the name of a function that a server has, not {func!r}")
     return tuple([Spec(dtype) for dtype in Tout]) or None  # type: ignore[return-value]
 
 
-_py_func.no_gradient("a Python function does not tell its derivative: wrap it in a function with af.custom_gradient")
+_py_func.no_gradient("a Python function has no known derivative: wrap it in a function with af.custom_gradient")
 
 
 @_py_func.kernel(CPU)
@@ -98,7 +97,7 @@ def _read_only(value: Array) -> AnyArray:
 
 
 def _call(func: Function, wanted: Sequence[DType], *arguments: AnyArray) -> list[AnyArray]:
-    """What the function returns, on a thread. Only OpErrors leave it: a future cannot hold a StopIteration."""
+    """Call the function, on a thread. Raises only OpErrors: a future cannot hold a StopIteration."""
     try:
         returned = func(*arguments)
     except BaseException as error:
@@ -111,7 +110,7 @@ def _call(func: Function, wanted: Sequence[DType], *arguments: AnyArray) -> list
 
 
 async def _in_task(func: Function, arguments: Sequence[AnyArray]) -> Any:
-    """What the function returns, as a task of its own, so that it may use `asyncio.timeout` and the like."""
+    """Call the async function in its own task, so that it may use `asyncio.timeout` and the like."""
 
     async def call() -> Any:
         return await func(*arguments)
@@ -144,13 +143,13 @@ async def _end(task: asyncio.Task[Any]) -> None:
 
 
 def _converted(error: BaseException) -> BaseException:
-    """The OpError for what the function raised; what ends the program as it is."""
+    """The OpError for an exception of the function; KeyboardInterrupt and SystemExit unchanged."""
     if isinstance(error, asyncio.CancelledError):
-        made = errors.CancelledError("the function raised asyncio.CancelledError, though nobody cancelled the run")
+        made = errors.CancelledError("the function raised asyncio.CancelledError, but the run was not cancelled")
         made.__cause__ = error
         return made
     cause = error.__cause__
-    if isinstance(error, RuntimeError) and isinstance(cause, StopIteration):  # what a coroutine makes of it
+    if isinstance(error, RuntimeError) and isinstance(cause, StopIteration):  # a coroutine converts it
         return errors.from_exception(cause)
     return error if isinstance(error, (KeyboardInterrupt, SystemExit)) else errors.from_exception(error)
 
@@ -159,7 +158,7 @@ def _converted(error: BaseException) -> BaseException:
 
 
 def _results(returned: Any, wanted: Sequence[DType]) -> list[AnyArray]:
-    """What the function returned, as arrays that nobody else holds. InvalidArgumentError if it is not as declared."""
+    """The function's results, as arrays without other references. InvalidArgumentError if they differ from `Tout`."""
     values = returned if isinstance(returned, (list, tuple)) else () if returned is None else (returned,)
     if len(values) != len(wanted):
         names = ", ".join(dtype.name for dtype in wanted) or "nothing"
@@ -172,7 +171,7 @@ def _result(index: int, value: Any, dtype: DType) -> AnyArray:
     try:
         array = as_array(value, None if isinstance(value, (np.ndarray, np.generic)) else dtype, strict=True)
     except (TypeError, ValueError) as error:
-        raise errors.InvalidArgumentError(f"value {index} of the function is to be {dtype.name}: {error}") from error
+        raise errors.InvalidArgumentError(f"result {index} of the function must be {dtype.name}: {error}") from error
     if as_dtype(array.dtype) is not dtype:
         raise errors.InvalidArgumentError(
             f"value {index} of the function has dtype {array.dtype}, and is to be {dtype.name}: convert it by .astype"

@@ -1,6 +1,6 @@
 """Stacks: last in, first out, of any length. A stack is made by its operation in each run and ends with it.
 
-Who pushes and pops in which order is told by edges: a push returns what was pushed, a pop is built to run after it.
+Edges order pushes and pops: a push returns the pushed value, and a control edge makes a pop run after it.
 """
 
 import threading
@@ -23,7 +23,7 @@ class StackSpec(ResourceSpec):
 
     @classmethod
     def check(cls, spec: Spec, count: int | None = 1) -> "StackSpec":
-        """`spec` as a handle to a stack. TypeError if it is none."""
+        """`spec` as a handle to a stack. TypeError if it is not a stack handle."""
         if not isinstance(spec, cls):
             raise TypeError(f"a handle to a stack is needed, not {spec}")
         return spec
@@ -53,7 +53,7 @@ class Stack:
             self._items.append(item)
 
     def pop(self) -> Any:
-        """Take what is on top. InvalidArgumentError if it is empty or closed."""
+        """Remove and return the top element. InvalidArgumentError if the stack is empty or closed."""
         with self._lock:
             self._check_open()
             if not self._items:
@@ -61,7 +61,7 @@ class Stack:
             return self._items.pop()
 
     def close(self) -> None:
-        """Let go of all elements; whatever is asked of it later fails."""
+        """Release all elements; later calls fail."""
         with self._lock:
             self._closed = True
             self._items.clear()
@@ -134,4 +134,4 @@ def _(xp: Namespace, stack: Stack) -> None:
 
 
 for _op in (stack_v2, stack_push_v2, stack_pop_v2, stack_close_v2):
-    _op.no_gradient("it changes state; gradients of loops keep what they need by themselves")
+    _op.no_gradient("it changes state; gradients of loops store the values they need themselves")

@@ -32,11 +32,11 @@ CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 
 @op(stateful=True)
 def absent(dtype: DType, shape: TensorShape) -> Spec:
-    """What a branch gives for a value that the other branch makes and that is looked at only if that one ran."""
+    """The output of a branch in place of a value that only the other branch computes; never read."""
     return Spec(dtype, TensorShape(shape))
 
 
-absent.no_gradient("nobody looks at it")
+absent.no_gradient("it is never read")
 
 
 @absent.kernel(CPU, GPU, binds=True)
@@ -52,7 +52,7 @@ def _(xp: Namespace, node: NodeView) -> Any:
 
 @op(name="cond", stateful=True)
 def branch(pred: Spec, inputs: Sequence[Spec], then: Body, otherwise: Body) -> tuple[Spec, ...]:
-    """What `then` makes of its inputs if `pred` is true, else what `otherwise` makes of its."""
+    """The outputs of `then` if `pred` is true, else the outputs of `otherwise`."""
     predicate(pred, "pred")
     pairs = zip(then.output_specs, otherwise.output_specs, strict=True)
     return tuple([_either(index, a, b) for index, (a, b) in enumerate(pairs)])
@@ -67,7 +67,7 @@ def predicate(spec: Spec, what: str) -> None:
 
 
 def _either(index: int, a: Spec, b: Spec) -> Spec:
-    """What is known of a value that is one or the other."""
+    """The most specific Spec that is true of both."""
     if a.dtype is not b.dtype:
         raise TypeError(
             f"output {index} of the branches has dtypes {a.dtype.name} and {b.dtype.name}: cast one of them"
@@ -80,7 +80,7 @@ def _either(index: int, a: Spec, b: Spec) -> Spec:
 
 
 def either_resource(what: str, a: Spec, b: Spec) -> Spec:
-    """What is known of a handle or list that is one or the other. TypeError if they hold different things."""
+    """The most specific Spec that is true of two handles or lists. TypeError if their elements differ."""
     if isinstance(a, ListSpec) and isinstance(b, ListSpec):
         return a.common_with(b)
     mine, theirs = [[(i.dtype, i.shape.sizes) for i in ResourceSpec.check(s).items] for s in (a, b)]
@@ -121,7 +121,7 @@ def loop(
 
 
 def _last(body: Body, index: int, first: Spec, made: Spec) -> Spec:
-    """What is known of a loop variable at the end: of the first value's very shape if no iteration changes it."""
+    """The Spec of a loop variable at the end: exactly the first value's shape if no iteration changes it."""
     argument = next(a for a, takes in zip(body.arguments, body.takes, strict=True) if takes == index).spec
     if isinstance(made, ListSpec) and isinstance(first, ListSpec):
         return made

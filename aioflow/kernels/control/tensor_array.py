@@ -1,4 +1,4 @@
-"""TensorArray's ops. Each takes the list, called the flow, as a value, and what changes it returns another."""
+"""TensorArray's ops. Each takes the list, called the flow, as a value; an op that changes it returns a new flow."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -55,7 +55,7 @@ def tensor_array(
     clear_after_read: bool = True,
     infer_shape: bool = True,
 ) -> Spec:
-    """A list of so many unwritten slots for tensors of that dtype and shape."""
+    """A list of `size` unwritten slots for tensors of that dtype and shape."""
     length = known.scalar(size, "size")
     if length is not None:
         _check_length(length)
@@ -83,7 +83,7 @@ def tensor_array_size(flow: Spec) -> Spec:
     return Spec(dtypes.int32, dtypes.SCALAR, ListSpec.check(flow).size)
 
 
-tensor_array_size.no_gradient("it counts slots, whatever they hold")
+tensor_array_size.no_gradient("it counts slots and reads no values")
 tensor_array_size.on_host(outputs=True)
 tensor_array_size.kernel(CPU, GPU, fresh=True)(lambda xp, flow: np.array(len(flow), np.int32))
 
@@ -139,7 +139,7 @@ def _room(node: NodeView) -> Callable[[TensorList, int], None]:
 
 
 def _fits(flow: ListSpec, shape: TensorShape) -> Check | None:
-    """What raises ValueError for a value whose shape the list cannot hold; None if that was seen to before the run."""
+    """A check of the shape of values against the list's, which raises ValueError; None if the Specs already agree."""
     element, same = flow.element.shape, flow.infer_shape
     if shape.is_fully_defined() and (element.is_fully_defined() or not same):
         return None
@@ -191,7 +191,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @op
 def tensor_array_scatter(flow: Spec, indices: Ints, value: Spec) -> Spec:
-    """The list with each row of `value` in the slot of its index. Errors as of `tensor_array_write`."""
+    """The list with each row of `value` in the slot of its index. Errors as in `tensor_array_write`."""
     spec = ListSpec.check(flow)
     _check_places(indices, spec, grows=True)
     return _written(spec, value.dtype, rows_of(value, count_of(indices)))
@@ -301,7 +301,7 @@ tensor_array_clear.kernel(CPU, GPU, binds=True)(
 
 
 def _read(flow: TensorList, index: int) -> Any:
-    """What a slot holds, UNWRITTEN if nothing. IndexError if there is no such slot, ValueError if it was cleared."""
+    """The value of a slot, or UNWRITTEN. IndexError if it is out of range, ValueError if it was cleared."""
     item = flow.item(index)
     if item is CLEARED:
         raise ValueError(f"index {index} {_READ_TWICE}")
@@ -329,7 +329,7 @@ def _filler(xp: Namespace, spec: Spec) -> Callable[[TensorList, int], Array]:
 
 @op
 def tensor_array_read(flow: Spec, index: Ints) -> Spec:
-    """What the slot `index` holds; zeros if it is not written and the shape of the elements is known.
+    """The value of the slot `index`; zeros if it is unwritten and the shape of the elements is known.
 
     InvalidArgumentError if it is out of range or was cleared.
     """
@@ -356,7 +356,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @op
 def tensor_array_gather(flow: Spec, indices: Ints) -> Spec:
-    """What the slots of these indices hold, side by side along a new first axis; all must have one shape."""
+    """The values of the slots of these indices, stacked along a new first axis; all must have one shape."""
     _check_places(indices, ListSpec.check(flow))
     element = element_of(flow)
     return Spec(element.dtype, TensorShape((count_of(indices),)).concatenate(element.shape))
@@ -419,7 +419,7 @@ def _check_same(items: Sequence[Array]) -> None:
 
 @op
 def tensor_array_concat(flow: Spec) -> tuple[Spec, ...]:
-    """What all slots hold, one after the other along the first axis, and the size of each along that axis."""
+    """The values of all slots, concatenated along the first axis, and the size of each along that axis."""
     spec = ListSpec.check(flow)
     element = spec.element.shape
     if element.sizes == ():
@@ -467,5 +467,5 @@ tensor_array_concat.bytes_rule = unwritten.bytes_concatenated
 def _nothing(xp: Namespace, element: Spec) -> Array:
     rest = element.shape[1:]
     if not rest.is_fully_defined():
-        raise ValueError(f"there is nothing to concatenate, and the shape of the elements is known as {element.shape}")
+        raise ValueError(f"no slot to concatenate, and the shape of the elements is only known as {element.shape}")
     return xp.empty((0, *rest.as_list()), element.dtype.np)

@@ -22,13 +22,13 @@ Function = Callable[..., Any]
 
 
 def element_of(flow: Spec) -> Spec:
-    """What a read of the list gives: where sizes are open, another read may find others."""
+    """The Spec of one read of the list: a fresh Spec, since open sizes may differ between reads."""
     element = ListSpec.check(flow).element
     return element if element.shape.is_fully_defined() else Spec(element.dtype, TensorShape(element.sizes))
 
 
 def count_of(indices: Spec) -> int | None:
-    """How many indices a vector has. TypeError or ValueError if it is no vector of integers."""
+    """The number of indices in a vector. TypeError or ValueError if it is not a vector of integers."""
     return known.length(indices, "indices")
 
 
@@ -116,7 +116,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 def check_rows(indices: Array, value: Array) -> None:
-    """ValueError unless there is a row for each index."""
+    """ValueError unless `value` has one row per index."""
     if value.ndim == 0 or len(indices) != len(value):
         raise ValueError(f"a value of shape {list(value.shape)} is given for {len(indices)} indices: one row for each")
 
@@ -168,7 +168,7 @@ def pieces(value: Array, lengths: Sequence[int]) -> list[Array]:
 
 @op
 def tensor_list_add(lists: Sequence[Spec]) -> Spec:
-    """The sum of lists: in each slot the sum of what is written there."""
+    """The sum of lists: each slot holds the sum of the values written to it."""
     if not lists:
         raise ValueError("at least one list is needed")
     total = ListSpec.record(ListSpec.check(lists[0]).element)
@@ -192,7 +192,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @op
 def tensor_list_read(flow: Spec, index: Ints, shape: Ints) -> Spec:
-    """What a slot holds, or zeros of that shape if it is a gap, or beyond the end."""
+    """The value of a slot, or zeros of that shape if it is a gap, or beyond the end."""
     element = ListSpec.check(flow).element
     _check_place(known.scalar(index, "index"))
     return Spec(element.dtype, known.shape(shape))
@@ -220,7 +220,7 @@ def _item(flow: TensorList, index: int) -> Any:
 
 @op
 def tensor_list_gather(flow: Spec, indices: Ints, shape: Ints) -> Spec:
-    """What the slots of these indices hold, side by side along a new first axis; zeros of that shape for gaps."""
+    """The values of the slots of these indices, stacked along a new first axis; zeros of that shape for gaps."""
     count = count_of(indices)
     return Spec(ListSpec.check(flow).element.dtype, TensorShape((count,)).concatenate(known.shape(shape)))
 
@@ -247,7 +247,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @op
 def tensor_list_concat(flow: Spec, lengths: Ints, shape: Ints) -> Spec:
-    """What the first slots hold, one after the other along the first axis; zeros for gaps.
+    """The values of the first slots, concatenated along the first axis; zeros for gaps.
 
     `lengths` has the size along that axis of each, `shape` the other sizes.
     """

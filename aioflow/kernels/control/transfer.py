@@ -19,9 +19,9 @@ _REASON = "plans alone contain it"
 
 @op(stateful=True)
 def send(value: Spec, edge: str, source: str, incarnation: int, target: str) -> None:
-    """The value is in the step's rendezvous, for the `recv` of that edge, in this iteration. It never waits.
+    """Puts the value into the step's rendezvous, for the `recv` of that edge, in this iteration. It never waits.
 
-    It runs even if the value is dead, and sends that: whoever receives it is dead, too.
+    It runs even if the value is dead: the `recv` of a dead value is dead, too.
     """
 
 
@@ -41,9 +41,9 @@ def recv(
     dtype: DType, shape: TensorShape, edge: str, source: str, incarnation: int, target: str, mortal: bool = False,
     host: bool = False,
 ) -> Spec:  # fmt: skip
-    """The value of the `send` of that edge, in this iteration, once it is there; dead, if `mortal`, if that is.
+    """Waits for the value of the `send` of that edge, in this iteration; it may be dead only if `mortal`.
 
-    It is in the memory of the device, or in the host's if `host` says so.
+    The value is in the memory of the device, or in the host's if `host`.
     """
     return Spec(dtype, TensorShape(shape))
 
@@ -66,15 +66,15 @@ async def _(
 
 
 async def _arrived(ctx: Context, transfer: Transfer, dtype: DType, shape: TensorShape, host: bool) -> Array:
-    """What was sent, in the memory it is wanted in. What is dead is nowhere."""
+    """The received value, in the memory of its consumers. A dead value has no memory."""
     if transfer.foreign and transfer.value is not DEAD:
-        check_fits("what was received", dtype, shape, transfer.value)
+        check_fits("the received value", dtype, shape, transfer.value)
     return DEAD if transfer.value is DEAD else await receive(transfer, ctx.device, host=host)
 
 
 @op(stateful=True)
 def pulse() -> Spec:
-    """A truth, for a control edge between devices: what it waits for has run."""
+    """A bool that carries a control edge between devices: its control inputs have run."""
     return Spec(bool_, SCALAR)
 
 

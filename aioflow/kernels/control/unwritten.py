@@ -1,4 +1,4 @@
-"""What it costs to read unwritten slots of a TensorArray, which takes no memory for them: each becomes zeros."""
+"""The memory that reads of unwritten TensorArray slots need: the array stores none for them, but a read makes zeros."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -28,13 +28,13 @@ def check_gaps(flow: TensorList, indices: Array | None = None) -> None:
 
 
 def bytes_gathered(inputs: Sequence[Any], attrs: Any, specs: Sequence[Spec]) -> int:
-    """The bytes of what the slots of some indices hold, side by side, if all are as large as an unwritten one."""
+    """The bytes of a gather of slots, if each slot is as large as an unwritten one."""
     flow, indices = inputs
     return int(indices.size) * _bytes_of_gap(flow, specs[0])
 
 
 def bytes_concatenated(inputs: Sequence[Any], attrs: Any, specs: Sequence[Spec]) -> int:
-    """The bytes of what all slots hold, one after the other."""
+    """The bytes of the concatenation of all slots."""
     flow = inputs[0]
     written = flow.written()
     gaps = (len(flow) - len(written)) * _bytes_of_gap(flow, specs[0])
@@ -42,7 +42,7 @@ def bytes_concatenated(inputs: Sequence[Any], attrs: Any, specs: Sequence[Spec])
 
 
 def _bytes_of_gap(flow: TensorList, spec: Spec) -> int:
-    """The bytes of the zeros that are read from an unwritten slot; 0 if none can be made."""
+    """The bytes of the zeros that a read of an unwritten slot makes; 0 if the shape is unknown."""
     known, element = ListSpec.check(spec), ListSpec.check(spec).element
     if element.shape.is_fully_defined() or not known.infer_shape:
         return element.bytes or 0

@@ -5,7 +5,7 @@
     Feature          1: BytesList | 2: FloatList | 3: Int64List                 FeatureList    1: Feature, repeated
     a list           1: value, repeated; numbers may be packed
 
-The depth is fixed, so nothing recurs; unknown fields are left out. What is no such message is refused with ValueError.
+The depth is fixed, so the parser does not recur; it skips unknown fields. Malformed messages raise ValueError.
 """
 
 import struct

@@ -51,17 +51,17 @@ def _example(number: int, text: bytes) -> bytes:
         named = _mapping(_member(features, "feature"), "feature")
         return make_example({name: _values(name, feature) for name, feature in named.items()})
     except (ValueError, TypeError, RecursionError) as error:
-        raise errors.InvalidArgumentError(f"string {number} is no example in JSON: {error}") from None
+        raise errors.InvalidArgumentError(f"string {number} is not an example in JSON: {error}") from None
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{what!r} is to be an object in braces")
+        raise ValueError(f"{what!r} must be an object in braces")
     return value
 
 
 def _member(value: Any, name: str, other: str = "") -> Any:
-    """The only member of an object; nothing if it has none."""
+    """The only member of an object; None if the object is empty."""
     members = _mapping(value, "the whole")
     stray = members.keys() - {name, other}
     if stray:
@@ -75,14 +75,14 @@ def _values(name: str, feature: Any) -> Any:
         if not _mapping(feature, name).keys() - {kind, other} and feature:
             values = _member(_member(feature, kind, other), "value") or []
             if not isinstance(values, list):
-                raise ValueError(f"the values of {name!r} are to be an array in brackets")
+                raise ValueError(f"the values of {name!r} must be an array in brackets")
             return make_array([convert(value) for value in values], dtype=dtype)
     raise ValueError(f"feature {name!r} has one of {', '.join(_KINDS)}")
 
 
 def _text(value: Any) -> bytes:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no string of base64")
+        raise ValueError(f"{value!r} is not a base64 string")
     try:
         return base64.b64decode(value.replace("-", "+").replace("_", "/"), validate=True)
     except binascii.Error as error:
@@ -100,7 +100,7 @@ def _float(value: Any) -> float:
 def _integer(value: Any) -> int:
     number = int(value) if isinstance(value, str) else value
     if type(number) is not int or number not in _INTS:
-        raise ValueError(f"{value!r} is no integer of 64 bits")
+        raise ValueError(f"{value!r} is not a 64-bit integer")
     return number
 
 

@@ -1,7 +1,7 @@
-"""Messages in protocol buffers' encoding, taken apart and put together field by field.
+"""Decode and encode messages in protocol buffers' encoding, field by field.
 
-A message is a number of fields: a varint that tells number and kind, and a value: a varint, 8 or 4 bytes, or a length
-and so many bytes. Nothing recurs here; every length is compared with what is left before anything is done.
+A message is a sequence of fields: a varint with number and kind, then a value: a varint, 8 or 4 bytes, or a length
+followed by that many bytes. The parser does not recur and checks every length against the remaining bytes first.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Part = tuple[int, int]
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The number that begins there, and where what follows it does. ValueError if it is cut off, or too long."""
+    """The varint at that offset, and the offset after it. ValueError if it is cut off, or too long."""
     value = shift = 0
     while at < end:
         byte = data[at]
@@ -37,7 +37,7 @@ def fields(data: bytes, part: Part) -> Iterator[tuple[int, int, int, int]]:
         key, at = read_varint(data, at, end)
         number, kind = key >> 3, key & 7
         if not 0 < number < 1 << 29:
-            raise ValueError(f"{number} is no number of a field, at byte {at}")
+            raise ValueError(f"{number} is not a field number, at byte {at}")
         if kind == BYTES:
             length, at = read_varint(data, at, end)
         elif kind == VARINT:

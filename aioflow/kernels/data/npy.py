@@ -21,9 +21,9 @@ _HARMLESS: Final = 1 << 26
 
 @op
 def decode_npy(contents: Spec, dtype: DType, shape: TensorShape = TensorShape(None)) -> Spec:  # noqa: B008
-    """The array that a string holds in the form of NumPy's `.npy` files, of that dtype.
+    """Decodes a string in the format of NumPy's `.npy` files to an array of that dtype.
 
-    InvalidArgumentError if it holds objects, another dtype or shape, or more or fewer bytes than its header says.
+    InvalidArgumentError if it holds objects, another dtype or shape, or more or fewer bytes than its header states.
     """
     contents.only(STRING).with_rank(0, "contents")
     return Spec(dtype, TensorShape(shape)).only(ANY - STRING)
@@ -40,7 +40,7 @@ def _(xp: Namespace, contents: Array, *, dtype: DType, shape: TensorShape) -> Ar
     if kind.hasobject or kind.fields or kind.subdtype or not _is(kind, dtype):
         raise errors.InvalidArgumentError(f"the array is of dtype {kind}, and is to be {dtype.name}")
     if not shape.is_compatible_with(sizes):
-        raise errors.InvalidArgumentError(f"the array is of shape {list(sizes)}, and is to be of shape {shape}")
+        raise errors.InvalidArgumentError(f"the array has shape {list(sizes)}, but shape {shape} was expected")
     count = math.prod(sizes)
     if count * kind.itemsize != len(data) - begin:
         raise errors.InvalidArgumentError(
@@ -68,8 +68,8 @@ def _header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
             np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         )
         sizes, fortran, kind = read(file)
-    except Exception as error:  # of whatever stands where NumPy expects a literal
-        raise errors.InvalidArgumentError(f"the bytes are no .npy file: {error}") from None
+    except Exception as error:  # NumPy evaluates the header as a literal, which may fail in any way
+        raise errors.InvalidArgumentError(f"the bytes are not a .npy file: {error}") from None
     if any(type(size) is not int or size < 0 for size in sizes) or len(sizes) > 32:
         raise errors.InvalidArgumentError(f"{sizes!r} is no shape")
     return sizes, bool(fortran), kind, file.tell()

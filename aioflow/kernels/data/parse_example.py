@@ -21,7 +21,7 @@ _KIND: Final = {dtypes.string.name: 1, float32.name: 2, int64.name: 3}
 Shapes = Sequence[TensorShape]
 
 
-# What it is
+# Specs
 
 
 def _check_types(keys: Sequence[str], types: Sequence[DType]) -> None:
@@ -36,7 +36,7 @@ def _check_defaults(keys: Sequence[str], shapes: Shapes, defaults: Sequence[Spec
     _check_types(keys, [default.dtype for default in defaults])
     for key, shape, default in zip(keys, shapes, defaults, strict=True):
         if shape.ndims is None or None in shape.as_list()[1:]:
-            raise ValueError(f"feature {key!r} is of shape {shape}; all sizes but the first are to be known")
+            raise ValueError(f"feature {key!r} has shape {shape}; all sizes but the first must be known")
         size, wanted = default.shape.num_elements(), shape.num_elements()
         if size and size != (1 if wanted is None else wanted):
             raise ValueError(f"the default of feature {key!r} is of shape {default.shape}, the feature of {shape}")
@@ -100,10 +100,10 @@ def parse_sequence_example(
     list_may_be_missing: tuple[str, ...],
     context_paired: tuple[str, ...] = (),
 ) -> tuple[Spec, ...]:
-    """Features of the context of a sequence, or of a vector of them, as `parse_example` gives them; those of the steps.
+    """Parses sequence examples: the context's features as `parse_example` returns them, then the steps' features.
 
-    Of a sparse feature of the steps each step is a row; of a dense one all steps have one shape. Of several sequences
-    the shorter ones are filled up with zeros or empty text, and the numbers of steps of each dense feature come last.
+    A sparse feature of the steps has one row per step; all steps of a dense feature have one shape. In a batch of
+    sequences, zeros or empty strings pad the shorter ones, and the last outputs are each dense feature's lengths.
     """
     if serialized.only(STRING).rank not in (0, 1):
         raise ValueError(f"serialized is one string, or a vector of known rank, its shape is {serialized.shape}")
@@ -115,7 +115,7 @@ def parse_sequence_example(
     _check_types(list_dense_keys, list_dense_types)
     for key, shape in zip(list_dense_keys, list_dense_shapes, strict=True):
         if not shape.is_fully_defined():
-            raise ValueError(f"the steps of feature {key!r} are of shape {shape}, which is to be known")
+            raise ValueError(f"the steps of feature {key!r} have shape {shape}, which must be fully known")
     dense = _dense(batch, [default.dtype for default in context_defaults], context_dense_shapes)
     steps = _dense(batch.concatenate([None]), list_dense_types, list_dense_shapes)
     lengths = [Spec(int64, batch) for _ in steps] if rank else []
@@ -144,7 +144,7 @@ class _Source:
         self.data, self.where = data, where
 
     def reading(self, function: Callable[..., Any], *args: Any) -> Any:
-        """function(data, ...); InvalidArgumentError for bytes that are no example."""
+        """function(data, ...); InvalidArgumentError for bytes that are not an example."""
         try:
             return function(self.data, *args)
         except ValueError as error:
@@ -243,7 +243,7 @@ def _checked(
     fits = width and len(values) % width == 0 if open_size else len(values) == width
     if not fits:
         raise errors.InvalidArgumentError(
-            f"feature {key!r} of {source.where} has {len(values)} values, which are none of shape {shape}"
+            f"feature {key!r} of {source.where} has {len(values)} values, which do not fill shape {shape}"
         )
     return values
 
@@ -270,7 +270,7 @@ def _texts(value: Array) -> list[bytes]:
 def _context(
     rows: Sequence[Row], sparse: Sequence[tuple[str, DType]], dense: Any, paired: Sequence[str], single: bool
 ) -> list[AnyArray]:
-    """Of the sparse features all indices, all values, all shapes; the dense ones."""
+    """All indices, all values and all shapes of the sparse features, then the dense features."""
     found = {key: _found(rows, key, dtype) for key, dtype in sparse}
     for first, second in zip(paired[::2], paired[1::2], strict=True):
         _check_pairs(rows, first, found[first], second, found[second])
@@ -371,7 +371,7 @@ Lists = tuple[_Source, dict[bytes, list[Part]]]
 
 
 def _steps(rows: Sequence[Lists], attrs: Any, single: bool) -> list[AnyArray]:
-    """Of the sparse features all indices, all values, all shapes; the dense ones, and of several sequences how long."""
+    """All indices, values and shapes of the sparse features, then the dense ones; of a batch also the lengths."""
     sparse = [
         _sparse_steps(rows, key, dtype, single)
         for key, dtype in zip(attrs["list_sparse_keys"], attrs["list_sparse_types"], strict=True)
@@ -419,7 +419,7 @@ def _dense_steps(row: Lists, key: str, dtype: DType, sizes: list[int], may_be_mi
         if values is None or len(values) != math.prod(sizes):
             count = 0 if values is None else len(values)
             where = f"step {number} of feature {key!r} of {source.where}"
-            raise errors.InvalidArgumentError(f"{where} has {count} values, which are none of shape {sizes}")
+            raise errors.InvalidArgumentError(f"{where} has {count} values, which do not fill shape {sizes}")
     return _array(_flat(steps, dtype), dtype, [len(steps), *sizes])
 
 

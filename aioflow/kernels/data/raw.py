@@ -12,9 +12,9 @@ from aioflow.tensors.object_arrays import join_strings, to_list
 
 @op(name="decode_raw")
 def _decode_raw(bytes: Spec, out_type: DType, little_endian: bool = True) -> Spec:
-    """The numbers that the bytes of each string are, along a new last axis.
+    """Reinterprets the bytes of each string as numbers, along a new last axis.
 
-    InvalidArgumentError if the strings have different lengths, or one that is no multiple of a number's.
+    InvalidArgumentError if the strings differ in length, or the length is not a multiple of a number's size.
     """
     if out_type.family in ("string", "resource"):
         raise TypeError(f"bytes are no {out_type.name}")
@@ -33,7 +33,7 @@ def _(xp: Namespace, texts: Array, *, out_type: DType, little_endian: bool) -> A
         raise ValueError(f"strings of {min(lengths)} and of {max(lengths)} bytes cannot be decoded together")
     length = lengths.pop() if lengths else 0
     if length % out_type.size:
-        raise ValueError(f"{length} bytes are no numbers of {out_type.size} bytes each")
+        raise ValueError(f"{length} bytes are not a whole number of elements of {out_type.size} bytes")
     part = out_type.real.size  # a complex number is two
     words = np.frombuffer(join_strings(b"", flat), f"{'<' if little_endian else '>'}u{part}").astype(f"u{part}")
     return words.view(out_type.np).reshape((*np.shape(texts), length // out_type.size))
@@ -46,7 +46,7 @@ def decode_raw(
     name: str | None = None,
     bytes: TensorLike | None = None,
 ) -> Tensor:
-    """The numbers that the bytes of each string are, along a new last axis.
+    """Reinterprets the bytes of each string as numbers, along a new last axis.
 
     Args:
         input_bytes: strings of one length.

@@ -1,7 +1,7 @@
-"""Summaries: what TensorBoard is to show of values, as strings that `af.summary.FileWriter` writes.
+"""Summary ops: values for TensorBoard, as strings that `af.summary.FileWriter` writes.
 
-Each is a Summary in protocol buffers' encoding, as TensorFlow's ops of these names make it [F: core/kernels/
-summary_op.cc]: a worker that makes one needs no TensorBoard. See `summary_wire`.
+Each string is a Summary in protocol buffers' encoding, equal to TensorFlow's of the same op [F: core/kernels/
+summary_op.cc]. A worker that makes summaries does not need TensorBoard. See `summary_wire`.
 """
 
 import functools
@@ -105,10 +105,10 @@ def _check_most(most: int, name: str) -> None:
 
 @op
 def image_summary(tensor: Spec, tag: str, max_images: int = 3) -> Spec:
-    """The summary of the first pictures of a batch, [batch, height, width, 1, 3 or 4], as PNG.
+    """The summary of the first images of a batch, [batch, height, width, 1, 3 or 4], as PNG.
 
-    Floats are scaled: the largest value becomes 255; if there are negative ones, 0 becomes 128, and what is farthest
-    from 0 becomes 1 or 255. Pixels that are not finite are red. It needs Pillow: `pip install aioflow-engine[image]`.
+    Floats are scaled: the largest value becomes 255; if some are negative, 0 becomes 128, and the value farthest from
+    0 becomes 1 or 255. Pixels that are not finite are red. It needs Pillow: `pip install aioflow-engine[image]`.
     """
     sizes = tensor.only(FLOAT, frozenset({dtypes.uint8})).with_rank(4, "tensor").sizes
     if sizes is not None and sizes[3] not in (None, 1, 3, 4):
@@ -146,7 +146,7 @@ def _pixels(picture: AnyArray) -> AnyArray:
 def audio_summary(tensor: Spec, sample_rate: Spec, tag: str, max_outputs: int = 3) -> Spec:
     """The summary of the first sounds of a batch, [batch, frames] or [batch, frames, channels], as WAV of 16 bits.
 
-    Values from -1 to 1 are what can be heard; others are cut off. `sample_rate` is frames per second.
+    Values outside -1 to 1 are clipped. `sample_rate` is in frames per second.
     """
     rank = tensor.only(frozenset({float32})).rank
     if rank not in (None, 2, 3):
@@ -185,7 +185,7 @@ def _wav(sound: AnyArray, rate: int) -> bytes:
 
 @op
 def tensor_summary(tensor: Spec, tag: str, metadata: bytes = b"") -> Spec:
-    """The summary of a whole tensor; `metadata` tells how it is to be shown, as `summary_wire.metadata` makes it."""
+    """The summary of a whole tensor; `metadata`, from `summary_wire.metadata`, selects its display."""
     tensor.only(NUMERIC, BOOL, STRING)
     return _TEXT
 

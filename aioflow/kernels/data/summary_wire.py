@@ -1,4 +1,4 @@
-"""Summaries as bytes, in protocol buffers' encoding, as TensorBoard reads them: whoever makes one needs no TensorBoard.
+"""Summaries as bytes, in protocol buffers' encoding, as TensorBoard reads them; making one needs no TensorBoard.
 
 Summary      1: Value, repeated
 Value        1: tag   2: float   4: Image   5: Histogram   6: Audio   8: Tensor   9: Metadata
@@ -36,7 +36,7 @@ NUMBERS: Final = {
 
 
 def _single(field: int, value: float) -> bytes:
-    with np.errstate(over="ignore"):  # what is too large for it is infinite
+    with np.errstate(over="ignore"):  # a larger value becomes infinite
         return wire.varint(field << 3 | wire.FOUR) + struct.pack("<f", np.float32(value))
 
 
@@ -93,7 +93,7 @@ def tensor(tag: str, value: AnyArray, metadata: bytes) -> bytes:
 
 
 def metadata(plugin: str = "", display_name: str = "", description: str = "") -> bytes:
-    """What tells TensorBoard how to show a tensor: the name of the plugin that does, a title, a text in Markdown."""
+    """The display settings of a tensor for TensorBoard: the plugin's name, a title, a description in Markdown."""
     told = [(2, display_name.encode()), (3, description.encode())]
     if plugin:
         told.insert(0, (1, content(1, plugin.encode())))
@@ -104,14 +104,14 @@ def metadata(plugin: str = "", display_name: str = "", description: str = "") ->
 
 
 def tags_of(summary: bytes) -> Iterator[str]:
-    """The tags of its values. ValueError if it is no summary."""
+    """The tags of its values. ValueError if it is not a summary."""
     for value in parts(summary, (0, len(summary)), 1):
         for begin, end in parts(summary, value, _TAG):
             yield summary[begin:end].decode(errors="backslashreplace")
 
 
 def joined(summaries: Iterable[Any]) -> bytes:
-    """One summary with the values of all. ValueError if a tag is there twice, or one of them is no summary."""
+    """One summary with the values of all. ValueError if a tag occurs twice, or one of them is not a summary."""
     parts, known = [], set()
     for part in map(bytes, summaries):
         for tag in tags_of(part):

@@ -1,9 +1,9 @@
-"""PNG, JPEG, GIF and BMP in strings as images of pixels, and back.
+"""Decode PNG, JPEG, GIF and BMP strings to pixels, and encode pixels.
 
 They need Pillow: `pip install aioflow-engine[image]`.
 
-A picture whose header tells of more than 89 million pixels, or of more than its bytes can hold, is refused before
-anything is decoded.
+The ops refuse an image, before decoding, whose header states more than 89 million pixels or more than its bytes can
+hold.
 """
 
 from collections.abc import Sequence
@@ -58,11 +58,11 @@ def decode_png(contents: Spec, channels: int = 0, dtype: DType = uint8) -> Spec:
 
     Args:
         contents: the PNG, a string.
-        channels: 1 for grey, 2 with opacity, 3 for red, green, blue, 4 with opacity; 0 for those it has.
-        dtype: uint8 or uint16. Of 16 bits of colour the upper 8 are decoded, of 16 bits of grey all.
+        channels: 1 for grey, 2 for grey and alpha, 3 for RGB, 4 for RGBA; 0 for those of the file.
+        dtype: uint8 or uint16. 16-bit colour decodes to its upper 8 bits, 16-bit grey to all.
 
     Raises:
-        InvalidArgumentError: in the run: it is no PNG, damaged, or too large.
+        InvalidArgumentError: in the run: the string is not a PNG, damaged, or too large.
     """
     _contents(contents)
     if dtype not in (uint8, uint16):
@@ -92,7 +92,7 @@ def decode_jpeg(
 
     Args:
         contents: the JPEG, a string.
-        channels: 1 for grey, 3 for red, green, blue; 0 for those it has.
+        channels: 1 for grey, 3 for RGB; 0 for those of the file.
         ratio: 2, 4 or 8 to decode it at a half, a quarter or an eighth of its size.
         fancy_upscaling: for compatibility.
         try_recover_truncated: for compatibility; a truncated one is refused.
@@ -100,7 +100,7 @@ def decode_jpeg(
         dct_method: for compatibility.
 
     Raises:
-        InvalidArgumentError: in the run: it is no JPEG, damaged, or too large.
+        InvalidArgumentError: in the run: the string is not a JPEG, damaged, or too large.
     """
     _contents(contents)
     if ratio not in (1, 2, 4, 8):
@@ -124,7 +124,7 @@ def decode_and_crop_jpeg(
     acceptable_fraction: float = 1.0,
     dct_method: str = "",
 ) -> Spec:
-    """The part of a decoded JPEG that `crop_window` says: the first row and column, the number of rows and columns."""
+    """Decodes a part of a JPEG: `crop_window` is the first row and column, and the numbers of rows and columns."""
     _contents(contents)
     crop_window.with_rank(1, "crop_window").shape.merge_with([4])
     if ratio not in (1, 2, 4, 8):
@@ -140,7 +140,7 @@ def _(xp: Namespace, contents: Array, crop_window: Array, *, channels: int, rati
     inside = min(top, left) >= 0 and top + height <= whole[0] and left + width <= whole[1]
     if not inside or height < 1 or width < 1:
         raise errors.InvalidArgumentError(
-            f"the window {[top, left, height, width]} is no part of an image of {whole[0]} x {whole[1]} pixels"
+            f"the window {[top, left, height, width]} is not inside the image of {whole[0]} x {whole[1]} pixels"
         )
     return pixels[top : top + height, left : left + width].copy()
 
@@ -195,7 +195,7 @@ def _(xp: Namespace, contents: Array, *, channels: int, expand_animations: bool)
 
 
 def _makes(made: Op[Any], kind: str) -> None:
-    """Declare that the header of a picture tells the size of the result, so that it is checked before it is decoded."""
+    """Declare that the memory check before decoding reads the size of the result from the image's header."""
 
     @made.makes
     def _(inputs: Sequence[Array], attrs: Any) -> int:
@@ -224,7 +224,7 @@ for _op in (decode_jpeg, decode_and_crop_jpeg):
     _makes(_op, "JPEG")
 
 
-# What it is
+# Specs
 
 
 @op
@@ -263,9 +263,9 @@ def _pixels(image: Spec, kind: str, channels: Sequence[int]) -> None:
 
 @op
 def encode_png(image: Spec, compression: int = -1) -> Spec:
-    """An image as a PNG, a string. Of uint8 with 1 to 4 channels, or of uint16 with one.
+    """Encodes an image as a PNG string: uint8 with 1 to 4 channels, or uint16 with one.
 
-    `compression` is 0 for none to 9 for the smallest, -1 for a good compromise.
+    `compression` is 0 (none) to 9 (smallest), or -1 for zlib's default.
     """
     image.only(frozenset({uint8, uint16}))
     _pixels(image, "PNG", (1, 2, 3, 4) if image.dtype is uint8 else (1,))
@@ -298,16 +298,16 @@ def encode_jpeg(
     y_density: int = 300,
     xmp_metadata: str = "",
 ) -> Spec:
-    """An image of uint8 as a JPEG, a string.
+    """Encodes a uint8 image as a JPEG string.
 
     Args:
         image: [height, width, channels], of 1 or 3 channels.
-        format: "grayscale" or "rgb" to insist on so many channels.
+        format: "grayscale" or "rgb" to require 1 or 3 channels.
         quality: 0 to 100.
-        progressive: whether it shows better and better while it is loaded.
-        optimize_size: whether more time is spent to make it smaller.
-        chroma_downsampling: whether colour is kept at half the resolution.
-        density_unit: what the densities count: pixels per "in" or "cm".
+        progressive: whether to write a progressive JPEG.
+        optimize_size: whether to spend more time on a smaller file.
+        chroma_downsampling: whether to store colour at half the resolution.
+        density_unit: the unit of the densities: pixels per "in" or "cm".
         x_density: pixels per unit across.
         y_density: pixels per unit down.
         xmp_metadata: XMP to store with it.

@@ -1,4 +1,4 @@
-"""Whether PNG and GIF are whole: what is cut off or damaged, Pillow decodes to fewer pictures, or to black pixels."""
+"""Checks that PNG, GIF and BMP files are complete: Pillow decodes damaged ones to fewer frames, or to black pixels."""
 
 import struct
 import zlib
@@ -39,7 +39,7 @@ def is_interlaced(data: bytes) -> bool:
 
 
 def check_pixels_of_png(data: bytes, chunks: list[memoryview]) -> None:
-    """ValueError if the chunks hold fewer pixels than the header tells of."""
+    """ValueError if the chunks hold fewer pixels than the header states."""
     wanted, held = sum(_passes(data)), 0
     stream = zlib.decompressobj()
     for chunk in chunks:
@@ -52,7 +52,7 @@ def check_pixels_of_png(data: bytes, chunks: list[memoryview]) -> None:
 
 
 def _passes(data: bytes) -> Iterator[int]:
-    """The bytes of each pass, the only one if it is not interlaced; to each row belongs one that tells its filter."""
+    """The bytes of each pass, one pass if not interlaced; each row begins with one byte for its filter."""
     width, height, depth, colour = struct.unpack_from(">IIBB", data, 16)
     for left, top, across, down in _PASSES if is_interlaced(data) else [(0, 0, 1, 1)]:
         columns, rows = -(-(width - left) // across), -(-(height - top) // down)
@@ -65,13 +65,15 @@ def check_bmp(data: bytes) -> None:
     width, height, _, bits, compression = struct.unpack_from("<iiHHI", data, 18)
     wanted = (abs(width) * bits + 7) // 8 * abs(height)
     if compression not in (1, 2) and wanted > len(data):
-        raise ValueError(f"{len(data)} bytes are no BMP of {abs(height)} x {abs(width)} pixels: its header is forged")
+        raise ValueError(
+            f"{len(data)} bytes cannot hold a BMP of {abs(height)} x {abs(width)} pixels: its header is forged"
+        )
 
 
 def measured_gif(data: bytes) -> tuple[int, int, int]:
-    """The number of pictures, and the height and width that all fit into. Decodes none.
+    """The number of frames, and the height and width that contain all of them, without decoding.
 
-    ValueError if the GIF does not go on to its end mark.
+    ValueError if the GIF ends before its trailer.
     """
     try:
         sizes = list(_sizes_of_gif(data))

@@ -1,7 +1,7 @@
-"""PNG, JPEG, GIF and BMP as arrays of pixels and back, through Pillow, which is imported when first needed.
+"""Decode and encode PNG, JPEG, GIF and BMP through Pillow, which is imported at first use.
 
-The size of a picture is read of its header, and judged, before anything is decoded. A PNG that holds fewer pixels than
-it says, and whatever is cut off, is refused.
+The codecs read and check the size in an image's header before they decode. They refuse a PNG with fewer pixels than
+its header states, and any truncated file.
 """
 
 import io
@@ -28,12 +28,12 @@ _MARKS: Final = {"PNG": b"\x89PNG\r\n\x1a\n", "JPEG": b"\xff\xd8\xff", "GIF": b"
 
 
 def kind_of(data: bytes) -> str | None:
-    """What the bytes are by how they begin: PNG, JPEG, GIF, BMP; None if neither."""
+    """The format by the first bytes: PNG, JPEG, GIF or BMP; None for any other."""
     return next((kind for kind, mark in _MARKS.items() if data.startswith(mark)), None)
 
 
 def size_of(data: bytes, kind: str) -> tuple[int, int, int]:
-    """Height, width and channels by the header. ValueError if it is none."""
+    """Height, width and channels from the header. ValueError if the header is invalid."""
     try:
         if kind == "PNG":
             return _size_of_png(data)
@@ -53,7 +53,7 @@ def _size_of_png(data: bytes) -> tuple[int, int, int]:
     if length != 13 or name != b"IHDR" or colour not in checks.SAMPLES:
         raise ValueError("the header of the PNG is damaged")
     if width * height * depth * checks.SAMPLES[colour] > 8 * _STEEPEST * len(data):
-        raise ValueError(f"{len(data)} bytes are no PNG of {height} x {width} pixels: its header is forged")
+        raise ValueError(f"{len(data)} bytes cannot hold a PNG of {height} x {width} pixels: its header is forged")
     return height, width, {3: 3}.get(colour, checks.SAMPLES[colour])
 
 
@@ -68,12 +68,14 @@ def _size_of_jpeg(data: bytes) -> tuple[int, int, int]:
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             height, width, channels = struct.unpack_from(">HHB", data, at + 4)
             if marker < 0xC3 and height * width > _SPARSEST * len(data):
-                raise ValueError(f"{len(data)} bytes are no JPEG of {height} x {width} pixels: its header is forged")
+                raise ValueError(
+                    f"{len(data)} bytes cannot hold a JPEG of {height} x {width} pixels: its header is forged"
+                )
             return height, width, channels
         if marker in (0x01, *range(0xD0, 0xD9)):
             at += 1
         elif marker in (0xD9, 0xDA):
-            raise ValueError("the JPEG has no header that tells its size")
+            raise ValueError("the JPEG has no header with its size")
         else:
             at += 1 + struct.unpack_from(">H", data, at + 1)[0]
 
@@ -152,9 +154,9 @@ def frames(data: bytes, channels: int = 3) -> AnyArray:
 
 
 def bytes_of(data: bytes, kind: str | None, channels: int = 0, ratio: int = 1) -> int:
-    """The bytes of the decoded pixels, by the header. ValueError if it is none."""
+    """The bytes of the decoded pixels, from the header. ValueError if the header is invalid."""
     if kind is None or kind_of(data) != kind:
-        raise ValueError(f"the bytes are no {kind or 'picture'}")
+        raise ValueError(f"the bytes are not a {kind or 'PNG, JPEG, GIF or BMP'}")
     height, width, found = size_of(data, kind)
     return -(-height // ratio) * -(-width // ratio) * (channels or found)
 
@@ -165,7 +167,7 @@ def bytes_of_frames(data: bytes, channels: int = 3) -> int:
 
 
 class _opened:
-    """A picture whose header was judged; what goes wrong with it inside is an InvalidArgumentError."""
+    """Opens an image with a checked header; converts errors in its block to InvalidArgumentError."""
 
     def __init__(self, data: bytes, kind: str) -> None:
         self._kind = kind
@@ -173,7 +175,7 @@ class _opened:
         image = pillow()
         try:
             self._picture = image.open(io.BytesIO(data), formats=[kind])
-        except Exception as error:  # whatever Pillow makes of damaged bytes
+        except Exception as error:  # Pillow raises many types for damaged bytes
             raise self._error(error) from error
 
     def _error(self, error: BaseException) -> errors.InvalidArgumentError:

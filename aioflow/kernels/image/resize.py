@@ -1,7 +1,7 @@
-"""Images in another size: each pixel of the result is a weighted sum of a few, along the height and along the width.
+"""Image resizing: each pixel of the result is a weighted sum of a few pixels, along the height and the width.
 
-Which pixels and with what weights is told, for each axis by itself, by two small tables. The gradient is such a sum
-too, by tables that say what each pixel has become part of.
+For each axis, two small tables give the source pixels and their weights. The gradient is a weighted sum too, by the
+transposed tables.
 """
 
 import functools
@@ -21,7 +21,7 @@ from aioflow.tensors.dtypes import FLOAT, INTEGER, Array, DType, Namespace, Spec
 
 
 class Taps(NamedTuple):
-    """Along one axis: which elements each of the result is made of, and what they weigh; both [taps, output]."""
+    """The source elements of each result element along one axis, and their weights; both [taps, output]."""
 
     places: Array
     weights: Array
@@ -61,7 +61,7 @@ def _positions(size: int, output: int, align: bool, half: bool) -> Array:
 
 
 def _nearest(size: int, output: int, align: bool, half: bool) -> tuple[Array, Array]:
-    scale = np.float32(_scale(size, output, align))  # as TensorFlow computes it, for what lies between two
+    scale = np.float32(_scale(size, output, align))  # in float32, as TensorFlow rounds positions between two pixels
     numbers = np.arange(output, dtype=np.float32)
     found = (numbers + np.float32(0.5)) * scale if half else numbers * scale
     return np.floor(found + np.float32(0.5) if align else found)[None], np.ones((1, output))

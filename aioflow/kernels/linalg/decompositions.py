@@ -67,7 +67,7 @@ def qr(input: Spec, full_matrices: bool = False) -> tuple[Spec, Spec]:
     """Q and R with Q R = `input`: the columns of Q are orthonormal, R is an upper triangle.
 
     Q is [..., m, p] and R [..., p, n] for matrices of m rows and n columns, with p the lesser of both, or m with
-    `full_matrices`. What the columns of Q beyond the n-th are has no gradient, only the space that they span.
+    `full_matrices`. The columns of Q beyond the n-th have no gradient, only the space that they span has.
     """
     if matrices(input).sizes is None:
         return Spec(input.dtype), Spec(input.dtype)

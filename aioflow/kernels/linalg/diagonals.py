@@ -180,7 +180,9 @@ def _(xp: Namespace, node: NodeView) -> Function:
     def replaced(x: Array, diagonal: Array) -> Array:
         *batch, rows, columns = x.shape
         if diagonal.shape != (*batch, *_count(ends), _longest(rows, columns, ends)):
-            raise errors.InvalidArgumentError(f"{list(diagonal.shape)} is no diagonal of {list(x.shape)}")
+            raise errors.InvalidArgumentError(
+                f"shape {list(diagonal.shape)} is not the shape of the diagonal of {list(x.shape)}"
+            )
         result = xp.array(x, order="C")
         _write(result, diagonal, ends)
         return result

@@ -44,8 +44,8 @@ def _svd(tensor: Spec, full_matrices: bool = False) -> tuple[Spec, Spec, Spec]:
     """The singular values s, greatest first, and vectors u and v for which `tensor` = u diag(s) adjoint(v).
 
     u is [..., m, p] and v [..., n, p] for matrices of m rows and n columns, with p the lesser of both; with
-    `full_matrices` they are square. s is real. What the columns beyond the p-th are has no gradient, only the space
-    that they span.
+    `full_matrices` they are square. s is real. The columns beyond the p-th have no gradient, only the space that
+    they span has.
     """
     dtype = matrices(tensor).dtype
     if tensor.sizes is None:
@@ -111,12 +111,12 @@ def _spanned(u: Tensor, s: Tensor, v: Tensor) -> Tensor:
 
 
 def _beside(u: Tensor, du: Tensor) -> Tensor:
-    """What of du is orthogonal to the columns of u."""
+    """The part of du that is orthogonal to the columns of u."""
     return du - product(u, product(u, du, adjoint_a=True))
 
 
 def _turned(u: Tensor, du: Tensor, count: Any) -> Tensor:
-    """The same of the first columns of a square u, less what turns these when the others turn."""
+    """The same for the first columns of a square u, less their rotation together with the other columns."""
     first, rest = u[..., :count], u[..., count:]
     dfirst, drest = du[..., :count], du[..., count:]
     return product(rest, product(rest, dfirst, adjoint_a=True) - product(drest, first, adjoint_a=True))

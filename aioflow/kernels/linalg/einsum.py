@@ -29,7 +29,7 @@ Labels: TypeAlias = tuple[str, ...]
 """The name of each axis: a letter, or "...2" for the second from the end of the axes that an ellipsis stands for."""
 
 _ASSUMED: Final = 32
-"""What an open size counts as when the order of products is chosen."""
+"""The size assumed for an open axis in the choice of the order of products."""
 
 
 class Term(NamedTuple):
@@ -202,7 +202,7 @@ def _path(terms: Sequence[Term], wanted: Labels) -> list[tuple[int, ...]]:
 
 
 def _trimmed(term: Term, other: Term, kept: set[str]) -> Term:
-    """The term, summed over the axes that it alone has and nobody asks for."""
+    """The term, summed over the axes that only it has and the result lacks."""
     labels = tuple([label for label in term.labels if label in other.labels or label in kept])
     return Term(_arranged(term, labels), labels)
 

@@ -64,16 +64,16 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 def matrix_solve_ls(
     matrix: NumberLike, rhs: NumberLike, l2_regularizer: NumberLike = 0.0, fast: bool = True, name: str | None = None
 ) -> Tensor:
-    """The X that makes |matrix X - rhs|^2 + l2_regularizer |X|^2 least, in Frobenius norms.
+    """The X that minimises |matrix X - rhs|^2 + l2_regularizer |X|^2, in Frobenius norms.
 
-    Where many X do for fewer rows than columns, it is the shortest.
+    With fewer rows than columns it is the shortest of the minimising X.
 
     Args:
         matrix: [..., m, n].
         rhs: [..., m, k].
-        l2_regularizer: a number that is not negative.
-        fast: whether by the normal equations, which squares how far errors are magnified and needs full rank
-            (InvalidArgumentError where there is none); else by the pseudo-inverse, without a regularizer.
+        l2_regularizer: a non-negative number.
+        fast: True uses the normal equations, which square the condition number and need full rank
+            (InvalidArgumentError otherwise); False the pseudo-inverse, without a regularizer.
         name: the name of the result.
     """
     a, b = _pair(matrix, rhs)

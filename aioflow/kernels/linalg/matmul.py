@@ -146,7 +146,7 @@ def _batched(xp: Namespace, dot: Product) -> Product:
 
 
 def _flipped(xp: Namespace, product: Product, node: NodeView) -> Product:
-    """`product` of what the flags make of a and b; transposing gives views, which BLAS takes as they are."""
+    """`product` of a and b, transposed or conjugated by the flags; transposes are views, which BLAS accepts."""
     flip_a, flip_b, adjoint_a, adjoint_b = _flips(node.attrs)
     is_complex = node.output_specs[0].dtype.is_complex
     if is_complex and (adjoint_a or adjoint_b):

@@ -1,4 +1,4 @@
-"""What ops on matrices share: tensors whose last two axes are rows and columns, and whose axes before are a batch."""
+"""Shared parts of ops on matrices: tensors whose last two axes are rows and columns, with batch axes before."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -59,7 +59,7 @@ def batch_of(x: Spec) -> TensorShape:
 
 
 def solution(matrix: Spec, rhs: Spec) -> Spec:
-    """What x is in `matrix` x = `rhs`, for square matrices; batches broadcast by NumPy's rule."""
+    """The x with `matrix` x = `rhs`, for square matrices; batches broadcast by NumPy's rule."""
     matrix = square(matrix)
     matrices(rhs).same_dtype(matrix)
     if matrix.sizes is None or rhs.sizes is None:
@@ -129,7 +129,7 @@ def lesser_side(x: Tensor) -> Any:
 
 
 def is_zero(tensor: Tensor) -> bool:
-    """Whether the graph says that all its elements are 0, as a gradient's that did not arrive."""
+    """Whether the tensor is zero by construction in the graph, as the zeros that stand for an unused gradient."""
     if tensor.op.type == "zeros_like":
         return True
     value = constant_value(tensor)
@@ -146,13 +146,13 @@ def flipped(x: Array) -> Array:
 
 
 def guarded(xp: Namespace, function: Function, complaint: str, suspect: Function | None = None) -> Function:
-    """`function` of matrices, with an error that tells which of them LAPACK gave up on.
+    """`function` of matrices, with an error that names the matrix on which LAPACK fails.
 
     Args:
-        xp: the array namespace. A GPU is not waited for: what its libraries give up on is NaN in the result.
-        function: called with the matrices, and more.
-        complaint: what is then wrong with the matrix, as "is singular".
-        suspect: what fails for a wrong matrix alone; `function` by default.
+        xp: the array namespace. A GPU is not synchronised: its libraries give NaN for such a matrix.
+        function: called with the matrices and further arguments.
+        complaint: the fault of such a matrix, as "is singular".
+        suspect: a function that fails for such a matrix alone; `function` by default.
     """
     if xp is not np:
         return function
@@ -169,7 +169,7 @@ def guarded(xp: Namespace, function: Function, complaint: str, suspect: Function
 
 
 def _blamed(x: Array, function: Function, complaint: str) -> errors.InvalidArgumentError | None:
-    """The error that names the first matrix for which `function` fails; None if there is no such matrix."""
+    """The error that names the first matrix for which `function` fails; None if it fails for none."""
     if x.ndim < 2:
         return None
     for place in np.ndindex(x.shape[:-2]):

@@ -29,7 +29,7 @@ def matrix_exponential(input: Spec) -> Spec:
 
 @matrix_exponential.gradient
 def _(op: Operation, dy: Tensor) -> Tensor:
-    """Of the exponential of [[x, d], [0, x]] the upper right part is how that of x changes along d."""
+    """The upper right block of the exponential of [[x, d], [0, x]] is the derivative of exp(x) along d."""
     x = adjoint(op.inputs[0])
     known = None if x.spec.sizes is None else x.spec.sizes[-1]
     size = OPERATORS["shape"](x)[-1] if known is None else known

@@ -82,14 +82,14 @@ def norm(
 
     Args:
         tensor: real or complex numbers.
-        ord: "euclidean" (of matrices "fro" is the same), infinity, 1, 2 or, for vectors, any positive number.
+        ord: "euclidean" ("fro" for matrices), infinity, 1, 2 or, for vectors, any positive number.
         axis: None, one axis, or a pair of axes.
         keepdims: whether the axes stay, with size 1.
         name: the name of the result.
         keep_dims: an older name for `keepdims`.
 
     Raises:
-        ValueError: there is no such norm.
+        ValueError: the norm is unknown.
     """
     keepdims = keep_dims if keepdims is None else keepdims
     x = convert_to_tensor(tensor)
@@ -106,14 +106,14 @@ def norm(
     if ord == 1:
         return reduce_sum(size, axes, keepdims, name=name)
     if isinstance(ord, str) or ord <= 0:
-        raise ValueError(f"norm: there is no norm {ord!r} of vectors")
+        raise ValueError(f"norm: {ord!r} is not a norm of vectors; use 'euclidean', infinity or a positive number")
     return OPERATORS["pow"](reduce_sum(OPERATORS["pow"](size, ord), axes, keepdims), 1 / ord, name=name)
 
 
 def _matrix_norm(size: Tensor, ord: Any, axes: tuple[int, ...], keepdims: bool | None, name: str | None) -> Tensor:
     """The greatest sum of a column (1) or of a row (infinity)."""
     if ord not in (1, math.inf):
-        raise ValueError(f"norm: there is no norm {ord!r} of matrices; use 'euclidean', 'fro', 1, 2 or infinity")
+        raise ValueError(f"norm: {ord!r} is not a norm of matrices; use 'euclidean', 'fro', 1, 2 or infinity")
     first, second = axes if ord == 1 else axes[::-1]
     sums = reduce_sum(size, first, keepdims=True)
     if keepdims:

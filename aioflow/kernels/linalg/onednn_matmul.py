@@ -1,7 +1,7 @@
 """The product of two matrices of float32 by oneDNN, where it is faster than NumPy's.
 
-Below a size NumPy calls its BLAS on one thread, and its call costs less; above, oneDNN's kernels are faster. It also
-matters that one library does all that is large: each has threads of its own, which hinder those of the other.
+Small products stay with NumPy: its BLAS uses one thread and its call costs less; for large ones oneDNN is faster. One
+library should also compute all large operations, because the thread pools of two libraries disturb each other.
 """
 
 import functools

@@ -19,7 +19,7 @@ from aioflow.tensors.dtypes import Array, Namespace, Spec
 Function = Callable[..., Array]
 
 _BLOCK: Final = 64
-"""Rows of a triangular matrix that are solved together; what they say of the others is a product of matrices."""
+"""The rows of a triangular matrix solved together; a matrix product carries their results to the other rows."""
 
 
 @op

@@ -21,12 +21,12 @@ def tensordot(a: NumberLike, b: NumberLike, axes: Any, name: str | None = None) 
     Args:
         a: a tensor of known rank.
         b: another of the same dtype.
-        axes: two sequences of equal length, or two numbers: which axes of a meet which of b; or how many of a's last
-            axes meet b's first.
+        axes: two sequences of equal length, or two numbers: the axes of a and of b to sum over; or one number: that
+            many of a's last axes and b's first.
         name: the name of the result.
 
     Raises:
-        ValueError: there are no such axes, their sizes differ, or a rank is not known.
+        ValueError: an axis is out of range, the sizes differ, or a rank is not known.
     """
     a, b = _pair(a, b)
     ranks = _known_rank(a), _known_rank(b)

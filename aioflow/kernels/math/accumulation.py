@@ -1,4 +1,4 @@
-"""Many tensors to one, and running sums of what is held as logarithms."""
+"""Sums of many tensors, polynomials, and running log-sum-exp."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,10 +27,10 @@ def accumulate_n(
     tensor_dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """The sum of all inputs, which have one shape; the result has it as far as it, or `shape`, is known.
+    """The sum of all inputs, which must have one shape; the result's shape combines the known parts with `shape`.
 
     Raises:
-        ValueError: there is no input, or the shapes differ.
+        ValueError: `inputs` is empty, or the shapes differ.
         TypeError: the dtypes differ from each other or from `tensor_dtype`.
     """
     if not isinstance(inputs, (list, tuple)) or not inputs:
@@ -48,7 +48,7 @@ def accumulate_n(
 
 @transactional
 def polyval(coeffs: Sequence[NumberLike], x: NumberLike, name: str | None = None) -> Tensor:
-    """The polynomial of these coefficients, the highest power first, at every element of x: 0 where there are none.
+    """The polynomial of these coefficients, the highest power first, at every element of x; 0 without coefficients.
 
     The coefficients are numbers or tensors that broadcast with x.
     """

@@ -14,7 +14,7 @@ from aioflow.tensors.dtypes import BOOL, FLOAT, INTEGER, Array, DType, Namespace
 def argmax(input: Spec, axis: int | None = None, name: str | None = None, output_type: DType = int64) -> Spec:
     """The index of the greatest element along one axis, 0 if None; the first of several.
 
-    The first NaN, if there is one, as in NumPy; TensorFlow passes over NaN.
+    The first NaN counts as the extreme, as in NumPy; TensorFlow ignores NaN.
 
     Raises InvalidArgumentError where the axis is empty.
     """
@@ -25,7 +25,7 @@ def argmax(input: Spec, axis: int | None = None, name: str | None = None, output
 def argmin(input: Spec, axis: int | None = None, name: str | None = None, output_type: DType = int64) -> Spec:
     """The index of the smallest element along one axis, 0 if None; the first of several.
 
-    The first NaN, if there is one, as in NumPy; TensorFlow passes over NaN.
+    The first NaN counts as the extreme, as in NumPy; TensorFlow ignores NaN.
 
     Raises InvalidArgumentError where the axis is empty.
     """

@@ -1,4 +1,4 @@
-"""Broadcasting and its opposite: what gradients use to get from an operand's shape to the whole's and back."""
+"""Broadcasting, and its inverse for gradients: sums from the broadcast shape to the operand's."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -53,7 +53,7 @@ def spread(x: Spec, shape: Ints, axis: Axis = None, keepdims: bool | None = None
     """
     whole = known.shape(shape)
     if not reduced(Spec(x.dtype, whole), axis, keepdims).is_compatible_with(x.shape):
-        raise ValueError(f"a tensor of shape {x.shape} is not what axis {axis} of shape {whole} reduces to")
+        raise ValueError(f"shape {x.shape} is not the shape of {whole} reduced along axis {axis}")
     return x.only(NUMERIC).with_shape(whole)
 
 

@@ -128,7 +128,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 def _saturate_to_integer(x: Spec, dtype: DType) -> Spec:
     """Floats as integers of `dtype`, cut off towards 0; beyond its limits the nearest limit, 0 for NaN."""
     if dtype not in INTEGER:
-        raise TypeError(f"{dtype.name} is no integer dtype")
+        raise TypeError(f"{dtype.name} is not an integer dtype")
     return x.only(FLOAT).with_dtype(dtype)
 
 
@@ -153,7 +153,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 @transactional
 def saturate_cast(value: NumberLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
-    """`value` with that dtype; what lies beyond its limits becomes the nearest limit instead of wrapping around."""
+    """`value` cast to that dtype; elements beyond its limits become the nearest limit instead of wrapping around."""
     tensor, wanted = convert_to_tensor(value), as_dtype(dtype)
     for each in (tensor.dtype, wanted):
         Spec(each).only(FLOAT, INTEGER)

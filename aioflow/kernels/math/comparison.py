@@ -33,7 +33,7 @@ invert: Final = elementwise("invert", _WHOLE, "x with every bit flipped: -x - 1 
 
 
 def _for_both(logical: Op[Tensor], bitwise: Op[Tensor]) -> Callable[..., Tensor]:
-    """What Tensor's operator builds: `logical` of truth values, `bitwise` of integers."""
+    """Tensor's operator: `logical` for bools, `bitwise` for integers."""
 
     def build(*values: Any) -> Tensor:
         dtype = next((v.dtype for v in values if isinstance(getattr(v, "dtype", None), DType)), None)

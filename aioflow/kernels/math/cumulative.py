@@ -1,4 +1,4 @@
-"""Running sums and products along an axis, and what their gradients need, right also where elements are zero."""
+"""Running sums and products along an axis, with gradients that are exact where elements are zero."""
 
 import math
 from collections.abc import Callable
@@ -92,7 +92,7 @@ _running(cumsum, "cumsum", 0)
 _running(cumprod, "cumprod", 1)
 
 
-# What gradients of products need
+# For gradients of products
 
 
 @op(name="shift")

@@ -49,7 +49,7 @@ truncatediv: Final = binary(
 )  # fmt: skip
 truncatemod: Final = binary(
     "truncatemod", lambda z, x, y, dz: (dz, scaled(-dz, truncatediv(x, y))),
-    "What `truncatediv` leaves of x: x - truncatediv(x, y) * y, with the sign of x, as C's %.\n\n"
+    "The remainder of `truncatediv`: x - truncatediv(x, y) * y, with the sign of x, as C's %.\n\n"
     "Raises InvalidArgumentError where integers are divided by zero.",
     FLOAT, INTEGER, kernel="",
 )  # fmt: skip

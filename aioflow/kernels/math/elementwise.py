@@ -18,7 +18,7 @@ square: Final = elementwise("square", lambda y, x, dy: dy * conj(x * 2), "x time
 
 
 def _sign_gradient(y: Tensor, x: Tensor, dy: Tensor) -> Tensor:
-    """0; but a complex number turns, and its sign with it, by what of dy is across y."""
+    """0 for reals; the sign of a complex number rotates by the part of dy perpendicular to y."""
     if not x.dtype.is_complex:
         return OPERATORS["zeros_like"](x)
     moves = not_equal(x, 0)

@@ -1,7 +1,7 @@
 """The logarithm of the gamma function, and its derivative.
 
-Near 2 log(gamma) is a polynomial, fitted at Chebyshev's points, times what x is beyond 2, so that it is exact near its
-zeros at 1 and 2; up to 10 the functional equation leads there; beyond it is Stirling's series, and below 0 reflection.
+Near 2, log(gamma) is (x - 2) times a polynomial fitted at Chebyshev's points, so that it is exact near its zeros at 1
+and 2; up to 10 the functional equation leads there; beyond 10 Stirling's series applies, and below 0 reflection.
 """
 
 import math
@@ -24,7 +24,7 @@ from aioflow.tensors.dtypes import FLOAT, Array
 _FAR: Final = 10.0
 _HALF_LOG_2_PI: Final = 0.5 * math.log(2 * math.pi)
 
-# Coefficients, the highest power first: of log(gamma(2 + t)) / t; and of what Stirling's series, times x or x^2, add.
+# Coefficients, the highest power first: of log(gamma(2 + t)) / t; and of Stirling's series, times x or x^2.
 _LGAMMA_AT_2: Final = (
     6.473973449314896e-08, -1.341570273460026e-07, 2.0192169921430407e-07, -4.303234692956732e-07,
     9.584290249224467e-07, -2.044935323180052e-06, 4.374221208333783e-06, -9.438454884054723e-06,
@@ -73,7 +73,7 @@ def _far(x: Array) -> Array:
 
 
 def stirling(x: Array) -> Array:
-    """What log(gamma(x)) is above (x - 1/2) log(x) - x + log(2 pi) / 2, for x from 10 on."""
+    """log(gamma(x)) - ((x - 1/2) log(x) - x + log(2 pi) / 2), for x >= 10."""
     return polynomial(_STIRLING, 1 / (x * x)) / x
 
 
@@ -108,7 +108,10 @@ def _psi_reflected(x: Array) -> Array:
 
 @transactional
 def lbeta(x: NumberLike, name: str | None = None) -> Tensor:
-    """The logarithm of |Beta| of the numbers along the last axis: sum(lgamma(x)) - lgamma(sum(x)); -inf of none."""
+    """The logarithm of the absolute Beta function of the numbers along the last axis.
+
+    It is sum(lgamma(x)) - lgamma(sum(x)), and -inf for an empty axis.
+    """
     value = convert_to_tensor(x)
     return subtract(reduce_sum(lgamma(value), -1), lgamma(reduce_sum(value, -1)), name=name or "lbeta")
 

@@ -39,7 +39,7 @@ _USUAL_BINS: Any = 100
 
 @op(name="bincount")
 def _bincount(arr: Indices, weights: Spec, minlength: Ints, maxlength: Ints) -> Spec:
-    """Element v is the sum of the weights of the elements of `arr` that are v; a limit of -1 is none."""
+    """Element v is the sum of the weights of the elements of `arr` that equal v; -1 means no limit."""
     known.integers(arr, "arr")
     if not weights.shape.is_compatible_with(arr.shape):
         raise ValueError(f"weights of shape {weights.shape} do not fit arr of shape {arr.shape}")
@@ -103,14 +103,14 @@ def bincount(
     dtype: DTypeLike = int32,
     name: str | None = None,
 ) -> Tensor:
-    """How often each value from 0 on occurs in `arr`, up to the highest; or the sum of its weights.
+    """The count, or the sum of weights, of each value from 0 up to the highest in `arr`.
 
     Args:
         arr: integers of any shape.
-        weights: what each element counts, in the shape of `arr`; 1 in `dtype` if None.
-        minlength: how long the result is at least.
-        maxlength: how long it is at most: greater values are left out.
-        dtype: the dtype of the counts, where no weights are given.
+        weights: the weight of each element, in the shape of `arr`; 1 in `dtype` if None.
+        minlength: the minimum length of the result.
+        maxlength: its maximum length; larger values are not counted.
+        dtype: the dtype of the counts, without weights.
         name: the name of the operation.
 
     Raises:
@@ -164,7 +164,7 @@ def histogram_fixed_width_bins(values: T, value_range: T, nbins: Ints = _USUAL_B
 
 @op
 def histogram_fixed_width(values: T, value_range: T, nbins: Ints = _USUAL_BINS, dtype: DType = int32) -> Spec:
-    """How many values fall into each of `nbins` equally wide bins that fill `value_range`.
+    """The number of values in each of `nbins` equally wide bins that fill `value_range`.
 
     Values below and above fall into the first and the last, NaN into none. InvalidArgumentError for an empty range.
     """
@@ -261,15 +261,15 @@ def confusion_matrix(
     name: str | None = None,
     weights: NumberLike | None = None,
 ) -> Tensor:
-    """The matrix whose element [i, j] counts how many of those labelled i are predicted to be j.
+    """The matrix whose element [i, j] counts the examples of class i with prediction j.
 
     Args:
         labels: true classes, integers from 0 on, a vector; a last axis of size 1 may follow it.
-        predictions: predicted classes, in the same way.
-        num_classes: how many there are; by default as many as occur.
+        predictions: predicted classes, of the same form.
+        num_classes: the number of classes; by default the highest class plus 1.
         dtype: the dtype of the result.
         name: the name of the result.
-        weights: what each counts, 1 if None.
+        weights: the weight of each example, 1 if None.
 
     Raises:
         InvalidArgumentError: a class is negative or not below `num_classes`.

@@ -95,7 +95,7 @@ def _tail(a: Array, b: Array, x: Array, y: Array) -> Array:
 
 
 def _falling_low(s: Array, a: Array, b: Array, x: Array, y: Array, gap: Array) -> Array:
-    """The integrand, without losing digits where x is small and a s nearly what the power takes back."""
+    """The integrand, without cancellation where x is small and a s nearly equals the power's exponent."""
     m = x * np.expm1(-s)
     exact = -gap * s - (a + b) * (x * expm1_less(-s) + log1p_less(m))
     return np.exp(exact if (m > -_NEAR).all() else np.where(m > -_NEAR, exact, -a * s - (a + b) * np.log1p(m)))

@@ -206,7 +206,7 @@ def _falling_upper(s: Array, a: Array, x: Array, *slopes: Array) -> Array:
 
 
 def _length(slope: Array, x: Array) -> Array:
-    """Where slope * s + x s^2 / 2 has grown to what is gone."""
+    """The s at which slope * s + x s^2 / 2 makes the integrand negligible."""
     return 2 * _GONE / (slope + np.sqrt(slope * slope + 2 * _GONE * x))
 
 
@@ -237,7 +237,7 @@ def _slopes(a: Array, x: Array, order: int) -> Jet:
 
 
 def _exponential(slopes: Sequence[Array], order: int) -> Jet:
-    """Those of the exponential of what has these from the first on, and 0 before."""
+    """The jet of the exponential of a function with these derivatives from the first on, and value 0."""
     result: Jet = [np.ones(())]
     for k in range(1, order + 1):
         result.append(sum((i * slopes[i - 1] * result[k - i] for i in range(1, k + 1)), np.zeros(())) / k)

@@ -1,7 +1,7 @@
 """The inverses of the normal distribution and of the error function, by M. J. Wichura's AS241 (Applied Statistics 37).
 
-For shares from 0.075 to 0.925 the quantile is a rational function of the square of what the share is off 1/2; further
-out of r = sqrt(-log(tail)). Each is good to about 1e-16.
+For p from 0.075 to 0.925 the quantile is a rational function of (p - 1/2)^2; further out, of r = sqrt(-log(tail)).
+Each is accurate to about 1e-16.
 """
 
 import math

@@ -1,16 +1,18 @@
 """Random numbers, equal on every device and in every order for equal seeds.
 
-Philox 4x64 with 10 rounds (Salmon et al., SC 2011) maps a key and a counter to four words of 64 bits; nothing is kept
-from one number to the next.
+Philox 4x64 with 10 rounds (Salmon et al., SC 2011) maps a key and a counter to four words of 64 bits, without state
+between numbers.
 
     key      [graph seed, op seed]
-    counter  [block, iteration, run, round] block: from 1 on, four words each; iteration: of the loop around, 0 outside;
-                                            run: how often the operation ran in this session before this step; round: of
-                                            laws whose numbers may be rejected and drawn again (random_laws.py), else 0
+    counter  [block, iteration, run, round]
 
-Each element is made of words that its place alone decides: element i of integers and of float64 of word i; of narrower
-floats of half i, the low half of a word first; normals come in pairs, of two halves or two words, by Box and Muller;
-truncated normals by the inverse of their distribution, so that none is ever rejected. The bits are the same everywhere;
+A block, counted from 1, has four words. The iteration is that of the enclosing loop, 0 outside. The run is the number
+of times that the operation ran in this session before this step. The round is 0, except for distributions that reject
+numbers and draw them again (see random_distributions.py).
+
+The position of an element alone decides its words: element i of integers and float64 comes from word i, of narrower
+floats from half i, the low half of a word first; normals come in pairs, from two halves or two words, by Box and
+Muller; truncated normals by the inverse of their distribution, without rejection. The bits are the same everywhere;
 logarithms and sines may round differently.
 """
 
@@ -59,7 +61,7 @@ _LOW: Final = np.uint64(0xFFFF_FFFF)
 _HALF: Final = np.uint64(32)
 _WORD: Final = (1 << 64) - 1
 _PORTION: Final = 1 << 16
-"""Words made at a time: NumPy holds the interpreter while it makes them, and a loop beside has to get its turn."""
+"""Words generated at a time: NumPy holds the interpreter lock meanwhile, and the event loop must get its turn."""
 
 
 # Bits
@@ -106,7 +108,7 @@ def _stream(key: int, counter: int, count: int) -> Words:
 
 
 def _halves(stream: Words) -> npt.NDArray[np.uint32]:
-    """Words as halves, the low one first, whatever the machine's order of bytes."""
+    """Words as halves, the low one first, on machines of any byte order."""
     return stream.astype("<u8", copy=False).view("<u4").astype(np.uint32, copy=False)
 
 
@@ -200,7 +202,7 @@ def _shuffle(value: Spec, seed: int | None = None, seed2: int | None = None) -> 
 def _multinomial(
     logits: Spec, num_samples: Ints, seed: int | None = None, seed2: int | None = None, output_dtype: DType = int64
 ) -> Spec:
-    """For each row of `logits`, so many classes, each drawn with the probability softmax(logits)."""
+    """For each row of `logits`, `num_samples` classes, each drawn with the probability softmax(logits)."""
     if output_dtype not in INTEGER:
         raise TypeError(f"classes are integers, not {output_dtype.name}")
     rows = logits.only(FLOAT, INTEGER).with_rank(2, "logits").sizes
@@ -358,7 +360,7 @@ def _(
     return drawn
 
 
-# What users call
+# For users
 
 
 def _seeded(made: Op[Tensor], shape: Any, dtype: DType, seed: int | None, name: str | None) -> Tensor:

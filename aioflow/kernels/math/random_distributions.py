@@ -1,8 +1,8 @@
-"""Random numbers of laws that have a parameter for each number: gamma's, Poisson's, a coin's.
+"""Random numbers of distributions with a parameter per number: gamma, Poisson, Bernoulli.
 
-A number may be rejected and drawn again, in the next round of the operation's stream (see random.py), in which it has
-words of its own again: element i of gammas the four of block i + 1, of Poisson's numbers words 2i and 2i + 1. So an
-element depends on its place alone, however often others were rejected. All is computed as float64.
+A rejected number is drawn again in the next round of the operation's stream (see random.py). It has its own words in
+each round: element i of gammas the four of block i + 1, of Poisson's numbers words 2i and 2i + 1. So an element depends
+on its position alone, however often others were rejected. The kernels compute in float64.
 """
 
 import math
@@ -59,10 +59,10 @@ def _shape(shape: Spec, parameter: Spec) -> TensorShape:
 
 @op(name="random_gamma", counted=True)
 def _gamma(shape: Ints, alpha: Spec, seed: int | None = None, seed2: int | None = None) -> Spec:
-    """Numbers of the gamma distribution of shape `alpha` and scale 1, so many for each alpha; none is 0.
+    """Positive numbers of the gamma distribution of shape `alpha` and scale 1, `shape` for each alpha.
 
-    NaN where alpha is not a positive number. The gradient by alpha is that of the number below which an equal share of
-    the distribution lies.
+    NaN where alpha is not a positive number. The gradient by alpha is the derivative of the quantile at fixed
+    probability.
     """
     return Spec(alpha.only(FLOAT).dtype, _shape(shape, alpha))
 
@@ -77,7 +77,7 @@ def _(op: Operation, dy: Tensor) -> tuple[None, Tensor | None]:
 
 @op(name="random_poisson", counted=True)
 def _poisson(shape: Ints, rate: Spec, seed: int | None = None, seed2: int | None = None, dtype: DType = int64) -> Spec:
-    """How many of the independent events come of which `rate` come on average, so many numbers for each rate."""
+    """Numbers of the Poisson distribution with mean `rate`, `shape` for each rate."""
     rate.only(FLOAT, INTEGER)
     return Spec(Spec(dtype).only(FLOAT, INTEGER).dtype, _shape(shape, rate))
 
@@ -88,7 +88,7 @@ costs(_poisson, 100.0)
 
 
 def _drawn(law: Law, parameters: Array, valid: Array, streams: Iterator[Words], each: int) -> Array:
-    """Numbers of the law, of so many words each, drawn until none is rejected; NaN where a parameter is not valid."""
+    """Numbers of the distribution, of `each` words, redrawn until accepted; NaN where a parameter is not valid."""
     result = np.full(parameters.shape, np.nan)
     left = np.flatnonzero(valid)
     for stream in streams:
@@ -179,7 +179,7 @@ def _squeezed(rate: Array, u: Array, v: Array) -> Array:
     return np.where(inside | (fits & ~outside), number, np.nan)
 
 
-# What users call
+# For users
 
 
 @transactional
@@ -193,8 +193,8 @@ def random_gamma(
 ) -> Tensor:
     """Numbers of the gamma distributions of shape `alpha` and rate `beta`, 1 by default; gradients flow to both.
 
-    The result is [*shape, *the shape that alpha and beta broadcast to]: `shape` numbers of each distribution, none of
-    them 0. NaN where alpha is not a positive number.
+    The result is [*shape, *the shape that alpha and beta broadcast to]: `shape` positive numbers of each
+    distribution. NaN where alpha is not a positive number.
     """
     kind = as_dtype(dtype)
     with get_default_graph().name_scope(name or "random_gamma") as scope:

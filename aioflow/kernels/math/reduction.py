@@ -34,9 +34,9 @@ def _reduction(made: Op[Tensor], ufunc: str, function: str, start: Callable[[DTy
 
     Args:
         made: the op.
-        ufunc: the ufunc whose `reduce` it is.
-        function: the function of the array namespace that does the same.
-        start: what the reduction of nothing is, where the ufunc does not know.
+        ufunc: the ufunc whose `reduce` computes it.
+        function: the equivalent function of the array namespace.
+        start: the result for an empty axis, where the ufunc has no identity.
     """
 
     @made.kernel(CPU, fresh=True, binds=True)
@@ -88,7 +88,7 @@ def reduce_mean(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = N
 
 
 def _spread_back(op: Operation, value: Tensor, mean: bool = False) -> Tensor:
-    """`value`, of the result's shape, in the shape of what was reduced."""
+    """`value`, of the result's shape, broadcast to the shape of the operand."""
     x = op.inputs[0]
     return shaped_like(x, spread(value, shape_vector(x), op.attrs["axis"], op.attrs["keepdims"], mean))
 

@@ -1,4 +1,4 @@
-"""Fractions cut off, limits kept, and numbers that are none."""
+"""Rounding, clipping, and tests for NaN and infinity."""
 
 from typing import Final
 

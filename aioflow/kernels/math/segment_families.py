@@ -45,7 +45,7 @@ def rows_of(data: Spec, segment_ids: Spec) -> TensorShape:
 def segment_mean(data: Spec, segment_ids: Indices) -> Spec:
     """Row s is the mean of the rows of `data` whose segment id is s, up to the highest id; 0 where there is none.
 
-    Of integers an integer, the fraction cut off. InvalidArgumentError if the ids, a vector, are negative or not in
+    The mean of integers is truncated to an integer. InvalidArgumentError if the ids, a vector, are negative or not in
     rising order.
     """
     return _segments(data.only(NUMERIC), segment_ids)
@@ -64,7 +64,7 @@ def segment_prod(data: Spec, segment_ids: Indices) -> Spec:
 def segment_max(data: Spec, segment_ids: Indices) -> Spec:
     """Row s holds the greatest of the rows of `data` whose segment id is s, up to the highest id; 0 if there is none.
 
-    Its gradient is shared evenly by those that are greatest. InvalidArgumentError if the ids, a vector, are negative or
+    Equal greatest elements share the gradient evenly. InvalidArgumentError if the ids, a vector, are negative or
     not in rising order.
     """
     return _segments(data.only(FLOAT, INTEGER), segment_ids)
@@ -74,7 +74,7 @@ def segment_max(data: Spec, segment_ids: Indices) -> Spec:
 def segment_min(data: Spec, segment_ids: Indices) -> Spec:
     """Row s holds the least of the rows of `data` whose segment id is s, up to the highest id; 0 if there is none.
 
-    Its gradient is shared evenly by those that are least. InvalidArgumentError if the ids, a vector, are negative or
+    Equal least elements share the gradient evenly. InvalidArgumentError if the ids, a vector, are negative or
     not in rising order.
     """
     return _segments(data.only(FLOAT, INTEGER), segment_ids)

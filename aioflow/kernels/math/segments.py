@@ -19,7 +19,7 @@ from aioflow.tensors.dtypes import NUMERIC, Array, DType, Namespace, Spec, Tenso
 _ADDED: Final[dict[np.dtype[Any], np.dtype[Any]]] = {np.dtype(np.int64): np.dtype(np.uint64)} | {
     np.dtype(name): np.dtype(np.int32) for name in ("int8", "int16", "uint8", "uint16")
 }
-"""In what a GPU adds at indices, where it cannot in the dtype itself: the same bits."""
+"""The dtype in which a GPU adds at indices, where it cannot in the dtype itself: the bits are the same."""
 
 
 def add_rows(xp: Namespace, rows: Array, places: Array, count: int, dtype: DType) -> Array:
@@ -67,7 +67,7 @@ def check_ids(xp: Namespace, ids: Array, count: int) -> None:
 
 
 def check_sorted(ids: Array, rows: int) -> None:
-    """ValueError unless there is an id for each row, none is negative, and they are in rising order."""
+    """ValueError unless `ids` has one id per row, in rising order, none negative."""
     if len(ids) != rows:
         raise ValueError(f"{len(ids)} segment ids are given for {rows} rows")
     if ids.size and int(ids[0]) < 0:
@@ -91,7 +91,7 @@ def check_constant_order(data: Spec | Array, ids: Spec | Array) -> None:
 
 
 def check_constant_ids(data: Spec | Array, ids: Spec | Array, num_segments: Spec | Array) -> None:
-    """What `check_ids` checks, when a node is built."""
+    """The checks of `check_ids`, when a node is built."""
     check_constants(ids, known.number(num_segments), "segment id", -math.inf)
 
 
@@ -139,7 +139,8 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
             check_range(xp, ids, total, "segment id")
             return add_rows(xp, data, ids, total, dtype)
         check_ids(xp, ids, total)
-        return add_rows(xp, data, xp.where(ids < 0, total, ids), total + 1, dtype)[:total]  # the last is no segment's
+        # The last row collects the rows without a segment.
+        return add_rows(xp, data, xp.where(ids < 0, total, ids), total + 1, dtype)[:total]
 
     return sums
 

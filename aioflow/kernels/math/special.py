@@ -1,6 +1,6 @@
-"""What the kernels of special functions share: they compute in float64, each region of the inputs by its own formula.
+"""Shared parts of the kernels of special functions: they compute in float64, with a formula per region of the inputs.
 
-All of them are for the CPU alone. Narrower floats are computed in float64 and rounded once.
+All of them run on the CPU only. Narrower floats are computed in float64 and rounded once.
 """
 
 import functools
@@ -23,7 +23,7 @@ _EXP: Final = tuple(1 / math.factorial(k) for k in range(14, 1, -1))
 
 
 def special(made: Op[Any], per_element: float) -> Callable[[Function], Function]:
-    """Declare the kernel from a function of flat float64 arrays of one length, and what an element costs.
+    """Declare the kernel from a function of flat float64 arrays of one length, and the cost of an element.
 
     The inputs are broadcast together; the op's attributes are passed by keyword.
     """
@@ -47,7 +47,7 @@ def special(made: Op[Any], per_element: float) -> Callable[[Function], Function]
 
 
 def pieces(choices: Sequence[tuple[Array, Function]], *inputs: Array) -> Array:
-    """Where each mask is true the function beside it of the inputs there; NaN where none is. At most one may be."""
+    """Applies each function where its mask is true; NaN where no mask is. At most one mask may be true."""
     result = np.full(inputs[0].shape, np.nan)
     for mask, function in choices:
         if mask.all():

@@ -40,8 +40,8 @@ def _segments(data: Spec, segment_ids: Spec, num_segments: Spec) -> Spec:
 def unsorted_segment_max(data: Spec, segment_ids: Indices, num_segments: Ints) -> Spec:
     """Row s holds the greatest of the rows of `data` whose segment id is s; the dtype's lowest value if there is none.
 
-    The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. The gradient is shared
-    evenly by those that are greatest. InvalidArgumentError if an id is not below `num_segments`.
+    The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. Equal greatest
+    elements share the gradient evenly. InvalidArgumentError if an id is not below `num_segments`.
     """
     return _segments(data.only(FLOAT, INTEGER), segment_ids, num_segments)
 
@@ -50,8 +50,8 @@ def unsorted_segment_max(data: Spec, segment_ids: Indices, num_segments: Ints) -
 def unsorted_segment_min(data: Spec, segment_ids: Indices, num_segments: Ints) -> Spec:
     """Row s holds the least of the rows of `data` whose segment id is s; the dtype's highest value if there is none.
 
-    The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. The gradient is shared
-    evenly by those that are least. InvalidArgumentError if an id is not below `num_segments`.
+    The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. Equal least
+    elements share the gradient evenly. InvalidArgumentError if an id is not below `num_segments`.
     """
     return _segments(data.only(FLOAT, INTEGER), segment_ids, num_segments)
 
@@ -79,7 +79,7 @@ def _kernel(made: Op[Tensor], ufunc: str, empty: Callable[[DType], Any]) -> None
             check_ids(np, ids, count)
             result = np.full(
                 (count + 1) * math.prod(data.shape[ids.ndim :]), start, wide
-            )  # the last row is no segment's
+            )  # the last row collects the rows without a segment
             places = np.where(ids < 0, count, ids).astype(np.intp)
             function.at(result, _elements(places, data), data.reshape(-1).astype(wide, copy=False))
             return result.reshape(count + 1, *data.shape[ids.ndim :])[:count].astype(dtype.np)
@@ -137,7 +137,7 @@ def unsorted_segment_mean(
 ) -> Tensor:
     """Row s is the mean of the rows of `data` whose segment id is s; 0 if there is none.
 
-    Of integers an integer, the fraction cut off. The shape of `data` begins with that of `segment_ids`; rows with
+    The mean of integers is truncated to an integer. The shape of `data` begins with that of `segment_ids`; rows with
     negative ids are left out. InvalidArgumentError if an id is not below `num_segments`.
     """
     value, ids = convert_to_tensor(data), convert_to_tensor(segment_ids, preferred_dtype=int32)

@@ -1,4 +1,4 @@
-"""What follows a layer: the bias, and the activation functions with their fused gradients."""
+"""Bias addition, and the activation functions with their fused gradients."""
 
 import functools
 import math

@@ -1,6 +1,6 @@
-"""Classes drawn at random to stand for all that are not the right one, and how often each is expected.
+"""Candidate sampling: random classes as negatives for sampled losses, and their expected counts.
 
-What a step draws follows from the seeds and from how often the op ran: see `random`.
+The sample of a step depends on the seeds and on the number of earlier runs of the op: see `random`.
 """
 
 import math
@@ -133,7 +133,7 @@ def _accidental_hits(true_classes: Ints, sampled_candidates: Ints, num_true: int
     return Spec(int32, hits), Spec(int64, hits), Spec(float32, hits)
 
 
-_accidental_hits.no_gradient("classes are no quantities")
+_accidental_hits.no_gradient("class numbers have no gradient")
 
 
 @_accidental_hits.kernel(CPU, fresh=True)
@@ -149,7 +149,7 @@ def _(xp: Any, true_classes: Array, sampled: Array, *, num_true: int) -> tuple[A
     return rows.astype(np.int32), ids.astype(np.int64), lowest
 
 
-# What users call
+# For users
 
 
 def uniform_candidate_sampler(
@@ -164,16 +164,16 @@ def uniform_candidate_sampler(
     """Classes drawn with equal probabilities.
 
     Args:
-        true_classes: the right classes of each row, integers [rows, num_true].
-        num_true: how many right classes a row has.
-        num_sampled: how many to draw.
-        unique: whether none may be drawn twice.
+        true_classes: the true classes of each row, integers [rows, num_true].
+        num_true: the number of true classes per row.
+        num_sampled: the number of classes to draw.
+        unique: whether to draw without replacement.
         range_max: the number of classes.
         seed: see `get_seed`.
         name: the name of the operation.
 
     Returns:
-        The classes drawn, and how often each of `true_classes` and each of those drawn was expected among them.
+        The classes drawn, the expected count of each of `true_classes`, and the expected count of each class drawn.
     """
     return _uniform_sampler(true_classes, num_true, num_sampled, unique, range_max, *get_seed(seed), name=name)
 
@@ -189,7 +189,7 @@ def log_uniform_candidate_sampler(
 ) -> tuple[Tensor, ...]:
     """Classes drawn with probability log((class + 2) / (class + 1)) / log(range_max + 1): about Zipf's law.
 
-    Classes are to be numbered by falling frequency, as words of a vocabulary; arguments and results are those of
+    Number the classes by falling frequency, as the words of a vocabulary. Arguments and results are those of
     `uniform_candidate_sampler`.
     """
     return _log_uniform_sampler(true_classes, num_true, num_sampled, unique, range_max, *get_seed(seed), name=name)

@@ -64,7 +64,7 @@ class Convolution(NamedTuple):
 
 
 def convolution(name: str, axes: int) -> Convolution:
-    """Declare the ops of convolution along so many axes, with their gradients and kernels."""
+    """Declare the ops of convolution along that many axes, with their gradients and kernels."""
     ops = _declared(name, axes)
     _gradients(ops)
     _kernels(ops, axes)
@@ -203,7 +203,7 @@ Slides = Sequence[Slide]
 
 
 def patches(xp: Namespace, x: Array, slides: Slides) -> Array:
-    """What the window sees at each place: a view [batch, *places, *window, channels] of padded images."""
+    """The elements under the window at each place: a view [batch, *places, *window, channels] of padded images."""
     x = _padded(xp, x, slides)
     batch, *steps, channel = x.strides
     places = [step * slide.stride for step, slide in zip(steps, slides, strict=True)]
@@ -262,7 +262,7 @@ def _correlate(xp: Namespace, x: Array, dy: Array, slides: Slides) -> Array:
 
 
 def taps(slides: Slides) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]]:
-    """For each element of the window: its index, the places that see no padding there, and what they see."""
+    """For each element of the window: its index, the places where it is not on padding, and the elements under it."""
     every = slice(None)
     along = [[(i, *slide.tap(i)) for i in range(slide.window)] for slide in slides]
     for element in itertools.product(*along):
@@ -289,7 +289,7 @@ image_convolution: Final = convolution("conv2d", 2)
 _conv2d, _conv2d_backprop_input, _conv2d_backprop_filter = image_convolution
 
 
-# What users call
+# For users
 
 
 def attributes(strides: Any, padding: Any, data_format: Any, dilations: Any, axes: int = 2) -> dict[str, Any]:
@@ -379,7 +379,7 @@ def conv2d_transpose(
     filters: NumberLike | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """The gradient of `conv2d` as an op of its own, from small images `value` to large ones of shape `output_shape`.
+    """The gradient of `conv2d` as an op, from small images `value` to large ones of shape `output_shape`.
 
     `filter` has shape [height, width, channels of the result, channels of `value`].
     """

@@ -1,4 +1,4 @@
-"""Convolution and bias in one pass over the images: what a plan makes of `conv2d` followed by `bias_add`."""
+"""Convolution and bias in one pass over the images: plans fuse `conv2d` and `bias_add` to it."""
 
 from typing import Any
 

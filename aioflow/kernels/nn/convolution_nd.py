@@ -85,7 +85,7 @@ def conv3d_transpose(
     filters: NumberLike | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """The gradient of `conv3d` as an op of its own, from small volumes `value` to large ones of shape `output_shape`.
+    """The gradient of `conv3d` as an op, from small volumes `value` to large ones of shape `output_shape`.
 
     `filter` has shape [depth, height, width, channels of the result, channels of `value`].
     """
@@ -166,7 +166,7 @@ def conv1d_transpose(
     dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """The gradient of `conv1d` as an op of its own, from short sequences to long ones of shape `output_shape`.
+    """The gradient of `conv1d` as an op, from short sequences to long ones of shape `output_shape`.
 
     `filters` has shape [width, channels of the result, channels of `input`].
     """

@@ -1,8 +1,8 @@
-"""Depthwise convolution: each channel has filters of its own, and its gradients.
+"""Depthwise convolution, with separate filters for each channel, and its gradients.
 
-A channel with several filters is repeated first; then all three ops are products, element by element, of images and
-one row of weights per element of the window. The weights of a row are repeated along the width, so that NumPy runs
-over whole rows at once however few the channels are.
+A channel with several filters is repeated first; then all three ops are element-wise products of images and one row
+of weights per element of the window. The weights of a row are repeated along the width, so that NumPy processes whole
+rows at once even with few channels.
 """
 
 import math
@@ -185,14 +185,14 @@ _optimised.declare(_backprop_filter, _optimised.backprop_filter, _into_filter)
 
 
 def _blocks(images: Array) -> Iterator[slice]:
-    """The images in blocks of about BLOCK bytes; none if there is nothing in them."""
+    """The images in blocks of about BLOCK bytes; no block if they are empty."""
     if images.size:
         some = max(1, BLOCK * len(images) // images.nbytes)
         yield from (slice(first, first + some) for first in range(0, len(images), some))
 
 
 def _repeated(xp: Namespace, x: Array, times: int) -> Array:
-    """Each channel so many times."""
+    """Each channel repeated `times` times."""
     return x if times == 1 else xp.repeat(x, times, axis=3)
 
 
@@ -221,7 +221,7 @@ def _column_sums(xp: Namespace, x: Array) -> Array:
     return column_sums(x) if xp is np else x.sum((0, 1, 2))
 
 
-# What users call
+# For users
 
 
 def depthwise_conv2d_native(

@@ -1,4 +1,4 @@
-"""Local response normalization [Krizhevsky 2012]: each channel divided by a power of what its neighbours amount to."""
+"""Local response normalization [Krizhevsky 2012]: divides each channel by a power of its neighbours' energy."""
 
 import functools
 from typing import Any
@@ -30,7 +30,9 @@ def _summed(xp: Namespace, x: Array, radius: int) -> Array:
 
 def _channels(input: Spec, radius: int) -> Spec:
     if input.rank == 0 or radius < 0:
-        raise ValueError(f"channels within {radius} of each other are no axis of shape {input.shape}")
+        raise ValueError(
+            f"expected images [batch, height, width, channels] for depth_radius {radius}, not shape {input.shape}"
+        )
     return input.only(FLOAT)
 
 

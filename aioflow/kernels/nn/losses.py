@@ -62,9 +62,9 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 def _on_cpu(unsigned: np.dtype[Any]) -> Function:
-    """Shift each row by the logit of its label: then the loss is log(sum(exp)), and nothing is lost to rounding.
+    """Shift each row by the logit of its label: then the loss is log(sum(exp)), without loss to rounding.
 
-    Only overflow needs the shift by the highest logit, and an infinite loss tells of it.
+    Only overflow needs the shift by the highest logit; an infinite loss reveals it.
     """
 
     def compute(features: Array, labels: Array) -> tuple[Array, Array]:
@@ -72,7 +72,7 @@ def _on_cpu(unsigned: np.dtype[Any]) -> Function:
         _check_labels(flat, flat.view(unsigned), labels.shape, features.shape)
         flat = flat.astype(np.intp)
         flat += row_starts(flat.size, classes)
-        rows = np.ascontiguousarray(features).reshape(-1, classes)  # so that what follows lies flat too
+        rows = np.ascontiguousarray(features).reshape(-1, classes)  # flat, so that the results below are too
         backprop = rows - rows.take(flat).reshape(-1, 1)
         np.exp(backprop, out=backprop)
         total = backprop.dot(ones(classes, backprop.dtype))
@@ -214,7 +214,7 @@ for _op, _factor in ((_sparse, SLOW), (_dense, SLOW), (_sigmoid, 3 * SLOW)):
     costs(_op, _factor)
 
 
-# What users call
+# For users
 
 
 def _check_named(function: str, sentinel: Any, labels: Any, logits: Any) -> None:
@@ -230,13 +230,13 @@ def sparse_softmax_cross_entropy_with_logits(
     """The cross entropy between the class of each row and the softmax of its logits.
 
     Args:
-        _sentinel: stays None; all arguments are given by name.
+        _sentinel: must stay None; pass all arguments by name.
         labels: the class of each row, integers from 0 up to the number of classes; the shape of `logits` less the last.
         logits: unscaled log probabilities, one per class along the last axis.
         name: the name of the operation.
 
     Raises:
-        InvalidArgumentError: in a run, for a label that is no class.
+        InvalidArgumentError: in a run, for a label that is not a class.
     """
     _check_named("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     return _sparse(logits, labels, name=name)[0]
@@ -250,8 +250,8 @@ def softmax_cross_entropy_with_logits_v2(
 
     Args:
         labels: a probability per class, which add up to 1; of the shape of `logits`. Gradients flow to them too.
-            Of labels that add up to s the gradient is s * softmax(logits) - labels, which is the derivative of this
-            very value; TensorFlow's is softmax(logits) - labels, whatever they add up to.
+            For labels that add up to s the gradient is s * softmax(logits) - labels, the exact derivative;
+            TensorFlow's is softmax(logits) - labels for any s.
         logits: unscaled log probabilities.
         axis: the axis of the classes, the last by default.
         name: the name of the operation.
@@ -295,7 +295,7 @@ def sigmoid_cross_entropy_with_logits(
     """The cross entropy between independent probabilities and the sigmoids of logits, element by element.
 
     Args:
-        _sentinel: stays None; all arguments are given by name.
+        _sentinel: must stay None; pass all arguments by name.
         labels: a probability per element, of the shape of `logits`.
         logits: unscaled log odds.
         name: the name of the operation.

@@ -1,7 +1,7 @@
 """Batch normalisation in one op, for training and for inference, and its gradient.
 
-Whatever the layout, images are seen as blocks that stay in the cache, in which a number per channel is laid out for
-long rows: where channels are last and few, one row is made of many pixels.
+In either layout the kernels view images as blocks that fit the cache, with the numbers per channel repeated to long
+rows: where channels are last and few, many pixels make one row.
 """
 
 import functools
@@ -151,7 +151,7 @@ def _seen(shape: tuple[int, ...], last: bool, itemsize: int) -> Channels:
 
 
 def _moments(xp: Namespace, x: Array, seen: Channels) -> tuple[Array, Array]:
-    """Mean and variance of each channel, as float64; NaN where there are no elements."""
+    """Mean and variance of each channel, as float64; NaN for no elements."""
     mean = sum(seen.sums(xp, block) for (block,) in seen.blocks(x)) / xp.float64(seen.elements)
     middle = seen.laid(xp, mean.astype(x.dtype))
     total = 0
@@ -259,13 +259,13 @@ costs(fused_batch_norm_grad, 8)
 
 
 def _is_zero(dy: Tensor) -> bool:
-    """Whether nothing arrived here: what is added for it would be for nothing."""
+    """Whether this gradient is zero by construction, so that nothing need be added for it."""
     value = constant_value(dy)
     return dy.op.type == "zeros_like" or (value is not None and not value.any())
 
 
 class _Graph:
-    """What the gradients of a node have in common."""
+    """The inputs and attributes that the gradients of a node share."""
 
     def __init__(self, op: Operation, x: Tensor) -> None:
         self.training: bool = op.attrs["is_training"]
@@ -306,7 +306,7 @@ def _(op: Operation, dy: Tensor, *dstatistics: Tensor) -> tuple[Tensor | None, .
 
 
 def _of_statistics(op: Operation, dstatistics: tuple[Tensor, ...]) -> tuple[Tensor | None, Tensor | None]:
-    """What arrived for the mean and for the variance that were used, None for nothing."""
+    """The gradients of the outputs mean and variance that were used; None for zero."""
     mean, unbiased, again, variance = [None if _is_zero(dy) else dy for dy in dstatistics]
     if unbiased is not None and op.attrs["is_training"]:
         count = _Graph(op, op.inputs[0]).count(unbiased)
@@ -319,7 +319,7 @@ def _added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
 
 
 def _through_moments(op: Operation, dx: Tensor, dmean: Tensor | None, dvariance: Tensor | None) -> Tensor:
-    """`dx`, and what reaches x through the mean and the variance that were given back."""
+    """`dx` plus the gradient that reaches x through the outputs mean and variance."""
     if dmean is None and dvariance is None:
         return dx
     graph, x, mean = _Graph(op, op.inputs[0]), op.inputs[0], op.outputs[3]
@@ -361,7 +361,7 @@ def _(op: Operation, gx: Tensor, gscale: Tensor, goffset: Tensor) -> tuple[Tenso
     )
 
 
-# What users call
+# For users
 
 
 @transactional
@@ -380,13 +380,13 @@ def fused_batch_norm(
 
     Args:
         x: images [batch, height, width, channels], or [batch, channels, height, width] with 'NCHW'; any rank above 1.
-        scale: what a channel is multiplied by.
-        offset: what is added to it then.
+        scale: the factor of each channel.
+        offset: the number added to each channel then.
         mean: the mean of each channel for inference; None in training, which takes the batch's.
-        variance: the variance of each channel, likewise.
-        epsilon: added to the variance, so that its root is not too small.
+        variance: the variance of each channel for inference; None in training.
+        epsilon: added to the variance before the square root.
         data_format: "NHWC" or "NCHW".
-        is_training: whether to normalise by the batch's own mean and variance.
+        is_training: whether to normalise by the mean and variance of the batch.
         name: the name of the operation.
 
     Raises:

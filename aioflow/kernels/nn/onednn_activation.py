@@ -19,7 +19,7 @@ from aioflow.tensors.dtypes import Array, Namespace, float32
 Function = Callable[..., Array]
 
 SMALL: Final = 1 << 17
-"""Elements up to which NumPy computes: it is not much slower, and such parts are what cores share out."""
+"""The number of elements up to which NumPy computes: about as fast, and compute threads split such parts."""
 _TRAINING: Final = 64
 _OF_RESULT: Final = 0x100
 _DST, _DIFF_SRC, _DIFF_DST = 17, 129, 145

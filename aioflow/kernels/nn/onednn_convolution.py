@@ -1,7 +1,7 @@
-"""Convolution and its gradients by oneDNN, for float32: along any number of axes, and for each channel by itself.
+"""Convolution and its gradients by oneDNN, for float32: along any number of axes, and depthwise.
 
-Images stay as they lie in memory; filters are reordered into the layout that the library's kernel wants, and gradients
-of filters back, which takes a few microseconds. What it cannot do, NumPy does: empty arrays above all.
+Images keep their layout in memory; filters are reordered to the layout of the library's kernel, and gradients of
+filters back, which takes a few microseconds. NumPy computes the cases that oneDNN refuses, such as empty arrays.
 """
 
 import functools
@@ -38,7 +38,7 @@ SLOW_SMALL: Final = 1 << 13
 
 
 class Problem(NamedTuple):
-    """A convolution of arrays of certain shapes; `slides` along each axis. `by_channel`: each by filters of its own."""
+    """A convolution of arrays of certain shapes; `slides` along each axis. `by_channel`: depthwise."""
 
     x: tuple[int, ...]
     window: tuple[int, ...]
@@ -49,7 +49,7 @@ class Problem(NamedTuple):
 
     @property
     def multiplications(self) -> int:
-        """How many; none if oneDNN does not take arrays of these sizes, since one of them is empty."""
+        """The number of multiplications; 0 if an array is empty, which oneDNN refuses."""
         outputs = 1 if self.by_channel else self.window[-1]
         return (
             math.prod(self.y) // max(1, self.window[-1]) * math.prod(self.window[:-1]) * outputs
@@ -77,7 +77,7 @@ Argument = tuple[int, int, MemoryRef]
 
 
 class _Building:
-    """What the three routines of one problem have in common."""
+    """The shared parts of the three routines of one problem."""
 
     def __init__(self, build: Builder, problem: Problem) -> None:
         self.build = build
@@ -165,7 +165,7 @@ def _backprop_filter(problem: Problem, build: Builder) -> None:
 
 
 def _found(lib: Library, build: Callable[[Problem, Builder], None], problem: Problem) -> Routine | None:
-    """The routine for a problem; None if NumPy has to do it, or does it as well."""
+    """The routine for a problem; None if NumPy must compute it, or is as fast."""
     if problem.multiplications <= (SLOW_SMALL if problem.by_channel or build is _backprop_input else SMALL):
         return None
     return ROUTINES.find(lib, (build, problem), functools.partial(build, problem))
@@ -176,12 +176,12 @@ def _ready(x: Array) -> Array:
 
 
 class Kernels:
-    """The kernels of convolution along so many axes.
+    """The kernels of convolution along `axes` axes.
 
     Args:
-        axes: how many.
+        axes: the number of spatial axes.
         sizes: (images, filter, sliding) -> images of the result, all as NHWC; ValueError if they do not fit.
-        by_channel: whether each channel has filters of its own.
+        by_channel: whether it is depthwise.
     """
 
     def __init__(self, axes: int, sizes: Callable[..., Any], by_channel: bool = False) -> None:
@@ -190,7 +190,7 @@ class Kernels:
         self._by_channel = by_channel
 
     def declare(self, op: Op[Tensor], bind: Callable[[Sliding, Library, Function], Function], plain: Binding) -> None:
-        """Declare a kernel for float32 that does what `plain` does where oneDNN cannot."""
+        """Declare a kernel for float32 that falls back to `plain` where oneDNN cannot compute."""
 
         @op.kernel(CPU, fresh=True, binds=True, only={float32, *INTEGER}, priority=2, when=available)
         def _(xp: Namespace, node: NodeView) -> Function:

@@ -192,7 +192,7 @@ Bind = Callable[[Geometry, Library, Function], Function]
 
 
 def _declare(op: Op[Tensor], bind: Bind, plain: Binding, geometry: Callable[[NodeView], Geometry]) -> None:
-    """Declare a kernel for float32 that does what `plain` does where oneDNN cannot."""
+    """Declare a kernel for float32 that falls back to `plain` where oneDNN cannot compute."""
 
     @op.kernel(CPU, fresh=True, binds=True, only={float32, *INTEGER}, priority=2, when=available)
     def _(xp: Namespace, node: NodeView) -> Any:

@@ -1,6 +1,6 @@
 """Softmax, its logarithm and their gradients by oneDNN, for large arrays of float32.
 
-The library does not promise what it makes of NaN and infinity; where there are some, NumPy computes.
+The library does not define its results for NaN and infinity; NumPy computes arrays that contain them.
 """
 
 import functools

@@ -29,7 +29,7 @@ BLOCK: Final = 4 << 20
 
 
 class Pool:
-    """How a node pools images, of whatever size they come."""
+    """The window, strides and padding of a node, for images of any size."""
 
     def __init__(self, axes: int, ksize: Any, **attrs: Any) -> None:
         self.sliding = Sliding.of(**attrs, axes=axes)
@@ -71,14 +71,14 @@ class Pool:
         return x
 
     def taps(self, slides: Slides) -> Iterator[tuple[Any, Any]]:
-        """For each element of the window, row by row, the places that see no padding there, and what they see."""
+        """The places where each element of the window is not on padding, and the elements under it, row by row."""
         before = (slice(None),) * (self.axes[0] - 1)
         for _, places, seen in taps(slides):
             yield (*before, *places), (*before, *seen)
 
 
 def _fold(xp: Namespace, combine: Function, x: Array, axis: int, slide: Slide, neutral: Any) -> Array:
-    """What the window sees along one axis, combined."""
+    """The combination of the elements under the window along one axis."""
     before = (slice(None),) * axis
     taps = [(*before, place) for place, _ in map(slide.tap, range(slide.window))]
     seen = [(*before, place) for _, place in map(slide.tap, range(slide.window))]
@@ -116,7 +116,7 @@ def _lowest(dtype: DType) -> Any:
 
 
 def max_pooling(name: str, axes: int) -> tuple[Op[Tensor], Op[Tensor], Op[Tensor]]:
-    """Declare the op that takes the highest element of windows of so many axes, its gradient, and that one's."""
+    """Declare max pooling with windows of that many axes, its gradient and its second gradient."""
     usual = FORMATS[axes][0]
 
     def rule(value: Spec, ksize: Any, strides: Any, padding: Any, data_format: str = usual) -> Spec:
@@ -221,7 +221,7 @@ def _max_pool_grad_kernels(grad: Op[Tensor], grad_grad: Op[Tensor], axes: int) -
 
 
 def hits(xp: Namespace, x: Array, y: Array, pool: Pool) -> Iterator[tuple[Any, Any, Array]]:
-    """For each element of the window: the places that see it, what they see, and where that is the first highest."""
+    """The places of each element of the window, the elements there, and where these are the first maximum."""
     found = xp.zeros(y.shape, bool)
     for place, seen in pool.taps(pool.slides(x.shape)):
         hit = xp.equal(x[seen], y[place])
@@ -234,7 +234,7 @@ def hits(xp: Namespace, x: Array, y: Array, pool: Pool) -> Iterator[tuple[Any, A
 
 
 def mean_pooling(name: str, axes: int) -> tuple[Op[Tensor], Op[Tensor]]:
-    """Declare the op that takes the mean of windows of so many axes, and its gradient."""
+    """Declare average pooling with windows of that many axes, and its gradient."""
     usual = FORMATS[axes][0]
 
     def rule(value: Spec, ksize: Any, strides: Any, padding: Any, data_format: str = usual) -> Spec:
@@ -248,7 +248,7 @@ def mean_pooling(name: str, axes: int) -> tuple[Op[Tensor], Op[Tensor]]:
         Pool(axes, ksize, strides=strides, padding=padding, data_format=data_format).check_spec(whole, grad)
         return whole
 
-    rule.__doc__ = "The mean of each window, of its elements that are no padding."
+    rule.__doc__ = "The mean of each window, without padding."
     grad_rule.__doc__ = (
         f"The gradient of `{name}` for images of shape `orig_input_shape`: each window's share for each element."
     )
@@ -292,7 +292,7 @@ def _mean_kernels(pool: Op[Tensor], grad: Op[Tensor], axes: int) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _counts(slide: Slide) -> Array:
-    """How many elements that are no padding the window sees at each place."""
+    """The number of elements under the window at each place, without padding."""
     counts = np.zeros(slide.output, np.float32)
     for place, _ in map(slide.tap, range(slide.window)):
         counts[place] += 1
@@ -300,7 +300,7 @@ def _counts(slide: Slide) -> Array:
 
 
 def _shares(xp: Namespace, pool: Pool, slides: Slides, dtype: Any) -> Array:
-    """What one element of a window weighs in its mean; 0 for a window that sees padding only."""
+    """The weight of one element in the mean of its window; 0 for a window on padding only."""
     counts = functools.reduce(np.multiply.outer, map(_counts, slides)).astype(dtype)
     shares = np.divide(1, counts, out=np.zeros_like(counts), where=counts > 0)
     return xp.asarray(shares[..., None] if pool.sliding.channels_last else shares)
@@ -326,7 +326,7 @@ _max_pool, max_pool_grad, max_pool_grad_grad = max_pooling("max_pool", 2)
 _avg_pool, avg_pool_grad = mean_pooling("avg_pool", 2)
 
 
-# What users call
+# For users
 
 
 def max_pool(
@@ -364,7 +364,7 @@ def avg_pool(
     name: str | None = None,
     input: NumberLike | None = None,
 ) -> Tensor:
-    """The mean of each window of images, without padding; arguments as of `max_pool`."""
+    """The mean of each window of images, without padding; arguments as in `max_pool`."""
     images = either(value, input, "value, input")
     return _avg_pool(
         images, per_axis(ksize, data_format), per_axis(strides, data_format), padding, data_format, name=name

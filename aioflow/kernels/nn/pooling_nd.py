@@ -42,6 +42,6 @@ def avg_pool3d(
     data_format: str = "NDHWC",
     name: str | None = None,
 ) -> Tensor:
-    """The mean of each window of volumes, without padding; arguments as of `max_pool3d`."""
+    """The mean of each window of volumes, without padding; arguments as in `max_pool3d`."""
     window, steps = per_axis(ksize, data_format, 3), per_axis(strides, data_format, 3)
     return _avg_pool3d(input, window, steps, padding, data_format, name=name)

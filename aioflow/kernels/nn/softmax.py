@@ -39,7 +39,7 @@ def row_tops(x: Array) -> Array:
 
 def _tops(x: Array, axis: int) -> Array:
     if not x.size:
-        return x.dtype.type(0)  # there is no highest element, and nothing to subtract it from
+        return x.dtype.type(0)  # an empty axis has no highest element
     return row_tops(x) if _is_rows(x, axis) else x.max(axis, None, True)
 
 

@@ -1,12 +1,12 @@
-"""How a fused update of variables is declared and run: what the ops of `training` share.
+"""Declaration and execution of fused variable updates, for the optimizers' ops.
 
-Such an op has handles of a variable and of its slots, numbers of rank 0, and a gradient: dense, or as rows with
-`indices`. Its formula is written once, on arrays changed in place. A dense op runs it on the variables' own arrays,
-block by block where they are large, so that what is in between stays in the cache. A sparse op runs it on rows, and
-then stores these.
+Such an op has handles of a variable and of its slots, scalars, and a gradient: dense, or as rows with `indices`. Its
+formula is written once, on arrays changed in place. A dense op runs the formula on the variables' own arrays, block by
+block where they are large, so that intermediate results stay in the cache. A sparse op runs it on rows, and then stores
+the rows.
 
-All locks of an op are held while it works. They are taken without waiting; where that fails all are given back, and
-then awaited in one order for all ops, so that no two ops ever wait for each other.
+An op holds all its locks while it works. It acquires them without waiting; where that fails it releases all, and then
+awaits them in one order for all ops, so that two ops never wait for each other.
 """
 
 import functools
@@ -31,7 +31,7 @@ Formula = Callable[..., None]
 """(xp, gradient, [var, *slots], numbers): changes var and slots, in place."""
 States = Sequence[VariableState]
 Draft = tuple[Array, Array | None]
-"""The array to change, and what it has to be filled with first."""
+"""The array to change, and the array to copy into it first."""
 
 BLOCK: Final = 1 << 16
 """Elements of a large variable that are updated at a time."""
@@ -55,10 +55,9 @@ def update(
 ) -> Callable[[Callable[..., None]], Op[Operation]]:
     """Declare an op by its signature; `formula` computes it, in about `cost` operations per element.
 
-    Of the parameters, those marked T are numbers but for `grad` or `delta`, the gradient; `indices` are its rows; the
-    others are the variable and its slots. The attribute named `attr` is passed to the formula as the last of its
-    numbers. With `whole`, the formula of a sparse op is run on the whole variables, and the rows
-    are the first of its numbers.
+    Parameters marked T are scalars, except `grad` or `delta`, the gradient; `indices` are its rows; the others are the
+    variable and its slots. The formula gets the attribute named `attr` as the last of its scalars. With `whole`, the
+    formula of a sparse op runs on the whole variables, and the rows are the first of its scalars.
     """
 
     def declare(signature: Callable[..., None]) -> Op[Operation]:
@@ -128,12 +127,12 @@ def _kernel(formula: Formula, places: _Places, attr: str | None, whole: bool) ->
 
 
 def exclusively(states: States, journal: Journal | None, change: Callable[..., None], *arguments: Any) -> None:
-    """Run change(states, *arguments) with the sole right to change the variables.
+    """Run change(states, *arguments) with exclusive access to the variables.
 
-    The journal of the attempt, if there is one, keeps the values from before the change.
+    The journal of the attempt, if any, keeps the values from before the change.
 
     Raises:
-        FailedPreconditionError: a variable has no value.
+        FailedPreconditionError: a variable is not initialized.
         InvalidArgumentError: two of the variables are the same.
     """
     _acquire(states)
@@ -163,7 +162,7 @@ def _acquire_in_order(states: States) -> None:
 
 
 def run_dense(states: States, ctx: Context, formula: Formula, grad: Array, numbers: Sequence[Array]) -> None:
-    """Update all elements: what they were before stays, for who holds it."""
+    """Update all elements; arrays that were read before keep their values."""
     drafts = [state.draft(ctx.xp) for state in states]
     check_shapes(states, [array for array, _ in drafts], grad.shape)
     compute(ctx, formula, grad, drafts, numbers)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from aioflow.tensors.dtypes import Array, Namespace, Sizes, Spec
 
 Padding = str | tuple[int, int]
-"""Of one axis: "SAME" (output size = input size / stride, rounded up), "VALID" (none), or how much before and after."""
+"""The padding of an axis: "SAME" (output size = input size / stride, rounded up), "VALID" (none), or two numbers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ class Slide:
 
     @property
     def still(self) -> bool:
-        """Whether the window is one element that comes to every element, so that nothing is to be gathered."""
+        """Whether the window is one element that visits every element, so that no gather is needed."""
         return self.window == 1 and self.output == self.size and not self.before and not self.after
 
     def tap(self, index: int) -> tuple[slice, slice]:
-        """The places whose element `index` of the window is no padding, and where in the input they see it."""
+        """The places where element `index` of the window is not on padding, and the input elements under it."""
         offset = index * self.dilation - self.before
         first = max(-(offset // self.stride), 0)
         count = min((self.size - 1 - offset) // self.stride + 1, self.output) - first
@@ -72,7 +72,7 @@ class Sliding:
 
     @classmethod
     def of(cls, strides: Any, padding: Any, data_format: str, dilations: Any = None, axes: int = 2) -> "Sliding":
-        """What an op's attributes say, for so many spatial axes. ValueError if they are malformed."""
+        """From an op's attributes, for that many spatial axes. ValueError if they are malformed."""
         if data_format not in FORMATS[axes]:
             raise ValueError(f"data_format is {FORMATS[axes][0]!r} or {FORMATS[axes][1]!r}, not {data_format!r}")
         last = data_format == FORMATS[axes][0]

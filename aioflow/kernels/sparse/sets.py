@@ -1,4 +1,4 @@
-"""Sets along the last axis of tensors: what is in both, in one of both, in one and not the other, and how many.
+"""Sets along the last axis of tensors: intersection, union, difference and size.
 
 Each row, the elements along the last axis, is a set; repeated elements count once. The result is a sparse tensor, its
 rows rising.
@@ -50,7 +50,7 @@ def _set_operation(
     return matrix(a_indices, ranks[0]), Spec(a_values.dtype, count), vector(rows.concatenate([None]))
 
 
-_set_operation.no_gradient("what is in a set jumps with its values")
+_set_operation.no_gradient("membership in a set is not differentiable")
 costs(_set_operation, 100.0)
 
 

@@ -135,7 +135,7 @@ def refitted(whole: Sequence[int], wanted: Sequence[int]) -> list[int]:
     """`wanted` with the number for -1. ValueError if the number of elements is not that of `whole`."""
     total, rest = math.prod(whole), math.prod([size for size in wanted if size != -1])
     if wanted.count(-1) > 1 or any(size < -1 for size in wanted):
-        raise ValueError(f"only one size may be -1, and none lower: {list(wanted)}")
+        raise ValueError(f"only one size may be -1, and no size may be lower: {list(wanted)}")
     if total != rest if -1 not in wanted else not rest or total % rest:
         raise ValueError(f"{total} elements do not fit shape {list(wanted)}")
     return [total // rest if size == -1 else size for size in wanted]
@@ -156,9 +156,9 @@ def _(xp: Namespace, indices: Array, shape: Array, new_shape: Array) -> tuple[Ar
 
 @op
 def sparse_fill(indices: Indices, dense_shape: Ints) -> tuple[Spec, Spec, Spec]:
-    """The positions, rows rising, with one at the begin of each row that has none.
+    """The positions, in rising order of rows, with a new one at the start of each empty row.
 
-    Also which value is at each, the number of values for a new one, and which rows were empty.
+    Also the index of the value at each position (the number of values for a new one), and the empty rows as bools.
     """
     whole = positions(indices, dense_shape)
     if whole.ndims == 0:

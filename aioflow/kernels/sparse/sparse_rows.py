@@ -1,4 +1,4 @@
-"""The rows of a sparse tensor as Python's own sequences: what ops on sequences and sets look at one by one."""
+"""The rows of a sparse tensor as Python sequences, for ops that process rows one by one."""
 
 import numpy as np
 

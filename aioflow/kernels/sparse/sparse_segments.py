@@ -1,4 +1,4 @@
-"""Rows looked up by index and brought together by segment: sums and means, as of the words of a text."""
+"""Segment sums and means of rows looked up by index, as for the embeddings of a text's words."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -25,11 +25,11 @@ from aioflow.kernels.math.segments import (
 from aioflow.tensors.dtypes import COMPLEX, FLOAT, NUMERIC, Array, DType, Namespace, Spec, TensorShape
 
 _SIZES: Final[dict[str, Callable[[Array], Array] | None]] = {"sum": None, "mean": np.asarray, "sqrt_n": np.sqrt}
-"""By what the sum of so many rows is divided."""
+"""The divisor of the sum of a segment, as a function of its number of rows."""
 
 
 def _family(kind: str, doc: str, *families: frozenset[DType]) -> Callable[..., Tensor]:
-    """What users call for the op that divides sums by what `_SIZES` says."""
+    """The public function of the op that divides sums by the divisor in `_SIZES`."""
 
     def rule(data: Spec, indices: Indices, segment_ids: Indices, num_segments: Ints) -> Spec:
         places, ids = (

@@ -42,15 +42,15 @@ def pack_sparse_rows(indices: Indices, values: Spec, dense_shape: Ints) -> Spec:
 
 @op(name="deserialize_many_sparse")
 def unpack_sparse(serialized: Spec, dtype: DType, rank: int | None = None) -> tuple[Spec, Spec, Spec]:
-    """The sparse tensor of which the given ones, three strings each, are the rows: positions, values, shape.
+    """Stacks serialized sparse tensors, three strings each, to one: its positions, values and shape.
 
-    Rows may differ in size: the whole has the greatest of them. InvalidArgumentError if a row is no sparse tensor, has
-    another dtype, or another rank than the others.
+    Rows may differ in size: the result has the greatest size. InvalidArgumentError if a row is not a serialized sparse
+    tensor, or differs in dtype or rank.
 
     Args:
         serialized: [rows, 3].
         dtype: the dtype of the values.
-        rank: the rank of each row; None if it is to be found out.
+        rank: the rank of each row; None takes it from the first row.
     """
     serialized.only(STRING).with_rank(2, "serialized").shape.merge_with([None, PARTS])
     whole = None if rank is None else rank + 1
@@ -123,7 +123,10 @@ def _of_row(number: int, places: Array) -> Array:
 
 
 def _unpacked(number: int, row: Sequence[bytes], dtype: DType) -> tuple[Array, Array, Array]:
-    """Positions, values and shape of one row. InvalidArgumentError if they are no sparse tensor of that dtype."""
+    """Positions, values and shape of one row.
+
+    InvalidArgumentError if they do not form a sparse tensor of that dtype.
+    """
     places, values, shape = _words(number, row[0]), _values(number, row[1], dtype), _words(number, row[2])
     if len(places) != len(values) * len(shape):
         _refuse(number, f"{len(values)} values in {len(shape)} dimensions have not {len(places)} coordinates")
@@ -139,7 +142,7 @@ def _values(number: int, packed: bytes, dtype: DType) -> Array:
         _refuse(number, f"its values are {name[:20].decode(errors='replace')!r}, {dtype.name} is wanted")
     if dtype is not dtypes.string:
         if len(body) % dtype.np.itemsize:
-            _refuse(number, f"{len(body)} bytes are no values of {dtype.name}")
+            _refuse(number, f"{len(body)} bytes are not a whole number of {dtype.name} values")
         return np.frombuffer(body, dtype.np)
     return _texts(number, body)
 
@@ -159,9 +162,9 @@ def _texts(number: int, body: bytes) -> Array:
 
 def _words(number: int, packed: bytes) -> Array:
     if len(packed) % _WORD.itemsize:
-        _refuse(number, f"{len(packed)} bytes are no numbers of 64 bits")
+        _refuse(number, f"{len(packed)} bytes are not a whole number of 64-bit integers")
     return np.frombuffer(packed, _WORD)
 
 
 def _refuse(number: int, why: str) -> NoReturn:
-    raise errors.InvalidArgumentError(f"row {number} is no sparse tensor as af.serialize_sparse makes them: {why}")
+    raise errors.InvalidArgumentError(f"row {number} is not a sparse tensor from af.serialize_sparse: {why}")

@@ -1,7 +1,7 @@
 """Sparse tensors in three parts: positions [n, rank], values [n] and the shape of the whole.
 
-What only moves values is declared on positions alone: such an op tells which value goes where, and `gather` moves them,
-so that gradients of any order are those of `gather`. Users' forms are in `library.sparse`.
+Ops that only move values work on positions alone: such an op returns the source index of each value, and `gather` moves
+the values, so that gradients of any order are those of `gather`. The public functions are in `library.sparse`.
 """
 
 import math
@@ -213,7 +213,7 @@ def sparse_reduce_sum(
 
 @op
 def sparse_spread(x: Spec, indices: Indices, dense_shape: Ints, axis: Axis, keepdims: bool) -> Spec:
-    """For each position the element of `x` it was summed to, where `x` is what a sparse tensor was reduced to."""
+    """For each position of a reduced sparse tensor, the element of the result `x` that it was summed to."""
     whole = positions(indices, dense_shape)
     reduced(Spec(x.dtype, whole), axis, keepdims).merge_with(x.shape)
     return Spec(x.dtype, TensorShape.vector(count_of(indices)))

@@ -1,4 +1,4 @@
-"""Ops on conditional accumulators: gradients added up until so many are there to be taken, which waits."""
+"""Ops on conditional accumulators: they sum gradients; a take waits until the required number has arrived."""
 
 import functools
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def _item(dtype: DType, shape: TensorShape, reduction_type: str) -> Spec:
         raise ValueError(f"reduction_type is 'MEAN' or 'SUM', not {reduction_type!r}")
     item = Spec(dtype, TensorShape(shape)).only(NUMERIC)
     if reduction_type == "MEAN" and not (dtype in FLOAT or dtype in COMPLEX):
-        raise TypeError(f"the mean of {dtype.name} is none: use reduction_type='SUM', or another dtype")
+        raise TypeError(f"{dtype.name} has no mean: use reduction_type='SUM', or another dtype")
     return item
 
 
@@ -96,10 +96,10 @@ def _check_order(order: int, local_step: Spec) -> None:
 
 @op(stateful=True)
 def accumulator_apply_gradient(handle: Spec, local_step: Steps, gradient: Spec, order: int = UNORDERED) -> None:
-    """The gradient is added, unless it is stale: of a step before the accumulator's. Never waits.
+    """Adds the gradient, unless it is stale: computed in a step before the accumulator's. Never waits.
 
-    Those with an `order` are added in that order when they are taken, whatever the order of arrival; those without, -1,
-    before them and as they arrive.
+    A take sums the gradients that have an `order` in that order, independent of the order of arrival; it sums those
+    without one (-1) first, as they arrived.
     """
     _check_order(order, local_step)
     check_component(gradient, DenseSpec.check(handle).items[0], "the gradient")
@@ -237,4 +237,4 @@ for _op in (accumulator_apply_gradient, sparse_accumulator_apply_gradient, accum
     _op.no_gradient("it changes state")
 for _op in (accumulator_take_gradient, sparse_accumulator_take_gradient):
     _op.no_gradient("a gradient's history ends where it entered the accumulator")
-accumulator_num_accumulated.no_gradient("it tells the state of an accumulator")
+accumulator_num_accumulated.no_gradient("it reads the state of an accumulator")

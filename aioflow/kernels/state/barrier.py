@@ -113,14 +113,14 @@ def barrier_take_many(
     wait_for_incomplete: bool = False,
     timeout_ms: int = -1,
 ) -> tuple[Spec, ...]:
-    """The next `num_elements` tuples, as soon as so many are whole: their indices, their keys, then each component.
+    """The next `num_elements` tuples, as soon as that many are complete: their indices, keys, then each component.
 
-    The indices tell in which insertion the keys were first seen. While it waits no tuple is taken. Of a closed barrier
-    a small batch has at least one tuple; it comes only after the incomplete ones if `wait_for_incomplete`.
+    An index is the number of the insertion that used the key first. A waiting take holds no tuple. A closed barrier
+    may give a small batch of at least one tuple; with `wait_for_incomplete` only after the incomplete ones.
 
     Raises:
-        OutOfRangeError: the barrier is closed, and so many will never be whole.
-        DeadlineExceededError: they were not whole after that time, unless it is negative.
+        OutOfRangeError: the barrier is closed and cannot complete enough tuples.
+        DeadlineExceededError: the tuples were not complete after the timeout; a negative timeout waits without limit.
     """
     items = BarrierSpec.check(handle).items
     count = known.scalar(num_elements, "num_elements")
@@ -197,4 +197,4 @@ _op: Op[Any]
 for _op in (barrier_insert_many, barrier_close):
     _op.no_gradient("it changes state")
 for _op in (barrier_ready_size, barrier_incomplete_size):
-    _op.no_gradient("it tells the state of a barrier")
+    _op.no_gradient("it reads the state of a barrier")

@@ -1,9 +1,9 @@
 """Ops that write checkpoints and read them [P15 section 3.3].
 
-A checkpoint is written by `save_shard`, one per task with variables, and `commit_checkpoint`, which makes what they
-have written a checkpoint. `check_checkpoint` compares one with what is wanted, `restore_tensor` reads a value,
-`adopt_variable` gives it to a variable. They run only in steps that ask for them. Files are read and written on
-threads; a step that is cancelled leaves no checkpoint, but perhaps a draft, which a later save sweeps away.
+One `save_shard` per task with variables writes the shards of a draft; `commit_checkpoint` turns the draft into a
+checkpoint. `check_checkpoint` compares a checkpoint with the expected tensors, `restore_tensor` reads a value,
+`adopt_variable` assigns it to a variable. They run only in steps that fetch them. Threads read and write the files; a
+cancelled step leaves no checkpoint, but perhaps a draft, which a later save removes.
 """
 
 import json
@@ -29,15 +29,15 @@ from aioflow.tensors.dtypes import SCALAR, STRING, Array, DeviceKind, DType, Sha
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 STATE: Final = "aioflow.state/"
-"""What the names of tensors begin with that hold no variables, but where a run was."""
+"""The prefix of tensor names that hold the position of a run (queues, readers, counters) instead of a variable."""
 _REST: Final = 3600.0
-"""For so many seconds nothing was written in another process's draft that is taken for one that was given up."""
+"""Seconds without a write after which another process's draft counts as abandoned."""
 _TEXT = Spec(dtypes.string, SCALAR)
 _BOOL = frozenset({dtypes.bool_})
 
 Wanted = tuple[DType, TensorShape]
 Slice = tuple[tuple[int, ...], tuple[int, ...]] | tuple[()]
-"""Of what whole a value is a part, and where in it the part begins; nothing if it is the whole."""
+"""The shape of the whole tensor that a value is a part of and the offset of the part; empty for a whole tensor."""
 
 
 def _check_texts(*texts: Spec) -> None:
@@ -58,16 +58,16 @@ def save_shard(
     number: int,
     count: int,
 ) -> Spec:
-    """The values are in shard `number` of `count` of a draft of the checkpoint. Gives what `commit_checkpoint` needs.
+    """Writes the values to shard `number` of `count` of a draft. Returns the records that `commit_checkpoint` takes.
 
     Args:
-        path: where the checkpoint will be.
-        token: what tells this draft from others of the same path.
-        values: what to save.
-        names: under which names.
+        path: the path of the future checkpoint.
+        token: distinguishes this draft from others of the same path.
+        values: the values to save.
+        names: their names.
         slices: for each value a `Slice`.
-        number: the number of the shard, from 0 on.
-        count: how many shards there are.
+        number: the number of the shard, from 0.
+        count: the number of shards.
     """
     _check_texts(path, token)
     if not len(values) == len(names) == len(slices):
@@ -106,13 +106,13 @@ def _write(files: Files, path: bytes, token: str, number: int, count: int, piece
 
 @op(waits=True)
 def commit_checkpoint(path: Spec, token: Spec, facts: Spec, records: Sequence[Spec]) -> Spec:
-    """The draft is the checkpoint at `path`, whole, in place of any older one there. Gives the path.
+    """Makes the draft the checkpoint at `path`, atomically, in place of any older one there. Returns the path.
 
     Args:
-        path: where.
-        token: which draft.
-        facts: what else the checkpoint is to tell, as a JSON object.
-        records: what `save_shard` gave, of all shards.
+        path: the path of the checkpoint.
+        token: the token of the draft.
+        facts: further contents of the index file, as a JSON object.
+        records: the results of all `save_shard` operations.
     """
     _check_texts(path, token, facts, *records)
     return _TEXT
@@ -132,7 +132,7 @@ def _commit(files: Files, path: bytes, token: str, facts: bytes, records: list[b
 
 @op(waits=True)
 def discard_checkpoint(path: Spec, token: Spec) -> None:
-    """Nothing of the draft is left; nothing happens if there is none."""
+    """Deletes the draft, if it exists."""
     _check_texts(path, token)
 
 
@@ -159,21 +159,21 @@ def check_checkpoint(
     extra: bool,
     reshape: Sequence[str],
 ) -> None:
-    """The checkpoint holds tensors of those names, dtypes and shapes, and no others unless `extra` lets it.
+    """Checks that the checkpoint holds tensors of those names, dtypes and shapes, and no others unless `extra`.
 
     Args:
-        path: where it is.
+        path: its path.
         plain: whether it is a safetensors file, or a folder of them with an index, instead of a checkpoint.
-        chosen: the names of those that matter now, a vector: whatever else is there does not. All if it is empty.
-        names: what is wanted.
+        chosen: a vector of the names to check; empty checks all.
+        names: the expected names.
         types: the dtype of each.
-        shapes: the shape of each, as far as that matters.
-        extra: whether it may hold others.
-        reshape: the names of those of which it is enough if they have as many elements.
+        shapes: the shape of each, with open sizes where any will do.
+        extra: whether it may hold other tensors.
+        reshape: the names of tensors that only need the same number of elements.
 
     Raises:
-        InvalidArgumentError: in the run: it does not. Each difference is told.
-        NotFoundError, DataLossError: in the run: there is none, or it is not whole.
+        InvalidArgumentError: in the run: the checkpoint differs. The message names each difference.
+        NotFoundError, DataLossError: in the run: the checkpoint does not exist, or it is damaged.
     """
     _check_texts(path)
     plain.only(_BOOL).with_rank(0)
@@ -207,7 +207,7 @@ class Opened:
         self._found: dict[tuple[bytes, bool], Checkpoint] = {}
 
     def checkpoint(self, files: Files, path: bytes, plain: bool) -> Checkpoint:
-        """The checkpoint at that path; if it is plain, what safetensors files there hold. On a thread."""
+        """Read the checkpoint, or the plain safetensors files, at that path, on a thread."""
         with self._lock:
             found = self._found.get((path, plain))
             if found is None:
@@ -232,12 +232,12 @@ def _check(
     different = differences(found, {**beside, **like})
     if different:
         raise errors.InvalidArgumentError(
-            f"{os.fsdecode(path)!r} does not hold what is to be restored, and nothing was: {'; '.join(different)}"
+            f"{os.fsdecode(path)!r} does not match the variables to restore; none was restored: {'; '.join(different)}"
         )
 
 
 def _like(found: Checkpoint, name: str, dtype: DType, shape: TensorShape, reshape: bool) -> tuple[DType, ShapeLike]:
-    """What is wanted; in the shape that is found, if that will do."""
+    """The expected dtype and shape; the shape found in the file where a reshape is allowed."""
     stored = found.tensors.get(name)
     if reshape and stored is not None and shape.num_elements() == math.prod(stored.shape):
         return dtype, stored.shape
@@ -248,16 +248,16 @@ def _like(found: Checkpoint, name: str, dtype: DType, shape: TensorShape, reshap
 def restore_tensor(
     path: Spec, plain: Spec, key: str, dtype: DType, shape: TensorShape, part: Any = (), reshape: bool = False
 ) -> Spec:
-    """The tensor that the checkpoint has under that name, or a part of it.
+    """Reads a tensor, or a part of it, from a checkpoint.
 
     Args:
-        path: where the checkpoint is.
-        plain: as of `check_checkpoint`.
-        key: the name.
+        path: the path of the checkpoint.
+        plain: as in `check_checkpoint`.
+        key: the name of the tensor.
         dtype: its dtype.
         shape: the shape of the value.
-        part: the `Slice` that is wanted.
-        reshape: whether it is brought into that shape.
+        part: the `Slice` to read.
+        reshape: whether to reshape the tensor to that shape.
     """
     _check_texts(path)
     plain.only(_BOOL).with_rank(0)
@@ -308,18 +308,18 @@ def _(ctx: Context, state: VariableState, value: Array) -> None:
 
 @op(waits=True)
 def tidy_checkpoint(path: Spec, owner: Spec, old: Spec, kept: Spec, live: Spec) -> None:
-    """Beside the new checkpoint at that path nothing is left of old ones, nor of drafts that were given up.
+    """Deletes old checkpoints and abandoned drafts beside the new checkpoint at that path.
 
-    Drafts of other processes are given up if nothing was written in them for an hour; and only those are looked at
-    that are called like this checkpoint, but for the step. The text file `checkpoint` in the folder names those that
-    are kept.
+    A draft of another process counts as abandoned after an hour without a write; only drafts whose names differ from
+    this checkpoint's in the step alone are considered. The text file `checkpoint` in the folder lists the checkpoints
+    that are kept.
 
     Args:
-        path: where it is.
-        owner: what the tokens of drafts begin with that only the caller's process makes.
-        old: the paths of those to delete, a vector. What leads to one that is kept stays.
-        kept: the paths of those that are kept, a vector.
-        live: the tokens of drafts that are still being written, a vector.
+        path: the path of the new checkpoint.
+        owner: the prefix of the tokens of this process's drafts.
+        old: a vector of the paths to delete. A path that leads to a kept checkpoint stays.
+        kept: a vector of the paths of the kept checkpoints.
+        live: a vector of the tokens of drafts that are still being written.
     """
     _check_texts(path, owner)
     for texts in (old, kept, live):
@@ -346,11 +346,11 @@ def _tidy(files: Files, path: bytes, owner: str, old: list[str], kept: list[str]
 
 @op(waits=True)
 def latest_checkpoint(directory: Spec, damaged: Spec) -> Spec:
-    """The path of the newest checkpoint in a directory that is whole; empty if there is none.
+    """The path of the newest complete checkpoint in a directory; empty if none exists.
 
     Args:
-        directory: where.
-        damaged: the paths of those that are known not to be whole, a vector.
+        directory: the path of the directory.
+        damaged: a vector of the paths of checkpoints known to be damaged.
     """
     _check_texts(directory)
     damaged.only(STRING).with_rank(1)
@@ -380,5 +380,5 @@ def _text(value: Array) -> str:
 for _writing in (save_shard, commit_checkpoint, discard_checkpoint, tidy_checkpoint):
     _writing.no_gradient("it writes files")
 for _reading in (check_checkpoint, restore_tensor, latest_checkpoint):
-    _reading.no_gradient("what a file holds has no history")
+    _reading.no_gradient("values read from files have no gradient")
 adopt_variable.no_gradient("it changes state")

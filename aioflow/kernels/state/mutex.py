@@ -1,12 +1,12 @@
-"""Locks of variables, which are waited for without a thread: what critical sections are made of.
+"""Locks of variables, for critical sections. Waiting for a lock holds no thread.
 
-A lock belongs to a variable's handle, though it guards whatever its users like. By the handle the plan knows which
-executions go together, and keeps those of one step in the order they were built, as it keeps a variable's reads and
-updates. Without that, a second execution might hold the lock while it waits for what the first has yet to do.
+A lock belongs to a variable's handle, though users may guard anything with it. The plan recognises the executions of
+one lock by the handle and keeps those of one step in the order of construction, as it does for the reads and updates
+of a variable. Otherwise a second execution might hold the lock while it waits for the first: a deadlock.
 
-An execution has a ticket, with which the lock is acquired before its body and released after it. A third operation
-keeps the ticket meanwhile: it waits from before the lock is acquired until it is released, so that a step that fails or
-is cancelled in between, which ends all that waits in it, leaves nothing held.
+An execution has a ticket: it acquires the lock with the ticket before its body and releases it after. A third
+operation keeps the ticket: it waits from before the acquisition until the release. A step that fails or is cancelled
+in between ends all its waiting operations, so it leaves no lock held.
 """
 
 from aioflow.graph.kernel import NodeView
@@ -46,7 +46,7 @@ async def _(ctx: Context, ticket: Ticket) -> None:
 
 @op(stateful=True, waits=True)
 def acquire_variable_lock(handle: Spec, ticket: Spec) -> None:
-    """The lock is held, once all who came before have released it. If nobody keeps the ticket it is not held on to."""
+    """Acquires the lock, after all earlier tickets have released it. An unkept ticket gives it up at once."""
     held(handle)
     ResourceSpec.check(ticket, 0)
 
@@ -58,7 +58,7 @@ async def _(ctx: Context, handle: VariableState, ticket: Ticket, *, node: NodeVi
 
 @op(stateful=True, waits=True)
 def release_variable_lock(handle: Spec, ticket: Spec) -> None:
-    """The lock is not held with that ticket any more, and the next who waits for it holds it."""
+    """Releases the lock held with that ticket; the next waiting ticket acquires it."""
     held(handle)
     ResourceSpec.check(ticket, 0)
 

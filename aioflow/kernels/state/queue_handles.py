@@ -1,7 +1,7 @@
-"""Handles to queues, and the live queues behind them.
+"""Handles to queues, and the queue objects they refer to.
 
-A handle tells the dtypes and shapes of the components of an element. The live queue is `aioflow.queues.Queue`: the same
-one for all handles with that container and name.
+A handle carries the dtypes and shapes of the components of an element. All handles with the same container and name
+refer to the same `aioflow.queues.Queue`.
 """
 
 import functools
@@ -37,7 +37,7 @@ class QueueSpec(ResourceSpec):
 
     @classmethod
     def check(cls, spec: Spec, count: int | None = None) -> "QueueSpec":
-        """`spec` as a handle to a queue. TypeError if it is none."""
+        """`spec` as a handle to a queue. TypeError if it is not a queue handle."""
         if not isinstance(spec, cls):
             raise TypeError(f"a handle to a queue is needed, not {spec}")
         return spec
@@ -150,7 +150,7 @@ def priority_queue(
 
 
 def open_queue(resources: Resources, node: NodeView | Operation, kind: str) -> Queue:
-    """The live queue of a handle, made if there is none. InvalidArgumentError if it is there with other attributes."""
+    """The queue of a handle, made at first use. InvalidArgumentError if it exists with other attributes."""
     attrs = node.attrs
     name = attrs["shared_name"] or node.name
     signature = _signature(kind, attrs)
@@ -167,7 +167,7 @@ def open_queue(resources: Resources, node: NodeView | Operation, kind: str) -> Q
 
 
 def live_queue(resources: Resources, handle: Tensor) -> Queue:
-    """The live queue of a handle, made if there is none. TypeError if it is no handle that was made by itself."""
+    """The queue of a handle, made at first use. TypeError if the operation that made the handle is unknown."""
     QueueSpec.check(handle.spec)
     if handle.op.type not in _KINDS:
         raise TypeError(f"{handle!r} is chosen in a run: ask for one of the queues that it chooses from")
@@ -234,7 +234,7 @@ def queue_from_list(index: Ints, handles: Sequence[Spec]) -> Spec:
     known.scalar(index, "index")
     specs = [QueueSpec.check(handle) for handle in handles]
     if not specs:
-        raise ValueError("there is no queue to choose from")
+        raise ValueError("queue_from_list needs at least one queue")
     types = [[item.dtype for item in spec.items] for spec in specs]
     if any(each != types[0] for each in types):
         raise TypeError(f"queues to choose from have elements of the same dtypes, not {', '.join(map(str, specs))}")

@@ -1,6 +1,6 @@
-"""Ops on queues: putting, taking, closing. What waits holds no thread, and leaves nothing when cancelled.
+"""Ops on queues: enqueue, dequeue, close. A waiting op holds no thread, and a cancelled one changes nothing.
 
-Steps that use one queue are in no order but that of its lines; so are the operations of one step that no edge orders.
+The queue serves enqueues and dequeues in their order of arrival; only edges order the operations of one step.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ def _components_of(handle: Spec, components: Sequence[Spec], batch: bool) -> Non
 
 @op(waits=True)
 def queue_enqueue(handle: Spec, components: Sequence[Spec]) -> None:
-    """One more element is in the queue, as soon as there is room. CancelledError if the queue is closed."""
+    """Adds one element to the queue, as soon as it has room. CancelledError if the queue is closed."""
     _components_of(handle, components, batch=False)
 
 
@@ -68,9 +68,9 @@ async def _(ctx: Context, queue: Queue, components: Sequence[Array], *, node: No
 
 @op(waits=True)
 def queue_enqueue_many(handle: Spec, components: Sequence[Spec], atomic: bool = False) -> None:
-    """The rows of the components are in the queue: each as soon as there is room, or all at once.
+    """Adds the rows of the components to the queue: each as soon as it has room, or all at once if `atomic`.
 
-    CancelledError if the queue is closed or the step ends meanwhile; what is in it by then stays.
+    CancelledError if the queue is closed or the step ends meanwhile; rows added before stay in the queue.
     """
     _components_of(handle, components, batch=True)
 
@@ -128,7 +128,7 @@ def _is_large(components: Sequence[Array]) -> bool:
 
 @op(waits=True)
 def queue_dequeue(handle: Spec) -> tuple[Spec, ...]:
-    """The next element, taken off the queue as soon as there is one. OutOfRangeError if it is closed and empty."""
+    """Removes the next element, as soon as the queue has one. OutOfRangeError if it is closed and empty."""
     items = QueueSpec.check(handle).items
     return tuple(
         [item if item.shape.is_fully_defined() else Spec(item.dtype, TensorShape(item.shape)) for item in items]
@@ -145,17 +145,17 @@ async def _(ctx: Context, queue: Queue, *, node: NodeView) -> Any:
 
 @op(waits=True)
 def queue_dequeue_many(handle: Spec, n: Ints) -> tuple[Spec, ...]:
-    """The next `n` elements component by component, stacked, taken off the queue as soon as there are so many.
+    """Removes the next `n` elements, as soon as the queue has that many; each component is stacked.
 
-    While it waits all of them stay in the queue, and cancelling takes none. OutOfRangeError if the queue is closed and
-    has fewer, which stay.
+    Until then all of them stay in the queue; a cancelled dequeue removes none. OutOfRangeError if the queue is closed
+    and has fewer than `n`, which stay.
     """
     return QueueSpec.check(handle).batched(_count(n))
 
 
 @op(waits=True)
 def queue_dequeue_up_to(handle: Spec, n: Ints) -> tuple[Spec, ...]:
-    """The same; of a closed queue what is left, if that is at least one element."""
+    """As `queue_dequeue_many`, but a closed queue gives the remaining elements, if at least one is left."""
     _count(n)
     return QueueSpec.check(handle).batched(None)
 
@@ -188,9 +188,9 @@ async def _(ctx: Context, queue: Queue, n: Array, *, node: NodeView) -> Any:
 
 @op(waits=True)
 def queue_close(handle: Spec, cancel_pending_enqueues: bool = False) -> None:
-    """Nothing can be put into the queue any more, but what waits to be by then; or not even that.
+    """Closes the queue: later enqueues fail. Pending enqueues complete first, or fail if `cancel_pending_enqueues`.
 
-    Waits for those who put before. CancelledError if the queue is closed already.
+    Waits for the pending enqueues. CancelledError if the queue is closed already.
     """
     QueueSpec.check(handle)
 
@@ -224,4 +224,4 @@ for _op in (queue_enqueue, queue_enqueue_many, queue_give_back, queue_close):
 for _taking in (queue_dequeue, queue_dequeue_many, queue_dequeue_up_to):
     _taking.no_gradient("an element's history ends where it entered the queue")
 for _asking in (queue_size, queue_is_closed):
-    _asking.no_gradient("it tells the state of a queue")
+    _asking.no_gradient("it reads the state of a queue")

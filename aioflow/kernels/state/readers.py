@@ -1,4 +1,4 @@
-"""Ops on readers: handles, reading, asking; and on whole files. What waits for a work item holds no thread."""
+"""Ops on readers (handles, reads, state), and on whole files. Waiting for a work item holds no thread."""
 
 import functools
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class ReaderSpec(ResourceSpec):
 
     @classmethod
     def check(cls, spec: Spec, count: int | None = None) -> "ReaderSpec":
-        """`spec` as a handle to a reader. TypeError if it is none."""
+        """`spec` as a handle to a reader. TypeError if it is not a reader handle."""
         if not isinstance(spec, cls):
             raise TypeError(f"a handle to a reader is needed, not {spec}")
         return spec
@@ -62,7 +62,7 @@ def whole_file_reader(container: str = "", shared_name: str = "", skip_corrupt: 
 def text_line_reader(
     skip_header_lines: int = 0, container: str = "", shared_name: str = "", skip_corrupt: bool = False
 ) -> Spec:
-    """A handle to a reader that gives the lines of each file, but for so many at its beginning."""
+    """A handle to a reader of the lines of each file, without the first `skip_header_lines`."""
     _lengths(skip_header_lines=skip_header_lines)
     return ReaderSpec(())
 
@@ -77,7 +77,7 @@ def fixed_length_record_reader(
     shared_name: str = "",
     skip_corrupt: bool = False,
 ) -> Spec:
-    """A handle to a reader that gives records of so many bytes, one every `hop_bytes`, 0 for one after the other."""
+    """A handle to a reader of records of `record_bytes`, one every `hop_bytes`; 0 means one after the other."""
     _lengths(record_bytes=record_bytes, header_bytes=header_bytes, footer_bytes=footer_bytes, hop_bytes=hop_bytes)
     return ReaderSpec(())
 
@@ -133,9 +133,9 @@ def _check_queue(queue: Spec) -> None:
 
 @op(waits=True)
 def reader_read(reader: Spec, queue: Spec) -> tuple[Spec, Spec]:
-    """Key and value of the reader's next record, of the next work item of the queue if need be, once there is one.
+    """The key and value of the reader's next record; at the end of a work item waits for the queue's next one.
 
-    OutOfRangeError when the queue is closed and has no more.
+    OutOfRangeError when the queue is closed and empty.
     """
     ReaderSpec.check(reader)
     _check_queue(queue)
@@ -156,7 +156,7 @@ async def _records(ctx: Context, reader: Reader, queue: Queue, count: int, node:
 
 @op(waits=True)
 def reader_read_up_to(reader: Spec, queue: Spec, num_records: Ints) -> tuple[Spec, Spec]:
-    """The keys and values of the reader's next records: so many, or fewer, but of one work item and at least one."""
+    """The keys and values of the reader's next records: at most `num_records`, at least one, from one work item."""
     ReaderSpec.check(reader)
     _check_queue(queue)
     count = known.scalar(num_records, "num_records")
@@ -221,7 +221,7 @@ reader_num_skipped.kernel(CPU, fresh=True, binds=True)(lambda xp, node: lambda r
 
 @op(stateful=True)
 def reader_serialize_state(reader: Spec) -> Spec:
-    """What the reader has read so far, as a string for `reader_restore_state`."""
+    """The position of the reader, as a string for `reader_restore_state`."""
     ReaderSpec.check(reader)
     return _TEXT
 
@@ -231,7 +231,7 @@ reader_serialize_state.kernel(CPU, fresh=True, binds=True)(lambda xp, node: lamb
 
 @op(waits=True)
 def reader_restore_state(reader: Spec, state: Spec) -> None:
-    """The reader goes on where one was that told this state. InvalidArgumentError for any other string."""
+    """Moves the reader to a position from `reader_serialize_state`. InvalidArgumentError for any other string."""
     ReaderSpec.check(reader)
     state.only(STRING).with_rank(0)
 
@@ -243,7 +243,7 @@ async def _(ctx: Context, reader: Reader, state: Array, *, node: NodeView) -> No
 
 @op(waits=True)
 def reader_reset(reader: Spec) -> None:
-    """The reader is as new, once nobody reads with it."""
+    """Resets the reader to its initial state, after the reads in progress."""
     ReaderSpec.check(reader)
 
 
@@ -257,7 +257,7 @@ async def _(ctx: Context, reader: Reader, *, node: NodeView) -> None:
 
 @op(waits=True)
 def read_file(filename: Spec) -> Spec:
-    """The contents of the file of that name, as a string. NotFoundError if there is none."""
+    """The contents of the file of that name, as a string. NotFoundError if it does not exist."""
     filename.only(STRING).with_rank(0)
     return _TEXT
 
@@ -305,11 +305,11 @@ def text_of(value: Array) -> bytes:
 
 
 for _op in (reader_read, reader_read_up_to, read_file, matching_files):
-    _op.no_gradient("what a file holds has no history")
+    _op.no_gradient("values read from files have no gradient")
 for _changing in (reader_reset, reader_restore_state, write_file):
     _changing.no_gradient("it changes state")
 _ASKING: list[Op[Any]] = [
     reader_num_records_produced, reader_num_skipped, reader_num_work_units_completed, reader_serialize_state,
 ]  # fmt: skip
 for _asking in _ASKING:
-    _asking.no_gradient("it tells the state of a reader")
+    _asking.no_gradient("it reads the state of a reader")

@@ -1,4 +1,4 @@
-"""Ops on what replicas have stored of the gradient of one variable, until it is decided which of them make the step."""
+"""Ops on the gradients of one variable that replicas have stored until the quorum decides which of them count."""
 
 from typing import Any
 

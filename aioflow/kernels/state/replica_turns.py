@@ -1,4 +1,4 @@
-"""Ops of replicas that train each for itself: how stale their gradients are, and who must wait for others."""
+"""Ops of asynchronous replicas with a staleness bound: how stale a gradient is, and which replica must wait."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def _(ctx: Context, *, node: NodeView) -> WaitableStalenessBound:
 
 @op(waits=True)
 def replica_read_turn(handle: Spec, replica: int) -> Spec:
-    """The replica may read the variables: so many updates it surely sees."""
+    """Lets the replica read the variables; returns the number of updates that the read includes."""
     TurnsSpec.check(handle)
     check_replica(replica)
     return NUMBER
@@ -57,7 +57,7 @@ async def _(ctx: Context, live: WaitableStalenessBound, *, replica: int, node: N
 
 @op(stateful=True)
 def replica_begin_turn(handle: Spec, replica: int) -> Spec:
-    """The replica computes a gradient of what it has read: a ticket, of which there is one at a time."""
+    """A ticket for the gradient that the replica computes now; each replica has one ticket at a time."""
     TurnsSpec.check(handle)
     check_replica(replica)
     return NUMBER
@@ -72,7 +72,7 @@ def _(ctx: Context, live: WaitableStalenessBound, *, replica: int) -> Any:
 
 @op(waits=True)
 def replica_apply_turn(handle: Spec, ticket: Steps, replica: int) -> Spec:
-    """The replica may update the variables: the number of its update. Who is too far ahead waits."""
+    """Lets the replica update the variables; returns the number of its update. Waits if it is too far ahead."""
     TurnsSpec.check(handle)
     known.scalar(ticket, "ticket")
     check_replica(replica)
@@ -101,7 +101,7 @@ def _(ctx: Context, live: WaitableStalenessBound, number: Array, *, replica: int
 
 
 replica_turns.no_gradient("a handle has no history")
-replica_finish_turn.no_gradient("numbers of updates have none")
-replica_begin_turn.no_gradient("numbers of tickets have none")
-replica_read_turn.no_gradient("numbers of updates have none")
-replica_apply_turn.no_gradient("numbers of updates have none")
+replica_finish_turn.no_gradient("numbers of updates have no gradient")
+replica_begin_turn.no_gradient("numbers of tickets have no gradient")
+replica_read_turn.no_gradient("numbers of updates have no gradient")
+replica_apply_turn.no_gradient("numbers of updates have no gradient")

@@ -27,10 +27,10 @@ _TEXT = Spec(dtypes.string, SCALAR)
 
 
 class TogetherSpec(LiveSpec):
-    """A handle to what decides for replicas."""
+    """A handle to the quorum or staleness bound of a group of replicas."""
 
     __slots__ = ()
-    kind = "what decides for replicas"
+    kind = "replica group"
 
 
 class QuorumSpec(TogetherSpec):
@@ -107,7 +107,7 @@ async def _(ctx: Context, live: WaitableReplicas, *, replica: int, node: NodeVie
 
 @op(stateful=True)
 def replica_leave(handle: Spec, replica: int) -> None:
-    """The replica is gone, and nobody waits for it."""
+    """Removes the replica from the group; the others no longer wait for it."""
     TogetherSpec.check(handle)
     check_replica(replica)
 
@@ -148,7 +148,7 @@ async def _(ctx: Context, live: WaitableQuorum, *, replica: int, node: NodeView)
 
 @op(stateful=True)
 def replica_begin(handle: Spec, examples: Steps, replica: int) -> Spec:
-    """A ticket for a gradient of so many examples, of the step that the replica was admitted to."""
+    """A ticket for a gradient of that many examples, in the step that the replica was admitted to."""
     QuorumSpec.check(handle)
     known.scalar(examples, "examples")
     check_replica(replica)
@@ -179,7 +179,7 @@ def _(ctx: Context, live: WaitableQuorum, ticket: Array) -> None:
 
 @op(waits=True)
 def replica_settle(handle: Spec, ticket: Spec) -> tuple[Spec, Spec]:
-    """The step the replica may begin next, once there is one, and whether the gradient was in its own."""
+    """Waits for the decision; returns the step the replica may begin next and whether its gradient counted."""
     QuorumSpec.check(handle)
     check_ticket(ticket)
     return NUMBER, Spec(dtypes.bool_, SCALAR)
@@ -193,7 +193,7 @@ async def _(ctx: Context, live: WaitableQuorum, ticket: Array, *, node: NodeView
 
 @op(stateful=True, observes=True)
 def replica_dropped(handle: Spec, since: Steps) -> Spec:
-    """What was dropped after the first `since` gradients: number, replica, step, examples and reason of each."""
+    """The gradients dropped after the first `since`: number, replica, step, examples and reason of each."""
     QuorumSpec.check(handle)
     known.scalar(since, "since")
     return Spec(dtypes.int64, TensorShape([None, 5]))
@@ -230,7 +230,7 @@ async def _(ctx: Context, live: WaitableQuorum, *, replica: int, node: NodeView)
 
 @op(stateful=True)
 def replica_confirm(handle: Spec, step: Steps, global_step: Steps) -> None:
-    """The step may be applied: nobody has begun to. AbortedError if the global step is not that step any more."""
+    """Claims the update of the step for the caller. AbortedError if the global step has moved past it."""
     QuorumSpec.check(handle)
     known.scalar(step, "step")
     known.scalar(global_step, "global_step")
@@ -276,7 +276,7 @@ def _(ctx: Context, live: WaitableQuorum, why: Array, *, replica: int) -> None:
 
 @op(waits=True)
 def replica_hold(handle: Spec, mark: Steps) -> None:
-    """As long as this waits, no step begins to be applied; others tell by the mark whose hold it is."""
+    """Waits, and blocks the start of updates meanwhile; the mark identifies the owner of the hold."""
     QuorumSpec.check(handle)
     known.scalar(mark, "mark")
 
@@ -299,11 +299,11 @@ async def _(ctx: Context, live: WaitableQuorum, mark: Array, *, node: NodeView) 
 
 
 replica_quorum.no_gradient("a handle has no history")
-replica_dropped.no_gradient("it tells the state of a quorum")
+replica_dropped.no_gradient("it reads the state of a quorum")
 for _op in (
     replica_open, replica_present, replica_leave, replica_announce, replica_confirm, replica_fail, replica_finish,
     replica_hold, replica_held,
 ):  # fmt: skip
     _op.no_gradient("it changes state")
 for _counts in (replica_admit, replica_begin, replica_settle, replica_lead, replica_count):
-    _counts.no_gradient("numbers of steps and replicas have none")
+    _counts.no_gradient("numbers of steps and replicas have no gradient")

@@ -11,7 +11,7 @@ from aioflow.tensors.dtypes import DType, ResourceSpec, Spec, TensorShape, as_dt
 
 
 class Live(Protocol):
-    """What a handle stands for."""
+    """The object that a handle refers to."""
 
     @property
     def signature(self) -> Any:
@@ -26,7 +26,7 @@ _PLACE = ("container", "shared_name")
 
 
 def opened(ctx: Context, node: NodeView, kind: type[L], make: Callable[[str], L]) -> L:
-    """The live object of a handle, made if there is none. InvalidArgumentError if it was made with other attributes."""
+    """The object of a handle, made at first use. InvalidArgumentError if it exists with other attributes."""
     attrs = node.attrs
     name = attrs["shared_name"] or node.name
     live = ctx.resources.container(attrs["container"]).lookup_or_create(kind, name, lambda: make(name))
@@ -55,7 +55,7 @@ class LiveSpec(ResourceSpec):
 
     @classmethod
     def check(cls, spec: Spec, count: int | None = None) -> Self:
-        """`spec` as such a handle. TypeError if it is none."""
+        """`spec` as such a handle. TypeError if it is not one."""
         if not isinstance(spec, cls):
             raise TypeError(f"a handle to {cls.kind} is needed, not {spec}")
         return spec
@@ -83,5 +83,5 @@ def check_component(spec: Spec, item: Spec, what: str) -> None:
 
 
 def again(item: Spec) -> Spec:
-    """What is taken of something that holds things like `item`: where sizes are open, another may have others."""
+    """The Spec of a further element like `item`: a fresh Spec, since open sizes may differ between elements."""
     return item if item.shape.is_fully_defined() else Spec(item.dtype, TensorShape(item.shape.sizes))

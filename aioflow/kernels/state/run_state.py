@@ -1,7 +1,7 @@
-"""Ops that take and give back what a run leaves beside variables: elements of queues, positions, counts.
+"""Ops that save and restore the state of a run beside variables: queue elements, reader positions, counters.
 
-A queue is told by text, and for each component by the elements' values, end to end, and by their ranks and sizes. What
-waits to be put into it is told as if it were in it.
+A saved queue is a JSON text and, for each component, the values of the elements end to end with their ranks and sizes.
+Elements of pending enqueues are saved as if they were in the queue.
 """
 
 import json
@@ -32,7 +32,7 @@ _SIZES = Spec(dtypes.int64, TensorShape([None]))
 
 @op(stateful=True)
 def mark_queue(handle: Spec) -> None:
-    """What the queue holds will be taken together with all that the step has marked on the task by then."""
+    """Marks the queue for the step's snapshot, which takes all marked objects of a task at one moment."""
     QueueSpec.check(handle)
 
 
@@ -52,7 +52,7 @@ for _mark in (mark_queue, mark_reader):
 
 @op(waits=True)
 def cut_queue(handle: Spec) -> tuple[Spec, ...]:
-    """What the queue held at the moment of the step's cut: text, then values and sizes of each component."""
+    """The queue's contents in the step's snapshot: a text, then values and sizes of each component."""
     items = QueueSpec.check(handle).items
     parts = [(Spec(item.dtype, TensorShape([None])), _SIZES) for item in items]
     return (_TEXT, *[spec for pair in parts for spec in pair])
@@ -67,7 +67,7 @@ async def _(ctx: Context, queue: Queue, *, node: NodeView) -> tuple[Array, ...]:
 
 
 def told(contents: Contents, types: Sequence[np.dtype[Any]]) -> tuple[Array, ...]:
-    """What a queue held as text and arrays."""
+    """The contents of a queue as text and arrays."""
     state = {"closed": contents.closed, "count": len(contents.items), "generator": contents.generator}
     columns = list(zip(*contents.items, strict=True)) or [()] * len(types)
     parts = [part for column, dtype in zip(columns, types, strict=True) for part in _flat(column, dtype)]
@@ -89,11 +89,11 @@ def _flat(column: Sequence[Any], dtype: np.dtype[Any]) -> tuple[AnyArray, AnyArr
 
 @op(waits=True)
 def restore_queue(handle: Spec, told: Spec, parts: Sequence[Spec]) -> None:
-    """The queue holds what one held that was so told. DataLossError if that is not how a queue is told."""
+    """Fills the queue with saved contents. DataLossError if they do not have the saved form."""
     items = QueueSpec.check(handle).items
     told.only(STRING).with_rank(0)
     if len(parts) != 2 * len(items):
-        raise ValueError(f"elements of {len(items)} components are told in {2 * len(items)} parts, not {len(parts)}")
+        raise ValueError(f"elements of {len(items)} components are saved in {2 * len(items)} parts, not {len(parts)}")
 
 
 @restore_queue.kernel(CPU, fresh=True)
@@ -106,7 +106,7 @@ async def _(ctx: Context, queue: Queue, told: Array, parts: Sequence[Array]) -> 
 
 
 def read(text: bytes, parts: Sequence[Array]) -> Contents:
-    """What a queue held that was so told. DataLossError if that is not how a queue is told."""
+    """The contents of a queue from the result of `told`. DataLossError if text and arrays are malformed."""
     try:
         state = json.loads(text)
         closed, count, generator = state["closed"] is True, int(state["count"]), state["generator"]
@@ -114,7 +114,7 @@ def read(text: bytes, parts: Sequence[Array]) -> Contents:
         items = list(zip(*columns, strict=True)) if columns else [()] * count
         return Contents(items, closed, generator and (generator[0], tuple(generator[1]), generator[2]))
     except (KeyError, TypeError, ValueError, StopIteration) as error:
-        raise errors.DataLossError(f"this is not how a queue is told: {error!r}") from None
+        raise errors.DataLossError(f"the saved contents of a queue are malformed: {error!r}") from None
 
 
 def _column(count: int, values: AnyArray, sizes: AnyArray) -> list[Any]:
@@ -160,7 +160,7 @@ def _(ctx: Context) -> Array:
 
 @op(stateful=True)
 def restore_run_counts(told: Spec) -> None:
-    """From here on operations have run so often as was told."""
+    """Sets the run counters of operations to the saved counts."""
     told.only(STRING).with_rank(0)
 
 

@@ -1,10 +1,10 @@
-"""Ops that take the values of many variables, and what queues and readers hold, at one moment: a cut.
+"""Ops that take a snapshot: the values of many variables, queues and readers at one moment.
 
-In a step every variable of the cut is marked first, and then, when all are, its value is taken. The first of a task
-that is taken takes those of all that were marked on that task, at one moment. So it does not matter on which devices
-the variables are, and nothing has to be told of them but their handles.
+A step first marks every object of the snapshot. When all are marked, the first `cut_...` op of a task takes the values
+of all objects marked on that task, at one moment. The devices of the variables do not matter, and the ops need only
+their handles.
 
-Nothing is copied: what was read never changes, a later update works on a copy of its own (`VariableState`).
+Nothing is copied: a value that was read never changes, and a later update writes to its own copy (`VariableState`).
 """
 
 import threading
@@ -20,14 +20,14 @@ CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 
 
 class Takes(Protocol):
-    """What has contents that can be taken at a moment: a queue, a reader."""
+    """An object with contents that a snapshot can take: a queue, a reader."""
 
     def contents(self) -> Any:
-        """What makes another like it."""
+        """The contents, sufficient to make an equal object."""
 
 
 class Cut:
-    """What one step has marked on one task, and what it held once that is taken."""
+    """The objects that one step has marked on one task, and their contents after the snapshot."""
 
     def __init__(self) -> None:
         self._marked: Final[set[VariableState | Takes]] = set()
@@ -35,11 +35,11 @@ class Cut:
         self._lock = threading.Lock()
 
     def mark(self, thing: VariableState | Takes) -> None:
-        """What it holds will be taken with what the others hold."""
+        """Include the object in the snapshot."""
         self._marked.add(thing)
 
     def value(self, thing: VariableState | Takes) -> Any:
-        """What it held at the moment of the cut, which is now for all if nothing was taken before."""
+        """The object's contents in the snapshot; the first call takes the snapshot of all marked objects."""
         with self._lock:
             if thing not in self._taken:
                 self._take(self._marked - self._taken.keys() | {thing})
@@ -64,9 +64,9 @@ def _(ctx: Context, state: VariableState) -> None:
 
 @op(stateful=True)
 def cut_variable(handle: Spec) -> Spec:
-    """The variable's value at the moment of the step's cut, which no later update changes.
+    """The variable's value in the step's snapshot, which no later update changes.
 
-    FailedPreconditionError if a variable that was marked on the task has none.
+    FailedPreconditionError if a variable that was marked on the task is not initialized.
     """
     return held(handle)
 
@@ -78,4 +78,4 @@ def _(ctx: Context, state: VariableState) -> Array:
 
 
 mark_variable.no_gradient("it marks a variable")
-cut_variable.no_gradient("it is for checkpoints; gradients go to what reads the variable")
+cut_variable.no_gradient("it is for checkpoints; gradients flow to the reads of the variable")

@@ -1,4 +1,4 @@
-"""Ops on staging areas: elements put by some steps are taken by others, in order or by key. Who waits has no thread."""
+"""Ops on staging areas: some steps put elements, others take them, in order or by key. Waiting holds no thread."""
 
 import functools
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ def _(ctx: Context, *, node: NodeView) -> MapStagingArea:
 
 
 def _chosen(items: Sequence[Spec], indices: Sequence[int] | None) -> Sequence[int]:
-    """The numbers of components, all for None. ValueError if one is none, or not after the one before it."""
+    """The numbers of components; all for None. ValueError if one is out of range, or they do not increase."""
     if indices is None:
         return range(len(items))
     if not indices:
@@ -121,7 +121,7 @@ async def _item(ctx: Context, node: NodeView, values: Sequence[Array]) -> tuple[
 
 
 async def _copied(ctx: Context, item: Sequence[Any]) -> list[Any]:
-    """Copies of what stays in the area: it belongs to whoever takes it, who may write there."""
+    """Copies of values that stay in the area: the step that takes them later may write to them."""
     return await ctx.step.in_thread(_copies, item) if nbytes(item) > LARGE else _copies(item)
 
 
@@ -134,7 +134,7 @@ def _key(key: Spec) -> None:
 
 
 def _alone(item: Sequence[Any]) -> Any:
-    """What a kernel of so many outputs returns."""
+    """The return value of a kernel with `len(item)` outputs: the value itself for one."""
     return item[0] if len(item) == 1 else item
 
 
@@ -143,7 +143,7 @@ def _alone(item: Sequence[Any]) -> Any:
 
 @op(waits=True)
 def stage(handle: Spec, values: Sequence[Spec]) -> None:
-    """One more element is in the staging area, as soon as there is room. ResourceExhaustedError if there never is."""
+    """Adds one element to the staging area, as soon as it has room. ResourceExhaustedError if it can never fit."""
     _check_values(AreaSpec.check(handle).items, values, None)
 
 
@@ -156,7 +156,7 @@ async def _(ctx: Context, live: StagingArea, values: Sequence[Array], *, node: N
 
 @op(waits=True)
 def unstage(handle: Spec) -> tuple[Spec, ...]:
-    """The oldest element of the staging area, taken out of it as soon as there is one."""
+    """Removes the oldest element of the staging area, as soon as it has one."""
     return tuple([again(item) for item in AreaSpec.check(handle).items])
 
 
@@ -263,7 +263,7 @@ def _clearing(name: str, spec: type[LiveSpec]) -> Op[Any]:
     def rule(handle: Spec) -> None:
         spec.check(handle)
 
-    rule.__doc__ = "Nothing is in the staging area any more; who waits to put gets the room."
+    rule.__doc__ = "Removes all elements of the staging area; pending puts complete."
     made: Op[Any] = op(name=name, stateful=True)(rule)
     made.no_gradient("it changes state")
 
@@ -276,7 +276,7 @@ def _clearing(name: str, spec: type[LiveSpec]) -> Op[Any]:
 
 
 def _asking(name: str, spec: type[LiveSpec], attribute: str, doc: str) -> Op[Any]:
-    """An op that tells a number."""
+    """Declare an op that reads a number from the staging area."""
 
     def rule(handle: Spec) -> Spec:
         spec.check(handle)
@@ -284,7 +284,7 @@ def _asking(name: str, spec: type[LiveSpec], attribute: str, doc: str) -> Op[Any
 
     rule.__doc__ = doc
     made: Op[Any] = op(name=name, stateful=True)(rule)
-    made.no_gradient("it tells the state of a staging area")
+    made.no_gradient("it reads the state of a staging area")
     made.kernel(CPU, fresh=True, binds=True)(lambda xp, node: lambda live: np.int32(getattr(live, attribute)))
     return made
 

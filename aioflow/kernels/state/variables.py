@@ -23,12 +23,12 @@ CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 
 
 def held(handle: Spec) -> Spec:
-    """What a variable holds, from the Spec of its handle. TypeError if it is no handle of a variable."""
+    """The Spec of a variable's value, from the Spec of its handle. TypeError if it is not a variable's handle."""
     return ResourceSpec.check(handle, 1).items[0]
 
 
 def _value_of(handle: Spec) -> Spec:
-    """What a read gives: where sizes are open, another read may find others."""
+    """The Spec of one read: a fresh Spec, since open sizes may differ between reads."""
     item = held(handle)
     return item if item.shape.is_fully_defined() else Spec(item.dtype, TensorShape(item.shape.sizes))
 
@@ -58,7 +58,7 @@ def _(ctx: Context, *, node: NodeView) -> VariableState:
 
 @op(stateful=True, observes=True)
 def read_variable(handle: Spec) -> Spec:
-    """The variable's value, which no later update changes. FailedPreconditionError if it has none."""
+    """The variable's value, which no later update changes. FailedPreconditionError if it is not initialized."""
     return _value_of(handle)
 
 
@@ -72,7 +72,7 @@ read_variable.kernel(CPU, GPU, binds=True)(lambda xp, node: VariableState.read)
 
 @op(stateful=True, observes=True)
 def read_variable_or(handle: Spec, default: Spec) -> Spec:
-    """The variable's value, or `default` as long as it has none."""
+    """The variable's value, or `default` as long as it is not initialized."""
     item = held(handle).same_dtype(default)
     return Spec(item.dtype, TensorShape(item.shape if item.shape.is_compatible_with(default.shape) else None))
 
@@ -94,7 +94,7 @@ def is_variable_initialized(handle: Spec) -> Spec:
     return Spec(dtypes.bool_, SCALAR)
 
 
-is_variable_initialized.no_gradient("a truth value has none")
+is_variable_initialized.no_gradient("a bool has no gradient")
 is_variable_initialized.on_host(outputs=True)
 is_variable_initialized.kernel(CPU, GPU, binds=True)(lambda xp, node: lambda state: np.bool_(state.initialized))
 

@@ -94,7 +94,7 @@ class Expression(NamedTuple):
         return self.encoded(given[:0].join([part for part in made if part]))
 
     def _matches(self, text: Any) -> Iterator[_Match]:
-        """The matches from left to right, as RE2 finds them: none is empty where the last one ended."""
+        """The matches from left to right, as RE2 finds them: no empty match directly after another match."""
         place, last = 0, -1
         while place <= len(text):
             match = self.compiled.search(text, place)
@@ -117,7 +117,7 @@ def compiled(pattern: str) -> Expression:
 
 
 def rewriting(expression: Expression, rewrite: str) -> Sequence[str | int]:
-    r"""What a match is replaced by: `rewrite`, in which `\0` to `\9` are its groups and `\\` is a backslash.
+    r"""The parsed replacement of a match: `rewrite`, in which `\0` to `\9` are its groups and `\\` is a backslash.
 
     ValueError for any other backslash, or a group that the expression lacks.
     """
@@ -131,7 +131,7 @@ def rewriting(expression: Expression, rewrite: str) -> Sequence[str | int]:
         elif piece == "\\\\":
             parts.append("\\")
         else:
-            raise ValueError(f"{piece!r} in {rewrite!r} names none of the {groups} groups of the expression")
+            raise ValueError(f"{piece!r} in {rewrite!r} does not name one of the {groups} groups of the expression")
     return parts
 
 

@@ -1,8 +1,8 @@
-"""Text as numbers of buckets, and in base 64.
+"""Hashes of strings to bucket numbers, and base 64.
 
-Buckets come from BLAKE2b: the first eight bytes of the digest, little-endian, modulo the number of buckets. They are
-the same on every machine and in every version, and not those of TensorFlow, which hashes by FarmHash and SipHash.
-The three ops differ in what goes into the digest beside the string: a name, or a key.
+A bucket is the first eight bytes of a BLAKE2b digest, little-endian, modulo the number of buckets. It is the same on
+every machine and in every version, and differs from TensorFlow's, which hashes by FarmHash and SipHash. The three ops
+add different inputs to the digest: a name, or a key.
 """
 
 import base64
@@ -48,7 +48,7 @@ def string_to_hash_bucket(string_tensor: Spec, num_buckets: int) -> Spec:
 
 @op
 def string_to_hash_bucket_strong(input: Spec, num_buckets: int, key: Sequence[int]) -> Spec:
-    """The bucket of each string under a key of two integers: who lacks the key cannot aim at a bucket."""
+    """The bucket of each string under a secret key of two integers; without it no attacker can choose a bucket."""
     _key(key)
     return _bucketed(input, num_buckets)
 
@@ -111,6 +111,6 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 decode_base64: Op[Tensor] = textual(
     "decode_base64",
-    "What each string, in web-safe base 64 with or without padding, stands for. InvalidArgumentError if it is none.",
+    "Decodes each string from web-safe base 64, with or without padding. InvalidArgumentError if one is malformed.",
     _decoded,
 )

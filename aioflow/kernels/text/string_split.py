@@ -31,7 +31,7 @@ def _pieces(source: Spec) -> tuple[Spec, Spec, Spec]:
 
 
 def _kernel(made: Op[Any], splitter: Callable[[NodeView], Split]) -> None:
-    """Declare the kernel, and that there is no gradient."""
+    """Declare the kernel, and that the op has no gradient."""
     made.no_gradient("text does not vary smoothly")
     costs(made, 2 * TEXT)
 
@@ -93,7 +93,7 @@ _SPARSE: Final = "SparseTensor"
 
 def _check_result(result_type: str) -> None:
     if result_type != _SPARSE:
-        raise ValueError(f"result_type is {_SPARSE!r}: there are no ragged tensors")
+        raise ValueError(f"result_type must be {_SPARSE!r}: ragged tensors are not supported")
 
 
 @transactional

@@ -1,6 +1,6 @@
-"""Text: arrays of byte strings, taken apart, put together, changed, and made of numbers and numbers of it.
+"""Ops on arrays of byte strings: join, split, strip, change case, convert to and from numbers.
 
-A string is bytes. Where letters are meant and not bytes, `unit="UTF8_CHAR"` or `encoding="utf-8"` says so.
+A string is bytes. `unit="UTF8_CHAR"` or `encoding="utf-8"` makes an op work on characters instead of bytes.
 """
 
 import functools
@@ -96,7 +96,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @op
 def string_to_number(string_tensor: Spec, out_type: DType = float32) -> Spec:
-    """The number that each string spells, blanks around it left out. InvalidArgumentError if one spells none."""
+    """Parses each string as a number; surrounding blanks are ignored. InvalidArgumentError for any other text."""
     if out_type not in (float32, dtypes.float64, int32, dtypes.int64):
         raise TypeError(f"out_type is float32, float64, int32 or int64, not {out_type.name}")
     return string_tensor.only(STRING).with_dtype(out_type)
@@ -130,7 +130,7 @@ def _check_unit(unit: str) -> None:
 
 
 def _letters(text: bytes) -> str:
-    """The text behind the bytes; a byte that is no UTF-8 counts as one letter."""
+    """The bytes decoded as UTF-8; an invalid byte counts as one character."""
     return text.decode("utf-8", "surrogateescape")
 
 
@@ -330,7 +330,7 @@ def reduce_join(
     reduction_indices: Any = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """The strings joined along the axes, one after the other in the order given; all, by rows, if there are none.
+    """The strings joined along the axes, in the given order of axes; along all axes, by rows, if none is given.
 
     `reduce_join([["a", "b"], ["c", "d"]], [0, 1])` is `acbd`, with [1, 0] or no axes `abcd`.
     """
