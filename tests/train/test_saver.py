@@ -172,7 +172,7 @@ async def test_a_tensor_of_another_shape_is_not_restored_into_variables_that_hol
         path = await saver.save(session, tmp_path / "table")
     graph, _, saver = rows(1, 1, reshape=True)
     async with af.Session(graph=graph) as session:
-        with pytest.raises(af.errors.InvalidArgumentError, match=r"nothing was: 'table' has the shape \[4\]"):
+        with pytest.raises(af.errors.InvalidArgumentError, match=r"none was restored: 'table' has the shape \[4\]"):
             await saver.restore(session, path)
 
 

@@ -31,7 +31,7 @@ def _summed(xp: Namespace, x: Array, radius: int) -> Array:
 def _channels(input: Spec, radius: int) -> Spec:
     if input.rank == 0 or radius < 0:
         raise ValueError(
-            f"expected images [batch, height, width, channels] for depth_radius {radius}, not shape {input.shape}"
+            f"it needs a depth_radius of at least 0 and an axis of channels, not {radius} and shape {input.shape}"
         )
     return input.only(FLOAT)
 

@@ -234,7 +234,7 @@ def queue_from_list(index: Ints, handles: Sequence[Spec]) -> Spec:
     known.scalar(index, "index")
     specs = [QueueSpec.check(handle) for handle in handles]
     if not specs:
-        raise ValueError("queue_from_list needs at least one queue")
+        raise ValueError("it needs at least one queue")
     types = [[item.dtype for item in spec.items] for spec in specs]
     if any(each != types[0] for each in types):
         raise TypeError(f"queues to choose from have elements of the same dtypes, not {', '.join(map(str, specs))}")

@@ -277,11 +277,11 @@ def test_nan_is_distinct_from_nan():
 
 
 def test_what_is_no_permutation_has_no_inverse():
-    with pytest.raises(ValueError, match=r"\[0, 2\] is no order of the numbers 0 to 1"):
+    with pytest.raises(ValueError, match=r"\[0, 2\] is not a permutation of the numbers 0 to 1"):
         invert_permutation([0, 2])
     x = placeholder(int32, [None])
     for wrong in ([0, 0], [1, 2], [0, -1]):
-        with pytest.raises(ValueError, match="is no order of the numbers 0 to 1"):
+        with pytest.raises(ValueError, match="is not a permutation of the numbers 0 to 1"):
             evaluate(invert_permutation(x), {x: np.array(wrong, np.int32)})
     assert invert_permutation([2, 0, 1]).spec.known == (1, 2, 0)
 

@@ -209,7 +209,7 @@ def fed(dtype=af.int32, shape=None):
             0,
             "nothing is gathered, and the shape of the elements is known only as <unknown>",
         ),
-        (lambda p: array(p).concat(), 0, "there is nothing to concatenate"),
+        (lambda p: array(p).concat(), 0, "no slot to concatenate"),
         (lambda p: array().gather(p), [0, 3], "index 3 is out of range for size 3"),
         (lambda p: array().scatter(p, X[:2]).stack(), [1, 1], "index 1 is given twice"),
         (lambda p: array().scatter(p, X[:2]).stack(), [1], "2 rows are given for 1 indices"),

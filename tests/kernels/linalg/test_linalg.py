@@ -159,7 +159,7 @@ def test_norms_are_numpys(ord, axis, keepdims):
 
 def test_there_are_no_other_norms():
     for ord, axis in [(3, (0, 1)), ("nuc", None), (-1, 0)]:
-        with pytest.raises(ValueError, match="norm: there is no norm"):
+        with pytest.raises(ValueError, match=r"norm: .* is not a norm of"):
             norms.norm(np.ones((2, 2)), ord, axis)
     with pytest.raises(ValueError, match="norm: axis is None, one axis or a pair"):
         norms.norm(np.ones((2, 2)), axis=(0,))

@@ -65,18 +65,21 @@ def ones(*shape):
         (lambda: fused_batch_norm(ones(2, 3), ones(3), ones(3), is_training=False), "mean and variance are needed"),
         (lambda: fused_batch_norm(ones(2, 3), ones(3), ones(3), ones(3), ones(3)), "give None for them"),
         (lambda: fused_batch_norm(ones(3), ones(3), ones(3)), "a batch axis and a channel axis"),
-        (lambda: lrn(ones(2, 3), -1), "channels within -1"),
-        (lambda: space_to_batch.space_to_depth(ones(1, 4, 5, 1), 2), "width 5 is no multiple of 2"),
-        (lambda: space_to_batch.depth_to_space(ones(1, 4, 5, 6), 2), "number of channels 6 is no multiple of 4"),
+        (lambda: lrn(ones(2, 3), -1), "not -1 and shape"),
+        (lambda: space_to_batch.space_to_depth(ones(1, 4, 5, 1), 2), "width 5 is not a multiple of 2"),
+        (lambda: space_to_batch.depth_to_space(ones(1, 4, 5, 6), 2), "number of channels 6 is not a multiple of 4"),
         (lambda: space_to_batch.depth_to_space(ones(1, 4, 5, 4), 1), "blocks must be larger than 1, not 1"),
         (
             lambda: space_to_batch.space_to_batch(ones(1, 4, 5, 1), [[0, 0], [0, 0]], 2),
-            "padded size 5 is no multiple of 2",
+            "padded size 5 is not a multiple of 2",
         ),
-        (lambda: space_to_batch.batch_to_space(ones(3, 4, 5, 1), [[0, 0], [0, 0]], 2), "batch 3 is no multiple of 4"),
+        (
+            lambda: space_to_batch.batch_to_space(ones(3, 4, 5, 1), [[0, 0], [0, 0]], 2),
+            "batch 3 is not a multiple of 4",
+        ),
         (
             lambda: space_to_batch.batch_to_space(ones(4, 1, 5, 1), [[2, 1], [0, 0]], 2),
-            r"crops \[2, 1\] are more than there is: 2",
+            r"crops \[2, 1\] exceed the size 2",
         ),
         (lambda: space_to_batch.space_to_batch_nd(ones(4), [2], [[0, 0]]), "has no batch axis and 1 others"),
         (lambda: space_to_batch.space_to_batch_nd(ones(4, 4), [0], [[0, 0]]), r"sizes of 1 or more, not \[0\]"),
@@ -110,8 +113,12 @@ def test_what_cannot_work_is_refused_in_a_run_if_shapes_were_open():
         (avg_pool3d(x, 1, 1, "SAME"), {x: ones(1, 4, 4, 2)}, "images have 5 axes"),
         (depthwise_conv2d_native(x, ones(1, 1, 2, 1), 1, "SAME"), {x: ones(1, 4, 4, 3)}, "filter: 3 and 2 differ"),
         (fused_batch_norm(x, v, v)[0], {x: ones(2, 3), v: ones(2)}, r"3 channels .* a vector of shape \[2\]"),
-        (space_to_batch.space_to_depth(x, 2), {x: ones(1, 4, 5, 1)}, "width 5 is no multiple of 2"),
-        (space_to_batch.batch_to_space(x, [[0, 0], [0, 0]], 2), {x: ones(3, 4, 5, 1)}, "batch 3 is no multiple of 4"),
+        (space_to_batch.space_to_depth(x, 2), {x: ones(1, 4, 5, 1)}, "width 5 is not a multiple of 2"),
+        (
+            space_to_batch.batch_to_space(x, [[0, 0], [0, 0]], 2),
+            {x: ones(3, 4, 5, 1)},
+            "batch 3 is not a multiple of 4",
+        ),
         (resize.resize_area(x, [2, 2]), {x: ones(1, 0, 5, 1)}, "0 pixels cannot be resized to 2"),
     ]:
         with pytest.raises((ValueError, OpError), match=message):

@@ -61,25 +61,25 @@ def test_rows_without_elements_and_no_rows_at_all():
 DAMAGED = {
     "dtype": (packed(values=b"int64\n"), "its values are 'int64', int32 is wanted"),
     "no dtype": (packed(values=b"int32"), "its values are 'int32', int32 is wanted"),
-    "half a value": (packed(values=b"int32\nabc"), "3 bytes are no values of int32"),
+    "half a value": (packed(values=b"int32\nabc"), "3 bytes are not a whole number of int32"),
     "coordinates": (packed(values=b"int32\nabcd"), "1 values in 1 dimensions have not 0 coordinates"),
     "outside": (packed(places=[4], values=b"int32\nabcd"), r"a position lies outside of the shape \[4\]"),
     "negative": (packed(places=[-1], values=b"int32\nabcd"), r"a position lies outside of the shape \[4\]"),
-    "half a number": (np.array([[b"abc", b"int32\n", b""]], object), "3 bytes are no numbers of 64 bits"),
+    "half a number": (np.array([[b"abc", b"int32\n", b""]], object), "3 bytes are not a whole number of 64-bit"),
 }
 
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_what_is_no_sparse_tensor_is_refused(name):
     row, complaint = DAMAGED[name]
-    with af.Graph().as_default(), pytest.raises(errors.InvalidArgumentError, match=f"row 0 is no .*{complaint}"):
+    with af.Graph().as_default(), pytest.raises(errors.InvalidArgumentError, match=f"row 0 is not a .*{complaint}"):
         evaluate(unpack_sparse(row, af.int32))
 
 
 @given(st.binary(max_size=40).filter(any))
 def test_forged_strings_are_refused_and_not_believed(body):
     row = packed(values=b"string\n" + body)
-    with af.Graph().as_default(), pytest.raises(errors.InvalidArgumentError, match="is no sparse tensor"):
+    with af.Graph().as_default(), pytest.raises(errors.InvalidArgumentError, match="is not a sparse tensor"):
         evaluate(unpack_sparse(row, af.string))
 
 

@@ -92,7 +92,7 @@ def test_two_elements_of_open_size_need_not_be_equal(graph):
         (lambda: padding_fifo_queue([af.int32]), ValueError, "the rank of each component"),
         (lambda: random_shuffle_queue([af.int32], capacity=3, min_after_dequeue=3), ValueError, "less than the capac"),
         (lambda: random_shuffle_queue([af.int32], min_after_dequeue=-1), ValueError, "min_after_dequeue is a number"),
-        (lambda: queue_from_list(0, []), ValueError, "no queue to choose from"),
+        (lambda: queue_from_list(0, []), ValueError, "needs at least one queue"),
         (lambda: queue_from_list(0, [pair(), fifo_queue([af.int32])]), TypeError, "elements of the same dtypes"),
     ],
 )
