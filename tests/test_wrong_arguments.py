@@ -84,7 +84,7 @@ WRONG = {
     "a hook": (lambda w: af.train.MonitoredSession(hooks=[3]), "a hook is a SessionRunHook, not 3"),
     "float(tensor)": (lambda w: float(w.loss), "has no value while the graph is built: use `await session.run"),
     "int(variable)": (lambda w: int(w.loss), "has no value while the graph is built"),
-    "np.asarray": (lambda w: np.asarray(w.loss), "is no array while the graph is built: use `await session.run"),
+    "np.asarray": (lambda w: np.asarray(w.loss), "is not an array while the graph is built: use `await session.run"),
     "np.exp": (lambda w: np.exp(w.x), "np.exp takes arrays, and <af.Tensor 'x:0' float32.* use af.exp in the graph"),
     "np.exp of a variable": (lambda w: np.exp(w.v), "np.exp takes arrays, and <af.Variable 'v:0'.* use af.exp"),
     "np.mean": (lambda w: np.mean(w.x), "np.mean takes arrays.* use af.reduce_mean in the graph, or the value from"),

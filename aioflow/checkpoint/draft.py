@@ -61,7 +61,7 @@ class Draft:
         then nothing of the shard is left.
         """
         if not 0 <= number < count:
-            raise errors.InvalidArgumentError(f"there is no shard {number} of {count}: numbers start at 0")
+            raise errors.InvalidArgumentError(f"shard {number} of {count} does not exist: numbers start at 0")
         file = directory.shard_name(number, count, None if self._storage.can_rename else self._token)
         entries, data = _lay_out(pieces)
         begin = header.header(entries)

@@ -41,7 +41,9 @@ def _read_header(file: str, source: Source) -> bytes:
     source.read_into(0, memoryview(start))
     length = _LENGTH.unpack(start)[0] if len(start) == _LENGTH.size else LARGEST
     if length > min(LONGEST, source.size - _LENGTH.size):
-        raise errors.DataLossError(f"{file!r} is no safetensors file: {source.size} bytes hold no header of {length}")
+        raise errors.DataLossError(
+            f"{file!r} is not a safetensors file: {source.size} bytes have no header of {length}"
+        )
     whole = bytearray(_LENGTH.size + length)
     source.read_into(0, memoryview(whole))
     return bytes(whole)

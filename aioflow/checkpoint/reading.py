@@ -293,12 +293,12 @@ def _differences(present: Mapping[str, Any], wanted: Mapping[str, tuple[DType, S
         if found is None:
             yield f"{name!r} is missing"
         elif found.dtype is not dtype:
-            yield f"{name!r} is {found.dtype.name} in the checkpoint, {dtype.name} is wanted"
+            yield f"{name!r} is {found.dtype.name} in the checkpoint, {dtype.name} is expected"
         elif not as_shape(shape).is_compatible_with(found.shape):
             there, needed = _format_shape(found.shape), _format_shape(shape)
-            yield f"{name!r} has the shape {there} in the checkpoint, {needed} is wanted"
+            yield f"{name!r} has the shape {there} in the checkpoint, {needed} is expected"
     for name in sorted(present.keys() - wanted.keys()):
-        yield f"{name!r} is in the checkpoint, and nothing wants it"
+        yield f"{name!r} is in the checkpoint, but no variable uses it"
 
 
 def _format_shape(shape: ShapeLike) -> str:

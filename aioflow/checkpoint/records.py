@@ -227,5 +227,5 @@ def natural_field(data: Any, name: str) -> int:
 def _number_list(data: Any, name: str, most: int) -> tuple[int, ...]:
     values: list[Any] = field(data, name, list)
     if len(values) > most or not all(type(value) is int and 0 <= value <= LARGEST for value in values):
-        raise errors.DataLossError(f"{name!r} in a checkpoint's description is no list of at most {most} numbers")
+        raise errors.DataLossError(f"{name!r} in a checkpoint's description is not a list of at most {most} numbers")
     return tuple(values)

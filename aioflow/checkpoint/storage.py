@@ -106,7 +106,7 @@ class LocalStorage:
             try:
                 return LocalSource(place, os.open(place, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK))
             except NotADirectoryError:
-                raise errors.NotFoundError(f"there is no file {place!r}: its parent is not a folder") from None
+                raise errors.NotFoundError(f"no such file: {place!r}: its parent is not a folder") from None
             except OSError as error:
                 if error.errno == errno.ELOOP:
                     raise errors.PermissionDeniedError(f"{place!r} is a link; a checkpoint has none") from None

@@ -100,7 +100,7 @@ def _check_transferable(item: Any, device: str) -> None:
     """Raise InvalidArgumentError for values that no GPU can hold."""
     dtype = getattr(item, "dtype", None)
     if dtype is None and not isinstance(item, (bool, int, float, complex)):
-        raise errors.InvalidArgumentError(f"a {type(item).__name__} cannot be moved to {device}: it is no array")
+        raise errors.InvalidArgumentError(f"a {type(item).__name__} cannot be moved to {device}: it is not an array")
     if dtype is not None and dtype not in _HELD:
         what = "text" if dtype.kind in "OSU" else f"dtype {dtype}"
         raise errors.InvalidArgumentError(f"{what} cannot be moved to {device}: a GPU has no such type")

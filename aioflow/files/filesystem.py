@@ -212,11 +212,11 @@ def translate_errors(name: str) -> Iterator[None]:
     except NotADirectoryError as error:
         raise errors.FailedPreconditionError(f"{name!r}: its parent is a file, not a folder") from error
     except FileNotFoundError as error:
-        raise errors.NotFoundError(f"there is no file {name!r}") from error
+        raise errors.NotFoundError(f"no such file: {name!r}") from error
     except PermissionError as error:
         raise errors.PermissionDeniedError(f"{name!r} may not be used: {error.strerror or error}") from error
     except ValueError as error:
-        raise errors.InvalidArgumentError(f"{name!r} is no name of a file: {error}") from error
+        raise errors.InvalidArgumentError(f"{name!r} is not a valid file name: {error}") from error
     except OSError as error:
         kind = errors.ResourceExhaustedError if error.errno in _FULL else type(errors.from_exception(error))
         raise kind(f"{name!r}: {error.strerror or error}") from error

@@ -267,7 +267,7 @@ class Records:
         """Return the next record. None at the end, or if it is not complete in the buffer and `wait` is false."""
         if not self._buffer_has(_HEADER.size, wait):
             if wait and self._position < len(self._buffer):
-                raise self._corrupt_error(f"{len(self._buffer) - self._position} bytes are no record")
+                raise self._corrupt_error(f"{len(self._buffer) - self._position} bytes are not a record")
             return None
         length, crc = _HEADER.unpack_from(self._buffer, self._position)
         begin = self._position + _HEADER.size

@@ -99,7 +99,7 @@ def parse_source(text: str) -> Source:
     """Return the source that `op`, `op:index` or `^op` names. ValueError for another form."""
     match = _INPUT.fullmatch(text)
     if match is None or (match[1] and match[3]):
-        raise ValueError(f"{plain_data.summarise(text)} is no input: write op, op:index or ^op")
+        raise ValueError(f"{plain_data.summarise(text)} is not an input: write op, op:index or ^op")
     return match[2], -1 if match[1] else int(match[3] or 0)
 
 
@@ -122,7 +122,7 @@ def _is_line(value: Any) -> bool:
 
 def _check_attribute(name: Any, value: Any) -> None:
     if not isinstance(name, str):
-        raise ValueError(f"{plain_data.summarise(name)} is no name of an attribute")
+        raise ValueError(f"{plain_data.summarise(name)} is not an attribute name")
     if isinstance(value, BodyDef):
         return
     try:
@@ -168,7 +168,7 @@ class BodyDef:
         if len(self.arguments) != len(self.takes) or any(kinds.get(name) != "argument" for name in self.arguments):
             raise ValueError("a body has arguments, each with the number of an input")
         if not all(type(place) is int and place >= 0 for place in self.takes):
-            raise ValueError(f"{plain_data.summarise(self.takes)} are no numbers of inputs")
+            raise ValueError(f"{plain_data.summarise(self.takes)} are not numbers of inputs")
         if any(parse_source(text)[1] < 0 or parse_source(text)[0] not in kinds for text in self.outputs):
             raise ValueError("a body gives what one of its operations makes")
 
@@ -190,7 +190,7 @@ def _attribute_from_plain(data: Any, depth: int) -> Any:
     names = {"nodes", "arguments", "takes", "outputs"}
     if not isinstance(content, dict) or content.keys() != names or not all(type(v) is list for v in content.values()):
         raise ValueError(
-            f"{plain_data.summarise(content)} is no body: it has lists of nodes, arguments, takes and outputs"
+            f"{plain_data.summarise(content)} is not a body: it has lists of nodes, arguments, takes and outputs"
         )
     if depth >= plain_data.DEEPEST:
         raise ValueError(f"bodies are nested more than {plain_data.DEEPEST} deep")
@@ -215,7 +215,7 @@ class GraphDef:
     def from_plain(cls, data: Any) -> "GraphDef":
         """What `to_plain` wrote. ValueError for anything else, or another version of the format."""
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise ValueError(f"{plain_data.summarise(data)} is no graph: it has no 'format': {FORMAT!r}")
+            raise ValueError(f"{plain_data.summarise(data)} is not a graph: it has no 'format': {FORMAT!r}")
         if type(data.get("version")) is not int or data["version"] != VERSION:
             raise ValueError(
                 f"version {plain_data.summarise(data.get('version'))} of the graph format is not known, {VERSION} is"
@@ -252,7 +252,7 @@ class GraphDef:
         try:
             found = plain_data.unpack(data)
         except ValueError as error:
-            raise ValueError(f"these bytes are no graph in msgpack: {error}") from None
+            raise ValueError(f"these bytes are not a graph in msgpack: {error}") from None
         return cls.from_plain(found)
 
     def __repr__(self) -> str:
@@ -316,7 +316,7 @@ def _bytes_to_json(value: Any) -> dict[str, str]:
 def _from_json(pairs: list[tuple[str, Any]]) -> Any:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"a name is there twice among {plain_data.summarise(tuple(name for name, _ in pairs))}")
+        raise ValueError(f"a name occurs twice among {plain_data.summarise(tuple(name for name, _ in pairs))}")
     if found.keys() == {"$bytes"}:
         if not isinstance(found["$bytes"], str):
             raise ValueError("$bytes is text in base64")

@@ -59,7 +59,7 @@ def import_graph_def(
 
 def _source(text: str) -> Source:
     if not isinstance(text, str):
-        raise TypeError(f"{summarise(text)} is no name in a GraphDef")
+        raise TypeError(f"{summarise(text)} is not a valid name in a GraphDef")
     return parse_source(text)
 
 
@@ -101,7 +101,7 @@ class _Import:
         """The names of the operations around a body."""
         for node in graph_def.node:
             if node.name in self._nodes:
-                raise _node_error(node, "the name is there twice; names are unique in a graph")
+                raise _node_error(node, "the name occurs twice; names are unique in a graph")
             self._nodes[node.name] = node
         self._sources = {name: node.sources for name, node in self._nodes.items()}
 

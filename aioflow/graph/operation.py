@@ -129,7 +129,7 @@ class Tensor(Operand):
 
         def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
             raise TypeError(
-                f"{self!r} is no array while the graph is built: use `await session.run(tensor)` for its value"
+                f"{self!r} is not an array while the graph is built: use `await session.run(tensor)` for its value"
             )
 
         def __float__(self) -> float:

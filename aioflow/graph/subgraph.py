@@ -23,7 +23,7 @@ def argument(dtype: DType, shape: TensorShape) -> Spec:
     return Spec(dtype, TensorShape(shape))
 
 
-argument.no_gradient("the history of a body's argument lies outside")
+argument.no_gradient("the gradient of a body's argument is computed outside")
 
 
 @argument.kernel(DeviceKind.CPU, DeviceKind.GPU, binds=True)

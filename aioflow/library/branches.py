@@ -76,7 +76,7 @@ def cond(
 
 def _function(what: str, new: Branch | None, old: Branch | None) -> Branch:
     if new is not None and old is not None:
-        raise TypeError(f"{what} is given twice, under two names")
+        raise TypeError(f"{what} is given by two names")
     given = new if new is not None else old
     if not callable(given):
         raise TypeError(f"{what} must be a function without arguments, not {given!r}")
@@ -87,7 +87,7 @@ def _result(inner: BodyGraph, function: Branch, strict: bool) -> tuple[Leaves, l
     """Return the result of a branch, and its tensors as tensors of the body."""
     result = function()
     if result is None:
-        raise ValueError("a branch returns None: it must return tensors, or an operation, or nothing of it would run")
+        raise ValueError("a branch returns None: it must return tensors or an operation, which the branch then runs")
     if not strict and isinstance(result, (list, tuple)) and len(result) == 1:
         result = result[0]
     leaves = taken_apart(result)

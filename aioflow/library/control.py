@@ -198,5 +198,5 @@ def _convert_registered(value: Any, dtype: DType | None) -> Tensor:
         if isinstance(made, Tensor):
             return made
         if made is not NotImplemented:
-            raise TypeError(f"{function!r} made {made!r} of a {found.__name__}, which is no tensor")
+            raise TypeError(f"{function!r} made {made!r} of a {found.__name__}, which is not a tensor")
     raise TypeError(f"no function makes a tensor of {value!r}" + ("" if dtype is None else f" of dtype {dtype.name}"))

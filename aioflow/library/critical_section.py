@@ -112,7 +112,7 @@ def _execute(handle: Tensor, fn: Callable[[], Any], exclusive: bool, name: str) 
         _check_resources(handle, body, exclusive)
         leaves = [leaf for leaf in nest.flatten(result) if leaf is not None]
         if not leaves:
-            raise ValueError("fn returned nothing: it must return the tensors and operations that are to run")
+            raise ValueError("fn returned None: it must return the tensors and operations to run")
         with graph.colocate_with(handle, ignore_existing=True), graph.control_dependencies(leaves):
             release = mutex.release_variable_lock(handle, ticket, name="release")
         return nest.map_structure(lambda leaf: _after([release, keep], leaf), result)
@@ -139,7 +139,7 @@ def _check_resources(handle: Tensor, body: Sequence[Operation], exclusive: bool)
         if shared and other.section != mine and (exclusive or other.exclusive):
             raise ValueError(
                 f"critical sections {mine!r} and {other.section!r} both use {', '.join(shared)}: execute both with "
-                "exclusive_resource_access=False if that is meant"
+                "exclusive_resource_access=False if that is intended"
             )
     handle.graph.add_to_collection(EXECUTIONS, Execution(mine, used, exclusive))
 

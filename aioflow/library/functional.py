@@ -177,7 +177,7 @@ def _folding(reverse: bool, label: str, order: str) -> Callable[..., Any]:
         name: the name of the operations' scope.
 
     Raises:
-        TypeError: `fn` is no function, or returns other dtypes or classes than the value before has.
+        TypeError: `fn` is not a function, or returns other dtypes or classes than the value before has.
         ValueError: something in `elems` has no rows, or numbers of rows differ, or `fn` returns another structure.
         InvalidArgumentError: in the run, if numbers of rows differ, or there are none and no `initializer`.
     """
@@ -297,14 +297,14 @@ def _values(who: str, value: Any, wanted: Any, kinds: Sequence[DType], what: str
     try:
         nest.assert_same_structure(wanted, value)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"what {who} returns differs in structure from {what}: {error}") from None
+        raise type(error)(f"the result of {who} differs in structure from {what}: {error}") from None
     tensors = [
         convert_to_tensor(each, preferred_dtype=kind) for each, kind in zip(nest.flatten(value), kinds, strict=True)
     ]
     for index, (tensor, kind) in enumerate(zip(tensors, kinds, strict=True)):
         if tensor.dtype is not kind:
             raise TypeError(
-                f"value {index} of what {who} returns is {tensor.dtype.name} ({tensor.name}), and {what} says "
-                f"{kind.name}: use af.cast, or say otherwise"
+                f"value {index} of the result of {who} is {tensor.dtype.name} ({tensor.name}), but {what} has "
+                f"{kind.name}: use af.cast, or change it"
             )
     return tensors

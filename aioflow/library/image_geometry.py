@@ -83,7 +83,7 @@ def resize_images(
         name: the name of the operation.
     """
     if method not in _RESIZE:
-        raise ValueError(f"{method!r} is no resize method: use one of ResizeMethod's")
+        raise ValueError(f"{method!r} is not a resize method: use one of ResizeMethod's")
     with name_scope(name, "resize", [images]) as scope:
         batch = an_image(images)
         if batch.shape.ndims is None:

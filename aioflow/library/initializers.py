@@ -56,7 +56,7 @@ class Constant(Initializer):
         partition_info: None = None,
         verify_shape: bool | None = None,
     ) -> Tensor:
-        """Return a tensor of that shape. ValueError if the value has another and is to be verified."""
+        """Return a tensor of that shape. ValueError if the value has another and `verify_shape` is set."""
         wanted = self._dtype(dtype)
         if np.ndim(self.value) == 0:
             return fill(shape, constants.constant(self.value, wanted))

@@ -198,7 +198,7 @@ def _check_shapes(first: Leaves, specs: Sequence[Spec], made: Sequence[Tensor]) 
         elif not _within(after.shape, spec.shape):
             raise ValueError(
                 f"loop variable {tensor.name!r} enters with shape {spec.shape} and has {after.shape} after an "
-                f"iteration ({after.name}): tell by shape_invariants= what holds in all iterations, or use set_shape"
+                f"iteration ({after.name}): give the shape of all iterations by shape_invariants=, or use set_shape"
             )
 
 

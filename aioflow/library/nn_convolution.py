@@ -165,7 +165,7 @@ def pool(
     rates = _per_axis(dilations if dilation_rate is None else dilation_rate, len(window), "dilation_rate")
     steps = _per_axis(strides, len(window), "strides")
     if pooling_type not in ("MAX", "AVG") or padding not in ("SAME", "VALID") or not 1 <= len(window) <= 3:
-        raise ValueError(f"there is no pooling {pooling_type!r} with padding {padding!r} along {len(window)} axes")
+        raise ValueError(f"unknown pooling {pooling_type!r} with padding {padding!r} along {len(window)} axes")
     with name_scope(name, f"{pooling_type.lower()}_pool", [input]) as scope:
         x, first = convert_to_tensor(input), data_format is not None and data_format[1] == "C"
         if set(rates) == {1}:

@@ -103,7 +103,9 @@ class _ParsingArguments:
                 self.shapes[key] = TensorShape.vector(None).concatenate(as_shape(shape))
                 self.defaults[key] = _default(key, default, as_dtype(dtype), TensorShape(()))
             case _:
-                raise TypeError(f"feature {key!r} is a FixedLenFeature, VarLenFeature or the like, not {feature!r}")
+                raise TypeError(
+                    f"feature {key!r} must be of a class such as FixedLenFeature or VarLenFeature, not {feature!r}"
+                )
 
     def _add_sparse(self, key: str, dtype: DType) -> None:
         if self.sparse.setdefault(key, dtype) is not dtype:

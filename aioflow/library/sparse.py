@@ -221,7 +221,7 @@ def sparse_transpose(
         else:
             order = [int(place) for place in perm]
             if sorted(order) != list(range(len(sp_input.shape.with_rank(len(order))))):
-                raise ValueError(f"perm {order} is no order of the axes of shape {sp_input.shape}")
+                raise ValueError(f"perm {order} is not a permutation of the axes of shape {sp_input.shape}")
             places = np.array(order, np.int32)
             indices, sizes = gather(sp_input.indices, places, axis=1), gather(sp_input.dense_shape, places)
         return sparse_reorder(SparseTensor(indices, sp_input.values, sizes))

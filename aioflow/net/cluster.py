@@ -57,7 +57,7 @@ class ClusterSpec:
         try:
             data = json.loads(Path(path).read_text("utf-8"), object_pairs_hook=once)
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ValueError(f"{path} is no JSON: {error}") from None
+            raise ValueError(f"{path} is not JSON: {error}") from None
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
         if not isinstance(data, dict):
@@ -235,9 +235,9 @@ def _by_number(tasks: Any) -> Any:
 
 
 def once(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-    """The pairs as a dict, for `json.loads(object_pairs_hook=)`. ValueError if a key is there twice."""
+    """The pairs as a dict, for `json.loads(object_pairs_hook=)`. ValueError if a key occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, _ in pairs if [other for other, _ in pairs].count(key) > 1)
-        raise ValueError(f"{twice!r} is there twice")
+        raise ValueError(f"{twice!r} occurs twice")
     return found

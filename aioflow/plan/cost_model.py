@@ -191,7 +191,7 @@ class CostModel:
             for key, samples in table.items()
         ]
         if not rows:
-            return ["", "nothing is measured: all is estimated"]
+            return ["", "no measurements: all times are estimates"]
         lines = [
             f"{duration(median):>10} {count:>5} {kind:<6} {key}"
             for median, count, kind, key in sorted(rows, key=lambda row: (-row[0], row[2:]))

@@ -81,8 +81,8 @@ class Levels:
             where = " and ".join(f"{source.name!r} {self._describe(level)}" for level, source in found.items())
             raise _wrong(
                 node,
-                f"it reads, or waits for, what is in different frames: {where}. Values get into a loop by af.enter and "
-                "out of it by af.exit; what reads nothing of the loop needs a control input from inside",
+                f"it depends on values in different frames: {where}. Values get into a loop by af.enter and "
+                "out of it by af.exit; an operation without inputs from the loop needs a control input from inside",
             )
         return next(iter(found), ROOT)
 
@@ -108,7 +108,7 @@ class Levels:
             raise _wrong(
                 node,
                 f"the frame {name!r} is entered from different places: {self._describe(self._parents[level])}, and "
-                f"{self._describe(parent)}; give each loop a name of its own",
+                f"{self._describe(parent)}; give each loop its own name",
             )
         if not node.attrs["is_constant"]:
             asked = node.attrs["parallel_iterations"]
@@ -120,7 +120,7 @@ class Levels:
         for node in nodes:
             level = self.inside[node]
             if role_of(node) == "next_iteration" and level not in governed:
-                raise _wrong(node, f"the loop {self.names[level]!r} has no af.loop_cond, and so nothing that ends it")
+                raise _wrong(node, f"the loop {self.names[level]!r} has no af.loop_cond, so it never ends")
             for source, _ in node.inputs:
                 if is_back_edge(source, node) and self.beyond[source] != level:
                     raise _wrong(node, f"{source.name!r} comes back to it from another frame")

@@ -163,7 +163,7 @@ class _Reader:
         if not isinstance(name, str) or not isinstance(kind, str) or type(number) is not int:
             raise ValueError(f"{plain_data.summarise(name)} is not an operation")
         if line is not None and (list(map(type, line)) != [str, int, str]):
-            raise ValueError(f"{plain_data.summarise(line)} is no line")
+            raise ValueError(f"{plain_data.summarise(line)} is not a line")
         before = None if origin is None else self._origins[_place(origin, self._origins)]
         return Origin(name, kind, None if line is None else tuple(line), number, before)
 
@@ -188,7 +188,7 @@ class _Reader:
                 f"this version of aioflow has no op {plain_data.summarise(op)}, which {plain_data.summarise(name)} is"
             )
         if not isinstance(name, str):
-            raise ValueError(f"{plain_data.summarise(name)} is no name")
+            raise ValueError(f"{plain_data.summarise(name)} is not a name")
         definition = REGISTRY[op]
         attrs = {key: self._attr(value) for key, value in fields.get("attr", {}).items()}
         wanted = {param.name for param in definition.params if param.role == "attr"}

@@ -75,7 +75,7 @@ class Journal:
     def check(self) -> None:
         """Raise AbortedError if the attempt is being undone."""
         if self._closed:
-            raise errors.AbortedError("this attempt of the run was given up: another one takes its place")
+            raise errors.AbortedError("this attempt of the run is cancelled: another one replaces it")
 
     def begin(self, step: int) -> None:
         """Record a step of the attempt that runs here until `end`. AbortedError if the attempt is being undone."""

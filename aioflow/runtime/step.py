@@ -169,7 +169,7 @@ class Step:
 
     async def fed(self, index: int) -> Array:
         """Only in a partial run do kernels wait for feeds."""
-        raise errors.InternalError(f"feed {index} is waited for in a run that was given all feeds")
+        raise errors.InternalError(f"feed {index} is missing in a run that has all its feeds")
 
     async def in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         """The result of `function`, run on a thread with the caller's context variables."""

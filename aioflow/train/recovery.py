@@ -65,7 +65,7 @@ class Recovery:
     def _values(self) -> str:
         parts = [f"{len(self.restored)} variables restored from {self.checkpoint}"] if self.restored else []
         parts += [f"{len(self.initialized)} variables initialized anew"] if self.initialized else []
-        return " and ".join(parts) or "no variable had to be restored"
+        return " and ".join(parts) or "no variable needed a restore"
 
     def _twice(self) -> str:
         return f"; may have happened twice: {', '.join(self.repeated)}" if self.repeated else ""

@@ -106,7 +106,9 @@ class Participation:
                 await step()
         except errors.OutOfRangeError as error:
             if not self._left:
-                raise errors.AbortedError(f"{error.message}, as another session says: was it begun twice?") from error
+                raise errors.AbortedError(
+                    f"{error.message}, as another session reports: did the replica start twice?"
+                ) from error
         except errors.OpError:
             if not (self._left or self._session.closed):
                 raise

@@ -249,7 +249,7 @@ class SparseAccumulator(Accumulator):
         if shape is not None:
             given = TensorShape([None if size < 0 else int(size) for size in np.ravel(shape)])
             if not given.is_compatible_with(whole):
-                raise self._refused(f"rows of shape {list(values.shape[1:])} of a whole of shape {given}")
+                raise self._refused(f"rows of shape {list(values.shape[1:])} for a tensor of shape {given}")
             whole = TensorShape(whole.merge_with(given))
         if values.dtype != self.spec.dtype.np or not self.spec.shape.is_compatible_with(whole):
             raise self._refused(f"rows of a gradient of {values.dtype}{whole}")

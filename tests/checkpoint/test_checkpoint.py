@@ -242,10 +242,10 @@ def test_differences_are_told_each(path):
     there = Checkpoint.open(path)
     wanted = {"a": (dtypes.float32, (2, 4)), "b": (dtypes.int16, ()), "c": (dtypes.int8, ())}
     assert differences(there, wanted) == [
-        "'a' has the shape [2, 3] in the checkpoint, [2, 4] is wanted",
-        "'b' is int8 in the checkpoint, int16 is wanted",
+        "'a' has the shape [2, 3] in the checkpoint, [2, 4] is expected",
+        "'b' is int8 in the checkpoint, int16 is expected",
         "'c' is missing",
-        "'more' is in the checkpoint, and nothing wants it",
+        "'more' is in the checkpoint, but no variable uses it",
     ]
     open_sizes = {"a": (dtypes.float32, (None, 3)), "b": (dtypes.int8, None), "more": (dtypes.int8, ())}
     assert differences(there, open_sizes) == []

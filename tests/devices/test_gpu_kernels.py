@@ -21,8 +21,8 @@ NAME = "/job:localhost/replica:0/task:0/device:GPU:0"
 
 
 ELSEWHERE = {
-    "swap_in": "it takes what swap_out makes, which is no array",
-    "swap_out": "what it makes is no array",
+    "swap_in": "it takes what swap_out makes, which is not an array",
+    "swap_out": "what it makes is not an array",
 }
 
 

@@ -60,7 +60,7 @@ def test_patterns_give_names_in_order_hidden_ones_too(tmp_path):
 @pytest.mark.parametrize(
     ("name", "error", "says"),
     [
-        ("nowhere/a", errors.NotFoundError, "there is no file"),
+        ("nowhere/a", errors.NotFoundError, "no such file"),
         (".", errors.FailedPreconditionError, "is a folder"),
         ("file/a", errors.FailedPreconditionError, "its parent is a file"),
         ("a\0b", errors.InvalidArgumentError, "null"),

@@ -92,11 +92,11 @@ WRONG = {
     "one address twice": (EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": ["x:1", "x:1"]}'}, "AIOFLOW_CLUSTER: .*one address"),
     "no port in an address": (EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": ["x"]}'}, "AIOFLOW_CLUSTER: .*'x' is not an addr"),
     "a job twice": (
-        EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": ["x:1"], "a": ["y:1"]}'}, "AIOFLOW_CLUSTER: 'a' is there twice"),
+        EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": ["x:1"], "a": ["y:1"]}'}, "AIOFLOW_CLUSTER: 'a' occurs twice"),
     "a task twice": (
-        EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": {"1": "x:1", "1": "y:1"}}'}, "AIOFLOW_CLUSTER: '1' is there twice"),
+        EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": {"1": "x:1", "1": "y:1"}}'}, "AIOFLOW_CLUSTER: '1' occurs twice"),
     "a task twice, spelled differently": (
-        EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": {"1": "x:1", "01": "y:1"}}'}, "AIOFLOW_CLUSTER: 1 is there twice"),
+        EXPLICIT | {"AIOFLOW_CLUSTER": '{"a": {"1": "x:1", "01": "y:1"}}'}, "AIOFLOW_CLUSTER: 1 occurs twice"),
     "no job": (EXPLICIT | {"AIOFLOW_JOB": ""}, "AIOFLOW_JOB is not set"),
     "another job": (EXPLICIT | {"AIOFLOW_JOB": "x"}, "AIOFLOW_JOB: there is no job 'x'; there are ps, worker"),
     "no task": (EXPLICIT | {"AIOFLOW_TASK": ""}, "AIOFLOW_TASK is not set"),
@@ -106,7 +106,7 @@ WRONG = {
         EXPLICIT | {"AIOFLOW_TASK": "9" * 5000}, r"AIOFLOW_TASK: it must be a whole number, not '9{50,60}\.\.\."),
     "TF_CONFIG with two tasks": (
         {"TF_CONFIG": '{"cluster": {"a": ["x:1"]}, "task": {"type": "a", "index": 0}, "task": {}}'},
-        "TF_CONFIG: 'task' is there twice"),
+        "TF_CONFIG: 'task' occurs twice"),
     "TF_CONFIG with an index of many digits": (
         {"TF_CONFIG": json.dumps({"cluster": CLUSTER, "task": {"type": "ps", "index": "9" * 5000}})},
         r"TF_CONFIG: its task has index '9{50,60}\.\.\.; job 'ps' has no such task"),

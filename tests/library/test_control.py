@@ -148,7 +148,7 @@ def test_a_class_that_makes_no_tensor_says_so(celsius):
     with pytest.raises(TypeError, match=r"no function makes a tensor of .* of dtype int32"):
         af.convert_to_tensor(celsius(), "int32")
     control.register_tensor_conversion_function(celsius, lambda value, **options: 3, 1)
-    with pytest.raises(TypeError, match="made 3 of a Celsius, which is no tensor"):
+    with pytest.raises(TypeError, match="made 3 of a Celsius, which is not a tensor"):
         af.convert_to_tensor(celsius())
 
 

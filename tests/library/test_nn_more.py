@@ -209,7 +209,7 @@ def test_images_are_cropped_and_padded(known):
         (lambda x: image.crop_to_bounding_box(x, 0, 0, 0, 2), "target size 0 must be 1 or more"),
         (lambda x: image.pad_to_bounding_box(x, 0, 4, 9, 9), r"4 \+ 6 is more than the size 9"),
         (lambda x: image.central_crop(x, 0), "must be above 0 and at most 1"),
-        (lambda x: image.resize_images(x, [2, 2], method=7), "7 is no resize method"),
+        (lambda x: image.resize_images(x, [2, 2], method=7), "7 is not a resize method"),
         (lambda x: image.crop_and_resize([x], np.ones((1, 3)), [0], [2, 2]), "boxes have four numbers each"),
         (lambda x: image.crop_and_resize([x], np.ones((1, 4)), [0]), "needs box_ind and crop_size"),
     ],

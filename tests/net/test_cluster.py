@@ -227,7 +227,7 @@ async def test_a_step_ends_whose_small_values_were_lost_on_their_way(graph, clus
         path.sent = lambda frame: pushed.append(b"PushTensors" in frame)
         path.lost = lambda: pushed.pop()  # and all that follows in that channel
         began = asyncio.get_running_loop().time()
-        with pytest.raises(errors.UnavailableError, match=r"/replica:0/task:1 .*nothing was heard for 4\.25 s"):
+        with pytest.raises(errors.UnavailableError, match=r"/replica:0/task:1 .*no message arrived for 4\.25 s"):
             await session.run(received, {x: 1.0})
         assert asyncio.get_running_loop().time() - began <= 5.5
         path.lost = lambda: False

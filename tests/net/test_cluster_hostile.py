@@ -357,7 +357,7 @@ GRAPHS = {
     "a cycle": ([node("a", input=["b", "b"]), node("b", input=["a", "a"])], "needs its own result: a <- b <- a"),
     "an input that dangles": ([node(input=["gone", "gone"])], "gone"),
     "a control input that dangles": ([*chain(1), node(op="tanh", input=["n0", "^gone"])], "gone"),
-    "a name twice": ([*chain(1), *chain(1)], "the name is there twice"),
+    "a name twice": ([*chain(1), *chain(1)], "the name occurs twice"),
     "a name that is none": ([node("a b")], "'a b' cannot be its name"),
     "a name without end": ([node("a" * 1_000_000, op="no_such_op")], "there is no such op"),
     "an output that is not there": ([*chain(1), node(op="tanh", input=["n0:3"])], "there is no 'n0:3'"),

@@ -89,13 +89,13 @@ def test_a_file_describes_a_cluster_or_is_refused_by_its_name(path, data):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"worker": ["a:1"], "worker": ["b:1"]}', "'worker' is there twice"),
-        ('{"worker": {"1": "a:1", "1": "b:1"}}', "'1' is there twice"),
-        ('{"worker": {"1": "a:1", "01": "b:1"}}', "1 is there twice"),
+        ('{"worker": ["a:1"], "worker": ["b:1"]}', "'worker' occurs twice"),
+        ('{"worker": {"1": "a:1", "1": "b:1"}}', "'1' occurs twice"),
+        ('{"worker": {"1": "a:1", "01": "b:1"}}', "1 occurs twice"),
         ('{"worker": {"0": "a:1", "x": "b:1"}}', "'x' is not the number of a task"),
         ('{"worker": ["a:1"], "ps": ["a:1"]}', "have one address, a:1"),
         ('["a:1"]', "a cluster is an object of jobs"),
-        ("{", "is no JSON: Expecting"),
+        ("{", "is not JSON: Expecting"),
     ],
 )
 def test_a_file_that_says_something_twice_or_nothing_is_refused(path, text, says):

@@ -236,10 +236,10 @@ REFUSED = {
     "a list": ([], "malformed flow: list indices"),
 }  # fmt: skip
 PARTS = {
-    "a device that is none": ({"device": ["CPU"]}, "1 of list is no device"),
+    "a device that is none": ({"device": ["CPU"]}, "1 of list is not a device"),
     "a fetch that is left out": ({"fetches": [1]}, "its fetches are not numbered from 0 on"),
     "a fetch before the first": ({"fetches": [-1]}, "its fetches are not numbered from 0 on"),
-    "a fetch that is no number": ({"fetches": ["a"]}, "its fetches are not numbered from 0 on"),
+    "a fetch that is not a number": ({"fetches": ["a"]}, "its fetches are not numbered from 0 on"),
     "a feed that is none": ({"feeds": [0]}, "other feeds or fetches than its flow"),
     "more arrays than there are": ({"arrays": 1 << 60}, "arrays are missing"),
     "no flow": ({"flow": None}, "malformed flow"),

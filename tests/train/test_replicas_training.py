@@ -277,7 +277,7 @@ async def test_a_replica_that_another_session_says_has_left_hears_of_it():
 
     async with af.Session(graph=first.graph) as other:
         await other.run(first.init)
-        with pytest.raises(af.errors.AbortedError, match="replica 0 has left, as another session says"):
+        with pytest.raises(af.errors.AbortedError, match="replica 0 has left, as another session reports"):
             await train(other)
 
 

@@ -269,7 +269,7 @@ async def test_what_a_run_gives_is_checked(graph, session):
         (put_rows, {x: [[1, 2]], at: [5]}, "cannot take row 5 of 5"),
         (put_rows, {x: [[1, 2]], at: [-1]}, "cannot take row -1 of 5"),
         (known, {x: [[1, 2]], at: [1]}, r"cannot take rows of a gradient of float32\[4, 2\]"),
-        (known, {x: [[1, 2, 3]], at: [1]}, r"cannot take rows of shape \[3\] of a whole of shape \[4, 2\]"),
+        (known, {x: [[1, 2, 3]], at: [1]}, r"cannot take rows of shape \[3\] for a tensor of shape \[4, 2\]"),
         (dense.take_grad(0), {}, "0 gradients asked of accumulator 'dense'; at least 1"),
         (rows.take_grad(-1), {}, "-1 gradients asked of accumulator 'rows'"),
     ]:

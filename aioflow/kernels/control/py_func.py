@@ -174,6 +174,6 @@ def _result(index: int, value: Any, dtype: DType) -> AnyArray:
         raise errors.InvalidArgumentError(f"result {index} of the function must be {dtype.name}: {error}") from error
     if as_dtype(array.dtype) is not dtype:
         raise errors.InvalidArgumentError(
-            f"value {index} of the function has dtype {array.dtype}, and is to be {dtype.name}: convert it by .astype"
+            f"value {index} of the function has dtype {array.dtype}, but must be {dtype.name}: convert it by .astype"
         )
     return np.array(array) if isinstance(value, np.ndarray) else array

@@ -375,7 +375,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
         unwritten.check_gaps(flow, indices)
         items = _filled(flow, indices.tolist(), zeros)
         if not items and not element.shape.is_fully_defined():
-            raise ValueError(f"nothing is gathered, and the shape of the elements is known only as {element.shape}")
+            raise ValueError(f"no index to gather, and the shape of the elements is only known as {element.shape}")
         return _stacked(xp, items, element)
 
     return gather

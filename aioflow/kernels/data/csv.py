@@ -175,7 +175,7 @@ def _column(number: int, fields: Sequence[bytes], kind: DType, default: list[Any
             result[row] = convert(field)
         except (ValueError, OverflowError):
             raise errors.InvalidArgumentError(
-                f"field {number} of record {row} is to be {kind.name}, and is {field[:80]!r}"
+                f"field {number} of record {row} must be {kind.name}, not {field[:80]!r}"
             ) from None
     return result
 

@@ -96,7 +96,7 @@ def _numbers(data: bytes, part: Part, which: int) -> AnyArray:
 
 def _floats(data: bytes, begin: int, end: int) -> AnyArray:
     if (end - begin) % 4:
-        raise ValueError(f"{end - begin} bytes at byte {begin} are no floats")
+        raise ValueError(f"{end - begin} bytes at byte {begin} are not floats")
     return np.frombuffer(data, "<f4", (end - begin) // 4, begin).astype(np.float32)
 
 

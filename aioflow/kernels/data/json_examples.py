@@ -65,7 +65,7 @@ def _member(value: Any, name: str, other: str = "") -> Any:
     members = _mapping(value, "the whole")
     stray = members.keys() - {name, other}
     if stray:
-        raise ValueError(f"{min(stray)!r} stands where {name!r} is expected")
+        raise ValueError(f"{min(stray)!r} is found where {name!r} is expected")
     return members.get(name, members.get(other, {}))
 
 
@@ -86,14 +86,14 @@ def _text(value: Any) -> bytes:
     try:
         return base64.b64decode(value.replace("-", "+").replace("_", "/"), validate=True)
     except binascii.Error as error:
-        raise ValueError(f"{value[:40]!r} is no base64: {error}") from None
+        raise ValueError(f"{value[:40]!r} is not base64: {error}") from None
 
 
 def _float(value: Any) -> float:
     if isinstance(value, str) and value in _WORDS:
         return _WORDS[value]
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return float(value)
 
 

@@ -38,7 +38,7 @@ def _(xp: Namespace, contents: Array, *, dtype: DType, shape: TensorShape) -> Ar
     data = _bytes(contents)
     sizes, fortran, kind, begin = _header(data)
     if kind.hasobject or kind.fields or kind.subdtype or not _is(kind, dtype):
-        raise errors.InvalidArgumentError(f"the array is of dtype {kind}, and is to be {dtype.name}")
+        raise errors.InvalidArgumentError(f"the array is of dtype {kind}, but must be {dtype.name}")
     if not shape.is_compatible_with(sizes):
         raise errors.InvalidArgumentError(f"the array has shape {list(sizes)}, but shape {shape} was expected")
     count = math.prod(sizes)
@@ -71,7 +71,7 @@ def _header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     except Exception as error:  # NumPy evaluates the header as a literal, which may fail in any way
         raise errors.InvalidArgumentError(f"the bytes are not a .npy file: {error}") from None
     if any(type(size) is not int or size < 0 for size in sizes) or len(sizes) > 32:
-        raise errors.InvalidArgumentError(f"{sizes!r} is no shape")
+        raise errors.InvalidArgumentError(f"{sizes!r} is not a shape")
     return sizes, bool(fortran), kind, file.tell()
 
 

@@ -29,7 +29,7 @@ def _check_types(keys: Sequence[str], types: Sequence[DType]) -> None:
         raise ValueError(f"{len(keys)} keys, all different, need as many dtypes, not {len(types)}: {list(keys)}")
     for key, dtype in zip(keys, types, strict=True):
         if dtype.name not in _KIND:
-            raise TypeError(f"feature {key!r} is to be {dtype.name}; features are float32, int64 or string")
+            raise TypeError(f"feature {key!r} must be {dtype.name}; features are float32, int64 or string")
 
 
 def _check_defaults(keys: Sequence[str], shapes: Shapes, defaults: Sequence[Spec]) -> None:
@@ -158,7 +158,7 @@ class _Source:
         kind, values = found
         if kind != _KIND[dtype.name]:
             raise errors.InvalidArgumentError(
-                f"feature {key!r} of {self.where} holds {NAMES[kind]}, and is to be {dtype.name}"
+                f"feature {key!r} of {self.where} holds {NAMES[kind]}, but must be {dtype.name}"
             )
         return values
 

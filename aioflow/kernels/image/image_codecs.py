@@ -91,7 +91,7 @@ def checked_size(data: bytes, kind: str) -> tuple[int, int, int]:
         raise errors.InvalidArgumentError(str(error)) from None
     if height < 1 or width < 1 or height * width > MOST_PIXELS:
         raise errors.InvalidArgumentError(
-            f"the {kind} says it is {height} x {width} pixels; pictures have at least one and at most {MOST_PIXELS}"
+            f"the {kind} has {height} x {width} pixels by its header; an image has 1 to {MOST_PIXELS}"
         )
     return height, width, channels
 

@@ -129,17 +129,17 @@ def _unpacked(number: int, row: Sequence[bytes], dtype: DType) -> tuple[Array, A
     """
     places, values, shape = _words(number, row[0]), _values(number, row[1], dtype), _words(number, row[2])
     if len(places) != len(values) * len(shape):
-        _refuse(number, f"{len(values)} values in {len(shape)} dimensions have not {len(places)} coordinates")
+        _refuse(number, f"{len(values)} values in {len(shape)} dimensions do not have {len(places)} coordinates")
     places = places.reshape(len(values), len(shape))
     if np.any((places < 0) | (places >= shape)):
-        _refuse(number, f"a position lies outside of the shape {shape.tolist()}")
+        _refuse(number, f"a position is outside the shape {shape.tolist()}")
     return places, values, shape
 
 
 def _values(number: int, packed: bytes, dtype: DType) -> Array:
     name, line, body = packed.partition(b"\n")
     if not line or name != dtype.name.encode():
-        _refuse(number, f"its values are {name[:20].decode(errors='replace')!r}, {dtype.name} is wanted")
+        _refuse(number, f"its values are {name[:20].decode(errors='replace')!r}, {dtype.name} is expected")
     if dtype is not dtypes.string:
         if len(body) % dtype.np.itemsize:
             _refuse(number, f"{len(body)} bytes are not a whole number of {dtype.name} values")

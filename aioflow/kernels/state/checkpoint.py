@@ -73,7 +73,7 @@ def save_shard(
     if not len(values) == len(names) == len(slices):
         raise ValueError(f"{len(values)} values, {len(names)} names and {len(slices)} slices do not belong together")
     if not 0 <= number < count:
-        raise ValueError(f"shard {number} of {count} is none")
+        raise ValueError(f"shard {number} of {count} does not exist")
     return _TEXT
 
 

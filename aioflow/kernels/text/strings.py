@@ -165,7 +165,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     def part(text: bytes, pos: int, length: int) -> Any:
         whole: Any = _letters(text) if letters else text
         if not -len(whole) <= pos <= len(whole):
-            raise ValueError(f"position {pos} lies outside {text!r}, which has {len(whole)}")
+            raise ValueError(f"position {pos} is outside {text!r}, which has {len(whole)}")
         begin = pos + len(whole) if pos < 0 else pos
         found: Any = whole[begin : begin + max(length, 0)]
         return found.encode("utf-8", "surrogateescape") if letters else found

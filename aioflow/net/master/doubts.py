@@ -102,7 +102,7 @@ class Doubts:
                 raise
         if self._open.get(token) is not doubt or doubt is None:
             raise errors.AbortedError(
-                "the master has put back the elements of the step, whose values the client refused"
+                "the client refused the values of the step, so the master has put its elements back"
             )
         self._open[token] = doubt._replace(uncommitted=False)
 

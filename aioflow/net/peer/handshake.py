@@ -278,7 +278,7 @@ class Acceptor:
         if hello.cluster and me.cluster and hello.cluster != me.cluster:
             return f"{me.label} has another cluster spec than {hello.task or 'the client'}"
         if (hello.role == "control" and not hello.task) or (hello.role == "client" and hello.task):
-            return f"{hello.role} is no role of {hello.task or 'a client'}"
+            return f"{hello.role} is not a role of {hello.task or 'a client'}"
         peer = self.peers.get(hello.connection)
         if peer is not None and (peer.it.incarnation != hello.incarnation or peer.it.task != hello.task or peer.end):
             peer = None
@@ -301,7 +301,7 @@ class Acceptor:
         if hello.connection:
             return "a new connection must not have a number"
         if len(self.peers) >= self._settings.connections:
-            return f"{self._me.label} has {len(self.peers)} connections, some of which are lost and may come back"
+            return f"{self._me.label} has {len(self.peers)} connections, some of which are lost and may be resumed"
         return ""
 
     async def _resume(self, channel: Channel, hello: Hello) -> None:

@@ -14,7 +14,7 @@ class Loss(enum.Enum):
     GOODBYE = "it said goodbye"
     GONE = "its connection was lost"
     ENDED = "its process has ended"
-    SILENT = "nothing was heard of it"
+    SILENT = "no message arrived from it"
     VIOLATION = "it broke the protocol"
     REFUSED = "it closed the connection"
 
@@ -47,7 +47,7 @@ class End:
     @property
     def reason(self) -> Reason:
         """The reason with which the channel is closed."""
-        text = f"nothing was heard {self.text}" if self.loss is Loss.SILENT else self.text
+        text = f"no message arrived {self.text}" if self.loss is Loss.SILENT else self.text
         return Reason(_CODES[self.loss], text)
 
     def error(self, label: str, task: str | None, asked: str = "") -> errors.OpError:

@@ -133,7 +133,7 @@ def _load(folder: Path) -> "tuple[x509.Certificate, Any]":
         key = load_pem_private_key((folder / "ca.key").read_bytes(), None)
     except FileNotFoundError as error:
         name = Path(error.filename).name
-        text = f"{folder} has no authority, for {name} is not there; make one by `aioflow ca init`"
+        text = f"{folder} has no authority: {name} is missing; make one by `aioflow ca init`"
         raise errors.NotFoundError(text) from None
     except (TypeError, ValueError) as error:
         raise errors.InvalidArgumentError(f"the authority in {folder} cannot be used: {error}") from None

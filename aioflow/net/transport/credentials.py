@@ -92,7 +92,7 @@ def check_binding(host: str, token: Token | None, tls: ssl.SSLContext | None) ->
     """FailedPreconditionError if others could reach that address, and nothing is asked of them."""
     if token is None and (tls is None or tls.verify_mode is not ssl.CERT_REQUIRED) and not is_loopback(host):
         raise errors.FailedPreconditionError(
-            f"{host or 'every address'} can be reached from other machines, and no credential is asked for: set a "
+            f"{host or 'every address'} can be reached from other machines, and clients need no credential: set a "
             f"token by --token-file or {VARIABLE}, or use mutual TLS, or bind 127.0.0.1"
         )
 

@@ -149,7 +149,7 @@ def _announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
     header = _read_header(_unpack(frame, limits))
     record = VERBS.get(header.verb)
     if record is None:
-        raise ValueError(f"there is no message {summarise(header.verb)} in this version of the protocol")
+        raise ValueError(f"unknown message {summarise(header.verb)} in this version of the protocol")
     inline = memoryview(frame)[_LENGTH.size + _LENGTH.unpack_from(frame)[0] :]
     budget = Budget(len(frame) - len(inline))
     values = tuple([incoming(descriptor, budget) for descriptor in header.values])

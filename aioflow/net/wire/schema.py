@@ -114,7 +114,7 @@ class Choice(Simple):
     def check(self, value: Any) -> None:
         """ValueError if it does not fit."""
         if type(value) is not str or value not in self.options:
-            raise ValueError(f"{summarise(value)} is none of {', '.join(self.options)}")
+            raise ValueError(f"{summarise(value)} is not one of {', '.join(self.options)}")
 
 
 class Flag(Simple):
@@ -196,14 +196,14 @@ class Table(Kind):
     def write(self, value: Any, values: list[Any]) -> Any:
         """A map."""
         if not isinstance(value, Mapping):
-            raise ValueError(f"{summarise(value)} is no mapping")
+            raise ValueError(f"{summarise(value)} is not a mapping")
         self._check(value)
         return {key: self.kind.write(item, values) for key, item in value.items()}
 
     def read(self, data: Any, values: Values) -> Any:
         """A dict."""
         if type(data) is not dict:
-            raise ValueError(f"{summarise(data)} is no map")
+            raise ValueError(f"{summarise(data)} is not a map")
         self._check(data)
         return {key: self.kind.read(item, values) for key, item in data.items()}
 

@@ -54,7 +54,7 @@ _SMALL: Final = 4096
 _LONGEST_TEXT: Final = 4096
 
 if sys.byteorder != "little":  # pragma: no cover
-    raise ImportError("aioflow.net sends arrays as they lie in memory, which must be little-endian")
+    raise ImportError("aioflow.net sends the memory of arrays, which must be little-endian")
 
 
 class Sent(NamedTuple):

@@ -104,6 +104,6 @@ class Outbox:
         return peer in self._used
 
     def cancel(self) -> None:
-        """Nothing of it is wanted any more."""
+        """Drop the values that are not sent yet, and stop sending."""
         self._items.clear()
         self._working.cancel()

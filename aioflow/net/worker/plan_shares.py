@@ -168,7 +168,7 @@ def _arrays(constants: Mapping[str, Array]) -> Any:
 
 def _part(fields: Any, arrays: Any) -> Part:
     if not isinstance(fields["device"], str):
-        raise ValueError(f"malformed graph: {summarise(fields['device'])} is no device")
+        raise ValueError(f"malformed graph: {summarise(fields['device'])} is not a device")
     flow = flow_from_plain(fields["flow"], [next(arrays) for _ in range(fields["arrays"])])
     feeds, fetches = tuple(fields["feeds"]), tuple(fields["fetches"])
     if len(feeds) != len(flow.feeds) or len(fetches) != len(flow.fetches):

@@ -58,7 +58,9 @@ class QueueService:
             extend(graph, handle, {})
             operations = graph.get_operations()
             if len(operations) != 1 or not operations[0].outputs:
-                raise errors.InvalidArgumentError("a live queue is asked for by the one operation that is its handle")
+                raise errors.InvalidArgumentError(
+                    "a request for a queue must fetch exactly the operation of its handle"
+                )
             found = self._handles[handle] = operations[0].outputs[0]
         return live_queue(self._resources, found)
 

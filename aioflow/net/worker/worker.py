@@ -269,7 +269,7 @@ class Worker:
         if journal is None:
             return AttemptTakenBack((f"the changes of the run on {self.task}, which has forgotten them",))
         journal.close()
-        ended = errors.AbortedError("the run is repeated: this attempt was given up", task=self.task)
+        ended = errors.AbortedError("the run is repeated: this attempt is cancelled", task=self.task)
         for step in list(journal.steps):
             self.step_table.end(step, ended)
         await journal.idle()

@@ -27,7 +27,7 @@ _PREDICATE: Final = {"switch": 1, "loop_cond": 0}
 
 
 def memory_kinds(flow: Flow) -> Flow:
-    """The flow of a GPU with its branches and loops lowered, and a copy wherever a value is wanted elsewhere."""
+    """The flow of a GPU with its branches and loops lowered, and a copy for each value that another memory needs."""
     return _Kinds(lower(flow, lambda node: True)).flow()
 
 

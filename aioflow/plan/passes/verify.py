@@ -17,7 +17,7 @@ def verify(flow: Flow) -> Flow:
             _require(0 <= index < len(source.output_specs), node, f"{source.name!r} has no output {index}")
         for control in node.controls:
             _require(control in seen, node, f"control input {control.name!r} comes later or is missing")
-        _require(node not in seen, node, "it is there twice")
+        _require(node not in seen, node, "it occurs twice")
         seen.add(node)
     for node, source in back:
         _require(source in seen, node, f"input {source.name!r} is missing")

@@ -129,7 +129,7 @@ class Assignment:
         if self._work.nodes[node].definition.name in _SHAPES:
             for source in self._work.sources(node):
                 if self.places[source] in sites:
-                    return self.places[source], f"with {self._work.nodes[source].name!r}, whose shape it asks for"
+                    return self.places[source], f"with {self._work.nodes[source].name!r}, whose shape it reads"
         return self._soonest(node, sites)
 
     def _soonest(self, node: int, sites: tuple[int, ...]) -> tuple[int, Why]:

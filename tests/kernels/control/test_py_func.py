@@ -195,8 +195,8 @@ async def test_python_numbers_take_the_declared_dtype(returned, wanted, dtype, e
 @pytest.mark.parametrize(
     ("returned", "wanted", "text"),
     [
-        (np.float64(1), [af.float32], "value 0 of the function has dtype float64, and is to be float32: convert it by"),
-        ((1, np.zeros(2)), [af.int32, af.int32], "value 1 of the function has dtype float64, and is to be int32"),
+        (np.float64(1), [af.float32], "value 0 of the function has dtype float64, but must be float32: convert it by"),
+        ((1, np.zeros(2)), [af.int32, af.int32], "value 1 of the function has dtype float64, but must be int32"),
         (1.5, [af.int32], "result 0 of the function must be int32: 1.5 is not a value of dtype int32"),
         (object(), [af.float32], "of type object is not a value of dtype float32"),
         ([[1], [2, 3]], [af.int32], "returned 2 values, and is to return int32: a list or tuple is several values"),

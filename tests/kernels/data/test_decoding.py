@@ -90,7 +90,7 @@ def test_csv_is_decoded_as_tensorflow_does(case):
 
 
 def test_csv_says_which_field_of_which_record():
-    with pytest.raises(errors.InvalidArgumentError, match="field 1 of record 1 is to be int32, and is b'x'"):
+    with pytest.raises(errors.InvalidArgumentError, match="field 1 of record 1 must be int32, not b'x'"):
         evaluate(af.decode_csv(text("1,2", "3,x"), [[0], [0]]))
     with pytest.raises(errors.InvalidArgumentError, match="field 0 of record 0 is empty, and has no default"):
         evaluate(af.decode_csv(text(",2"), [np.zeros(0, np.int32), [0]]))
@@ -523,7 +523,7 @@ def test_pictures_before_one_that_enlarges_the_screen_are_black_beyond_theirs(si
 def test_a_still_picture_of_a_gif_is_refused_by_its_own_size_not_by_that_of_the_screen():
     contents = constant(gif_of((1, 1), 1, (12_000, 12_000)))
     tracemalloc.start()
-    with pytest.raises(errors.InvalidArgumentError, match="the GIF says it is 12000 x 12000 pixels"):
+    with pytest.raises(errors.InvalidArgumentError, match="the GIF has 12000 x 12000 pixels"):
         evaluate(af.image.decode_image(contents, expand_animations=False))
     assert tracemalloc.get_traced_memory()[1] < 16 << 20
     tracemalloc.stop()
@@ -726,7 +726,7 @@ BROKEN = {
     "missing text": ({"t": af.FixedLenFeature([], af.string)}, {}, "has no feature 't', which has no default"),
     "missing and empty": ({"e": af.FixedLenFeature([0], af.int64)}, {}, "has no feature 'e', which has no default"),
     "too few": ({"x": af.FixedLenFeature([2], af.float32)}, {"x": [1.0]}, "has 1 values, which do not fill shape"),
-    "wrong dtype": ({"x": af.FixedLenFeature([2], af.float32)}, {"x": [1, 2]}, "holds integers, and is to be float32"),
+    "wrong dtype": ({"x": af.FixedLenFeature([2], af.float32)}, {"x": [1, 2]}, "holds integers, but must be float32"),
     "no positions": (SPARSE, {"i": None}, "features 'i' and 'v' of example . have 0 positions and 2 values"),
     "no values": (SPARSE, {"v": None}, "features 'i' and 'v' of example . have 2 positions and 0 values"),
     "more positions": (SPARSE, {"i": [0, 1, 2]}, "features 'i' and 'v' of example . have 3 positions and 2 values"),

@@ -59,12 +59,12 @@ def test_rows_without_elements_and_no_rows_at_all():
 
 
 DAMAGED = {
-    "dtype": (packed(values=b"int64\n"), "its values are 'int64', int32 is wanted"),
-    "no dtype": (packed(values=b"int32"), "its values are 'int32', int32 is wanted"),
+    "dtype": (packed(values=b"int64\n"), "its values are 'int64', int32 is expected"),
+    "no dtype": (packed(values=b"int32"), "its values are 'int32', int32 is expected"),
     "half a value": (packed(values=b"int32\nabc"), "3 bytes are not a whole number of int32"),
-    "coordinates": (packed(values=b"int32\nabcd"), "1 values in 1 dimensions have not 0 coordinates"),
-    "outside": (packed(places=[4], values=b"int32\nabcd"), r"a position lies outside of the shape \[4\]"),
-    "negative": (packed(places=[-1], values=b"int32\nabcd"), r"a position lies outside of the shape \[4\]"),
+    "coordinates": (packed(values=b"int32\nabcd"), "1 values in 1 dimensions do not have 0 coordinates"),
+    "outside": (packed(places=[4], values=b"int32\nabcd"), r"a position is outside the shape \[4\]"),
+    "negative": (packed(places=[-1], values=b"int32\nabcd"), r"a position is outside the shape \[4\]"),
     "half a number": (np.array([[b"abc", b"int32\n", b""]], object), "3 bytes are not a whole number of 64-bit"),
 }
 

@@ -198,7 +198,7 @@ BUILT = {
     "no such axis of one": (lambda x: sparse.sparse_concat(-3, [x]), "axis -3 is out of range for rank 2"),
     "no such axis": (lambda x: sparse.sparse_concat(2, [x, x]), "axis 2 is out of range for rank 2"),
     "another number of elements": (lambda x: sparse.sparse_reshape(x, [5]), "12 elements do not fit shape [5]"),
-    "no order": (lambda x: sparse.sparse_transpose(x, [0, 0]), "perm [0, 0] is no order of the axes"),
+    "no order": (lambda x: sparse.sparse_transpose(x, [0, 0]), "perm [0, 0] is not a permutation of the axes"),
     "a mask too long": (lambda x: sparse.sparse_retain(x, [True] * 3), "not compatible"),
     "broadcast to more": (lambda x: x * np.ones((2, 3, 4)), "cannot be broadcast to [3, 4]"),
     "softmax of a vector": (

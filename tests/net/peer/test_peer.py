@@ -378,7 +378,7 @@ async def test_a_peer_that_is_silent_is_lost_after_so_long(network, service, sil
         found = [await outcome(task) for task in tasks[:3]]
         assert 0.7 * silence <= now() - began <= silence
         assert {type(error) for error in found} == {errors.UnavailableError}
-        assert f"is silent: nothing was heard of it for {silence:g} s" in found[0].message
+        assert f"is silent: no message arrived of it for {silence:g} s" in found[0].message
         assert peer.end.loss is Loss.SILENT
         await settle(silence)
         assert other.end.loss is Loss.SILENT
@@ -612,8 +612,8 @@ async def dial_and_say(network, *sent):
         ([b"GET / HTTP/1.1"], "a header of"),
         (frames(RunStep(SESSION)), "a channel begins with Hello, not with RunStep"),
         (frames(Hello("control", (9,), 1, PS)), "versions 1 of the protocol are spoken here, not 9"),
-        (frames(Hello("control", (1,), 1)), "control is no role of a client"),
-        (frames(Hello("client", (1,), 1, PS)), f"client is no role of {PS}"),
+        (frames(Hello("control", (1,), 1)), "control is not a role of a client"),
+        (frames(Hello("client", (1,), 1, PS)), f"client is not a role of {PS}"),
         (frames(Hello("client", (1,), 1, connection="ab" * 16)), "a new connection must not have a number"),
         (frames(Hello("bulk", (1,), 1, connection="ab" * 16)), "a bulk channel must name a connection"),
     ],
