@@ -153,9 +153,9 @@ class RunOptions:
         _check_seconds("timeout", self.timeout)
 
 
-def _check_flags(told: "Config | RunOptions") -> None:
-    for field in dataclasses.fields(told):
-        value = getattr(told, field.name)
+def _check_flags(config: "Config | RunOptions") -> None:
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
         if field.type is bool and not isinstance(value, bool):
             raise TypeError(f"{field.name} is True or False, not {safe_repr(value)}")
 

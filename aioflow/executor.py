@@ -19,7 +19,7 @@ from aioflow.kernels.context import Context, Stop
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.plan.passes.flow import Value
 from aioflow.program.error_location import located, reraise
-from aioflow.program.program import Outputs, Program, UnderWay, Unit, UnitCoroutine
+from aioflow.program.program import Outputs, Program, RunningUnit, Unit, UnitCoroutine
 from aioflow.program.ready import Activation, Frames, StraightLine
 from aioflow.tensors.dtypes import Array
 from aioflow.waiting.tasks import begin
@@ -45,7 +45,7 @@ class Host(Protocol):
     def clock(self) -> float:
         """Seconds."""
 
-    def standing(self) -> str:
+    def pending_operations(self) -> str:
         """The operations that the step computes and waits for, the cause of the delay first; empty if none."""
 
     def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
@@ -98,11 +98,11 @@ class Execution:
                 raise asyncio.CancelledError(*cancelled) from error
             raise
 
-    def under_way(self) -> list[UnderWay]:
+    def under_way(self) -> list[RunningUnit]:
         """The units that have begun and not ended, without those that only pass known values on."""
         device = self._host.context.device.name
-        begun = [] if self._single is None else [UnderWay(*self._single, device)]
-        begun += [UnderWay(unit, start, made, device) for unit, _, _, start, made in self._tasks.values()]
+        begun = [] if self._single is None else [RunningUnit(*self._single, device)]
+        begun += [RunningUnit(unit, start, made, device) for unit, _, _, start, made in self._tasks.values()]
         return [each for each in begun if each.unit.nodes]
 
     @property
@@ -245,13 +245,13 @@ class Execution:
 class Stands(Protocol):
     """A step, or the part of it on one device."""
 
-    def standing(self) -> str:
+    def pending_operations(self) -> str:
         """The operations that the step computes and waits for, the cause of the delay first; empty if none."""
 
 
 def note_standing(error: BaseException, step: Stands) -> None:
     """Add a note to a cancellation that names the operations that the run computed and waited for."""
-    if isinstance(error, asyncio.CancelledError) and (text := step.standing()):
+    if isinstance(error, asyncio.CancelledError) and (text := step.pending_operations()):
         error.add_note(f"aioflow: {text}")
 
 

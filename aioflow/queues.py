@@ -18,8 +18,8 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.waiting.contents import Contents, Statistics, bytes_of, copied, items_of
 from aioflow.waiting.element_spec import Elements, each_item
-from aioflow.waiting.granting import DONE, Granting, Put, there
-from aioflow.waiting.lines import BATCH, Attempt, Outcome, WaiterLine, not_yet, wake
+from aioflow.waiting.granting import DONE, Granting, Put, serve_puts
+from aioflow.waiting.lines import BATCH, Attempt, Outcome, WaiterLine, serve_none, wake
 from aioflow.waiting.producer import Feed, Map, Source
 from aioflow.waiting.stores import Item, Shuffled, Store, Taken
 
@@ -169,11 +169,11 @@ class Queue(Granting):
             return
         error, failed = made.exception(), []
         with self._lock:
-            if error is None and attempt.serve is not_yet:
+            if error is None and attempt.serve is serve_none:
                 try:
                     self._check_atomic(made.result(), attempt.atomic)
                     attempt.items = deque(made.result())
-                    attempt.serve = there
+                    attempt.serve = serve_puts
                 except ValueError as refused:
                     error = refused
             if error is not None and self._puts.leave(attempt):
@@ -343,7 +343,7 @@ class Queue(Granting):
     def _closed_error(self) -> errors.CancelledError:
         return errors.CancelledError(f"queue {self.name!r} is closed")
 
-    def _gone_error(self) -> BaseException:
+    def _dropped_error(self) -> BaseException:
         return errors.CancelledError(f"queue {self.name!r} is gone: its container was reset or its session closed")
 
     # For checkpoints
@@ -406,7 +406,7 @@ class _Put(Put):
         self, what: str, queue: Queue, items: "list[Item] | deque[Item] | None", who: Any = None, atomic: bool = False
     ) -> None:
         """An attempt to put `items`; None if these are still being made."""
-        super().__init__(what, queue, who, not_yet if items is None else None)
+        super().__init__(what, queue, who, serve_none if items is None else None)
         self._queue: Final = queue
         self.items = [] if items is None else items
         self.atomic: Final = atomic

@@ -240,7 +240,7 @@ class Session:
             af.errors.OpError: the step failed, now or in an earlier call.
         """
         self._check()
-        if not self._engine.began(handle):
+        if not self._engine.owns_partial_run(handle):
             raise errors.InvalidArgumentError(f"{handle!r} is not a partial run of this session; see partial_run_setup")
         given = {tensor: converter(tensor)(value) for tensor, value in parse_feeds(self.graph, feeds).items()}
         parsed = parse_fetches(self.graph, fetches)

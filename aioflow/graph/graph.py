@@ -127,7 +127,7 @@ class Graph:
         if not allow_tensor:
             raise ValueError(f"{name!r} names a tensor; its operation's name is {operation!r}")
         if int(index) >= len(found.outputs):
-            raise KeyError(f"{operation!r} has {len(found.outputs)} outputs and no {name!r}")
+            raise KeyError(f"{operation!r} has {len(found.outputs)} outputs; there is no {name!r}")
         return found.outputs[int(index)]
 
     # Adding

@@ -111,7 +111,7 @@ class Cluster:
 
     def move(self, name: str, address: str) -> None:
         """Record that the task has restarted at this address."""
-        self.spec = self.spec.moved(name, address)
+        self.spec = self.spec.with_address(name, address)
         self._restarts[name] = self._restarts.get(name, 0) + 1
         self.target.address = self.spec.task_address("worker", 0)
         self._moved.set()
@@ -239,7 +239,7 @@ class Launch:
         """Restart the task and send its address to the others. UnavailableError if it does not start."""
         name = member.name
         place, address = await self._reserve_again(number, name, cluster)
-        spec = cluster.spec.moved(name, address)
+        spec = cluster.spec.with_address(name, address)
         order = self._order(Member(spec, member.job, member.index), cluster.version)
         await self._call(place, name, "start", order)
         cluster.move(name, address)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.launch import slurm
 from aioflow.launch.environment import DIGITS, Environment, addresses_by_host
-from aioflow.net.cluster import ClusterSpec, Member, once
+from aioflow.net.cluster import ClusterSpec, Member, unique_keys
 from aioflow.tensors.plain_data import summarise
 
 _CLUSTER: Final = "AIOFLOW_CLUSTER"
@@ -45,7 +45,7 @@ def explicit(variables: Mapping[str, str]) -> Member:
 def parse_json(environment: Environment, name: str) -> Any:
     """Return the variable's JSON. InvalidArgumentError names the variable, and a key that appears twice."""
     try:
-        return json.loads(environment.text(name), object_pairs_hook=once)
+        return json.loads(environment.text(name), object_pairs_hook=unique_keys)
     except (json.JSONDecodeError, RecursionError) as error:
         raise environment.error(name, f"it is not JSON: {error}") from None
     except ValueError as error:

@@ -55,7 +55,7 @@ class ClusterSpec:
             ValueError: the file does not describe a cluster, or describes a job or task twice.
         """
         try:
-            data = json.loads(Path(path).read_text("utf-8"), object_pairs_hook=once)
+            data = json.loads(Path(path).read_text("utf-8"), object_pairs_hook=unique_keys)
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"{path} is not JSON: {error}") from None
         except ValueError as error:
@@ -122,7 +122,7 @@ class ClusterSpec:
         text = json.dumps([[job, list(tasks)] for job, tasks in self._jobs.items()])
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def moved(self, name: str, address: str) -> "ClusterSpec":
+    def with_address(self, name: str, address: str) -> "ClusterSpec":
         """The cluster with the task of that name at another address."""
         return ClusterSpec(
             {
@@ -231,10 +231,10 @@ def _is_list(tasks: Any) -> bool:
 def _by_number(tasks: Any) -> Any:
     if not isinstance(tasks, dict):
         return tasks
-    return once([(int(index) if index.isdecimal() else index, address) for index, address in tasks.items()])
+    return unique_keys([(int(index) if index.isdecimal() else index, address) for index, address in tasks.items()])
 
 
-def once(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+def unique_keys(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
     """The pairs as a dict, for `json.loads(object_pairs_hook=)`. ValueError if a key occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):

@@ -16,7 +16,7 @@ from aioflow.net.master import master as masters
 from aioflow.net.master.master import Master
 from aioflow.net.peer.address_book import AddressBook
 from aioflow.net.peer.handshake import Acceptor
-from aioflow.net.peer.peers import Itself, Peers
+from aioflow.net.peer.peers import LocalPeer, Peers
 from aioflow.net.peer.serving import Call, Service
 from aioflow.net.transport.addresses import join_address
 from aioflow.net.transport.channel import Channel, Listener, Network
@@ -115,7 +115,7 @@ class Server:
         spec = self.member.cluster
         identity = Identity(self.name, cluster=spec.digest)
         service = self._service
-        peers = Peers(self._network, identity, self._book, Itself(service), service, self._settings)
+        peers = Peers(self._network, identity, self._book, LocalPeer(service), service, self._settings)
         self._worker = Worker(self.name, state, peers)
         self._master = Master(self._book, self._config, self._worker, peers)
         service.add(self, {Stop: Server._stop})
@@ -124,7 +124,7 @@ class Server:
         service.add(self._master, masters.HANDLERS, masters.NOTES)
         peers.on_loss = self._worker.step_table.lost
         self._acceptor = Acceptor(
-            identity, service, self._settings, peers.has_ended, network=self._network, begins=peers.lose_before
+            identity, service, self._settings, peers.has_ended, network=self._network, begins=peers.drop_predecessors
         )
         stack.push_async_callback(peers.close, "it stops")
         self._listener = await self._network.listen(self._listening, self._accept)
@@ -194,7 +194,7 @@ class Server:
 
     async def _stop(self, call: Call) -> Reply:
         message: Any = call.message
-        asker = "itself" if call.peer is None else call.peer.it.label
+        asker = "itself" if call.peer is None else call.peer.remote.label
         _log.info("%s is to stop: %s asks it to%s", self.name, asker, message.reason and f": {message.reason!r}")
         self.ask_to_stop()
         return Reply()

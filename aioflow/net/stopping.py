@@ -10,7 +10,7 @@ from aioflow.config import Config
 from aioflow.net.cluster import ClusterSpec
 from aioflow.net.peer.handshake import connect
 from aioflow.net.transport.access import network_of_client
-from aioflow.net.transport.channel import Network, NobodyListensError
+from aioflow.net.transport.channel import Network, NotListeningError
 from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.worker_verbs import Stop
 
@@ -51,7 +51,7 @@ async def _stop(network: Network, task: str, address: str, limit: float, reason:
             finally:
                 await peer.close()
     except errors.OpError as error:
-        if isinstance(error.__cause__, NobodyListensError):
+        if isinstance(error.__cause__, NotListeningError):
             _log.warning("%s at %s is down already: no process listens there", task, address)
             return ""
         return f"{task} at {address}: {error.message}"

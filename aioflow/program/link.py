@@ -5,7 +5,7 @@ from typing import Final
 
 from aioflow.plan.frame_levels import ROOT, Levels, role_of
 from aioflow.plan.passes.flow import Node, Value, is_back_edge
-from aioflow.program.program import Arrival, Given, Route
+from aioflow.program.program import MergeInput, OutsideValue, Route
 from aioflow.tensors.dtypes import Array
 
 
@@ -34,10 +34,10 @@ class Links:
         self.levels: Final = [levels.inside[group[0]] if group else ROOT for group in groups]
         self._targets = [levels.beyond[group[0]] if group else ROOT for group in groups]
         self.places: Final = self._number()
-        self.given: Final[list[Given]] = []
+        self.given: Final[list[OutsideValue]] = []
         self._following: list[dict[int, None]] = [{} for _ in groups]
         self._readers: list[tuple[dict[int, None], dict[int, None]]] = [({}, {}) for _ in groups]
-        self._arrivals: list[list[Arrival]] = [[] for _ in groups]
+        self._arrivals: list[list[MergeInput]] = [[] for _ in groups]
         for node, index in self._home.items():
             self._link(node, index)
 
@@ -94,8 +94,8 @@ class Links:
         final = loops and role_of(value.node) == "enter"
         made = self._home.get(value.node)
         if value in self._literals:
-            self.given.append(Given(Arrival(0, place, number, final), -1, self._literals[value]))
+            self.given.append(OutsideValue(MergeInput(0, place, number, final), -1, self._literals[value]))
         elif made is None:
-            self.given.append(Given(Arrival(0, place, number, final), self._feeds.index(value.node), None))
+            self.given.append(OutsideValue(MergeInput(0, place, number, final), self._feeds.index(value.node), None))
         else:
-            self._arrivals[made].append(Arrival(self._crossing[made].index(value), place, number, final))
+            self._arrivals[made].append(MergeInput(self._crossing[made].index(value), place, number, final))

@@ -19,7 +19,7 @@ Outputs = Sequence[Array]
 UnitCoroutine = Coroutine[Any, Any, Outputs]
 
 
-class UnderWay(NamedTuple):
+class RunningUnit(NamedTuple):
     """A unit that has begun and not ended.
 
     Attributes:
@@ -42,7 +42,7 @@ class UnderWay(NamedTuple):
         return found or (unit.nodes[0], "")
 
 
-class Arrival(NamedTuple):
+class MergeInput(NamedTuple):
     """A value that goes into a merge.
 
     Attributes:
@@ -58,10 +58,10 @@ class Arrival(NamedTuple):
     final: bool
 
 
-class Given(NamedTuple):
+class OutsideValue(NamedTuple):
     """A value that enters a merge from outside: a feed, by its number, or a value known before the step."""
 
-    arrival: Arrival
+    arrival: MergeInput
     feed: int
     value: Array
 
@@ -89,7 +89,7 @@ class Route:
     role: str | None = None
     ports: tuple[int, ...] = ()
     readers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-    arrivals: tuple[Arrival, ...] = ()
+    arrivals: tuple[MergeInput, ...] = ()
     fixed: tuple[Array | None, ...] = ()
 
 
@@ -212,7 +212,7 @@ class Program:
         feeds: tuple[int, ...],
         fetches: tuple[int, ...],
         fetched: Sequence[Value],
-        given: Sequence[Given] = (),
+        given: Sequence[OutsideValue] = (),
     ) -> None:
         self.units: Final = tuple(units)
         self.levels: Final = tuple(levels)

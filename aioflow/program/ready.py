@@ -26,7 +26,7 @@ import numpy as np
 from aioflow.kernels.context import Context
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.plan.frame_levels import ROOT
-from aioflow.program.program import Arrival, FrameSpec, Outputs, Program, Unit
+from aioflow.program.program import FrameSpec, MergeInput, Outputs, Program, Unit
 from aioflow.tensors.dtypes import Array
 
 
@@ -273,7 +273,7 @@ class Frames(StraightLine):
         for arrival in unit.route.arrivals:
             self._arrive(activation, arrival, outputs[arrival.output])
 
-    def _arrive(self, activation: Activation, arrival: Arrival, value: Array) -> None:
+    def _arrive(self, activation: Activation, arrival: MergeInput, value: Array) -> None:
         """Pass a value, dead or not, to a merge. If it decides the output of the merge, the merge becomes ready."""
         place = arrival.place
         if place in activation.chosen:

@@ -116,7 +116,7 @@ class WaitableReplicas(Waitable):
                 self._lines = tuple([line for _, line in sorted(self._lines_by_name.items(), key=lambda item: item[0])])
             return line
 
-    def _gone_error(self) -> BaseException:
+    def _dropped_error(self) -> BaseException:
         return errors.CancelledError(f"{self.name!r} is gone: its container was reset or its session closed")
 
 

@@ -191,7 +191,7 @@ class Reader(Waitable):
         if work is not None:
             work.close()
 
-    def _gone_error(self) -> BaseException:
+    def _dropped_error(self) -> BaseException:
         return errors.CancelledError(f"reader {self.name!r} is gone: its container was reset or its session closed")
 
     def __repr__(self) -> str:

@@ -23,7 +23,7 @@ class Run(StepView, Protocol):
 
     ended: bool
 
-    def standing(self) -> str:
+    def pending_operations(self) -> str:
         """The operations that it computes and waits for, the cause of the delay first."""
 
     def finished(self, executor: "DeviceExecutor", unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
@@ -106,9 +106,9 @@ class DeviceExecutor:
         if isinstance(self.trace, GpuTrace):
             self.trace.settle()
 
-    def standing(self) -> str:
+    def pending_operations(self) -> str:
         """The operations that the step computes and waits for, the cause of the delay first."""
-        return self._step.standing()
+        return self._step.pending_operations()
 
     def finished(self, unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """Report each finished unit to the step."""

@@ -68,7 +68,7 @@ class Engine(Protocol):
     async def begin(self, signature: Signature, limit: float | None) -> AnyPartialRun:
         """Begin a partial run."""
 
-    def began(self, handle: object) -> bool:
+    def owns_partial_run(self, handle: object) -> bool:
         """Whether that is a partial run of its."""
 
     async def explain(self) -> Report:
@@ -149,7 +149,7 @@ class LocalEngine:
         self._handles.add(handle)
         return handle
 
-    def began(self, handle: object) -> bool:
+    def owns_partial_run(self, handle: object) -> bool:
         """Whether that is a partial run of its."""
         return handle in self._handles
 

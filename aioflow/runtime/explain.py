@@ -13,7 +13,7 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.wait_graph import Cycle, named
-from aioflow.runtime.waiters import Snapshot, Under, waited
+from aioflow.runtime.waiters import ActiveOperation, Snapshot, waited
 from aioflow.waiting.lines import Attempt, Waitable
 
 _log: Final = logging.getLogger("aioflow.session")
@@ -159,7 +159,7 @@ def report_of(state: SessionState, snapshot: Snapshot, cycles: Sequence[Cycle] =
     )
 
 
-def _wait(under: Under, steps: Mapping[str, int]) -> Wait:
+def _wait(under: ActiveOperation, steps: Mapping[str, int]) -> Wait:
     waiter, held = under.waiter, under.holder
     holder = None if held is None else LockHolder(steps.get(held.key, 0), *held[1:])
     return Wait(

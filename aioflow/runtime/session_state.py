@@ -18,7 +18,7 @@ from aioflow.devices.device import HERE, Device, local_devices
 from aioflow.devices.memory import MemoryUse
 from aioflow.executor import Execution
 from aioflow.files.filesystem import FILES, Files
-from aioflow.program.program import UnderWay
+from aioflow.program.program import RunningUnit
 from aioflow.rendezvous import Rendezvous
 from aioflow.resources.containers import Resources
 from aioflow.runtime.plan_cache import Plans
@@ -36,7 +36,7 @@ class Running(Protocol):
     def abort(self, error: errors.OpError) -> None:
         """End it with `error`."""
 
-    def under_way(self) -> list[UnderWay]:
+    def under_way(self) -> list[RunningUnit]:
         """The units that have begun and not ended."""
 
     @property
@@ -154,7 +154,7 @@ class SessionState:
                 async with asyncio.timeout(self.config.close_timeout):
                     await self._drained
 
-    def begins(self, step: Running) -> None:
+    def step_started(self, step: Running) -> None:
         """A step has begun. If nothing ends for `Config(stall_report=)` seconds from then on, `on_stall` is called."""
         self.steps[step] = None
         if self._watch is None and self.config.stall_report is not None:
@@ -168,7 +168,7 @@ class SessionState:
         if self.progress == self._seen:
             self.on_stall()
         else:
-            self.begins(next(iter(self.steps)))
+            self.step_started(next(iter(self.steps)))
 
     def ended(self, step: Running) -> None:
         """A step is over."""

@@ -19,7 +19,7 @@ from aioflow.devices.device import HERE, AnyDevice
 from aioflow.executor import Execution, note_standing
 from aioflow.kernels.context import Context, Undo
 from aioflow.program.error_location import located, reraise
-from aioflow.program.program import Outputs, UnderWay, Unit
+from aioflow.program.program import Outputs, RunningUnit, Unit
 from aioflow.program.programs import Programs
 from aioflow.rendezvous import Key, LocalRendezvous, Rendezvous
 from aioflow.resources.journal import Journal
@@ -28,7 +28,7 @@ from aioflow.runtime.device_executor import DeviceExecutor
 from aioflow.runtime.join import run_together
 from aioflow.runtime.plan_cache import DEFAULT, Planned
 from aioflow.runtime.session_state import SessionState
-from aioflow.runtime.waiters import standing
+from aioflow.runtime.waiters import pending_operations
 from aioflow.tensors.dtypes import Array, DeviceKind
 from aioflow.tracing import RunMetadata, Trace
 from aioflow.waiting.handover import Handover
@@ -200,15 +200,15 @@ class Step:
             check_promised(node, *seen, executor.device.name)
             check_finite(node, *seen, executor.device.name)
 
-    def under_way(self) -> list[UnderWay]:
+    def under_way(self) -> list[RunningUnit]:
         """The units that have begun and not ended."""
         if self.executions:
             return [begun for execution in self.executions for begun in execution.under_way()]
-        return [] if self._single is None else [UnderWay(self._single, self._began, None, self.context.device.name)]
+        return [] if self._single is None else [RunningUnit(self._single, self._began, None, self.context.device.name)]
 
-    def standing(self) -> str:
+    def pending_operations(self) -> str:
         """The operations that it computes and waits for, the cause of the delay first; empty if there are none."""
-        return standing(self._state, self)
+        return pending_operations(self._state, self)
 
     async def run_alone(self, unit: Unit, feeds: Outputs) -> Outputs:
         """Drive the only unit of a run, which may wait, in the caller's own task.
@@ -261,7 +261,7 @@ class Step:
         task = self._task = asyncio.current_task()
         assert task is not None
         self._cancelling = task.cancelling()
-        self._state.begins(self)
+        self._state.step_started(self)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         """It is over. If `abort` ended it, that error is raised."""

@@ -14,7 +14,7 @@ from aioflow.devices.device import HERE
 from aioflow.executor import Execution
 from aioflow.graph.operation import describe_line
 from aioflow.plan.passes.flow import Node, Value
-from aioflow.program.program import Program, UnderWay, Unit
+from aioflow.program.program import Program, RunningUnit, Unit
 from aioflow.rendezvous import Waiting
 from aioflow.runtime.event_sources import ACQUIRE, KEEP, PUTS, TAKES, EventSources, handle_of
 from aioflow.runtime.session_state import Running, SessionState
@@ -23,7 +23,7 @@ from aioflow.waiting.lines import Attempt, Waitable
 from aioflow.waiting.mutex import Mutex, Ticket
 
 _FEW: Final = 16
-"""With more running steps than this, `standing` examines only the step itself."""
+"""With more running steps than this, `pending_operations` examines only the step itself."""
 _Channel = tuple[str, str, str]
 """An edge between devices: its name, its source and its target."""
 
@@ -38,7 +38,7 @@ class Holder(NamedTuple):
     seconds: float
 
 
-class Under(NamedTuple):
+class ActiveOperation(NamedTuple):
     """An operation under way.
 
     Attributes:
@@ -54,7 +54,7 @@ class Under(NamedTuple):
     state: SessionState
     step: Running
     execution: Execution | None
-    begun: UnderWay
+    begun: RunningUnit
     waiter: Waiter
     seconds: float
     holder: Holder | None
@@ -101,13 +101,13 @@ class Snapshot:
         """The numbers of the steps of a session, by their keys."""
         return {self.key(step): step.id for step, each in self._local_of.items() if each is state}
 
-    def seen(self, state: SessionState) -> list[Under]:
+    def seen(self, state: SessionState) -> list[ActiveOperation]:
         """The operations of a session that a report shows: all but those that keep a lock until its release."""
         return [under for under in self.under_way if under.state is state and under.waiter.op_type != KEEP]
 
     # Waiters
 
-    def _under(self, step: Running, execution: Execution | None, begun: UnderWay) -> Under:
+    def _under(self, step: Running, execution: Execution | None, begun: RunningUnit) -> ActiveOperation:
         node, iteration = begun.place
         seconds, what, needs, holder = step.clock() - begun.since, "", "", None
         if attempts := self._attempts.get(id(node)):
@@ -128,7 +128,7 @@ class Snapshot:
             self.key(step), node.name, node.definition.name, line, begun.device, what, needs,
             not begun.unit.waits, iteration,
         )  # fmt: skip
-        return Under(self._local_of[step], step, execution, begun, waiter, seconds, holder)
+        return ActiveOperation(self._local_of[step], step, execution, begun, waiter, seconds, holder)
 
     def _served_by(self, step: Running, node: Node, thing: Waitable, attempt: Attempt) -> str:
         """The event that an attempt waits for; empty if the operations that cause it are unknown."""
@@ -191,7 +191,7 @@ class Snapshot:
         sources = self._sources.get(program)
         if sources is None:
             sources = self._sources[program] = EventSources(program)
-        wanted = list(self._brings(step, sources, needed))
+        wanted = list(self._outgoing_events(step, sources, needed))
         if not wanted:
             return
         before = sources.before([self.under_way[place].begun.unit for place in places])
@@ -205,7 +205,9 @@ class Snapshot:
             else:  # it may follow them in different iterations: the end of any of them may be enough
                 yield from [made._replace(waiters=(waiter,)) for waiter in waiters]
 
-    def _brings(self, step: Running, sources: EventSources, needed: set[str]) -> Iterator[tuple[str, Node, Unit]]:
+    def _outgoing_events(
+        self, step: Running, sources: EventSources, needed: set[str]
+    ) -> Iterator[tuple[str, Node, Unit]]:
         """The events of the step's operations that some waiter needs; on a task of a cluster, also all its sends."""
         everything = self._local_of[step].task != HERE
         for node, unit in sources.sends:
@@ -239,7 +241,7 @@ class Snapshot:
 # Reading sessions
 
 
-def _begun(step: Running) -> Iterator[tuple[Running, Execution | None, UnderWay]]:
+def _begun(step: Running) -> Iterator[tuple[Running, Execution | None, RunningUnit]]:
     if step.executions:
         return ((step, execution, begun) for execution in step.executions for begun in execution.under_way())
     return ((step, None, begun) for begun in step.under_way())
@@ -305,14 +307,14 @@ def key_of(step: int, session: str = "") -> str:
 # Texts
 
 
-def standing(state: SessionState, step: Running) -> str:
+def pending_operations(state: SessionState, step: Running) -> str:
     """The operations that a step computes and waits for, the cause of the delay first; empty if there are none.
 
     Other steps are examined only if they are few, because many may be cancelled together.
     """
     running = sum([len(each.steps) for each in state.neighbours])
     if running > _FEW or (running == 1 and not step.executions):
-        return _told([(not begun.unit.waits, _at(begun)) for begun in sorted(step.under_way(), key=_receives_last)])
+        return _text_of([(not begun.unit.waits, _at(begun)) for begun in sorted(step.under_way(), key=_receives_last)])
     snapshot = Snapshot(state, step)
     key, steps = snapshot.key(step), snapshot.steps_of(state)
     cycles = [cycle for cycle in snapshot.graph.cycles(steps) if any(edge.step == step.id for edge in cycle.edges)]
@@ -320,19 +322,19 @@ def standing(state: SessionState, step: Running) -> str:
         (waiter.computes, f"{waiter}{'' if waiter.key == key else ' of ' + named(steps.get(waiter.key, 0))}")
         for waiter in snapshot.graph.culprits(key) if waiter.op_type != KEEP
     ]  # fmt: skip
-    return "\n".join([_told(under), *map(str, cycles)])
+    return "\n".join([_text_of(under), *map(str, cycles)])
 
 
-def _receives_last(begun: UnderWay) -> bool:
+def _receives_last(begun: RunningUnit) -> bool:
     return begun.unit.nodes[0].definition.name == "recv"
 
 
-def _at(begun: UnderWay) -> str:
+def _at(begun: RunningUnit) -> str:
     node, iteration = begun.place
     return described(node.name, node.definition.name, iteration, begun.device)
 
 
-def _told(under: Sequence[tuple[bool, str]]) -> str:
+def _text_of(under: Sequence[tuple[bool, str]]) -> str:
     """The text for operations, each with whether it computes."""
     computing = ", ".join([text for computes, text in under if computes])
     waiting = ", ".join([text for computes, text in under if not computes])

@@ -161,8 +161,8 @@ async def patiently(
     except TimeoutError as error:
         if not limit.expired() or isinstance(error, errors.OpError):
             raise
-    told = "it did not answer" if last is None else _text(last)
-    raise errors.DeadlineExceededError(f"{what} was not ready in {seconds:g} s: {told}") from last
+    reason = "it did not answer" if last is None else _text(last)
+    raise errors.DeadlineExceededError(f"{what} was not ready in {seconds:g} s: {reason}") from last
 
 
 def _text(error: Exception) -> str:

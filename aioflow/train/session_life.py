@@ -82,11 +82,11 @@ class Life:
     async def _waited_for(self, task: "asyncio.Future[None]") -> str:
         """Return the place where it waits, and the waits of the session's runs, if they can be found at once."""
         frames = task.get_stack() if isinstance(task, asyncio.Task) else []
-        told = [f"it waited at {frame.f_code.co_filename}:{frame.f_lineno}" for frame in frames[-1:]]
+        lines = [f"it waited at {frame.f_code.co_filename}:{frame.f_lineno}" for frame in frames[-1:]]
         with contextlib.suppress(errors.OpError, TimeoutError, RuntimeError):
             async with asyncio.timeout(_LOOK):
-                told.append(str(await self.session.explain()))
-        return "\n".join(told)
+                lines.append(str(await self.session.explain()))
+        return "\n".join(lines)
 
     def _on_runner_end(self, runner: QueueRunner, task: asyncio.Task[None]) -> None:
         """Note that a task of that runner has ended, perhaps with an error."""

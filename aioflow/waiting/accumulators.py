@@ -182,7 +182,7 @@ class Accumulator(Waitable):
         """How many gradients were added since the last were taken."""
         return self._count
 
-    def _gone_error(self) -> BaseException:
+    def _dropped_error(self) -> BaseException:
         return errors.CancelledError(
             f"accumulator {self.name!r} is gone: its container was reset or its session closed"
         )

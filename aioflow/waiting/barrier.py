@@ -257,7 +257,7 @@ class Barrier(Waitable):
         if self._gone is not None:
             raise self._gone()
 
-    def _gone_error(self) -> BaseException:
+    def _dropped_error(self) -> BaseException:
         return errors.CancelledError(f"barrier {self.name!r} is gone: its container was reset or its session closed")
 
     # State

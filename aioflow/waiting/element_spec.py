@@ -118,14 +118,14 @@ class Elements:
         return filled
 
 
-class Takes(Protocol):
+class TakesItems(Protocol):
     """Something that elements are taken from."""
 
     async def take(self) -> Item:
         """Take the next element. OutOfRangeError if there are no more."""
 
 
-async def each_item(source: Takes) -> AsyncIterator[Any]:
+async def each_item(source: TakesItems) -> AsyncIterator[Any]:
     """Element after element, as long as there are any: the components, or the only one."""
     while True:
         try:

@@ -23,7 +23,7 @@ class Granting(Waitable):
 
     def _is_granting(self) -> bool:
         """Whether some granted put is not made yet. Puts of closed loops do not count: they are never made."""
-        for put in [put for put in self._granted if put.stranded]:
+        for put in [put for put in self._granted if put.is_orphaned]:
             del self._granted[put]
         return bool(self._granted)
 
@@ -55,7 +55,7 @@ class Put(Attempt):
     def __init__(
         self, what: str, place: Granting, who: Any = None, serve: Callable[[], Outcome | None] | None = None
     ) -> None:
-        super().__init__(what, serve or there, who)
+        super().__init__(what, serve or serve_puts, who)
         self._place: Final = place
 
     def refused(self) -> Outcome | None:
@@ -72,7 +72,7 @@ class Put(Attempt):
 
     def try_now(self) -> Outcome | None:
         """Put if there is room. If the caller is waiting already, grant it the room instead."""
-        if self.serve is not there:
+        if self.serve is not serve_puts:
             return self.serve()
         if (refused := self.refused()) is not None:
             return refused
@@ -91,6 +91,6 @@ class Put(Attempt):
         return DONE
 
 
-def there() -> Outcome:
+def serve_puts() -> Outcome:
     """Serves puts until the place is closed or gone."""
     return DONE

@@ -62,7 +62,7 @@ class Attempt:
         return self.serve()
 
     @property
-    def stranded(self) -> bool:
+    def is_orphaned(self) -> bool:
         """Whether its caller's loop is closed, so that the outcome has no receiver."""
         return self.future is not None and self.future.get_loop().is_closed()
 
@@ -78,7 +78,7 @@ class Attempt:
             del error
 
 
-def not_yet() -> None:
+def serve_none() -> None:
     """Serves an attempt that is not ready."""
 
 
@@ -140,7 +140,7 @@ class WaiterLine:
         self._count -= 1
         return True
 
-    def turn_away(self, serve: Callable[[], Outcome | None]) -> None:
+    def serve_all_with(self, serve: Callable[[], Outcome | None]) -> None:
         """From now on serve all attempts by this function."""
         for attempt in self:
             attempt.serve = serve
@@ -149,7 +149,7 @@ class WaiterLine:
         """Serve the first attempts while that is possible, at most `most`. Returns the attempts that are done."""
         done: list[Attempt] = []
         while (attempt := self._first) is not None and len(done) < most:
-            if attempt.stranded:
+            if attempt.is_orphaned:
                 self.leave(attempt)
                 continue
             attempt.outcome = attempt.try_now()
@@ -266,7 +266,7 @@ class Waitable:
 
     def release(self) -> None:
         """Fail all present and later attempts with CancelledError: the container is reset, or the session closed."""
-        self._end(self._gone_error)
+        self._end(self._dropped_error)
 
     def abort(self, error: BaseException) -> None:
         """Fail all present and later attempts with that error, unless the object has ended before."""
@@ -277,7 +277,7 @@ class Waitable:
             if self._gone is None:
                 self._gone = gone
             for line in self._lines:
-                line.turn_away(self._fail)
+                line.serve_all_with(self._fail)
             self._going_on = None
             served = self._serve()
         wake(served)
@@ -286,7 +286,7 @@ class Waitable:
         assert self._gone is not None
         return None, self._gone()
 
-    def _gone_error(self) -> BaseException:
+    def _dropped_error(self) -> BaseException:
         raise NotImplementedError
 
     @property
@@ -301,7 +301,7 @@ class Waitable:
         An empty name stands for the application.
         """
         servers = None if attempt.line is None else self._served_by.get(attempt.line)
-        if servers is None or self._going_on is not None or attempt.serve is not_yet:
+        if servers is None or self._going_on is not None or attempt.serve is serve_none:
             return None
         return servers.users
 

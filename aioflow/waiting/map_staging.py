@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.waiting.lines import Attempt, Outcome, WaiterLine, wake
-from aioflow.waiting.staging import Area, AreaPut, ByKey, Look, WaiterLineByKey, nbytes
+from aioflow.waiting.staging import Area, AreaPut, ByKey, StagingPeek, WaiterLineByKey, nbytes
 from aioflow.waiting.stores import Item
 
 _Numbered = tuple[int, dict[int, Any]]
@@ -134,7 +134,7 @@ class MapStagingArea(Area):
 
     async def peek(self, key: int, indices: Sequence[int] | None = None, who: Any = None) -> Item:
         """Read components of the element under `key`, all by default, as soon as it is whole."""
-        serve = Look(key, lambda: self._look(key, self._chosen(indices)))
+        serve = StagingPeek(key, lambda: self._look(key, self._chosen(indices)))
         _, _, item = await self.attempt(self._peeks, Attempt(f"peek at key {key} of", serve, who))
         return tuple(item.values())
 
@@ -184,7 +184,11 @@ class MapStagingArea(Area):
                 self._order.remove(key)
 
     def _return(self, attempt: Attempt) -> None:
-        if attempt.outcome is not None and attempt.outcome[0] is not None and not isinstance(attempt.serve, Look):
+        if (
+            attempt.outcome is not None
+            and attempt.outcome[0] is not None
+            and not isinstance(attempt.serve, StagingPeek)
+        ):
             self._restore(attempt.outcome[0])
 
     def _restore(self, taken: KeyTaken) -> None:

@@ -83,7 +83,7 @@ class Feed:
 
     async def _run(self) -> None:
         try:
-            with _heard_of("the source"):
+            with _as_error("the source"):
                 await self._flow()
         except asyncio.CancelledError:
             raise
@@ -108,7 +108,7 @@ class Feed:
 
     async def _pass(self, item: Any, before: "asyncio.Task[None] | None", slots: asyncio.Semaphore) -> None:
         """One element's way: mapped, and put after the one before it."""
-        with _heard_of("map"):
+        with _as_error("map"):
             made = item if self._map is None else await self._map(item)
         if before is not None:
             await asyncio.wait([before])  # not its result: if it failed, so has the whole group
@@ -139,7 +139,7 @@ async def _closing(items: AsyncIterator[Any]) -> AsyncIterator[AsyncIterator[Any
 
 
 @contextlib.contextmanager
-def _heard_of(what: str) -> Iterator[None]:
+def _as_error(what: str) -> Iterator[None]:
     """Turn an asyncio.CancelledError that does not cancel this task into an error, which would otherwise be lost."""
     try:
         yield

@@ -59,10 +59,10 @@ class WaiterLineByKey(WaiterLine):
         if key in self._lines:
             self._changed[key] = None
 
-    def turn_away(self, serve: Callable[[], Outcome | None]) -> None:
+    def serve_all_with(self, serve: Callable[[], Outcome | None]) -> None:
         """From now on serve all attempts by this function."""
         for key, line in self._lines.items():
-            line.turn_away(ByKey(key, serve))
+            line.serve_all_with(ByKey(key, serve))
             self._changed[key] = None
 
     def serve(self, most: int) -> list[Attempt]:
@@ -108,7 +108,7 @@ class Area(Granting):
         full = 0 < self._capacity < more if count else False
         return not full and (not self._memory_limit or held <= self._memory_limit)
 
-    def _gone_error(self) -> BaseException:
+    def _dropped_error(self) -> BaseException:
         return errors.CancelledError(
             f"staging area {self.name!r} is gone: its container was reset or its session closed"
         )
@@ -260,7 +260,7 @@ class StagingArea(Area):
         """The element before which there are `index` others, as soon as it is there; it stays."""
         if index < 0:
             raise errors.InvalidArgumentError(f"no element is at place {index} of staging area {self.name!r}")
-        serve = Look(index, lambda: (self._items.at(index), None) if index < len(self._items) else None)
+        serve = StagingPeek(index, lambda: (self._items.at(index), None) if index < len(self._items) else None)
         item: Item = await self.attempt(self._peeks, Attempt(f"peek at element {index} of", serve, who))
         return item
 
@@ -292,7 +292,7 @@ def _key_of(attempt: Attempt) -> int:
     return attempt.serve.key
 
 
-class Look(ByKey):
+class StagingPeek(ByKey):
     """The same, of one that takes nothing."""
 
     __slots__ = ()

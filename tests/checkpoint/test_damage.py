@@ -192,15 +192,15 @@ def _entry(**changes):
         (_entry(shape=[4, 2]), errors.DataLossError, r"a piece \[4, 2\] at \[0, 0\]"),
         (_entry(shape=[2, 2]), errors.DataLossError, "cannot be"),
         (_entry(shape=[8]), errors.DataLossError, "cannot be"),
-        (_entry(shape=[2.0, 4]), errors.DataLossError, "no list of at most 64 numbers"),
-        (_entry(shape=[-2, -4]), errors.DataLossError, "no list"),
-        (_entry(shape=[2, 4] + [1] * 63), errors.DataLossError, "no list of at most 64"),
+        (_entry(shape=[2.0, 4]), errors.DataLossError, "not a list of at most 64 numbers"),
+        (_entry(shape=[-2, -4]), errors.DataLossError, "not a list"),
+        (_entry(shape=[2, 4] + [1] * 63), errors.DataLossError, "not a list of at most 64"),
         (_entry(full_shape=[4, 4]), errors.DataLossError, "different dtypes or full shapes"),
         (_entry(full_shape=[1 << 40, 1 << 40]), errors.DataLossError, "cannot be"),
         (_entry(start=[1, 0]), errors.DataLossError, "do not make up"),
         (_entry(offset=8), errors.DataLossError, "do not fill"),
         (_entry(name="c", key="c"), errors.DataLossError, "different dtypes or full shapes"),
-        (_entry(checksums=[1, 2]), errors.DataLossError, "no list of at most 1"),
+        (_entry(checksums=[1, 2]), errors.DataLossError, "not a list of at most 1"),
     ],
 )  # fmt: skip
 def test_what_a_manifest_says_is_believed_only_if_it_can_be(sound, folder, change, error, says):
@@ -322,8 +322,8 @@ def _tensor(dtype="F32", shape=(1,), offsets=(0, 4)):
 @pytest.mark.parametrize(
     ("contents", "error", "says"),
     [
-        (b"", errors.DataLossError, "no safetensors file"),
-        (b"1234567", errors.DataLossError, "no safetensors file"),
+        (b"", errors.DataLossError, "not a safetensors file"),
+        (b"1234567", errors.DataLossError, "not a safetensors file"),
         (struct.pack("<Q", 1 << 63), errors.DataLossError, "no header of"),
         (struct.pack("<Q", 200_000_000), errors.DataLossError, "no header of"),
         (plain(b"{}")[:-1], errors.DataLossError, "no header of"),

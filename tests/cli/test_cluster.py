@@ -122,7 +122,7 @@ def test_a_worker_has_a_token_functions_and_files_and_is_stopped_over_the_wire(o
 
 
 BAD = {
-    "is no JSON": ("{", []),
+    "is not JSON": ("{", []),
     "a cluster is an object of jobs": ("[]", []),
     "have one address": (json.dumps({"ps": ["a:1"], "worker": ["a:1"]}), []),
     "there is no job 'worker'": (json.dumps({"ps": ["127.0.0.1:1"]}), []),
@@ -132,7 +132,7 @@ BAD = {
     "the module has no functions": (json.dumps(ONE), ["--py-funcs", "antigravity_of_ours"]),
     "token file nowhere cannot be read": (json.dumps(ONE), ["--token-file", "nowhere"]),
     "certificates in nowhere cannot be used": (json.dumps(ONE), ["--tls", "nowhere"]),
-    "no credential is asked for": (json.dumps(ONE), ["--host", "0.0.0.0"]),
+    "clients need no credential": (json.dumps(ONE), ["--host", "0.0.0.0"]),
     "'..x' is not a module name": (json.dumps(ONE), ["--py-funcs", "..x"]),
     "'' is not a module name": (json.dumps(ONE), ["--py-funcs", ""]),
     "the token file short: a token has at least": (json.dumps(ONE), ["--token-file", "short"]),

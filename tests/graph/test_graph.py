@@ -128,7 +128,9 @@ def test_elements_have_what_tensorflow_calls_them(graph):
     assert (x.value_index, x.op.values()) == (1, x.op.outputs)
     assert x.op.traceback == [x.op.line]
     for use in (np.array, np.asarray):
-        with pytest.raises(TypeError, match=r"split.* is no array .*: use `await session.run\(tensor\)` for its value"):
+        with pytest.raises(
+            TypeError, match=r"split.* is not an array .*: use `await session.run\(tensor\)` for its value"
+        ):
             use(x)
 
 

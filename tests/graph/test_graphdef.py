@@ -201,8 +201,8 @@ def document(*nodes, **changes):
     ("data", "text"),
     [
         ([], "0 of list is not a graph: it has no 'format': 'aioflow.graph'"),
-        ({}, "is no graph"),
-        (document(format="onnx"), "is no graph"),
+        ({}, "is not a graph"),
+        (document(format="onnx"), "is not a graph"),
         (document(version=2), "version 2 of the graph format is not known, 1 is"),
         (document(version=True), "version True"),
         (document(version="1"), "version '1'"),
@@ -218,9 +218,9 @@ def document(*nodes, **changes):
         (document(node(input="y")), "node 'x': 'y' cannot be its input"),
         (document(node(input=[3])), "node 'x': (3,) cannot be its input"),
         (document(node(input=["y:-1"])), "node 'x': 'y:-1' is not an input: write op, op:index or ^op"),
-        (document(node(input=["y:01"])), "'y:01' is no input"),
-        (document(node(input=["y:9999999999"])), "is no input"),
-        (document(node(input=["^y:0"])), "'^y:0' is no input"),
+        (document(node(input=["y:01"])), "'y:01' is not an input"),
+        (document(node(input=["y:9999999999"])), "is not an input"),
+        (document(node(input=["^y:0"])), "'^y:0' is not an input"),
         (document(node(input=["^y", "z"])), "an input comes after one that starts with '^'"),
         (document(node(attr=[])), "0 of list cannot be its attr"),
         (document(node(device="gpu0")), "node 'x': malformed device name 'gpu0'"),
@@ -258,7 +258,7 @@ def test_json_that_is_no_graph_is_refused(text):
      msgpack.packb(document(msgpack.Timestamp(1)))],
 )  # fmt: skip
 def test_msgpack_that_is_no_graph_is_refused(data):
-    with pytest.raises(ValueError, match=r"no graph|node 0 has"):
+    with pytest.raises(ValueError, match=r"not a graph|node 0 has"):
         GraphDef.from_msgpack(data)
 
 
@@ -542,7 +542,7 @@ def test_what_cannot_be_built_names_the_node_and_adds_nothing(graph, nodes, text
     [
         ({"input_map": {"gone": 1.0}}, ValueError, "input_map has 'gone:0', which is not in the graph_def"),
         ({"input_map": {"y:1": 1.0}}, ValueError, "input_map has 'y:1'"),
-        ({"input_map": {"a b": 1.0}}, ValueError, "'a b' is no input"),
+        ({"input_map": {"a b": 1.0}}, ValueError, "'a b' is not an input"),
         ({"input_map": {3: 1.0}}, TypeError, "3 is not a valid name in a GraphDef"),
         ({"input_map": {"x": 1.0}, "name": ""}, ValueError, "input_map has 1.0 for 'x': without a name scope"),
         ({"input_map": {"^y": 3}}, TypeError, "neither a tensor nor an operation"),

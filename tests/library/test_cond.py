@@ -319,7 +319,7 @@ WRONG = {
     "a vector": (lambda p: af.cond(np.array([True]), lambda: 1, lambda: 2), ValueError, r"one bool.*\[1\]"),
     "no function": (lambda p: af.cond(p, 1, lambda: 2), TypeError, "true_fn must be a function"),
     "a missing function": (lambda p: af.cond(p, lambda: 2), TypeError, "false_fn must be a function"),
-    "two names": (lambda p: af.cond(p, lambda: 1, lambda: 2, fn1=lambda: 3), TypeError, "twice"),
+    "two names": (lambda p: af.cond(p, lambda: 1, lambda: 2, fn1=lambda: 3), TypeError, "two names"),
     "other structures": (lambda p: af.cond(p, lambda: [1, 2], lambda: [1, 2, 3]), ValueError, "2 items against 3"),
     "other classes": (lambda p: af.cond(p, lambda: [1, 2], lambda: (1, 2)), TypeError, "list against tuple"),
     "other keys": (lambda p: af.cond(p, lambda: {"a": 1}, lambda: {"b": 1}), ValueError, "'a'.*'b'"),

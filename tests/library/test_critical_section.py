@@ -215,7 +215,7 @@ def test_a_section_inside_itself_is_refused_and_leaves_the_graph_as_it_was(graph
     before = graph.version
     with pytest.raises(ValueError, match="'outer' is executed inside itself"):
         section.execute(lambda: section.execute(lambda: v.assign_add(1)))
-    with pytest.raises(ValueError, match="fn returned nothing"):
+    with pytest.raises(ValueError, match="fn returned None"):
         section.execute(lambda: None)
     with pytest.raises(TypeError, match="a function without arguments"):
         section.execute(v)

@@ -182,8 +182,8 @@ async def test_variables_made_inside_are_the_graphs(graph):
 def test_what_is_wrong_inside_names_what_was_called_first_and_once(graph, name, build):
     for fn, text in [
         (lambda a, row: af.matmul(row, row), "matmul: a matrix has at least rank 2"),
-        (lambda a, row: row > 0, "value 0 of what fn returns is bool"),
-        (lambda a, row: af.map_fn(lambda v: v > 0, row), "(map_fn: )?value 0 of what fn returns is bool"),
+        (lambda a, row: row > 0, "value 0 of the result of fn is bool"),
+        (lambda a, row: af.map_fn(lambda v: v > 0, row), "(map_fn: )?value 0 of the result of fn is bool"),
     ]:
         with pytest.raises((TypeError, ValueError), match=f"^{name}: {text}") as caught:
             build(fn)
@@ -199,13 +199,13 @@ def test_what_is_wrong_inside_names_what_was_called_first_and_once(graph, name, 
         (lambda: af.map_fn(abs, [1.0, 2.0]), ValueError, r"elems\[0\] has rank 0 and so no rows .* af.constant"),
         (lambda: af.map_fn(abs, (X, X[:2])), ValueError, "as many rows each, and they have 3, 2"),
         (lambda: af.map_fn(abs, af.SparseTensor([[0]], [1.0], [3])), TypeError, "SparseTensor, which has no rows"),
-        (lambda: af.map_fn(lambda r: (r, r), X), ValueError, "what fn returns differs in structure from dtype"),
-        (lambda: af.map_fn(lambda r: r > 0, X), TypeError, "is bool .* dtype says float64: use af.cast"),
+        (lambda: af.map_fn(lambda r: (r, r), X), ValueError, "the result of fn differs in structure from dtype"),
+        (lambda: af.map_fn(lambda r: r > 0, X), TypeError, "is bool .* dtype has float64: use af.cast"),
         (lambda: af.map_fn(lambda r: r, X, dtype=[af.float64]), ValueError, "differs in structure"),
         (lambda: af.scan(lambda a, r: (a, r), X), ValueError, "differs in structure from elems"),
         (lambda: af.scan(lambda a, r: a[0], X, (0.0, 1.0)), ValueError, "differs in structure from initializer"),
-        (lambda: af.scan(lambda a, r: af.cast(a, af.int32), X), TypeError, "is int32 .* elems says float64"),
-        (lambda: af.scan(lambda a, r: r, X, 0.5), TypeError, "float64 .* initializer says float32"),
+        (lambda: af.scan(lambda a, r: af.cast(a, af.int32), X), TypeError, "is int32 .* elems has float64"),
+        (lambda: af.scan(lambda a, r: r, X, 0.5), TypeError, "float64 .* initializer has float32"),
         (lambda: af.scan(lambda a, r: af.concat([a, r], 0), X), ValueError, r"shape \[2\], and the value has \[4\]"),
         (lambda: af.foldl(lambda a, r: a, af.zeros([0, 2])), ValueError, "no rows: without an initializer"),
         (lambda: af.foldr(lambda a, r: a[0], X), ValueError, r"shape"),

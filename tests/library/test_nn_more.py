@@ -154,7 +154,7 @@ def test_activations_have_their_limits():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda x: nn_convolution.pool(x, [2, 2], "MIN", "SAME"), "no pooling 'MIN'"),
+        (lambda x: nn_convolution.pool(x, [2, 2], "MIN", "SAME"), "unknown pooling 'MIN'"),
         (lambda x: nn_convolution.pool(x, [2, 2], "MAX", "SAME", [2, 2], [2, 1]), "cannot both be above 1"),
         (lambda x: nn_convolution.pool(x, [2, 2], "MAX", "SAME", strides=[1]), "strides .* must be 2 numbers"),
         (lambda x: nn_convolution.convolution(x, np.ones((2, 2)), "SAME"), "filters have rank 3, 4 or 5"),

@@ -252,7 +252,7 @@ UNKNOWN = {
     "a graph of a session": (lambda h: RegisterGraph(NOBODY, b""), errors.AbortedError, "does not know the session"),
     "a run in a session": (lambda h: RunGraph(NOBODY, 1, 1), errors.AbortedError, "does not know the session"),
     "the end of a graph": (lambda h: DeregisterGraph(NOBODY, 1), errors.AbortedError, "does not know the session"),
-    "the commit of a step": (lambda h: CommitStep(h.session, 9), errors.AbortedError, "has put back"),
+    "the commit of a step": (lambda h: CommitStep(h.session, 9), errors.AbortedError, "put its elements back"),
     "the commit of a graph": (lambda h: CommitGraph(9), errors.AbortedError, "step 9 is over"),
     "a call": (lambda h: RunCallable(h.session, 1 << 63, ()), errors.AbortedError, "no callable 9223372036854775808"),
     "a graph": (lambda h: RunGraph(h.worker_session, 99, 1), errors.AbortedError, "does not know graph 99"),
@@ -277,7 +277,7 @@ UNKNOWN = {
     "a setting of another type": (
         lambda h: CreateSession({"optimize": "yes"}), errors.InvalidArgumentError, "True or False, not 'yes'"),
     "a graph that is none": (
-        lambda h: CreateSession({}, b"\x91" * 5000), errors.InvalidArgumentError, "these bytes are no graph"),
+        lambda h: CreateSession({}, b"\x91" * 5000), errors.InvalidArgumentError, "these bytes are not a graph"),
 }  # fmt: skip
 
 
@@ -310,7 +310,7 @@ def test_whoever_does_not_know_its_number_cannot_end_what_is_anothers():
                 *[CancelStep(step, Failure("data_loss", "a cause")) for step in range(200)],
             ]  # fmt: skip
             await asyncio.gather(*map(hostile.ask, guesses))
-            hostile.peer.note(CleanupGraph(tuple(range(200))))
+            hostile.peer.notify(CleanupGraph(tuple(range(200))))
             await hostile.peer.close()
             assert not waiting.done()
             await session.run(put)
@@ -391,7 +391,7 @@ def test_a_graph_that_cannot_be_is_refused_by_name_and_adds_nothing(nodes, text)
 
 
 @pytest.mark.parametrize(
-    ("changed", "text"), [({"version": 2}, "version 2 of the graph format"), ({"format": "x"}, "no graph")]
+    ("changed", "text"), [({"version": 2}, "version 2 of the graph format"), ({"format": "x"}, "not a graph")]
 )
 def test_a_graph_of_a_later_version_is_refused(changed, text):
     async def program(cluster):

@@ -65,8 +65,8 @@ async def test_a_value_that_is_not_what_the_receiver_waits_for_fails_its_step_al
         ((step, meeting),) = worker.step_table.open.items()
         (place,) = meeting.rendezvous.waiting
         peer = await connect(cluster.network.at("stranger"), "worker1", Identity())
-        peer.note(PushTensors(step, (str(place.key),), (np.ones(3, np.uint8),)))
-        with pytest.raises(errors.InvalidArgumentError, match=r"what was received is float32 of shape"):
+        peer.notify(PushTensors(step, (str(place.key),), (np.ones(3, np.uint8),)))
+        with pytest.raises(errors.InvalidArgumentError, match=r"the received value is float32 of shape"):
             await running
         await peer.close()
         assert await session.run(af.constant(1.0)) == 1.0
@@ -99,7 +99,7 @@ async def test_what_is_sent_to_steps_that_never_begin_is_kept_up_to_a_bound(grap
     key = f"{DEVICES[1]};1;{DEVICES[0]};!edge;"
     large = np.zeros(16_000, np.uint8)
     for step in range(6000):
-        stranger.note(PushTensors(step, (key,), (large,)))
+        stranger.notify(PushTensors(step, (key,), (large,)))
         if step % 100 == 0:
             await stranger.request(GetStatus())  # so that not all is on its way at a time
     meetings = (await stranger.request(GetStatus())).counters["meetings"]

@@ -166,7 +166,7 @@ def test_no_header_shows_the_token_but_that_which_does(text):
     [b"\x91" * 5000, b"\x81\xa1a" * 5000, b"\xdd\xff\xff\xff\xff", b"\xdf\x7f\xff\xff\xff", b"\xc6\xff\xff\xff\xff"],
 )
 def test_a_graph_nested_without_end_or_announced_and_not_there_takes_no_memory(data):
-    with pytest.raises(ValueError, match="these bytes are no graph"):
+    with pytest.raises(ValueError, match="these bytes are not a graph"):
         GraphDef.from_msgpack(data)
 
 

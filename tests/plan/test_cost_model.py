@@ -337,7 +337,7 @@ def test_a_file_that_holds_something_else_is_refused_by_name(tmp_path, text, com
 def test_the_table_shows_rates_links_and_what_took_longest_first():
     flow, nodes = products(10, 20)
     model = CostModel()
-    assert "nothing is measured: all is estimated" in str(model)
+    assert "no measurements: all times are estimates" in str(model)
     model.learn(flow.nodes, [stats(nodes["of_10"], 2e-6), stats(nodes["of_20"], 5e-6)])
     lines = str(model).splitlines()
     assert any(line.split()[0] == "network" for line in lines if line)

@@ -62,9 +62,9 @@ def test_a_change_by_another_run_stays_and_is_named():
 def test_an_undone_attempt_changes_nothing_more():
     state, journal = variable(), Journal()
     journal.close()
-    with pytest.raises(errors.AbortedError, match="given up"):
+    with pytest.raises(errors.AbortedError, match="is cancelled"):
         state.change(grow, journal)
-    with pytest.raises(errors.AbortedError, match="given up"):
+    with pytest.raises(errors.AbortedError, match="is cancelled"):
         state.assign(np.ones(2), journal)
     assert state.read()[0] == 0.0
 

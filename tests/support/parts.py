@@ -147,7 +147,7 @@ class _Host:
     def clock(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def standing(self) -> str:
+    def pending_operations(self) -> str:
         return ""
 
     def finished(self, unit: Any, inputs: Any, outputs: Any, start: float) -> None:

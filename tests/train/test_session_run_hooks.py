@@ -114,7 +114,7 @@ def test_a_recovery_tells_what_was_lost():
     )
     unknown = af.train.Recovery(errors.AbortedError("anew"), None, (), (), None, None, 10, 0.0)
     assert (unknown.steps, unknown.examples) == (None, None)
-    assert "no variable had to be restored; lost: an unknown number of steps" in str(unknown)
+    assert "no variable needed a restore; lost: an unknown number of steps" in str(unknown)
 
 
 # Hooks

@@ -46,7 +46,7 @@ class Tokens(Waitable):
     def _give_back(self, attempt):
         self.count += attempt.outcome[0]
 
-    def _gone_error(self):
+    def _dropped_error(self):
         return errors.CancelledError("the tokens are gone")
 
 

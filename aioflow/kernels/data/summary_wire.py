@@ -94,10 +94,10 @@ def tensor(tag: str, value: AnyArray, metadata: bytes) -> bytes:
 
 def metadata(plugin: str = "", display_name: str = "", description: str = "") -> bytes:
     """The display settings of a tensor for TensorBoard: the plugin's name, a title, a description in Markdown."""
-    told = [(2, display_name.encode()), (3, description.encode())]
+    fields_set = [(2, display_name.encode()), (3, description.encode())]
     if plugin:
-        told.insert(0, (1, content(1, plugin.encode())))
-    return b"".join([content(field, text) for field, text in told if text])
+        fields_set.insert(0, (1, content(1, plugin.encode())))
+    return b"".join([content(field, text) for field, text in fields_set if text])
 
 
 # Reading

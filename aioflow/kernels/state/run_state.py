@@ -62,11 +62,11 @@ def cut_queue(handle: Spec) -> tuple[Spec, ...]:
 async def _(ctx: Context, queue: Queue, *, node: NodeView) -> tuple[Array, ...]:
     contents: Contents = ctx.step.common(Cut).value(queue)
     types = [spec.dtype.np for spec in node.output_specs[1::2]]
-    found: tuple[Array, ...] = await ctx.step.in_thread(told, contents, types)
+    found: tuple[Array, ...] = await ctx.step.in_thread(pack_contents, contents, types)
     return found
 
 
-def told(contents: Contents, types: Sequence[np.dtype[Any]]) -> tuple[Array, ...]:
+def pack_contents(contents: Contents, types: Sequence[np.dtype[Any]]) -> tuple[Array, ...]:
     """The contents of a queue as text and arrays."""
     state = {"closed": contents.closed, "count": len(contents.items), "generator": contents.generator}
     columns = list(zip(*contents.items, strict=True)) or [()] * len(types)
@@ -88,17 +88,17 @@ def _flat(column: Sequence[Any], dtype: np.dtype[Any]) -> tuple[AnyArray, AnyArr
 
 
 @op(waits=True)
-def restore_queue(handle: Spec, told: Spec, parts: Sequence[Spec]) -> None:
+def restore_queue(handle: Spec, state: Spec, parts: Sequence[Spec]) -> None:
     """Fills the queue with saved contents. DataLossError if they do not have the saved form."""
     items = QueueSpec.check(handle).items
-    told.only(STRING).with_rank(0)
+    state.only(STRING).with_rank(0)
     if len(parts) != 2 * len(items):
         raise ValueError(f"elements of {len(items)} components are saved in {2 * len(items)} parts, not {len(parts)}")
 
 
 @restore_queue.kernel(CPU, fresh=True)
-async def _(ctx: Context, queue: Queue, told: Array, parts: Sequence[Array]) -> None:
-    contents = await ctx.step.in_thread(read, text_of(told), list(parts))
+async def _(ctx: Context, queue: Queue, state: Array, parts: Sequence[Array]) -> None:
+    contents = await ctx.step.in_thread(read, text_of(state), list(parts))
     assert queue.elements is not None
     items = [queue.elements.item(item) for item in contents.items]
     ctx.step.check()
@@ -106,7 +106,7 @@ async def _(ctx: Context, queue: Queue, told: Array, parts: Sequence[Array]) -> 
 
 
 def read(text: bytes, parts: Sequence[Array]) -> Contents:
-    """The contents of a queue from the result of `told`. DataLossError if text and arrays are malformed."""
+    """The contents of a queue from the result of `pack_contents`. DataLossError if text and arrays are malformed."""
     try:
         state = json.loads(text)
         closed, count, generator = state["closed"] is True, int(state["count"]), state["generator"]
@@ -159,14 +159,14 @@ def _(ctx: Context) -> Array:
 
 
 @op(stateful=True)
-def restore_run_counts(told: Spec) -> None:
+def restore_run_counts(state: Spec) -> None:
     """Sets the run counters of operations to the saved counts."""
-    told.only(STRING).with_rank(0)
+    state.only(STRING).with_rank(0)
 
 
 @restore_run_counts.kernel(CPU)
-def _(ctx: Context, told: Array) -> None:
-    counts = json.loads(text_of(told))
+def _(ctx: Context, state: Array) -> None:
+    counts = json.loads(text_of(state))
     if not isinstance(counts, dict) or not all(type(count) is int and count >= 0 for count in counts.values()):
         raise errors.DataLossError("this is not how often operations ran")
     ctx.step.recount(counts)

@@ -19,7 +19,7 @@ from aioflow.tensors.dtypes import Array, DeviceKind, Spec
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 
 
-class Takes(Protocol):
+class HasContents(Protocol):
     """An object with contents that a snapshot can take: a queue, a reader."""
 
     def contents(self) -> Any:
@@ -30,22 +30,22 @@ class Cut:
     """The objects that one step has marked on one task, and their contents after the snapshot."""
 
     def __init__(self) -> None:
-        self._marked: Final[set[VariableState | Takes]] = set()
-        self._taken: dict[VariableState | Takes, Any] = {}
+        self._marked: Final[set[VariableState | HasContents]] = set()
+        self._taken: dict[VariableState | HasContents, Any] = {}
         self._lock = threading.Lock()
 
-    def mark(self, thing: VariableState | Takes) -> None:
+    def mark(self, thing: VariableState | HasContents) -> None:
         """Include the object in the snapshot."""
         self._marked.add(thing)
 
-    def value(self, thing: VariableState | Takes) -> Any:
+    def value(self, thing: VariableState | HasContents) -> Any:
         """The object's contents in the snapshot; the first call takes the snapshot of all marked objects."""
         with self._lock:
             if thing not in self._taken:
                 self._take(self._marked - self._taken.keys() | {thing})
             return self._taken[thing]
 
-    def _take(self, things: set[VariableState | Takes]) -> None:
+    def _take(self, things: set[VariableState | HasContents]) -> None:
         values = read_together({thing for thing in things if isinstance(thing, VariableState)})
         for thing in things:
             self._taken[thing] = values[thing] if isinstance(thing, VariableState) else thing.contents()

@@ -85,4 +85,4 @@ class RemoteHandover(Handover):
 
     def _tell(self, received: bool) -> None:
         with contextlib.suppress(errors.OpError):
-            self._peer.note(Acknowledge(self._session, (self.token,), received))
+            self._peer.notify(Acknowledge(self._session, (self.token,), received))

@@ -132,10 +132,10 @@ class RemoteEngine:
         made = await handover.done(request, self.deadline())
         handle = RemotePartialRun(found, made.handle, limit)
         self._handles.add(handle)
-        handle.give_up = self.give_up_with(handle, found, handle.giving_up())
+        handle.give_up = self.send_when_collected(handle, found, handle.stop_request())
         return handle
 
-    def give_up_with(self, handle: object, found: OpenSession, request: Request[Any]) -> Callable[[], object]:
+    def send_when_collected(self, handle: object, found: OpenSession, request: Request[Any]) -> Callable[[], object]:
         """Send a request to the master when the handle is garbage-collected, or the returned function is called."""
         finalizer = weakref.finalize(handle, self._give_up, weakref.ref(found.peer), request)
         finalizer.atexit = False
@@ -146,9 +146,9 @@ class RemoteEngine:
         there = peer()
         if there is not None and there.end is None and self._open is not None:
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
-                self._open.loop.call_soon_threadsafe(lambda: self.later(there.request(request)))
+                self._open.loop.call_soon_threadsafe(lambda: self.start_task(there.request(request)))
 
-    def began(self, handle: object) -> bool:
+    def owns_partial_run(self, handle: object) -> bool:
         """Whether that is a partial run of its."""
         return handle in self._handles
 
@@ -161,13 +161,13 @@ class RemoteEngine:
         if opening is not None and not opening.task.done():
             seconds = asyncio.get_running_loop().time() - opening.since
             text = self._with_answer(f"opening a session at {self._address.address} for {seconds:.1f} s")
-            return Report((), (), (), (), (text, *await self._told_by_master()))
+            return Report((), (), (), (), (text, *await self._tasks_busy_at_master()))
         try:
             return (await self._inspected()).report
         except BusyError as error:
             return Report((), (), (), (), (f"{error.task}: {error.message}",))
 
-    async def _told_by_master(self) -> Sequence[str]:
+    async def _tasks_busy_at_master(self) -> Sequence[str]:
         """The busy tasks that the master dials while it opens the session."""
         if self._master is None:
             return ()
@@ -248,7 +248,7 @@ class RemoteEngine:
         asked = UseQueue(found.session, handle, "take", number=count, option=fewer, token=handover.token)
         return await handover.answer_to(asked)
 
-    def later(self, work: Coroutine[Any, Any, Any]) -> None:
+    def start_task(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do this in a task that ends before the session does."""
         self._tasks.start(work, "for a session of a cluster").add_done_callback(ignore_op_error)
 
@@ -449,13 +449,13 @@ class RemoteCall:
     async def _ready(self, given: list[Any], options: RunOptions, deadline: float | None) -> tuple[OpenSession, Any]:
         """The session, and the request that runs the call there, without its token."""
         found = await self._engine.ready(deadline)
-        told = {name: True for name in ("check_numerics", "trace") if getattr(options, name)}
+        flags = {name: True for name in ("check_numerics", "trace") if getattr(options, name)}
         feeds = dict(zip(self._feeds, given, strict=True))
         check_sizes(feeds, found.peer.limits)
         attempt = current_attempt()
         ticket = () if attempt is None else tuple(attempt.ticket)
-        if told:
-            request = functools.partial(RunStep, found.session, feeds, self._names, self._targets, told)
+        if flags:
+            request = functools.partial(RunStep, found.session, feeds, self._names, self._targets, flags)
             return found, functools.partial(request, attempt=ticket)
         handle = await self._handle(found, deadline)
         return found, functools.partial(RunCallable, found.session, handle, tuple(given), attempt=ticket)
@@ -481,5 +481,5 @@ class RemoteCall:
     async def _made(self, found: OpenSession) -> int:
         answer = await found.peer.request(MakeCallable(found.session, self._feeds, self._names, self._targets))
         number: int = answer.handle
-        self._engine.give_up_with(self, found, ReleaseCallable(found.session, number))
+        self._engine.send_when_collected(self, found, ReleaseCallable(found.session, number))
         return number

@@ -24,7 +24,7 @@ class RemotePartialRun:
         self.give_up: Callable[[], object] = _nothing
         """Tells the master that the run is given up."""
 
-    def giving_up(self) -> PartialRun:
+    def stop_request(self) -> PartialRun:
         """The request that gives it up."""
         return PartialRun(self._found.session, self._handle)
 
@@ -50,7 +50,7 @@ class RemotePartialRun:
     async def stop(self) -> None:
         """End it if it still runs, and wait until nothing of it is left. If the master is lost, that is so."""
         with contextlib.suppress(errors.UnavailableError):
-            await self._found.peer.request(self.giving_up())
+            await self._found.peer.request(self.stop_request())
 
 
 def _nothing() -> None:

@@ -12,7 +12,7 @@ from aioflow.waiting.element_spec import Elements, Item, each_item
 from aioflow.waiting.producer import Feed, Map, Source
 
 
-class Asks(Protocol):
+class QueueRequests(Protocol):
     """How a queue is reached."""
 
     async def use_queue(self, handle: str, action: str, **more: Any) -> QueueServed:
@@ -24,7 +24,7 @@ class Asks(Protocol):
     async def take_from_queue(self, handle: str, count: int, fewer: bool) -> QueueServed:
         """Take elements of the queue. If the caller is cancelled, they are put back."""
 
-    def later(self, work: Any) -> None:
+    def start_task(self, work: Any) -> None:
         """Do this in a task that ends before the session does."""
 
 
@@ -37,7 +37,7 @@ class RemoteQueue:
     are lost.
     """
 
-    def __init__(self, engine: Asks, handle: str, elements: Elements) -> None:
+    def __init__(self, engine: QueueRequests, handle: str, elements: Elements) -> None:
         self._engine: Final = engine
         self._handle: Final = handle
         self.elements: Final = elements
@@ -97,7 +97,7 @@ class RemoteQueue:
     def abort(self, error: BaseException) -> None:
         """Soon fail all puts and takes with an AbortedError of that text."""
         text = getattr(error, "message", str(error))
-        self._engine.later(self._abort(np.array(str(text).encode(), object)))
+        self._engine.start_task(self._abort(np.array(str(text).encode(), object)))
 
     async def _abort(self, text: Array) -> None:
         await self._engine.use_queue(self._handle, "abort", values=(text,))

@@ -22,5 +22,5 @@ def session_settings(config: Config) -> dict[str, Any]:
         raise ValueError(
             f"Config({listed}) has no effect in a session of a cluster: give it to the Server of each task"
         )
-    told = {name: value for name, value in changed.items() if name in SETTINGS}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
+    settings = {name: value for name, value in changed.items() if name in SETTINGS}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}

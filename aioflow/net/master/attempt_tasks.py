@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from aioflow import errors
 from aioflow.net.peer.peer import Peer
-from aioflow.net.peer.peers import Asked, Peers
+from aioflow.net.peer.peers import Peers, RequestTarget
 from aioflow.net.wire.fields import ticket_of
 from aioflow.net.wire.worker_verbs import AttemptTakenBack, TakeBack
 from aioflow.net.worker.plan_shares import Share, lasting
@@ -35,7 +35,7 @@ class AttemptTasks:
         self._peers: Final = peers
         self._parts: Final[OrderedDict[Attempt, dict[str, list[_Part]]]] = OrderedDict()
 
-    def note(self, attempt: Attempt, shares: Mapping[str, Share]) -> None:
+    def record(self, attempt: Attempt, shares: Mapping[str, Share]) -> None:
         """Record that these tasks will take part in the attempt. Forgets attempts that are over."""
         if not attempt:
             return
@@ -46,7 +46,7 @@ class AttemptTasks:
         if len(self._parts) > _MOST:
             self._parts.popitem(last=False)
         for task, share in shares.items():
-            parts.setdefault(task, []).append(_Part(_incarnation(self._peers.there(task)), share))
+            parts.setdefault(task, []).append(_Part(_incarnation(self._peers.connected(task)), share))
 
     async def take_back(
         self, attempt: Attempt, tasks: Iterable[str], connected: Iterable[str], deadline: float | None
@@ -65,7 +65,7 @@ class AttemptTasks:
         owner, number, _ = ticket_of(attempt)
         parts = self._parts.get((owner, number), {})
         needed = dict.fromkeys([*parts, *tasks])
-        others = [task for task in connected if task not in needed and self._peers.there(task) is not None]
+        others = [task for task in connected if task not in needed and self._peers.connected(task) is not None]
         left: set[str] = set()
         for task in [*needed, *others]:
             try:
@@ -86,6 +86,6 @@ class AttemptTasks:
         return (*answer.left, *[name for share in gone for name in lasting(share.parts)])
 
 
-def _incarnation(peer: Asked | None) -> int | None:
+def _incarnation(peer: RequestTarget | None) -> int | None:
     """The incarnation of a connected task; 0 for the master's own task, which lives as long as the master."""
-    return None if peer is None else peer.it.incarnation if isinstance(peer, Peer) else 0
+    return None if peer is None else peer.remote.incarnation if isinstance(peer, Peer) else 0

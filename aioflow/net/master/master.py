@@ -15,7 +15,7 @@ from aioflow.net.master.queues import use_queue
 from aioflow.net.master.session import MasterSession
 from aioflow.net.peer.peers import Peers
 from aioflow.net.peer.serving import Call
-from aioflow.net.peer.statuses import attributes, devices_in, earlier, statuses_when_there
+from aioflow.net.peer.statuses import attributes, devices_in, earlier, statuses_when_reachable
 from aioflow.net.wire.control_verbs import Reply
 from aioflow.net.wire.fields import Device
 from aioflow.net.wire.master_verbs import (
@@ -105,15 +105,15 @@ class Master:
 
         UnavailableError or DeadlineExceededError names the tasks that are not there.
         """
-        statuses = await statuses_when_there(filtered(self._addresses, filters), self._peers, deadline)
+        statuses = await statuses_when_reachable(filtered(self._addresses, filters), self._peers, deadline)
         absent = {task: found for task, found in statuses.items() if isinstance(found, errors.OpError)}
         if absent:
-            texts = "; ".join(self._told(task, error.message) for task, error in absent.items())
+            texts = "; ".join(self._labelled(task, error.message) for task, error in absent.items())
             task, first = next(iter(absent.items()))
             raise type(first)(f"of the cluster's {len(statuses)} tasks {len(absent)} are not there: {texts}", task=task)
         return devices_in(statuses)
 
-    def _told(self, task: str, text: str) -> str:
+    def _labelled(self, task: str, text: str) -> str:
         return text if text.startswith(task) else f"{task} at {self._addresses[task]}: {text}"
 
     def _session(self, number: str) -> MasterSession:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.graph.operation import Tensor
 from aioflow.net.master.doubts import Doubt
-from aioflow.net.master.session import MasterSession, Shared
+from aioflow.net.master.session import MasterSession, RegisteredPlan
 from aioflow.net.wire.failures import first_error
 from aioflow.net.wire.master_verbs import StepDone
 from aioflow.net.wire.worker_verbs import RunGraph
@@ -32,7 +32,7 @@ from aioflow.tensors.dtypes import Array
 from aioflow.tensors.validation import check_all_fit
 
 
-class _Streamed(Streamed):
+class _StreamedShares(Streamed):
     """The master's part of a partial run, and with it those of the other tasks."""
 
     __slots__ = ("_others",)
@@ -71,7 +71,7 @@ class PartialOverTasks:
         handle: how the client knows it.
     """
 
-    def __init__(self, session: MasterSession, worker: Worker, shared: Shared, limit: float | None) -> None:
+    def __init__(self, session: MasterSession, worker: Worker, shared: RegisteredPlan, limit: float | None) -> None:
         self.session: Final = session
         self.handle: Final = secrets.token_hex(8)
         self._worker: Final = worker
@@ -93,9 +93,9 @@ class PartialOverTasks:
         """Plan it, register its parts with the other tasks, and begin it. `limit` is for each call of it."""
         deadline = None if limit is None else asyncio.get_running_loop().time() + limit
         try:
-            shared = await session.fresh(functools.partial(_registered, session, worker, signature), deadline)
+            shared = await session.registered_plan(functools.partial(_registered, session, worker, signature), deadline)
         except errors.OpError as error:
-            session.ended_by(error)
+            session.note_failure(error)
             raise
         made = cls(session, worker, shared, limit)
         session.streams[made.handle] = made
@@ -104,7 +104,7 @@ class PartialOverTasks:
     def _begun(self) -> Streamed:
         own = [part for part in self._shared.plan.parts if task_of(part.device) == self._worker.task]
         step = self._worker.stream(self._step, senders_to(own), functools.partial(self._streamed, own))
-        self.session.begins(self._step)
+        self.session.step_started(self._step)
         step.runner.add_done_callback(functools.partial(self._over, step))
         return step
 
@@ -112,20 +112,20 @@ class PartialOverTasks:
         share = StepShare(self._step, self.session.counts, rendezvous)
         programs = state.plans.assembled(own, "streamed")
         ask = functools.partial(self.session.ask_all, self._requests)
-        return _Streamed(state, self._shared.plan, programs, share, ask)
+        return _StreamedShares(state, self._shared.plan, programs, share, ask)
 
     def _over(self, step: Streamed, runner: "asyncio.Task[None]") -> None:
         """End the run on all tasks. They keep the elements it took without a failure, until the client has them."""
-        self.session.is_over(self._step)
-        self.session.ended_by(step.failure)
+        self.session.step_ended(self._step)
+        self.session.note_failure(step.failure)
         self._is_kept = self._takes and step.failure is None
         if not self._is_kept:
             self._end(step.failure)
-        self.session.later(self.session.deregister(self._shared))
+        self.session.start_task(self.session.deregister(self._shared))
 
     def _end(self, failure: errors.OpError | None) -> None:
         self._worker.step_table.end(self._step, failure)
-        self.session.later(self.session.end(self._step, dict.fromkeys(self._tasks), failure))
+        self.session.start_task(self.session.end(self._step, dict.fromkeys(self._tasks), failure))
 
     async def call(self, fetches: Sequence[str], feeds: Mapping[str, Array], token: int) -> StepDone:
         """Give feeds, and return fetches as soon as they are there. The client commits and acknowledges them."""
@@ -152,7 +152,7 @@ class PartialOverTasks:
 
     def _settled_handle(self, received: bool) -> None:
         if not received:
-            self.session.later(self.stop())
+            self.session.start_task(self.stop())
 
     def _settled(self, received: bool) -> None:
         """The client has the values of a call, and with them all that was taken so far; or it has given the run up."""
@@ -161,7 +161,7 @@ class PartialOverTasks:
             self._end_if_used_up()
         else:
             self.session.cleanup.refused(self._step, self._tasks)
-            self.session.later(self.stop())
+            self.session.start_task(self.stop())
 
     def _end_if_used_up(self) -> None:
         """Nothing of it is left anywhere once the client has all of its values."""
@@ -179,7 +179,7 @@ class PartialOverTasks:
             self.session.cleanup.refused(self._step, self._tasks)
 
 
-async def _registered(session: MasterSession, worker: Worker, signature: Signature) -> Shared:
+async def _registered(session: MasterSession, worker: Worker, signature: Signature) -> RegisteredPlan:
     """The plan of a partial run of that worker's, registered with the other tasks."""
     split = functools.partial(session.placer.split, streamed=True, home=worker.home)
     plan: Plan = await session.work(functools.partial(make_plan, signature, split, session.config.optimize))

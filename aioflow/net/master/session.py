@@ -75,7 +75,7 @@ class Stream(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Shared:
+class RegisteredPlan:
     """A plan that is registered with its workers.
 
     Attributes:
@@ -121,14 +121,14 @@ class MasterSession:
         self._numbers: Final = itertools.count(1)
         self.under_way: Final[dict[int, int]] = {}
         """The steps, by how all tasks know them: their numbers in this session."""
-        self._shared: Final[OrderedDict[Signature, asyncio.Task[Shared]]] = OrderedDict()
+        self._shared: Final[OrderedDict[Signature, asyncio.Task[RegisteredPlan]]] = OrderedDict()
         self._work: Final = OwnedTasks()
         self.cleanup: Final = StepCleanup(peers)
         self.stale: bool = False
         """Whether a task was lost, and may have restarted since."""
         self._holding: Final[set[str]] = set()
         """The tasks that may have variables, queues or the like of this session."""
-        self._told = ""
+        self._lost_reported = ""
         """The lost tasks named by the errors of steps, since the session was renewed."""
         self._renewing: Final = asyncio.Lock()
 
@@ -143,7 +143,7 @@ class MasterSession:
             raise errors.InvalidArgumentError(str(error)) from None
         return Signature(tuple(tensors[: len(feeds)]), tuple(tensors[len(feeds) :]), tuple(operations))
 
-    async def _ready(self, signature: Signature) -> Shared:
+    async def _ready(self, signature: Signature) -> RegisteredPlan:
         """The plan of a call, registered; made once, however many ask for it."""
         found = self._shared.get(signature)
         if found is None or (found.done() and (found.cancelled() or found.exception() is not None)):
@@ -154,11 +154,11 @@ class MasterSession:
         self._shared.move_to_end(signature)
         return await asyncio.shield(found)
 
-    async def _share(self, signature: Signature) -> Shared:
+    async def _share(self, signature: Signature) -> RegisteredPlan:
         plan: Plan = await self.work(functools.partial(make_plan, signature, self.placer.split, self.config.optimize))
         return await self.register(plan, shares_of(plan.parts))
 
-    async def register(self, plan: Plan, shares: Mapping[str, Share]) -> Shared:
+    async def register(self, plan: Plan, shares: Mapping[str, Share]) -> RegisteredPlan:
         """Make these shares of a plan ready on their tasks."""
         takes = any(share.takes for share in shares.values())
 
@@ -167,11 +167,13 @@ class MasterSession:
 
         answers = await self.ask_all(await self.work(write))
         self._holding.update(task for task, share in shares.items() if share.holds)
-        return Shared(plan, {task: (shares[task], answer.graph) for task, answer in answers.items()}, takes)
+        return RegisteredPlan(plan, {task: (shares[task], answer.graph) for task, answer in answers.items()}, takes)
 
-    async def deregister(self, shared: Shared) -> None:
+    async def deregister(self, shared: RegisteredPlan) -> None:
         """It is not needed any more."""
-        await self.tell({task: DeregisterGraph(self.number, handle) for task, (_, handle) in shared.shares.items()})
+        await self.notify_all(
+            {task: DeregisterGraph(self.number, handle) for task, (_, handle) in shared.shares.items()}
+        )
 
     async def work(self, function: Callable[[], T]) -> T:
         """Call the function, on a thread if the graph is so large that the call may take long."""
@@ -187,11 +189,11 @@ class MasterSession:
             self._drop(shared)
         self._shared.clear()
 
-    def _drop(self, registering: "asyncio.Task[Shared]") -> None:
+    def _drop(self, registering: "asyncio.Task[RegisteredPlan]") -> None:
         """Deregister a plan that is not needed any more, as soon as its registration has ended."""
-        self.later(self._drop_registered(registering))
+        self.start_task(self._drop_registered(registering))
 
-    async def _drop_registered(self, registering: "asyncio.Task[Shared]") -> None:
+    async def _drop_registered(self, registering: "asyncio.Task[RegisteredPlan]") -> None:
         await asyncio.wait([registering])
         if not registering.cancelled() and registering.exception() is None:
             await self.deregister(registering.result())
@@ -236,13 +238,13 @@ class MasterSession:
             limit = limit if deadline is None else min(limit, deadline)
             statuses = await statuses_of(self.tasks, self.peers, limit)
             now = {device.name: attributes(device) for device in devices_in(statuses)}
-            lost = self._lost_with(now)
+            lost = self._lost_state(now)
             there = [task for task, found in statuses.items() if isinstance(found, Status)]
             await self.begin(there, deadline)
             self.devices = [now.get(device.name, device) for device in self.devices]
             self.placer.use(self.devices)
             self._shared.clear()
-            self.stale, self._told = False, ""
+            self.stale, self._lost_reported = False, ""
             self._holding.difference_update(lost)
         if lost:
             raise errors.AbortedError(
@@ -250,10 +252,10 @@ class MasterSession:
                 "variables and queues, is gone. The next step runs; initialize or restore what it needs first"
             )
 
-    def _lost_with(self, now: Mapping[str, DeviceAttributes]) -> list[str]:
+    def _lost_state(self, now: Mapping[str, DeviceAttributes]) -> list[str]:
         """Return the restarted tasks that held state and that no step has reported yet."""
         anew = {task_of(device.name) for device in self.devices if now.get(device.name, device) != device}
-        return [task for task in self.tasks if task in anew & self._holding and task not in self._told]
+        return [task for task in self.tasks if task in anew & self._holding and task not in self._lost_reported]
 
     async def begin(self, tasks: Sequence[str], deadline: float | None) -> None:
         """Make the session on these tasks."""
@@ -272,13 +274,15 @@ class MasterSession:
         """
         check_all_fit([(tensor.name, tensor.spec) for tensor in signature.feeds], feeds)
         try:
-            shared = await self.fresh(functools.partial(self._ready, signature), deadline)
+            shared = await self.registered_plan(functools.partial(self._ready, signature), deadline)
             return await self._run(shared, feeds, options, deadline, token, metadata, attempt)
         except errors.OpError as error:
-            self.ended_by(error)
+            self.note_failure(error)
             raise
 
-    async def fresh(self, ready: Callable[[], Awaitable[Shared]], deadline: float | None) -> Shared:
+    async def registered_plan(
+        self, ready: Callable[[], Awaitable[RegisteredPlan]], deadline: float | None
+    ) -> RegisteredPlan:
         """Return the plan of a call, which `ready` registers, on connected tasks.
 
         If a task was lost since, the session is renewed, once.
@@ -290,24 +294,24 @@ class MasterSession:
                 self.stale = True
             else:
                 await self.peers.settled(shared.shares)
-                self.stale = any(self.peers.there(task) is None for task in shared.shares)
+                self.stale = any(self.peers.connected(task) is None for task in shared.shares)
         if self.stale:
             await self._renew(deadline)
             shared = await ready()
         return shared
 
-    def ended_by(self, error: BaseException | None) -> None:
+    def note_failure(self, error: BaseException | None) -> None:
         """Note the end of a step. If its error names a lost task, the next step looks for that task."""
         if isinstance(error, errors.AbortedError | errors.UnavailableError):
             self.stale = True
-            self._told += str(error)
+            self._lost_reported += str(error)
 
     async def _run(
-        self, shared: Shared, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None, token: int,
-        metadata: RunMetadata | None, attempt: tuple[int, ...],
+        self, shared: RegisteredPlan, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,
+        token: int, metadata: RunMetadata | None, attempt: tuple[int, ...],
     ) -> StepDone:  # fmt: skip
         step = secrets.randbits(64)
-        self.attempts.note(attempt, {task: share for task, (share, _) in shared.shares.items()})
+        self.attempts.record(attempt, {task: share for task, (share, _) in shared.shares.items()})
         requests = {
             task: RunGraph(
                 self.number, handle, step,
@@ -315,16 +319,16 @@ class MasterSession:
             )
             for task, (share, handle) in shared.shares.items()
         }  # fmt: skip
-        number = self.begins(step)
+        number = self.step_started(step)
         try:
             with self.doubts.running(token, Doubt(step, tuple(requests))):
-                answers = await self._to_the_end(step, requests, deadline)
+                answers = await self._run_to_end(step, requests, deadline)
         finally:
-            self.is_over(step)
+            self.step_ended(step)
         holders = tuple([task for task, answer in answers.items() if answer.held])
         senders = [task for task, (share, _) in shared.shares.items() if share.sends and task not in holders]
         if senders:
-            self.cleanup.over_soon(step, senders)
+            self.cleanup.schedule_end(step, senders)
         doubt = Doubt(step, holders, shared.takes)
         if metadata is not None:
             metadata.step_id = number
@@ -360,27 +364,27 @@ class MasterSession:
         if doubt.settled is not None:
             doubt.settled(received)
         elif received:
-            self.cleanup.over_soon(doubt.step, doubt.tasks)
+            self.cleanup.schedule_end(doubt.step, doubt.tasks)
         else:
             self.cleanup.refused(doubt.step, doubt.tasks)
 
-    def begins(self, step: int) -> int:
-        """The step is under way until it `is_over`. Its number in this session."""
+    def step_started(self, step: int) -> int:
+        """The step is under way until it `step_ended`. Its number in this session."""
         number = self.under_way[step] = next(self._numbers)
         return number
 
-    def is_over(self, step: int) -> None:
+    def step_ended(self, step: int) -> None:
         """The step is not under way any more."""
         del self.under_way[step]
 
-    async def _to_the_end(self, step: int, requests: Mapping[str, RunGraph], deadline: float | None) -> dict[str, Any]:
+    async def _run_to_end(self, step: int, requests: Mapping[str, RunGraph], deadline: float | None) -> dict[str, Any]:
         """Return the answers of all tasks. Any failure ends the step on all of them."""
         try:
             if deadline is None:
                 return await self.ask_all(requests)
             return await self._in_time(step, requests, deadline)
         except BaseException as error:
-            await asyncio.shield(self.later(self.end(step, requests, error)))
+            await asyncio.shield(self.start_task(self.end(step, requests, error)))
             raise
 
     async def _in_time(self, step: int, requests: Mapping[str, RunGraph], deadline: float) -> dict[str, Any]:
@@ -390,13 +394,13 @@ class MasterSession:
         try:
             await asyncio.wait([asked], timeout=_told_in_time(deadline) - asyncio.get_running_loop().time())
             if not asked.done():
-                raise await self._too_late(step, requests)
+                raise await self._timeout_error(step, requests)
             return asked.result()
         finally:
             asked.cancel()
             await asyncio.wait([asked])
 
-    async def _too_late(self, step: int, tasks: Iterable[str]) -> errors.DeadlineExceededError:
+    async def _timeout_error(self, step: int, tasks: Iterable[str]) -> errors.DeadlineExceededError:
         """Return the error of a step whose time limit expired, with its running operations and their waits."""
         limit = asyncio.get_running_loop().time() + _LONGEST_TOLD / 2
         number = self.under_way[step]
@@ -404,8 +408,8 @@ class MasterSession:
         waits = [wait for wait in report.waits if wait.step == number]
         stuck = sorted(waits, key=lambda wait: (bool(wait.what), wait.op_type == "recv", -wait.seconds))
         cycles = [cycle for cycle in report.cycles if any(edge.step == number for edge in cycle.edges)]
-        told = [*map(str, stuck[:_MOST_TOLD]), *report.absent, *map(str, cycles)]
-        text = "; ".join([each.replace("\n    at ", ", at ") for each in told])
+        lines = [*map(str, stuck[:_MOST_TOLD]), *report.absent, *map(str, cycles)]
+        text = "; ".join([each.replace("\n    at ", ", at ") for each in lines])
         task = stuck[0].task if stuck else None
         return errors.DeadlineExceededError(f"the time of the step is over: {text or 'it was about to end'}", task=task)
 
@@ -427,16 +431,16 @@ class MasterSession:
     async def _inspect(self, task: str, limit: float | None) -> Inspected:
         return await request_unless_busy(await self.peers.of_unless_busy(task), Inspect(), limit)
 
-    async def _learn(self, shared: Shared, answers: Mapping[str, Any], metadata: RunMetadata) -> None:
+    async def _learn(self, shared: RegisteredPlan, answers: Mapping[str, Any], metadata: RunMetadata) -> None:
         """Join the traces of all tasks, and add their times to the cost model."""
         for task, answer in answers.items():
-            peer = self.peers.there(task)
+            peer = self.peers.connected(task)
             unpack_trace(bytes(answer.metadata), metadata, 0.0 if peer is None else peer.clock_offset)
         nodes = [node for share, _ in shared.shares.values() for part in share.parts for node in part.flow.nodes]
         learn = functools.partial(self.placer.model.learn, nodes, metadata.step_stats, metadata.transfers)
         await self._threads.run(learn, "learning what nodes take")
 
-    def later(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def start_task(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """A task of the session's, which ends before it does."""
         return self._work.start(work, "for a session")
 
@@ -447,11 +451,11 @@ class MasterSession:
             return
         if isinstance(error, asyncio.CancelledError):
             error = errors.CancelledError("the run was cancelled")
-        await self.tell(dict.fromkeys(tasks, CancelStep(step, failure_of(error, ""))))
+        await self.notify_all(dict.fromkeys(tasks, CancelStep(step, failure_of(error, ""))))
 
-    async def tell(self, requests: Mapping[str, Any]) -> None:
+    async def notify_all(self, requests: Mapping[str, Any]) -> None:
         """Send each connected task its request. Does not wait for the answers of busy tasks."""
-        await self.peers.tell(requests, self.config.close_timeout)
+        await self.peers.notify_all(requests, self.config.close_timeout)
 
     async def close(self) -> None:
         """Forget the plans, here and on all tasks that can be reached."""
@@ -459,7 +463,7 @@ class MasterSession:
         self.doubts.close()
         self.cleanup.close()
         await self._work.ended()
-        await self.tell(dict.fromkeys(self.tasks, DeleteWorkerSession(self.number)))
+        await self.notify_all(dict.fromkeys(self.tasks, DeleteWorkerSession(self.number)))
 
 
 def _told_in_time(deadline: float) -> float:

@@ -25,7 +25,7 @@ class StepCleanup:
         """By task, the steps of which it does not know yet that they are over."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def over_soon(self, step: int, tasks: Iterable[str]) -> None:
+    def schedule_end(self, step: int, tasks: Iterable[str]) -> None:
         """Tell these tasks soon that the step is over; one note is for several steps."""
         for task in tasks:
             self._over.setdefault(task, []).append(step)
@@ -51,10 +51,10 @@ class StepCleanup:
 
     def _note(self, steps: Mapping[str, Sequence[int]], received: bool = True, over: bool = True) -> None:
         for task, numbers in steps.items():
-            peer = self._peers.there(task)
+            peer = self._peers.connected(task)
             if peer is not None:
                 with contextlib.suppress(errors.OpError):
-                    peer.note(CleanupGraph(tuple(numbers), received, over))
+                    peer.notify(CleanupGraph(tuple(numbers), received, over))
 
     def close(self) -> None:
         """Send the pending notes now."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from aioflow import errors
 from aioflow.net.transport.channel import Network
-from aioflow.net.transport.liveness import Liveness, Word
+from aioflow.net.transport.liveness import Liveness, MonitorMessage
 
 
 class DialLiveness:
@@ -38,7 +38,9 @@ class DialLiveness:
         try:
             async with limit:
                 watching = loop.create_task(_watch(liveness, limit), name="watches a dialled process")
-                asking = loop.create_task(network.ask(address, heartbeat, self._told), name="asks a monitor")
+                asking = loop.create_task(
+                    network.ask(address, heartbeat, self._on_monitor_message), name="asks a monitor"
+                )
                 try:
                     yield
                 finally:
@@ -52,9 +54,9 @@ class DialLiveness:
             text = f"{address} is silent: it has not answered for {heartbeat:g} s{stopped}"
             raise errors.UnavailableError(text) from None
 
-    def _told(self, word: Word) -> None:
+    def _on_monitor_message(self, word: MonitorMessage) -> None:
         if self._liveness is not None:
-            self._liveness.tell(word, asyncio.get_running_loop().time())
+            self._liveness.record(word, asyncio.get_running_loop().time())
 
 
 async def _watch(liveness: Liveness, limit: asyncio.Timeout) -> None:

@@ -15,7 +15,7 @@ from aioflow import errors
 from aioflow.net.peer.dial_liveness import DialLiveness
 from aioflow.net.peer.peer import Peer
 from aioflow.net.peer.peer_loss import Loss
-from aioflow.net.peer.serving import Call, Handler, Recent
+from aioflow.net.peer.serving import Call, Handler, RecentRequests
 from aioflow.net.peer.timeouts import listening_timeout
 from aioflow.net.transport.channel import (
     LOST,
@@ -24,7 +24,7 @@ from aioflow.net.transport.channel import (
     Channel,
     ClosedError,
     Network,
-    NobodyListensError,
+    NotListeningError,
     Reason,
     receive,
 )
@@ -72,7 +72,7 @@ async def refuse_all(call: Call) -> Any:
 async def connect(
     network: Network,
     address: str,
-    me: Identity,
+    local: Identity,
     *,
     target: str = "",
     handler: Handler = refuse_all,
@@ -93,12 +93,12 @@ async def connect(
         async with (liveness or DialLiveness()).required(network, address, settings.silence):
             for _ in range(_ATTEMPTS):
                 try:
-                    peer = await _connect(network, address, me, target, handler, settings)
+                    peer = await _connect(network, address, local, target, handler, settings)
                     stack.push_async_callback(peer.close)  # this may be cancelled while the block above ends
                     break
                 except _CutError as error:
                     cut = error.message
-                except NobodyListensError as error:
+                except NotListeningError as error:
                     raise errors.UnavailableError(error.message) from error
             else:
                 raise errors.UnavailableError(cut)
@@ -107,31 +107,33 @@ async def connect(
 
 
 async def _connect(
-    network: Network, address: str, me: Identity, target: str, handler: Handler, settings: Settings
+    network: Network, address: str, local: Identity, target: str, handler: Handler, settings: Settings
 ) -> Peer:
     """Connect in one attempt. _CutError if a connection is lost during the handshake."""
-    role = "control" if me.task else "client"
+    role = "control" if local.task else "client"
     async with contextlib.AsyncExitStack() as stack:
         try:
-            control, welcome = await _dial(network, address, _hello(me, role, target, settings), stack)
-        except NobodyListensError as error:
+            control, welcome = await _dial(network, address, _hello(local, role, target, settings), stack)
+        except NotListeningError as error:
             raise errors.UnavailableError(error.message) from error
-        it = Identity(welcome.task, welcome.incarnation, welcome.cluster)
-        hello = _hello(me, "bulk", welcome.task, settings, welcome.connection)
+        remote = Identity(welcome.task, welcome.incarnation, welcome.cluster)
+        hello = _hello(local, "bulk", welcome.task, settings, welcome.connection)
         try:
             bulk, again = await _dial(network, address, hello, stack)
         except errors.FailedPreconditionError as error:
-            text = f"{it.label} at {address} does not know the connection any more: {error.message}"
-            raise _CutError(text, task=it.task or None) from None  # it has lost the control channel, or restarted
+            text = f"{remote.label} at {address} does not know the connection any more: {error.message}"
+            raise _CutError(text, task=remote.task or None) from None  # it has lost the control channel, or restarted
         if again.incarnation != welcome.incarnation:
-            raise errors.UnavailableError(f"{it.label} at {address} has restarted", task=it.task or None)
+            raise errors.UnavailableError(f"{remote.label} at {address} has restarted", task=remote.task or None)
         limits = settings.limits.agreed(welcome.limits)
 
         async def redial(place: int, received: int) -> tuple[Channel, int]:
-            again = _hello(me, (role, "bulk")[place], it.task, settings, welcome.connection, received)
-            return await _redial(network, address, again, it, settings.silence)
+            again = _hello(local, (role, "bulk")[place], remote.task, settings, welcome.connection, received)
+            return await _redial(network, address, again, remote, settings.silence)
 
-        peer = Peer(me, it, limits, handler, Recent(settings.remembered), settings.silence, redial=redial)
+        peer = Peer(
+            local, remote, limits, handler, RecentRequests(settings.remembered), settings.silence, redial=redial
+        )
         if welcome.monitor:
             heartbeat = min(settings.silence, welcome.heartbeat)
             monitor = network.watch(control, welcome.connection, welcome.monitor, welcome.monitor_key, heartbeat)
@@ -143,27 +145,29 @@ async def _connect(
 
 
 def _hello(
-    me: Identity, role: str, target: str, settings: Settings, connection: str = "", received: int | None = None
+    local: Identity, role: str, target: str, settings: Settings, connection: str = "", received: int | None = None
 ) -> Hello:
     return Hello(
-        role, VERSIONS, me.incarnation, me.task, target, me.cluster, connection, settings.limits, received,
+        role, VERSIONS, local.incarnation, local.task, target, local.cluster, connection, settings.limits, received,
         bounded_heartbeat(settings.silence),
     )  # fmt: skip
 
 
-async def _redial(network: Network, address: str, hello: Hello, it: Identity, silence: float) -> tuple[Channel, int]:
+async def _redial(
+    network: Network, address: str, hello: Hello, remote: Identity, silence: float
+) -> tuple[Channel, int]:
     """A new channel in place of a lost one, and the number of bytes that the task has received.
 
     Raises:
-        NobodyListensError: the process of that task has ended.
+        NotListeningError: the process of that task has ended.
         UnavailableError: the task cannot be reached for now.
         FailedPreconditionError: the task has forgotten the connection.
     """
     async with contextlib.AsyncExitStack() as stack:
         async with DialLiveness().required(network, address, silence):
             channel, welcome = await _dial(network, address, hello, stack)
-        if welcome.incarnation != it.incarnation:
-            raise NobodyListensError(f"{it.label} at {address} has restarted")
+        if welcome.incarnation != remote.incarnation:
+            raise NotListeningError(f"{remote.label} at {address} has restarted")
         stack.pop_all()
         return channel, welcome.received
 
@@ -198,13 +202,13 @@ class Acceptor:
     """
 
     def __init__(
-        self, me: Identity, handler: Handler, settings: Settings = USUAL, has_ended: Seek | None = None, *,
+        self, local: Identity, handler: Handler, settings: Settings = USUAL, has_ended: Seek | None = None, *,
         network: Network | None = None, begins: Begins | None = None,
     ) -> None:  # fmt: skip
         """An acceptor without peers.
 
         Args:
-            me: the task that is dialled.
+            local: the task that is dialled.
             handler: answers requests.
             settings: how the task treats its peers.
             has_ended: finds out whether a task has ended, when a connection that it dialled is lost.
@@ -212,10 +216,10 @@ class Acceptor:
             begins: called with the identity of each dialling task, before the task's first request.
         """
         self.peers: Final[dict[str, Peer]] = {}
-        self._me: Final = me
+        self._local: Final = local
         self._handler: Final = handler
         self._settings: Final = settings
-        self._recent: Final = Recent(settings.remembered)
+        self._recent: Final = RecentRequests(settings.remembered)
         self._network: Final = network
         self._has_ended: Final = has_ended
         self._begins: Final = begins
@@ -261,26 +265,28 @@ class Acceptor:
         return self._network.offer(channel, connection, min(silence, hello.heartbeat or silence))
 
     def _welcome(self, version: int, connection: str, limits: Limits, offer: Offer | None) -> Welcome:
-        me = self._me
+        local = self._local
         return Welcome(
-            version, me.incarnation, me.task, me.cluster, connection, limits,
+            version, local.incarnation, local.task, local.cluster, connection, limits,
             heartbeat=bounded_heartbeat(self._settings.silence),
             monitor=offer.port if offer else 0, monitor_key=offer.key if offer else "",
         )  # fmt: skip
 
     def _refusal(self, hello: Hello) -> str:
         """Return the reason to refuse this Hello; empty if it is accepted."""
-        me = self._me
+        local = self._local
         if not set(VERSIONS).intersection(hello.versions):
             return f"versions {_listed(VERSIONS)} of the protocol are spoken here, not {_listed(hello.versions)}"
-        if hello.target and hello.target != me.task:
-            return f"this is {me.label}, not {hello.target}"
-        if hello.cluster and me.cluster and hello.cluster != me.cluster:
-            return f"{me.label} has another cluster spec than {hello.task or 'the client'}"
+        if hello.target and hello.target != local.task:
+            return f"this is {local.label}, not {hello.target}"
+        if hello.cluster and local.cluster and hello.cluster != local.cluster:
+            return f"{local.label} has another cluster spec than {hello.task or 'the client'}"
         if (hello.role == "control" and not hello.task) or (hello.role == "client" and hello.task):
             return f"{hello.role} is not a role of {hello.task or 'a client'}"
         peer = self.peers.get(hello.connection)
-        if peer is not None and (peer.it.incarnation != hello.incarnation or peer.it.task != hello.task or peer.end):
+        if peer is not None and (
+            peer.remote.incarnation != hello.incarnation or peer.remote.task != hello.task or peer.end
+        ):
             peer = None
         if hello.received is not None:
             return self._refusal_to_resume(peer, hello)
@@ -301,15 +307,17 @@ class Acceptor:
         if hello.connection:
             return "a new connection must not have a number"
         if len(self.peers) >= self._settings.connections:
-            return f"{self._me.label} has {len(self.peers)} connections, some of which are lost and may be resumed"
+            return f"{self._local.label} has {len(self.peers)} connections, some of which are lost and may be resumed"
         return ""
 
     async def _resume(self, channel: Channel, hello: Hello) -> None:
         """Continue a lost connection over another channel, until that is lost or replaced."""
-        peer, place, me = self.peers[hello.connection], _PLACES[hello.role], self._me
+        peer, place, local = self.peers[hello.connection], _PLACES[hello.role], self._local
         old, link = peer.detach(place), peer.link_at(place)
         version = max(set(VERSIONS).intersection(hello.versions))
-        welcome = Welcome(version, me.incarnation, me.task, me.cluster, hello.connection, peer.limits, link.received)
+        welcome = Welcome(
+            version, local.incarnation, local.task, local.cluster, hello.connection, peer.limits, link.received
+        )
         with contextlib.suppress(ClosedError):  # then the peer dials again
             channel.send(frame_of(Envelope(0, welcome), STANDARD))
         peer.resume(place, channel, hello.received or 0)
@@ -324,11 +332,11 @@ class Acceptor:
         if hello.role == "bulk":
             await self.peers[connection].attach(channel).released.wait()
             return
-        it = Identity(hello.task, hello.incarnation, hello.cluster)
-        self._lose_before(it)
-        has_ended = functools.partial(self._has_ended, it) if self._has_ended is not None and it.task else None
-        silence = self._settings.silence if it.task else max(self._settings.silence, hello.heartbeat or 0.0)
-        peer = Peer(self._me, it, limits, self._handler, self._recent, silence, has_ended=has_ended)
+        remote = Identity(hello.task, hello.incarnation, hello.cluster)
+        self._lose_before(remote)
+        has_ended = functools.partial(self._has_ended, remote) if self._has_ended is not None and remote.task else None
+        silence = self._settings.silence if remote.task else max(self._settings.silence, hello.heartbeat or 0.0)
+        peer = Peer(self._local, remote, limits, self._handler, self._recent, silence, has_ended=has_ended)
         peer.listen_to(watch)
         self.peers[connection] = peer
         try:
@@ -338,13 +346,13 @@ class Acceptor:
             del self.peers[connection]
             await peer.close()
 
-    def _lose_before(self, it: Identity) -> None:
+    def _lose_before(self, remote: Identity) -> None:
         """Lose the peers of the former process of a restarted task, so that its requests end."""
         for peer in list(self.peers.values()):
-            if it.task and peer.it.task == it.task and peer.it.incarnation != it.incarnation:
+            if remote.task and peer.remote.task == remote.task and peer.remote.incarnation != remote.incarnation:
                 peer.lose(Loss.ENDED, "it has restarted")
-        if it.task and self._begins is not None:
-            self._begins(it)
+        if remote.task and self._begins is not None:
+            self._begins(remote)
 
     async def close(self, text: str = "") -> None:
         """Say goodbye to all."""

@@ -24,7 +24,7 @@ _MUCH: Final = 4 * MIB
 """After this many received bytes, the end of a message reports the position to the peer; else the next `Ping` does."""
 
 
-class Owner(Receiver, Protocol):
+class LinkOwner(Receiver, Protocol):
     """The owner of a link: a `Peer`."""
 
     def arrived(self, link: "Link", message: Envelope) -> None:
@@ -44,7 +44,7 @@ class Link:
         released: set when the link no longer uses its present channel.
     """
 
-    def __init__(self, channel: Channel, limits: Limits, owner: Owner) -> None:
+    def __init__(self, channel: Channel, limits: Limits, owner: LinkOwner) -> None:
         """From the next turn of the loop on, the owner receives the messages."""
         self._clock: Final = asyncio.get_running_loop().time
         self.heard: float = self._clock()
@@ -59,7 +59,7 @@ class Link:
         self._sent: Final = SentLog()
         self._missing: deque[Frame] | None = None
         """While frames are sent again, the remaining frames for this channel; otherwise None."""
-        self._told = 0
+        self._acknowledged = 0
         """The received bytes that were reported to the peer."""
         self._closed: Reason | None = None
         self._changed: Final = asyncio.Event()
@@ -115,7 +115,7 @@ class Link:
             if charge and not whole:
                 self._take_back(message.key, charge, begun)
 
-    def tell(self, message: Outgoing) -> None:
+    def send_now(self, message: Outgoing) -> None:
         """Send a message of one frame at once, before waiting ones. ClosedError if the link is closed."""
         assert not message.nbytes
         self._give(message.frame())
@@ -212,20 +212,20 @@ class Link:
     # Receiving
 
     @property
-    def raw(self) -> int:
+    def raw_expected(self) -> int:
         """So many raw bytes are to follow."""
-        return self._assembler.raw
+        return self._assembler.raw_expected
 
-    def space(self, most: int) -> memoryview | None:
+    def get_buffer(self, most: int) -> memoryview | None:
         """Where they belong."""
-        return self._assembler.space(most)
+        return self._assembler.get_buffer(most)
 
-    def filled(self, nbytes: int) -> None:
+    def buffer_updated(self, nbytes: int) -> None:
         """So many are there."""
         self.received += nbytes
-        self._take(self._assembler.filled, nbytes)
+        self._take(self._assembler.buffer_updated, nbytes)
 
-    def hear(self, frame: Frame) -> None:
+    def frame_received(self, frame: Frame) -> None:
         """A frame has come."""
         self.received += len(frame)
         self._take(self._assembler.feed, frame)
@@ -235,7 +235,7 @@ class Link:
         self.heard = self._clock()
         try:
             message = assemble(what)
-            if self._assembler.received * 8 >= self._limits.window or self._owes(message is not None):
+            if self._assembler.received * 8 >= self._limits.window or self._needs_position(message is not None):
                 self._tell_credit()
             if message is not None:
                 self._owner.arrived(self, message)
@@ -243,15 +243,15 @@ class Link:
             self.ignore()
             self._owner.failed(self, error)
 
-    def _owes(self, whole: bool) -> bool:
+    def _needs_position(self, whole: bool) -> bool:
         """Whether the peer keeps enough sent bytes that it needs a new position; normally at the end of a message."""
-        untold = self.received - self._told
-        return untold >= _MUCH and (whole or untold * 8 >= self._limits.window)
+        unacknowledged = self.received - self._acknowledged
+        return unacknowledged >= _MUCH and (whole or unacknowledged * 8 >= self._limits.window)
 
     def position(self) -> int:
         """The received bytes, which the caller now reports to the peer."""
-        self._told = self.received
-        return self._told
+        self._acknowledged = self.received
+        return self._acknowledged
 
     def lost(self, reason: Reason) -> None:
         """Record that the channel is lost, and tell the owner."""
@@ -269,9 +269,9 @@ class Link:
         nbytes, self._assembler.received = self._assembler.received, 0
         self.post(Envelope(0, Credit(nbytes, self.position())))
 
-    def expects(self, key: StreamKey) -> bool:
+    def is_incomplete(self, key: StreamKey) -> bool:
         """Whether that message is announced, but not complete."""
-        return self._assembler.expects(key)
+        return self._assembler.is_incomplete(key)
 
     def abandon(self, key: StreamKey) -> None:
         """Nobody wants that message any more."""

@@ -18,9 +18,9 @@ from aioflow import errors
 from aioflow.net.peer.link import Link
 from aioflow.net.peer.peer_loss import End, Loss, end_of
 from aioflow.net.peer.reconnect import HasEnded, Reconnect, Redial
-from aioflow.net.peer.serving import NEW, UNKNOWN, Handler, Recent, Serving
+from aioflow.net.peer.serving import NEW, UNKNOWN, Handler, RecentRequests, Serving
 from aioflow.net.transport.channel import LOST, NORMAL, Channel, ClosedError
-from aioflow.net.transport.liveness import Liveness, State, Watch, Word
+from aioflow.net.transport.liveness import Liveness, MonitorMessage, State, Watch
 from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError
 from aioflow.net.wire.control_verbs import Cancel, Credit, Failure, Goodbye, Ping, Pong
 from aioflow.net.wire.failures import error_of, failure_of
@@ -77,19 +77,19 @@ class Peer:
     """Another task, or a client.
 
     Attributes:
-        me: the identity of this task.
-        it: the identity of the peer.
+        local: the identity of this task.
+        remote: the identity of the peer.
         limits: the smaller limits of both.
         end: the loss of the peer; None while it is connected.
         on_end: called when the peer is lost.
     """
 
     def __init__(
-        self, me: Identity, it: Identity, limits: Limits, handler: Handler, recent: Recent, silence: float, *,
-        redial: Redial | None = None, has_ended: HasEnded | None = None,
+        self, local: Identity, remote: Identity, limits: Limits, handler: Handler, recent: RecentRequests,
+        silence: float, *, redial: Redial | None = None, has_ended: HasEnded | None = None,
     ) -> None:  # fmt: skip
-        self.me: Final = me
-        self.it: Final = it
+        self.local: Final = local
+        self.remote: Final = remote
         self.limits: Final = limits
         self.end: End | None = None
         self.on_end: Callable[[errors.OpError], None] | None = None
@@ -128,7 +128,7 @@ class Peer:
 
     def __repr__(self) -> str:
         state = f"{len(self._links)} channels" if self.end is None else f"lost: {self.end}"
-        return f"<Peer {self.it.label}, {state}, {len(self._asked)} asked, {len(self._serving)} serving>"
+        return f"<Peer {self.remote.label}, {state}, {len(self._asked)} asked, {len(self._serving)} serving>"
 
     # From beginning to end
 
@@ -138,8 +138,8 @@ class Peer:
         self._links.append(link)
         if len(self._links) == 1:
             loop = asyncio.get_running_loop()
-            self._watching = loop.create_task(self._watch(), name=f"{self.it.label} watches")
-            self._closing = loop.create_task(self._close_when_over(), name=f"{self.it.label} closes")
+            self._watching = loop.create_task(self._watch(), name=f"{self.remote.label} watches")
+            self._closing = loop.create_task(self._close_when_over(), name=f"{self.remote.label} closes")
         return link
 
     def link_at(self, place: int) -> Link:
@@ -211,14 +211,14 @@ class Peer:
 
     def _error(self, asked: str) -> errors.OpError:
         assert self.end is not None
-        return self.end.error(self.it.label, self.it.task or None, asked)
+        return self.end.error(self.remote.label, self.remote.task or None, asked)
 
     async def _close_when_over(self) -> None:
         """Once the peer is lost: end all tasks, and close all channels."""
         try:
             await self._over.wait()
         finally:
-            self._hear_nothing_more()
+            self._stop_listening()
         assert self.end is not None
         assert self._watching is not None
         self._watching.cancel()
@@ -238,7 +238,7 @@ class Peer:
         elif isinstance(error, ProtocolError):
             self._finish(Loss.VIOLATION, str(error))
         else:
-            _log.error("reading from %s", self.it.label, exc_info=error)
+            _log.error("reading from %s", self.remote.label, exc_info=error)
             self._finish(Loss.VIOLATION, f"an internal error: {type(error).__name__}")
 
     # Is it there?
@@ -247,15 +247,15 @@ class Peer:
         """Use the reports of the peer's monitor. This object ends the subscription when the peer is lost."""
         self._monitor = monitor
         if monitor is not None:
-            monitor.told = self._told
+            monitor.on_message = self._on_monitor_message
 
-    def _told(self, word: Word) -> None:
+    def _on_monitor_message(self, word: MonitorMessage) -> None:
         loop = asyncio.get_running_loop()
-        self._liveness.tell(word, loop.time())
+        self._liveness.record(word, loop.time())
         if word.state is State.ENDED and self._grace is None:
             self._grace = loop.call_later(_GRACE, self._finish, Loss.ENDED, "")
 
-    def _hear_nothing_more(self) -> None:
+    def _stop_listening(self) -> None:
         """End the subscription to the monitor, and the time left after its report of the end."""
         if self._grace is not None:
             self._grace.cancel()
@@ -265,7 +265,7 @@ class Peer:
     @property
     def task(self) -> str:
         """The name of the task; for a client, its label."""
-        return self.it.label
+        return self.remote.label
 
     @property
     def busy(self) -> str:
@@ -328,7 +328,7 @@ class Peer:
         Raises:
             OpError: the error of the peer's handler, or UnavailableError if the peer is lost.
         """
-        envelope = Envelope(next(self.me.numbers) if number is None else number, message, None, trace)
+        envelope = Envelope(next(self.local.numbers) if number is None else number, message, None, trace)
         answer: A = await (self._request(envelope) if deadline is None else self._request_until(envelope, deadline))
         return answer
 
@@ -340,14 +340,15 @@ class Peer:
         except TimeoutError as error:
             if not limit.expired() or isinstance(error, errors.OpError):
                 raise
-            text = f"{self.it.label} has not answered {type(envelope.message).__name__} within {deadline - begin:.3g} s"
-            raise errors.DeadlineExceededError(text, task=self.it.task or None) from None
+            request = type(envelope.message).__name__
+            text = f"{self.remote.label} has not answered {request} within {deadline - begin:.3g} s"
+            raise errors.DeadlineExceededError(text, task=self.remote.task or None) from None
 
-    def note(self, message: Note) -> None:
+    def notify(self, message: Note) -> None:
         """Say something that is not answered, and has no large values: at once. UnavailableError if it is lost."""
         if self.end is not None:
             raise self._error(type(message).__name__)
-        self._links[0].tell(Outgoing(Envelope(next(self.me.numbers), message), self.limits))
+        self._links[0].send_now(Outgoing(Envelope(next(self.local.numbers), message), self.limits))
 
     async def _request(self, message: Envelope, deadline: float | None = None) -> Any:
         async with self._slots:
@@ -427,9 +428,9 @@ class Peer:
     def _begin(self, message: Envelope) -> None:
         """Begin a new request. A repeated request gets the earlier answer, and is not done again."""
         number = message.number
-        if self._serving.awaits(number) and any(link.expects((number, False)) for link in self._links):
+        if self._serving.awaits(number) and any(link.is_incomplete((number, False)) for link in self._links):
             raise ProtocolError(f"request {number} came while it was announced")
-        known = self._recent.begin((self.it.incarnation, number))
+        known = self._recent.begin((self.remote.incarnation, number))
         if known is NEW:
             self._serving.begin(message)
         elif isinstance(known, Answer):
@@ -442,11 +443,11 @@ class Peer:
         try:
             await self._send_answer(number, answer)
         except Exception as error:
-            await self._send_answer(number, failure_of(error, self.me.task))
+            await self._send_answer(number, failure_of(error, self.local.task))
 
     async def _send_answer(self, number: int, answer: Answer) -> None:
         outgoing = Outgoing(Envelope(number, answer), self.limits)
-        self._recent.end((self.it.incarnation, number), None if outgoing.nbytes else answer)
+        self._recent.end((self.remote.incarnation, number), None if outgoing.nbytes else answer)
         with contextlib.suppress(ClosedError):
             await self._link_for(outgoing).send(outgoing)
 

@@ -12,7 +12,7 @@ from aioflow.net.peer.handshake import connect
 from aioflow.net.peer.peer import Peer
 from aioflow.net.peer.peer_loss import Loss
 from aioflow.net.peer.serving import Call, Handler, Service
-from aioflow.net.transport.channel import Network, NobodyListensError
+from aioflow.net.transport.channel import Network, NotListeningError
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.schema import Answer, Note, Request
 from aioflow.net.wire.worker_verbs import GetStatus
@@ -24,13 +24,13 @@ _LOOKS: Final = 0.25
 """Seconds between two checks, during a request, whether the peer is busy."""
 
 
-class Asked(Protocol):
+class RequestTarget(Protocol):
     """A receiver of requests: a peer, or the task itself."""
 
     async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
         """The answer."""
 
-    def note(self, message: Note) -> None:
+    def notify(self, message: Note) -> None:
         """Say something that is not answered. UnavailableError if it is lost."""
 
     @property
@@ -50,7 +50,7 @@ class BusyError(errors.UnavailableError):
     """The loop of the task does not turn, so it cannot answer now."""
 
 
-async def request_unless_busy(peer: Asked, message: Request[A], deadline: float | None) -> A:
+async def request_unless_busy(peer: RequestTarget, message: Request[A], deadline: float | None) -> A:
     """The answer of a peer. BusyError, with the time, if its loop does not turn."""
     return await unless_busy(peer.request(message, deadline=deadline), lambda: peer.busy, peer.task)
 
@@ -76,11 +76,11 @@ class Peers:
     """
 
     def __init__(
-        self, network: Network, me: Identity, addresses: Mapping[str, str], itself: Asked, handler: Handler,
+        self, network: Network, local: Identity, addresses: Mapping[str, str], itself: RequestTarget, handler: Handler,
         settings: Settings,
     ) -> None:  # fmt: skip
         self._network: Final = network
-        self._me: Final = me
+        self._local: Final = local
         self._addresses: Final = addresses
         self._itself: Final = itself
         self._handler: Final = handler
@@ -94,12 +94,12 @@ class Peers:
         self.on_loss: Callable[[Peer, errors.OpError], None] | None = None
         """Called when a dialled task is lost."""
 
-    async def of(self, task: str) -> Asked:
+    async def of(self, task: str) -> RequestTarget:
         """Return the task of that name. UnavailableError if it cannot be reached, NotFoundError if it is unknown.
 
         While its connection is lost, this waits for it. If the peer is lost, this dials the task again.
         """
-        if task == self._me.task:
+        if task == self._local.task:
             return self._itself
         peer = self._peers.get(task)
         if peer is not None and peer.interrupted:
@@ -108,7 +108,7 @@ class Peers:
             return peer
         return await asyncio.shield(self._dial(task))
 
-    async def of_unless_busy(self, task: str) -> Asked:
+    async def of_unless_busy(self, task: str) -> RequestTarget:
         """The same, but BusyError if the task is being dialled, and its loop does not turn."""
         return await unless_busy(self.of(task), lambda: self.busy(task), task)
 
@@ -121,20 +121,20 @@ class Peers:
         """The tasks that are being dialled and whose loops do not turn, with how long they have been busy."""
         return {task: text for task in self._liveness if (text := self.busy(task))}
 
-    def there(self, task: str) -> Asked | None:
+    def connected(self, task: str) -> RequestTarget | None:
         """Return the task of that name if it is connected, else None."""
-        if task == self._me.task:
+        if task == self._local.task:
             return self._itself
         peer = self._peers.get(task)
         return peer if peer is not None and peer.end is None else None
 
-    async def tell(self, requests: Mapping[str, Any], seconds: float) -> None:
+    async def notify_all(self, requests: Mapping[str, Any], seconds: float) -> None:
         """Send each connected task its request, and wait for the answers; errors are ignored.
 
         Busy tasks get the request when they listen again; this does not wait for them. It waits for the others at most
         that many seconds.
         """
-        there = {task: peer for task in requests if (peer := self.there(task)) is not None}
+        there = {task: peer for task in requests if (peer := self.connected(task)) is not None}
         asked = {self._ask(peer, requests[task]): peer for task, peer in there.items()}
         loop = asyncio.get_running_loop()
         limit = loop.time() + seconds
@@ -143,7 +143,7 @@ class Peers:
                 break
             await asyncio.wait(pending, timeout=min(_LOOKS, limit - loop.time()))
 
-    def _ask(self, peer: Asked, message: Request[Any]) -> "asyncio.Task[Any]":
+    def _ask(self, peer: RequestTarget, message: Request[Any]) -> "asyncio.Task[Any]":
         task = self._telling.start(peer.request(message), f"tell {type(message).__name__}")
         task.add_done_callback(ignore_op_error)
         return task
@@ -169,7 +169,7 @@ class Peers:
         if task not in self._addresses:
             raise errors.NotFoundError(f"the cluster has no {task}; it has {', '.join(self._addresses)}")
         if self._closed:
-            raise errors.CancelledError(f"{self._me.label} is closing")
+            raise errors.CancelledError(f"{self._local.label} is closing")
         old = self._peers.pop(task, None)
         if old is not None:
             await old.close()
@@ -177,7 +177,7 @@ class Peers:
         liveness = self._liveness[task] = DialLiveness()
         try:
             peer = await connect(
-                self._network, address, self._me, target=task, handler=self._handler, settings=self._settings,
+                self._network, address, self._local, target=task, handler=self._handler, settings=self._settings,
                 liveness=liveness,
             )  # fmt: skip
         except errors.OpError as error:
@@ -191,23 +191,23 @@ class Peers:
             peer.on_end = functools.partial(self.on_loss, peer)
         return peer
 
-    def lose_before(self, it: Identity) -> None:
+    def drop_predecessors(self, remote: Identity) -> None:
         """That process of a task has begun, so the process before it has ended: the connection to that one is lost."""
-        peer = self._peers.get(it.task)
-        if peer is not None and peer.it.incarnation != it.incarnation:
+        peer = self._peers.get(remote.task)
+        if peer is not None and peer.remote.incarnation != remote.incarnation:
             peer.lose(Loss.ENDED, "it has restarted")
 
-    async def has_ended(self, it: Identity) -> bool:
+    async def has_ended(self, remote: Identity) -> bool:
         """Whether that process of a task has ended: no process listens there, or another one.
 
         It sends a request to the task, and waits for the answer or the final loss of the connection.
         """
         while True:
             try:
-                peer = await self.of(it.task)
+                peer = await self.of(remote.task)
             except errors.OpError as error:
-                return isinstance(error.__cause__, NobodyListensError)
-            if not isinstance(peer, Peer) or peer.it.incarnation != it.incarnation:
+                return isinstance(error.__cause__, NotListeningError)
+            if not isinstance(peer, Peer) or peer.remote.incarnation != remote.incarnation:
                 return True
             with contextlib.suppress(errors.OpError):
                 await peer.request(GetStatus())
@@ -230,7 +230,7 @@ class Peers:
         self._peers.clear()
 
 
-class Itself:
+class LocalPeer:
     """The task as its own peer: its requests to itself use no channel."""
 
     task = "this task"
@@ -261,6 +261,6 @@ class Itself:
             text = f"{type(message).__name__} has not ended within {seconds:.3g} s"
             raise errors.DeadlineExceededError(text) from None
 
-    def note(self, message: Note) -> None:
+    def notify(self, message: Note) -> None:
         """It is heard at once."""
         self._handler.notes[type(message)](Call(message, None, 0, None, ""))

@@ -11,13 +11,13 @@ from typing import Final
 from aioflow import errors
 from aioflow.net.peer.link import Link
 from aioflow.net.peer.peer_loss import Loss
-from aioflow.net.transport.channel import LOST, VIOLATION, Channel, NobodyListensError, Reason
+from aioflow.net.transport.channel import LOST, VIOLATION, Channel, NotListeningError, Reason
 from aioflow.waiting.tasks import OwnedTasks
 
 Redial = Callable[[int, int], Awaitable[tuple[Channel, int]]]
 """Dials a new channel for a link, given its number and its received bytes; also returns the peer's received bytes.
 
-After an UnavailableError it may be called again; NobodyListensError and any other OpError are final.
+After an UnavailableError it may be called again; NotListeningError and any other OpError are final.
 """
 HasEnded = Callable[[], Awaitable[bool]]
 """Finds out whether the process of the peer has ended."""
@@ -91,7 +91,7 @@ class Reconnect:
         await link.detach().close(Reason(LOST))
         try:
             channel, position = await self._dialled(place, link.received)
-        except NobodyListensError as error:
+        except NotListeningError as error:
             self._give_up(Loss.ENDED, error.message)
         except errors.OpError as error:
             self._give_up(Loss.GONE, error.message)
@@ -114,7 +114,7 @@ class Reconnect:
         while True:
             try:
                 return await self._redial(place, received)
-            except NobodyListensError:
+            except NotListeningError:
                 raise
             except errors.UnavailableError:
                 await asyncio.sleep(pause)

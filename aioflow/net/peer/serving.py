@@ -25,11 +25,11 @@ class Requester(Protocol):
     """A connected task that sends requests to this one: a `Peer`."""
 
     @property
-    def me(self) -> Identity:
+    def local(self) -> Identity:
         """The identity of this task."""
 
     @property
-    def it(self) -> Identity:
+    def remote(self) -> Identity:
         """The identity of the connected task."""
 
     @property
@@ -203,7 +203,7 @@ class Serving:
         self._held.pop(number, None)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            _log.error("answering %s", self._peer.it.label, exc_info=error)
+            _log.error("answering %s", self._peer.remote.label, exc_info=error)
             self._peer.lose(Loss.VIOLATION, f"an answer could not be sent: {type(error).__name__}")
 
     async def _serve(self, message: Envelope) -> None:
@@ -232,7 +232,7 @@ class Serving:
             return self._failure(error)
 
     def _failure(self, error: BaseException) -> Answer:
-        return failure_of(error, self._peer.me.task)
+        return failure_of(error, self._peer.local.task)
 
 
 def _checked(request: Message, answer: Answer) -> Answer:
@@ -257,7 +257,7 @@ RequestKey = tuple[int, int]
 """The incarnation of the requesting task, and the number of the request."""
 
 
-class Recent:
+class RecentRequests:
     """The latest requests of all peers, so that a repeated request is not done twice.
 
     A request that was sent again under its number, for example after a lost connection, gets the first answer, if that

@@ -26,16 +26,16 @@ async def statuses_of(tasks: Sequence[str], peers: Peers, deadline: float | None
     return dict(zip(tasks, asked, strict=True))
 
 
-async def statuses_when_there(tasks: Sequence[str], peers: Peers, deadline: float | None) -> Statuses:
+async def statuses_when_reachable(tasks: Sequence[str], peers: Peers, deadline: float | None) -> Statuses:
     """Return the status of each task as soon as all can be reached, in whatever order they start, or at the deadline.
 
     Without a deadline it does not wait for missing tasks.
     """
-    asked = await asyncio.gather(*[_status_when_there(task, peers, deadline) for task in tasks])
+    asked = await asyncio.gather(*[_status_when_reachable(task, peers, deadline) for task in tasks])
     return dict(zip(tasks, asked, strict=True))
 
 
-async def _status_when_there(task: str, peers: Peers, deadline: float | None) -> Status | errors.OpError:
+async def _status_when_reachable(task: str, peers: Peers, deadline: float | None) -> Status | errors.OpError:
     """Return the status of one task. An error gives the reason why it could not be reached."""
     found = await _status(task, peers, deadline)
     now, pause = asyncio.get_running_loop().time, _FIRST_PAUSE

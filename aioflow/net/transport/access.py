@@ -52,19 +52,19 @@ def network_of_client(config: Config, secure: bool, token: Token | None = None) 
     return WebSocketNetwork(token or load_token(config.token_file), client_tls=dialling)
 
 
-def _contexts(told: "Tls | None") -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+def _contexts(tls: "Tls | None") -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
     """Return the TLS contexts for listening and for dialling."""
-    match told:
+    match tls:
         case None:
             return None, None
         case str() | os.PathLike():
-            name = _NODE if (Path(told) / f"{_NODE}.pem").exists() else None
-            return None if name is None else server_tls(told), client_tls(told, name)
+            name = _NODE if (Path(tls) / f"{_NODE}.pem").exists() else None
+            return None if name is None else server_tls(tls), client_tls(tls, name)
         case ssl.SSLContext():
-            return None, told
+            return None, tls
         case (ssl.SSLContext() as listening, ssl.SSLContext() as dialling):
             return listening, dialling
-    raise TypeError(f"ssl is a directory, an SSLContext or a pair of them, not a {type(told).__name__}")
+    raise TypeError(f"ssl is a directory, an SSLContext or a pair of them, not a {type(tls).__name__}")
 
 
 def master_unreachable(address: str, error: errors.UnavailableError) -> errors.UnavailableError:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from aioflow import errors
-from aioflow.net.transport.liveness import Offer, Watch, Word
+from aioflow.net.transport.liveness import MonitorMessage, Offer, Watch
 from aioflow.net.wire.framing import Frame
 
 # Why a channel was closed, as the codes of websockets that applications may use
@@ -47,7 +47,7 @@ class ClosedError(Exception):
         self.reason: Final = reason
 
 
-class NobodyListensError(errors.UnavailableError):
+class NotListeningError(errors.UnavailableError):
     """The host reports that no process listens at the address: the task there has ended."""
 
 
@@ -61,16 +61,16 @@ class FrameReceiver(Protocol):
     received: int
 
     @property
-    def raw(self) -> int:
+    def raw_expected(self) -> int:
         """The raw bytes that follow in frames, which may be handed over in parts; 0 if the next frame must be whole."""
 
-    def space(self, most: int) -> memoryview | None:
+    def get_buffer(self, most: int) -> memoryview | None:
         """Where the next raw bytes belong, `most` at most, if a channel can write them there itself."""
 
-    def filled(self, nbytes: int) -> None:
+    def buffer_updated(self, nbytes: int) -> None:
         """So many have been written there."""
 
-    def hear(self, frame: Frame) -> None:
+    def frame_received(self, frame: Frame) -> None:
         """A frame has come, or the next raw bytes. Their memory is the channel's again afterwards."""
 
     def lost(self, reason: Reason) -> None:
@@ -119,19 +119,19 @@ async def receive(channel: Channel) -> bytes:
 class _One:
     """Listens for one frame."""
 
-    raw = received = 0
+    raw_expected = received = 0
 
     def __init__(self, channel: Channel) -> None:
         self.frame: Final[asyncio.Future[bytes]] = asyncio.get_running_loop().create_future()
         self._channel: Final = channel
 
-    def space(self, most: int) -> None:
+    def get_buffer(self, most: int) -> None:
         """It takes frames that are whole."""
 
-    def filled(self, nbytes: int) -> None:
+    def buffer_updated(self, nbytes: int) -> None:
         """Nothing is."""
 
-    def hear(self, frame: Frame) -> None:
+    def frame_received(self, frame: Frame) -> None:
         """Receive one frame. The next one comes after this call has returned."""
         self._channel.listen(None)
         if not self.frame.done():
@@ -164,7 +164,7 @@ class Network(Protocol):
     async def dial(self, address: str) -> Channel:
         """A channel to the listener at that address; this end sends first.
 
-        Raises UnavailableError if it cannot be reached, and NobodyListensError if no process listens there.
+        Raises UnavailableError if it cannot be reached, and NotListeningError if no process listens there.
         """
 
     async def listen(self, address: str, accept: Accept) -> Listener:
@@ -184,8 +184,8 @@ class Network(Protocol):
             heartbeat: the shorter of the heartbeat timeouts of both ends.
         """
 
-    async def ask(self, address: str, heartbeat: float, told: Callable[[Word], None]) -> None:
+    async def ask(self, address: str, heartbeat: float, on_message: Callable[[MonitorMessage], None]) -> None:
         """Ask the monitor of the task that listens at an address for its state, until cancelled.
 
-        Calls `told` with each answer. Nothing is raised if no answer comes.
+        Calls `on_message` with each answer. Nothing is raised if no answer comes.
         """

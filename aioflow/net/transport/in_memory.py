@@ -30,10 +30,10 @@ from aioflow.net.transport.channel import (
     Channel,
     ClosedError,
     FrameReceiver,
-    NobodyListensError,
+    NotListeningError,
     Reason,
 )
-from aioflow.net.transport.liveness import Offer, Watch, Word
+from aioflow.net.transport.liveness import MonitorMessage, Offer, Watch
 from aioflow.net.transport.memory_monitor import MemoryMonitors
 from aioflow.net.wire.framing import Frame
 from aioflow.waiting.tasks import OwnedTasks
@@ -220,7 +220,7 @@ class MemoryChannel:
             (receiver := self._receiver) is not None and self._closed is None and (found := self._in.take()) is not None
         ):
             frame, repeated = found
-            receiver.hear(frame)
+            receiver.frame_received(frame)
             if repeated:
                 receiver.received -= len(frame)
         ended = self._closed or (self._in.ended if self._in.empty else None)
@@ -317,10 +317,10 @@ class MemoryHost:
         """A subscription to the monitor of the host at the other end of the channel."""
         return self._network.monitors.watch(*cast(MemoryChannel, channel).hosts, heartbeat)
 
-    async def ask(self, address: str, heartbeat: float, told: Callable[[Word], None]) -> None:
+    async def ask(self, address: str, heartbeat: float, on_message: Callable[[MonitorMessage], None]) -> None:
         """Pass on the messages of the monitor of the host of that name, until cancelled."""
         watch = self._network.monitors.watch(self.name, address, heartbeat)
-        watch.told = told
+        watch.on_message = on_message
         try:
             await asyncio.get_running_loop().create_future()
         finally:
@@ -386,10 +386,10 @@ class MemoryNetwork:
         while there.parted or back.parted or address in self._dark:
             await self._change()
         if self._crashes[host] != crashes:
-            raise NobodyListensError(f"{host} has crashed")
+            raise NotListeningError(f"{host} has crashed")
         listener = self._listeners.get(address)
         if listener is None:
-            raise NobodyListensError(f"no server listens at {address}")
+            raise NotListeningError(f"no server listens at {address}")
         out, into = _Pipe(there), _Pipe(back)
         near, far = MemoryChannel(out, into, (host, address)), MemoryChannel(into, out, (address, host))
         self._channels = [channel for channel in self._channels if channel.open] + [near, far]

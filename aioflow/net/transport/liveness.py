@@ -31,7 +31,7 @@ class State(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Word:
+class MonitorMessage:
     """A message of a monitor.
 
     Attributes:
@@ -49,10 +49,10 @@ class Watch(Protocol):
     """A subscription to the monitor of one peer.
 
     Attributes:
-        told: called with each change of the state, and with every busy message. None drops messages.
+        on_message: called with each change of the state, and with every busy message. None drops messages.
     """
 
-    told: Callable[[Word], None] | None
+    on_message: Callable[[MonitorMessage], None] | None
 
     def close(self) -> None:
         """End the subscription, and the messages to the peer's monitor. May be called again."""
@@ -73,7 +73,7 @@ class Offer:
     watch: Watch
 
 
-def word_interval(heartbeat: float) -> float:
+def message_interval(heartbeat: float) -> float:
     """Seconds between two messages of a monitor to a peer with that heartbeat timeout."""
     return min(max(heartbeat / _WORDS, _SHORTEST), _LONGEST)
 
@@ -86,19 +86,19 @@ class Liveness:
         self.heartbeat: Final = heartbeat
         self._interval: Final = heartbeat / _LOOKS
         self._pardon = 0.0
-        self._word: Word | None = None
-        self._told = 0.0
+        self._word: MonitorMessage | None = None
+        self._on_message = 0.0
 
     @property
     def is_stopped(self) -> bool:
         """Whether the last message of its monitor reports a stopped process."""
         return self._word is not None and self._word.state is State.STOPPED
 
-    def tell(self, word: Word, now: float) -> None:
+    def record(self, word: MonitorMessage, now: float) -> None:
         """Record a message of its monitor."""
         if word.state is State.BUSY:
             self._pardon = now
-        self._word, self._told = word, now
+        self._word, self._on_message = word, now
 
     def due(self, now: float, heard: float) -> float:
         """The time of the next check, if its last frame came at `heard`."""
@@ -118,7 +118,7 @@ class Liveness:
 
     def busy(self, now: float, heard: float) -> str:
         """A text with how long its loop has been busy, and with which kernels; empty if it turns, or is unknown."""
-        word, ago = self._word, now - self._told
-        if word is None or word.state is not State.BUSY or ago > self.heartbeat or heard > self._told:
+        word, ago = self._word, now - self._on_message
+        if word is None or word.state is not State.BUSY or ago > self.heartbeat or heard > self._on_message:
             return ""
         return f"busy since {word.seconds + ago:.1f} s" + f" with {word.doing}" * bool(word.doing)

@@ -5,7 +5,7 @@ import contextvars
 from collections.abc import Callable
 from typing import Final
 
-from aioflow.net.transport.liveness import State, Word, word_interval
+from aioflow.net.transport.liveness import MonitorMessage, State, message_interval
 
 _LATE: Final = 2
 """A loop counts as busy after this many messages of its monitor without a turn."""
@@ -31,12 +31,12 @@ class MemoryMonitors:
     def crash(self, host: str, *, silent: bool) -> None:
         """Report that the process of the host has ended. If `silent`, report nothing: its monitor has ended, too."""
         for watch in self._watches:
-            if watch.there == host:
+            if watch.connected == host:
                 watch.end(silent)
 
     def watch(self, here: str, there: str, heartbeat: float) -> "MemoryWatch":
         """A subscription of the monitor of one host to that of another."""
-        watch = MemoryWatch(self, here, there, word_interval(heartbeat))
+        watch = MemoryWatch(self, here, there, message_interval(heartbeat))
         self._watches[watch] = None
         return watch
 
@@ -44,40 +44,40 @@ class MemoryMonitors:
         """End a subscription."""
         self._watches.pop(watch, None)
 
-    def word(self, host: str, interval: float) -> Word:
+    def word(self, host: str, interval: float) -> MonitorMessage:
         """The present message of a host's monitor."""
         state, since = self._held.get(host, (State.TURNING, 0.0))
         seconds = asyncio.get_running_loop().time() - since
         if state is State.TURNING or (state is State.BUSY and seconds < _LATE * interval):
-            return Word(State.TURNING)
-        return Word(state, seconds)
+            return MonitorMessage(State.TURNING)
+        return MonitorMessage(state, seconds)
 
 
 class MemoryWatch:
     """The subscription of one host's monitor to that of another host."""
 
     def __init__(self, monitors: MemoryMonitors, here: str, there: str, interval: float) -> None:
-        self.there: Final = there
-        self.told: Callable[[Word], None] | None = None
+        self.connected: Final = there
+        self.on_message: Callable[[MonitorMessage], None] | None = None
         self._here: Final = here
         self._monitors: Final = monitors
         self._interval: Final = interval
-        self._ended: Word | None = None
+        self._ended: MonitorMessage | None = None
         self._silent = False
         self._context: Final = contextvars.copy_context()
-        self._timer: asyncio.Handle = asyncio.get_running_loop().call_later(interval, self._speak)
+        self._timer: asyncio.Handle = asyncio.get_running_loop().call_later(interval, self._send_message)
 
-    def _speak(self) -> None:
-        if self._monitors.reaches(self._here, self.there) and not self._silent and self.told is not None:
-            self.told(self._ended or self._monitors.word(self.there, self._interval))
-        self._timer = asyncio.get_running_loop().call_later(self._interval, self._speak)
+    def _send_message(self) -> None:
+        if self._monitors.reaches(self._here, self.connected) and not self._silent and self.on_message is not None:
+            self.on_message(self._ended or self._monitors.word(self.connected, self._interval))
+        self._timer = asyncio.get_running_loop().call_later(self._interval, self._send_message)
 
     def end(self, silent: bool) -> None:
         """Report at once, unless `silent`, that the other host has crashed."""
         if self._ended is None:
-            self._ended, self._silent = Word(State.ENDED), silent
+            self._ended, self._silent = MonitorMessage(State.ENDED), silent
             self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_soon(self._speak, context=self._context)
+            self._timer = asyncio.get_running_loop().call_soon(self._send_message, context=self._context)
 
     def close(self) -> None:
         """End the subscription."""

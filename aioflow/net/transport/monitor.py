@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 
 from aioflow.devices import activity
 from aioflow.net.transport import monitor_process
-from aioflow.net.transport.liveness import Offer, State, Watch, Word, word_interval
+from aioflow.net.transport.liveness import MonitorMessage, Offer, State, Watch, message_interval
 from aioflow.net.transport.monitor_process import ACCEPT, DIAL, TEXT, TURN
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ _STATES: Final = {state.value: state for state in State}
 _BACKLOG: Final = 64
 
 
-class Board:
+class SharedStatus:
     """Shared memory for the monitor: the time of the loop's last turn, and the kernels on compute threads.
 
     Attributes:
@@ -80,10 +80,10 @@ class Monitor:
             raise NotImplementedError("a monitor needs a Python executable, and sockets that can send file descriptors")
         self._watches: Final[dict[tuple[str, str], MonitorWatch]] = {}
         self._ports: Final[dict[str, int]] = {}
-        self._answers: Final[dict[Answers, None]] = {}
+        self._answers: Final[dict[QuestionAnswerer, None]] = {}
         self._data = b""
         self._timer: asyncio.TimerHandle | None = None
-        self._board: Final = Board()
+        self._board: Final = SharedStatus()
         self._control, process = _started(self._board)
         self.pid: Final = process.pid
         self._release: Final = weakref.finalize(loop, _kill, process, self._control)
@@ -110,7 +110,7 @@ class Monitor:
         """Subscribe to the monitor at the other end of a connection. With an address this monitor dials it."""
         watch = self._watches[role, connection] = MonitorWatch(self, role, connection, heartbeat)
         where = "" if address is None else f" {address[0]} {address[1]}"
-        self._tell(f"{role} {connection} {key} {word_interval(heartbeat)}{where}")
+        self._tell(f"{role} {connection} {key} {message_interval(heartbeat)}{where}")
         self._turn()
         return watch
 
@@ -121,7 +121,7 @@ class Monitor:
         self._tell(f"close {watch.role} {watch.connection}")
         self.close_if_unused()
 
-    def answer(self, address: tuple[Any, ...], key: str, heartbeat: float) -> "Answers":
+    def answer(self, address: tuple[Any, ...], key: str, heartbeat: float) -> "QuestionAnswerer":
         """Answer questions about this process that come to a UDP address, and are signed by the key.
 
         The address is as a socket names its own: one of IPv6 has four parts.
@@ -130,13 +130,13 @@ class Monitor:
         """
         with socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, socket.SOCK_DGRAM) as asked:
             asked.bind(address)
-            answers = Answers(self, secrets.token_hex(8), heartbeat)
+            answers = QuestionAnswerer(self, secrets.token_hex(8), heartbeat)
             socket.send_fds(self._control, [f"answer {answers.name} {key}\n".encode()], [asked.fileno()])
         self._answers[answers] = None
         self._turn()
         return answers
 
-    def mute(self, answers: "Answers") -> None:
+    def mute(self, answers: "QuestionAnswerer") -> None:
         """End these answers; if the monitor has nothing else to do, it ends, too."""
         if self._answers.pop(answers, "") is None:
             self._tell(f"mute {answers.name}")
@@ -161,7 +161,7 @@ class Monitor:
             self._timer.cancel()
         heartbeats = [watch.heartbeat for watch in self._watches.values()]
         heartbeats += [answers.heartbeat for answers in self._answers]
-        interval = word_interval(min(heartbeats, default=1.0)) / _TURNS
+        interval = message_interval(min(heartbeats, default=1.0)) / _TURNS
         self._board.turn(interval)
         self._timer = asyncio.get_running_loop().call_later(interval, self._turn)
 
@@ -180,8 +180,8 @@ class Monitor:
         for line in lines:
             role, connection, state, seconds, doing = line.decode("ascii").split(" ")
             watch = self._watches.get((role, connection))
-            if watch is not None and watch.told is not None and state in _STATES:
-                watch.told(Word(_STATES[state], float(seconds), _text(doing)))
+            if watch is not None and watch.on_message is not None and state in _STATES:
+                watch.on_message(MonitorMessage(_STATES[state], float(seconds), _text(doing)))
 
     def close(self) -> None:
         """End the helper process. Peers then judge by frames alone. May be called again."""
@@ -197,7 +197,7 @@ class Monitor:
         self._release()
 
 
-class Answers:
+class QuestionAnswerer:
     """The answers to the questions that come to one UDP address."""
 
     def __init__(self, monitor: Monitor, name: str, heartbeat: float) -> None:
@@ -217,16 +217,16 @@ class MonitorWatch:
         self.role: Final = role
         self.connection: Final = connection
         self.heartbeat: Final = heartbeat
-        self.told: Callable[[Word], None] | None = None
+        self.on_message: Callable[[MonitorMessage], None] | None = None
         self._monitor: Final = monitor
 
     def close(self) -> None:
         """End the subscription."""
-        self.told = None
+        self.on_message = None
         self._monitor.forget(self)
 
 
-def _started(board: Board) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+def _started(board: SharedStatus) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
     """The helper process, and the socket to it."""
     program = str(Path(monitor_process.__file__).resolve())
     mine, its = socket.socketpair()

@@ -77,7 +77,7 @@ def answered(key: str, nonce: str, data: bytes) -> tuple[str, float]:
     return state, float(seconds)
 
 
-class Owner:
+class WatchedProcess:
     """The watched process, which has started the monitor."""
 
     def __init__(self, pid: int, board: int) -> None:
@@ -111,7 +111,7 @@ class Owner:
             return False
 
 
-class Wire:
+class LineSocket:
     """A TCP connection to another monitor, as lines."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -147,14 +147,14 @@ class Connection:
 
     def __init__(self, role: str, name: str, key: str, interval: float, address: tuple[str, int] | None) -> None:
         self.role, self.name, self.interval, self.address = role, name, interval, address
-        self.wire: Wire | None = None
+        self.wire: LineSocket | None = None
         self.connected: bool = False
         self.heard = self.sent = 0.0
         self.redial_at: float = 0.0
         self._pause = _FIRST
         self._key = key
         self._next = self._last = 0
-        self._told = ""
+        self._reported = ""
 
     def line(self, word: tuple[str, float, str]) -> str:
         """The next line for the other end."""
@@ -176,9 +176,9 @@ class Connection:
         self._pause = _FIRST
         return state, seconds, doing
 
-    def news(self, state: str) -> bool:
+    def is_news(self, state: str) -> bool:
         """Whether to pass on this state: it has changed, or it is busy."""
-        changed, self._told = state != self._told, state
+        changed, self._reported = state != self._reported, state
         return changed or state == "busy"
 
     def postpone(self) -> None:
@@ -191,12 +191,12 @@ class Connection:
 class Monitor:
     """The program."""
 
-    def __init__(self, owner: Owner, control: socket.socket) -> None:
+    def __init__(self, owner: WatchedProcess, control: socket.socket) -> None:
         self._owner = owner
         self._control = control
         self._selector = selectors.DefaultSelector()
         self._connections: dict[tuple[str, str], Connection] = {}
-        self._strangers: dict[Wire, None] = {}
+        self._strangers: dict[LineSocket, None] = {}
         self._sockets: deque[int] = deque()
         self._answering: dict[str, socket.socket] = {}
         self._commands = b""
@@ -336,7 +336,7 @@ class Monitor:
 
     def _dial(self, connection: Connection, address: tuple[str, int]) -> None:
         sock = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
-        connection.wire = wire = Wire(sock)
+        connection.wire = wire = LineSocket(sock)
         if sock.connect_ex(address) not in (0, errno.EINPROGRESS):
             sock.close()
             connection.wire = None
@@ -346,7 +346,7 @@ class Monitor:
             sock, selectors.EVENT_READ | selectors.EVENT_WRITE, lambda: self._dialled(connection, wire)
         )
 
-    def _dialled(self, connection: Connection, wire: Wire) -> None:
+    def _dialled(self, connection: Connection, wire: LineSocket) -> None:
         if wire.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._lose(connection)
             return
@@ -361,12 +361,12 @@ class Monitor:
             self._close(wire)
         connection.postpone()
 
-    def _close(self, wire: Wire) -> None:
+    def _close(self, wire: LineSocket) -> None:
         self._strangers.pop(wire, None)
         self._selector.unregister(wire.sock)
         wire.sock.close()
 
-    def _hear(self, connection: Connection, wire: Wire) -> None:
+    def _hear(self, connection: Connection, wire: LineSocket) -> None:
         try:
             for line in wire.lines():
                 self._take(connection, line)
@@ -375,12 +375,12 @@ class Monitor:
 
     def _take(self, connection: Connection, line: str) -> None:
         state, seconds, doing = connection.read(line)
-        if connection.news(state):
+        if connection.is_news(state):
             self._tell(connection, state, seconds, doing)
 
     def _accept(self, listener: socket.socket) -> None:
         try:
-            wire = Wire(listener.accept()[0])
+            wire = LineSocket(listener.accept()[0])
         except OSError:
             time.sleep(_FIRST)  # for example, too many open files
             return
@@ -390,7 +390,7 @@ class Monitor:
         self._strangers[wire] = None
         self._watch(wire.sock, lambda: self._meet(wire))
 
-    def _meet(self, wire: Wire) -> None:
+    def _meet(self, wire: LineSocket) -> None:
         """Read the first lines of a new TCP connection, which name the connection they belong to."""
         try:
             lines = wire.lines()
@@ -399,12 +399,12 @@ class Monitor:
                 words = [connection.read(line) for line in lines]
                 self._welcome(connection, wire)
                 for word in words:
-                    if connection.news(word[0]):
+                    if connection.is_news(word[0]):
                         self._tell(connection, *word)
         except (OSError, ValueError, KeyError):
             self._close(wire)
 
-    def _welcome(self, connection: Connection, wire: Wire) -> None:
+    def _welcome(self, connection: Connection, wire: LineSocket) -> None:
         """Use the new TCP connection in place of an older one."""
         if connection.wire is not None:
             self._close(connection.wire)
@@ -417,7 +417,7 @@ class Monitor:
 
 def main(control: int, board: int, pid: int) -> None:
     """Watch the process `pid`, which sends commands over the socket `control` and writes into `board`."""
-    owner = Owner(pid, board)
+    owner = WatchedProcess(pid, board)
     try:
         pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
     except OSError:

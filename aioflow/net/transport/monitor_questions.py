@@ -15,8 +15,8 @@ from typing import Any, Final
 from aioflow.net.transport import monitor_process
 from aioflow.net.transport.addresses import split_address
 from aioflow.net.transport.credentials import Token
-from aioflow.net.transport.liveness import State, Word, word_interval
-from aioflow.net.transport.monitor import Answers, Monitor, with_monitor
+from aioflow.net.transport.liveness import MonitorMessage, State, message_interval
+from aioflow.net.transport.monitor import Monitor, QuestionAnswerer, with_monitor
 
 _PUBLIC: Final = "00" * 16
 """The key of tasks without a token."""
@@ -24,10 +24,10 @@ _ANY: Final[dict[int, str]] = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}
 _STATES: Final = {state.value: state for state in State}
 
 
-def answer(addresses: Sequence[tuple[Any, ...]], token: Token | None, heartbeat: float) -> list[Answers]:
+def answer(addresses: Sequence[tuple[Any, ...]], token: Token | None, heartbeat: float) -> list[QuestionAnswerer]:
     """Let the monitor of this process answer questions at these UDP addresses, where that is possible."""
 
-    def begin(monitor: Monitor) -> list[Answers]:
+    def begin(monitor: Monitor) -> list[QuestionAnswerer]:
         found = []
         for address in addresses:
             with contextlib.suppress(OSError):  # another process uses the UDP port
@@ -37,16 +37,18 @@ def answer(addresses: Sequence[tuple[Any, ...]], token: Token | None, heartbeat:
     return with_monitor(begin) or []
 
 
-async def ask(address: str, token: Token | None, heartbeat: float, told: Callable[[Word], None]) -> None:
+async def ask(
+    address: str, token: Token | None, heartbeat: float, on_message: Callable[[MonitorMessage], None]
+) -> None:
     """Ask the monitor of the process at an address for its state, again and again, until cancelled.
 
-    Each answer goes to `told`. The first question is sent late enough that a process that answers itself gets none. A
+    Each answer goes to `on_message`. The first question is sent late enough that a process that answers itself gets none. A
     name may stand for several addresses, at one of which the process listens: all are asked. A host may answer from
     another of its addresses than the one that was asked; the signature tells that the answer is one.
     """
-    loop, interval = asyncio.get_running_loop(), word_interval(heartbeat)
+    loop, interval = asyncio.get_running_loop(), message_interval(heartbeat)
     await asyncio.sleep(interval)
-    questions = _Questions(_key(token), told)
+    questions = _Questions(_key(token), on_message)
     wires: dict[int, asyncio.DatagramTransport] = {}
     try:
         found = await loop.getaddrinfo(*split_address(address), type=socket.SOCK_DGRAM)
@@ -71,9 +73,9 @@ async def ask(address: str, token: Token | None, heartbeat: float, told: Callabl
 class _Questions(asyncio.DatagramProtocol):
     """The questions to one monitor. Only the answer to the latest one counts."""
 
-    def __init__(self, key: str, told: Callable[[Word], None]) -> None:
+    def __init__(self, key: str, on_message: Callable[[MonitorMessage], None]) -> None:
         self._key: Final = key
-        self._told: Final = told
+        self._on_message: Final = on_message
         self._nonce = ""
 
     def next(self) -> bytes:
@@ -85,7 +87,7 @@ class _Questions(asyncio.DatagramProtocol):
         """Pass on an answer; drop anything else."""
         with contextlib.suppress(ValueError, KeyError):
             state, seconds = monitor_process.answered(self._key, self._nonce, data)
-            self._told(Word(_STATES[state], seconds))
+            self._on_message(MonitorMessage(_STATES[state], seconds))
 
 
 def _key(token: Token | None) -> str:

@@ -9,7 +9,7 @@ import aiohttp
 
 from aioflow import errors
 from aioflow.net.transport.addresses import split_address
-from aioflow.net.transport.channel import Channel, NobodyListensError
+from aioflow.net.transport.channel import Channel, NotListeningError
 from aioflow.net.transport.credentials import Token
 from aioflow.net.transport.websocket_channel import CLOSING, WebSocketChannel
 from aioflow.net.wire.limits import Limits
@@ -34,7 +34,7 @@ async def dial(address: str, token: Token | None, tls: ssl.SSLContext | None, li
     Raises:
         InvalidArgumentError: the text is not an address.
         UnauthenticatedError: it does not accept the token, or one end does not accept the other's certificate.
-        UnavailableError: it cannot be reached; NobodyListensError if its host reports that no process listens there.
+        UnavailableError: it cannot be reached; NotListeningError if its host reports that no process listens there.
     """
     split_address(address)
     session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None), ws_response_class=_Socket)
@@ -75,7 +75,7 @@ async def _upgraded(
         return errors.UnauthenticatedError(f"the TLS of {address} does not come about: {_brief(error)}")
     except (aiohttp.ClientError, OSError) as error:
         is_refused = getattr(getattr(error, "os_error", error), "errno", None) == errno.ECONNREFUSED
-        kind = NobodyListensError if is_refused else errors.UnavailableError
+        kind = NotListeningError if is_refused else errors.UnavailableError
         return kind(f"{address} cannot be reached: {_brief(error)}")
     assert isinstance(socket, _Socket)
     return socket

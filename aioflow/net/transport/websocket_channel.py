@@ -148,7 +148,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the memory for the next bytes."""
         wants = self._arrivals.wants
-        space = self._receiver.space(wants) if wants and self._receiver is not None else None
+        space = self._receiver.get_buffer(wants) if wants and self._receiver is not None else None
         self._direct = space is not None
         return self._arrivals.room() if space is None else space
 
@@ -160,7 +160,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             self._tell()
         elif self._receiver is not None:
             self._arrivals.add_elsewhere(nbytes)
-            self._receiver.filled(nbytes)
+            self._receiver.buffer_updated(nbytes)
             self._rest()
 
     def _begin_turn(self) -> None:
@@ -214,7 +214,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def _take(self) -> None:
         while self._is_heard and not self._behind:
-            found = self._arrivals.take(0 if self._receiver is None else self._receiver.raw)
+            found = self._arrivals.take(0 if self._receiver is None else self._receiver.raw_expected)
             if found is None:
                 break
             self._came(*found)
@@ -233,7 +233,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def _message(self, message: Frame) -> None:
         if self._closed is None and self._receiver is not None:
-            self._receiver.hear(message)
+            self._receiver.frame_received(message)
 
     def _close_came(self, payload: bytes) -> None:
         code = int.from_bytes(payload[:2], "big") if len(payload) > 1 else NORMAL
@@ -272,12 +272,12 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             if receiver is not None:
                 receiver.lost(reason)
             if self._ended is None and reason.code not in (LOST, SILENT):
-                await self._say(reason)
+                await self._close_frame(reason)
         finally:
             self._transport.abort()
             await self._release()
 
-    async def _say(self, reason: Reason) -> None:
+    async def _close_frame(self, reason: Reason) -> None:
         """Send a close frame, and wait a moment for that of the other end."""
         self._tell_why(reason)
         self._tell()

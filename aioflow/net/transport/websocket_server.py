@@ -15,8 +15,8 @@ from aioflow.net.transport import monitor, monitor_questions
 from aioflow.net.transport.addresses import split_address
 from aioflow.net.transport.channel import Accept, Channel
 from aioflow.net.transport.credentials import Token, check_binding
-from aioflow.net.transport.liveness import Offer, Watch, Word
-from aioflow.net.transport.monitor import Answers
+from aioflow.net.transport.liveness import MonitorMessage, Offer, Watch
+from aioflow.net.transport.monitor import QuestionAnswerer
 from aioflow.net.transport.websocket import HEADER, PATH, dial
 from aioflow.net.transport.websocket_channel import CLOSING, WebSocketChannel
 from aioflow.net.wire.identity import USUAL, Settings
@@ -82,9 +82,9 @@ class WebSocketNetwork:
         """Watch a dialled task through the monitor that it has offered."""
         return monitor.watch(cast(WebSocketChannel, channel).transport, connection, port, key, heartbeat)
 
-    async def ask(self, address: str, heartbeat: float, told: Callable[[Word], None]) -> None:
+    async def ask(self, address: str, heartbeat: float, on_message: Callable[[MonitorMessage], None]) -> None:
         """Ask the monitor of the task that listens at an address for its state, until cancelled."""
-        await monitor_questions.ask(address, self.token, heartbeat, told)
+        await monitor_questions.ask(address, self.token, heartbeat, on_message)
 
 
 class WebSocketListener:
@@ -96,11 +96,11 @@ class WebSocketListener:
         self._origins: Final = origins
         self._settings: Final = settings
         self._web: Final = web.Server(self._serve)
-        self._arriving: Final[dict[_Arriving, asyncio.TimerHandle]] = {}
+        self._arriving: Final[dict[_HandshakeProtocol, asyncio.TimerHandle]] = {}
         self._slow: Final[dict[asyncio.BaseProtocol, asyncio.TimerHandle]] = {}
         self._serving: Final[set[asyncio.Task[None]]] = set()
         self._server: asyncio.Server | None = None
-        self._answers: Sequence[Answers] = ()
+        self._answers: Sequence[QuestionAnswerer] = ()
         self._address = ""
 
     async def begin(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
@@ -127,13 +127,13 @@ class WebSocketListener:
     def _protocol(self) -> asyncio.BaseProtocol:
         """Return the protocol of a new connection, which must send its request within a moment."""
         if self.connections >= self._settings.connections:
-            return _Full()
-        arriving = _Arriving(self._arrived)
+            return _RefusingProtocol()
+        arriving = _HandshakeProtocol(self._arrived)
         loop = asyncio.get_running_loop()
         self._arriving[arriving] = loop.call_later(self._settings.handshake, self._arriving.pop, arriving)
         return arriving
 
-    def _arrived(self, arriving: "_Arriving", transport: asyncio.Transport) -> None:
+    def _arrived(self, arriving: "_HandshakeProtocol", transport: asyncio.Transport) -> None:
         """Read the request of a connection after its TLS handshake."""
         timer = self._arriving.pop(arriving, None)
         if timer is None:
@@ -216,13 +216,13 @@ async def _nothing() -> None:
     """There is nothing to give back."""
 
 
-class _Arriving(asyncio.Protocol):
+class _HandshakeProtocol(asyncio.Protocol):
     """The protocol of a new connection until its TLS handshake ends, if it has one.
 
     The loop does not report a failed handshake, so an unfinished one counts as a connection for a while.
     """
 
-    def __init__(self, arrived: "Callable[[_Arriving, asyncio.Transport], None]") -> None:
+    def __init__(self, arrived: "Callable[[_HandshakeProtocol, asyncio.Transport], None]") -> None:
         self._arrived: Final = arrived
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -240,7 +240,7 @@ class _Handler(web.RequestHandler):
         return super().handle_error(request, status, exc, "malformed request")
 
 
-class _Full(asyncio.Protocol):
+class _RefusingProtocol(asyncio.Protocol):
     """Refuses a connection when too many are open."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -33,7 +33,7 @@ class ProtocolError(Exception):
     """A peer violated the protocol. The connection is closed, with this as the reason."""
 
 
-class _Unread(Simple):
+class _Unparsed(Simple):
     """A map or a list, which is looked into later."""
 
     def __init__(self, kind: type) -> None:
@@ -51,8 +51,8 @@ class Header:
 
     verb: Annotated[str, Text(64)]
     id: Annotated[int, Integer(0, (1 << 64) - 1)] = 0
-    fields: Annotated[dict[str, Any], _Unread(dict)] = dataclasses.field(default_factory=dict)
-    values: Annotated[list[Any], _Unread(list)] = dataclasses.field(default_factory=list)
+    fields: Annotated[dict[str, Any], _Unparsed(dict)] = dataclasses.field(default_factory=dict)
+    values: Annotated[list[Any], _Unparsed(list)] = dataclasses.field(default_factory=list)
     left: Annotated[float, Real()] | None = None
     trace: Annotated[str, Text(55, TRACE)] = ""
     follows: Annotated[int, Integer()] = 0

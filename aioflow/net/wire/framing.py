@@ -166,18 +166,18 @@ class Assembler:
         return self._came(stream, len(frame))
 
     @property
-    def raw(self) -> int:
+    def raw_expected(self) -> int:
         """The raw bytes that follow; they may be added in parts."""
         return self._follows
 
-    def space(self, most: int) -> memoryview | None:
+    def get_buffer(self, most: int) -> memoryview | None:
         """Where the next raw bytes belong, `most` at most; None if nowhere."""
-        return None if self._current is None else self._current.space(min(most, self._follows))
+        return None if self._current is None else self._current.get_buffer(min(most, self._follows))
 
-    def filled(self, nbytes: int) -> Envelope | None:
+    def buffer_updated(self, nbytes: int) -> Envelope | None:
         """Count raw bytes that were written to their place. Returns a message as `feed` does."""
         assert self._current is not None
-        self._current.filled(nbytes)
+        self._current.buffer_updated(nbytes)
         return self._came(self._current, nbytes)
 
     def _came(self, stream: "_Stream", nbytes: int) -> Envelope | None:
@@ -187,7 +187,7 @@ class Assembler:
         self._current = None
         return None if stream.left else self._end(stream)
 
-    def expects(self, key: StreamKey) -> bool:
+    def is_incomplete(self, key: StreamKey) -> bool:
         """Whether that message is announced, but not complete."""
         return key in self._streams
 
@@ -298,17 +298,17 @@ class _Stream:
     def fill(self, data: Frame) -> None:
         """The next bytes."""
         start = 0
-        while start < len(data) and (space := self.space(len(data) - start)) is not None:
+        while start < len(data) and (space := self.get_buffer(len(data) - start)) is not None:
             space[:] = data[start : start + len(space)]
-            self.filled(len(space))
+            self.buffer_updated(len(space))
             start += len(space)
         self.left -= len(data) - start
 
-    def space(self, most: int) -> memoryview | None:
+    def get_buffer(self, most: int) -> memoryview | None:
         """Where the next bytes belong, `most` at most; None if they are thrown away."""
         return self._memory[-1][self._at : self._at + most] if self._memory else None
 
-    def filled(self, nbytes: int) -> None:
+    def buffer_updated(self, nbytes: int) -> None:
         """Count bytes that were written to that place."""
         self.left -= nbytes
         self._at += nbytes

@@ -19,7 +19,7 @@ from aioflow.waiting.tasks import OwnedTasks
 class Tasks(Protocol):
     """How other tasks are reached."""
 
-    def there(self, task: str) -> Any:
+    def connected(self, task: str) -> Any:
         """The task of that name, if it is connected."""
 
     async def of(self, task: str) -> Any:
@@ -79,7 +79,7 @@ class Outbox:
         self._add(key, await receive(transfer, self._device, host=True))
 
     def _flush(self) -> None:
-        peer = self._tasks.there(self._task)
+        peer = self._tasks.connected(self._task)
         if peer is None:
             self._begin(self._dialled)
         else:
@@ -95,7 +95,7 @@ class Outbox:
         try:
             for start in range(0, len(items), MOST_KEYS):
                 keys, values = zip(*items[start : start + MOST_KEYS], strict=True)
-                peer.note(PushTensors(self._step, keys, values))
+                peer.notify(PushTensors(self._step, keys, values))
         except errors.OpError as error:
             self._failed(error)
 

@@ -69,7 +69,7 @@ class QueueService:
         worker_step = self._step_table.at(message.step)
         if worker_step.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
-        self._step_table.begins(worker_step)
+        self._step_table.step_started(worker_step)
         worker_step.owner = call.peer
         worker_step.only_puts = message.action != "take"
         try:

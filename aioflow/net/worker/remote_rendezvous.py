@@ -78,11 +78,11 @@ class RemoteRendezvous:
         line.put(key, value)
 
     @property
-    def told(self) -> list[str]:
+    def pushed_to(self) -> list[str]:
         """The tasks to which values were pushed."""
         return list(self._outboxes)
 
-    def has_told(self, peer: object) -> bool:
+    def has_pushed_to(self, peer: object) -> bool:
         """Whether a value was pushed over the connection to that peer."""
         return any(line.has_used(peer) for line in self._outboxes.values())
 

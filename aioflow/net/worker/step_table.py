@@ -109,13 +109,13 @@ class StepTable:
         worker_step = self.open.pop(step, None)
         if worker_step is None:
             return
-        self.begins(worker_step)
+        self.step_started(worker_step)
         if error is None:
             worker_step.rendezvous.close()
         else:
             worker_step.rendezvous.abort(error)
-            if worker_step.rendezvous.told:  # it may never begin there
-                self._begin(self._end_there(step, worker_step.rendezvous.told, error))
+            if worker_step.rendezvous.pushed_to:  # it may never begin there
+                self._begin(self._end_there(step, worker_step.rendezvous.pushed_to, error))
             worker_step.undo.now()
             worker_step.handover.ended(error)
         if worker_step.step is not None:
@@ -130,8 +130,8 @@ class StepTable:
         worker_step = self.open.get(step)
         if worker_step is None or not worker_step.handover:
             self.end(step, error)
-        elif worker_step.rendezvous.told:
-            self._begin(self._end_there(step, worker_step.rendezvous.told, error))
+        elif worker_step.rendezvous.pushed_to:
+            self._begin(self._end_there(step, worker_step.rendezvous.pushed_to, error))
 
     def _sweep(self, step: int, worker_step: WorkerStep) -> None:
         """Forget a step that has never begun, when no request for it is waiting."""
@@ -214,7 +214,7 @@ class StepTable:
         worker_step.early += more
         return self._early <= _EARLY
 
-    def begins(self, worker_step: WorkerStep) -> None:
+    def step_started(self, worker_step: WorkerStep) -> None:
         """Hand the step over to its run: it has begun here, or is over."""
         self._early -= worker_step.early
         worker_step.early = 0
@@ -257,7 +257,7 @@ class StepTable:
     def listen_to(self, tasks: Iterable[str]) -> None:
         """Connect to the tasks that push values, so that this task notices their loss."""
         for task in tasks:
-            if self._peers.there(task) is None and task not in self._dialling:
+            if self._peers.connected(task) is None and task not in self._dialling:
                 self._dialling.add(task)
                 self._begin(self._dial(task))
 
@@ -294,8 +294,8 @@ class StepTable:
         Steps that wait for values pushed by the other task end, too. If a process of that task has ended, another one
         may have taken its place, and steps that wait for the new process go on: this task dials it to find these steps.
         """
-        task, has_ended = peer.it.task, _has_ended(peer)
-        self._end_all(lambda worker_step: worker_step.rendezvous.has_told(peer), error)
+        task, has_ended = peer.remote.task, _has_ended(peer)
+        self._end_all(lambda worker_step: worker_step.rendezvous.has_pushed_to(peer), error)
         if not has_ended:
             self._end_all(lambda worker_step: task in worker_step.senders, error)
         elif any(task in worker_step.senders for worker_step in self.open.values()):
@@ -314,7 +314,7 @@ class StepTable:
                 error = errors.UnavailableError("the master that began the step is lost")
                 self.end(number, None if worker_step.stays else error)
             elif not worker_step.handover and (lost := next(filter(is_lost, worker_step.pushers), None)):
-                task = lost.it.task
+                task = lost.remote.task
                 self.end(number, errors.UnavailableError(f"{task} is lost, which sends to {self.task}", task=task))
 
     async def close(self) -> None:

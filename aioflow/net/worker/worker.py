@@ -217,11 +217,11 @@ class Worker:
         worker_step = self.step_table.at(message.step)
         if worker_step.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
-        self.step_table.begins(worker_step)
+        self.step_table.step_started(worker_step)
         worker_step.owner, worker_step.senders = call.peer, graph.senders
         self.step_table.listen_to(graph.senders)
-        told = message.options
-        options = RunOptions(check_numerics=told.get("check_numerics") is True, trace=self._traced(told))
+        options = message.options
+        options = RunOptions(check_numerics=options.get("check_numerics") is True, trace=self._traced(options))
         metadata = RunMetadata()
         trace = Trace(metadata, self._state.devices[0].name) if options.trace else None
         share = StepShare(message.step, session.counts, worker_step.rendezvous)
@@ -291,8 +291,8 @@ class Worker:
         fetched = run_light(self._state, session.light, graph.counted, unit, feeds, journal)
         return None if fetched is None else _ran(fetched)
 
-    def _traced(self, told: Mapping[str, Any]) -> bool:
-        return told.get("trace") is True or bool(self._recorders)
+    def _traced(self, options: Mapping[str, Any]) -> bool:
+        return options.get("trace") is True or bool(self._recorders)
 
     def _variant(self, options: RunOptions) -> Variant:
         """The program of a run: with checks node by node, though of the plan that the master has made."""
@@ -309,7 +309,7 @@ class Worker:
             make: makes the part.
         """
         worker_step = self.step_table.at(step)
-        self.step_table.begins(worker_step)
+        self.step_table.step_started(worker_step)
         worker_step.owner, worker_step.senders = None, senders
         self.step_table.listen_to(senders)
         streamed = worker_step.step = make(self._state, worker_step.rendezvous)

@@ -135,4 +135,4 @@ def is_same(peer: Requester | None, other: Requester | None) -> bool:
     """Whether both are connections to one process; None is this one."""
     if peer is None or other is None:
         return peer is other
-    return peer.it == other.it
+    return peer.remote == other.remote

@@ -74,7 +74,7 @@ def recompute(
         if now <= target:
             break
         left = allowed - sum(map(seconds, flow.nodes))
-        found = [_Again(_Peak(flow, kind, guess, smallest), seconds, left, run).flow() for run in _RUNS]
+        found = [_Recomputing(_Peak(flow, kind, guess, smallest), seconds, left, run).flow() for run in _RUNS]
         best = min(found, key=lambda each: peak(each, kind, guess))
         if peak(best, kind, guess) > now * _HARDLY:
             break
@@ -114,7 +114,7 @@ def swap(
     for _ in range(_SWAP_ROUNDS):
         if now <= target:
             break
-        choice = _Away(_Peak(found, kind, guess, smallest), seconds, transfer, now - target, allowed)
+        choice = _Swapping(_Peak(found, kind, guess, smallest), seconds, transfer, now - target, allowed)
         if not choice.trips:
             break
         found, allowed = choice.flow(), choice.allowed
@@ -214,7 +214,7 @@ class _Peak:
         return None
 
 
-class _Again:
+class _Recomputing:
     """A choice of values to compute again, and the flow that does so."""
 
     def __init__(self, found: _Peak, seconds: Cost, allowed: float, run: int) -> None:
@@ -321,7 +321,7 @@ def _repeatable(node: Node) -> bool:
     return node.pure and not (node.blocks or node.waits) and node.definition.name not in _SWAPS
 
 
-class _Trip(NamedTuple):
+class _SwapCopies(NamedTuple):
     """The copies of one value to the host and back.
 
     Attributes:
@@ -335,7 +335,7 @@ class _Trip(NamedTuple):
     back: Node
 
 
-class _Away:
+class _Swapping:
     """A choice of values to swap out, and the flow with the copies.
 
     Attributes:
@@ -349,7 +349,7 @@ class _Away:
         self.allowed = allowed
         self._peak = found
         self._ends = list(itertools.accumulate(map(seconds, found.flow.nodes)))
-        self.trips: dict[Value, _Trip] = {}
+        self.trips: dict[Value, _SwapCopies] = {}
         self._gone, self._back = 0.0, self._ends[-1] if self._ends else 0.0
         """When the link to the host becomes free, and when the next copy back must have ended."""
         for held in self._ranked():
@@ -376,7 +376,7 @@ class _Away:
             return False
         self.allowed -= waits_out + waits_back
         free = next((i for i in range(held.last, at) if ends[i] >= arrived), at - 1)
-        self.trips[held.value] = _Trip(held.last, free, trigger)
+        self.trips[held.value] = _SwapCopies(held.last, free, trigger)
         self._gone, self._back = arrived - waits_out, max(due, ends[at])
         return True
 

@@ -207,7 +207,7 @@ def fed(dtype=af.int32, shape=None):
         (
             lambda p: array(p).stack(),
             0,
-            "nothing is gathered, and the shape of the elements is known only as <unknown>",
+            "no index to gather, and the shape of the elements is only known as <unknown>",
         ),
         (lambda p: array(p).concat(), 0, "no slot to concatenate"),
         (lambda p: array().gather(p), [0, 3], "index 3 is out of range for size 3"),

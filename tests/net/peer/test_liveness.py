@@ -13,7 +13,7 @@ from aioflow import errors
 from aioflow.net.peer.peer_loss import Loss
 from aioflow.net.peer.timeouts import listening_timeout
 from aioflow.net.transport.in_memory import MemoryNetwork
-from aioflow.net.transport.liveness import Liveness, State, Word, word_interval
+from aioflow.net.transport.liveness import Liveness, MonitorMessage, State, message_interval
 from aioflow.net.wire.control_verbs import bounded_heartbeat
 from aioflow.net.wire.identity import Settings
 from aioflow.testing.hosts import Hosts, on_host
@@ -22,7 +22,11 @@ from tests.support.cluster_runs import new_graph
 from tests.support.net_peers import WAITING, Service, idle, meeting, outcome
 
 HEARTBEAT = 5.0
-BUSY, STOPPED, TURNING = Word(State.BUSY, 2.0, "unique"), Word(State.STOPPED), Word(State.TURNING)
+BUSY, STOPPED, TURNING = (
+    MonitorMessage(State.BUSY, 2.0, "unique"),
+    MonitorMessage(State.STOPPED),
+    MonitorMessage(State.TURNING),
+)
 
 
 def now():
@@ -35,7 +39,7 @@ def looks(liveness, until, heard, words=()):
     while time < until:
         due = liveness.due(time, heard)
         for at in sorted(at for at in words if time < at <= due):
-            liveness.tell(words[at], at)
+            liveness.record(words[at], at)
         time = due
         if liveness.is_silent(time, due, heard):
             return time
@@ -68,19 +72,19 @@ def test_a_late_check_restarts_the_silence():
 def test_a_peer_counts_as_busy_until_its_monitor_reports_otherwise_or_falls_silent():
     liveness = Liveness(HEARTBEAT)
     assert liveness.busy(0.0, 0.0) == ""
-    liveness.tell(BUSY, 10.0)
+    liveness.record(BUSY, 10.0)
     assert liveness.busy(10.0, 7.9) == "busy since 2.0 s with unique"
     assert liveness.busy(13.0, 7.9) == "busy since 5.0 s with unique"
     assert liveness.busy(13.0, 12.0) == ""
     assert liveness.busy(15.1, 7.9) == ""
-    liveness.tell(BUSY, 16.0)
-    liveness.tell(TURNING, 16.5)
+    liveness.record(BUSY, 16.0)
+    liveness.record(TURNING, 16.5)
     assert liveness.busy(16.5, 7.9) == ""
 
 
 @given(st.lists(st.sampled_from([BUSY, STOPPED, TURNING, None]), max_size=60), st.floats(0.1, 60.0))
 def test_a_peer_is_lost_exactly_a_heartbeat_timeout_after_its_last_frame_or_busy_report(said, heartbeat):
-    step = word_interval(heartbeat)
+    step = message_interval(heartbeat)
     words = {(index + 1) * step: word for index, word in enumerate(said) if word is not None}
     found = looks(Liveness(heartbeat), 1e9, 0.0, words)
     signs = [0.0, *[at for at, word in words.items() if word is BUSY and at < found]]

@@ -76,9 +76,9 @@ async def settle(seconds=1.0):
 
 
 async def test_both_know_who_the_other_is(peer, other):
-    assert (peer.it.task, peer.me.task) == (WORKER, PS)
-    assert (other.it.task, other.me.task) == (PS, WORKER)
-    assert peer.it.incarnation == other.me.incarnation
+    assert (peer.remote.task, peer.local.task) == (WORKER, PS)
+    assert (other.remote.task, other.local.task) == (PS, WORKER)
+    assert peer.remote.incarnation == other.local.incarnation
     assert peer.channels == other.channels == 2
 
 
@@ -378,7 +378,7 @@ async def test_a_peer_that_is_silent_is_lost_after_so_long(network, service, sil
         found = [await outcome(task) for task in tasks[:3]]
         assert 0.7 * silence <= now() - began <= silence
         assert {type(error) for error in found} == {errors.UnavailableError}
-        assert f"is silent: no message arrived of it for {silence:g} s" in found[0].message
+        assert f"is silent: no message arrived from it for {silence:g} s" in found[0].message
         assert peer.end.loss is Loss.SILENT
         await settle(silence)
         assert other.end.loss is Loss.SILENT
@@ -455,7 +455,7 @@ async def test_peers_say_how_they_are(peer, other, service):
     ("sent", "text"),
     [
         ([b"nonsense"], "a header of"),
-        ([frame({"verb": "Explode"})], "no message 'Explode'"),
+        ([frame({"verb": "Explode"})], "unknown message 'Explode'"),
         (frames(Hello("client", (1,), 1)), "Hello came where it cannot"),
         (frames(Welcome(1, 1)), "Welcome came where it cannot"),
         ([announced(1, 100, 50), b"x" * 60], "a frame of 60 bytes"),
@@ -509,7 +509,7 @@ async def test_a_request_that_arrives_twice_is_done_once(network, pair, service)
 
 async def ask_again(network, peer, request, number):
     """The same request, by the same task, over another connection."""
-    again = await connect(network.at("a"), "b", peer.me)
+    again = await connect(network.at("a"), "b", peer.local)
     try:
         return await again.request(request, number=number)
     finally:
@@ -586,7 +586,7 @@ async def test_what_does_not_agree_is_refused_by_name(network, me, target, its, 
 
 
 async def test_a_client_meets_a_task_of_any_cluster(network):
-    assert (await meet(network, Identity(), its=Identity(WORKER, cluster="bb"))).it.task == WORKER
+    assert (await meet(network, Identity(), its=Identity(WORKER, cluster="bb"))).remote.task == WORKER
 
 
 async def dial_and_say(network, *sent):
@@ -661,7 +661,7 @@ async def dialled(network, turns):
 async def test_a_task_that_restarts_between_both_channels_is_dialled_again(network):
     old, new = [Acceptor(Identity(WORKER, number), Service()) for number in (1, 2)]
     peer = await dialled(network, [old, new, new, new])
-    assert peer.it.incarnation == 2
+    assert peer.remote.incarnation == 2
     await asyncio.gather(peer.close(), old.close(), new.close())
 
 

@@ -53,7 +53,7 @@ async def exchange(peer, other, service):
 
     async def note():
         for step in range(1, 6):
-            peer.note(CleanupGraph((step,)))
+            peer.notify(CleanupGraph((step,)))
             await asyncio.sleep(LATENCY / 3)
 
     _, *answers = await asyncio.gather(
@@ -263,7 +263,7 @@ async def test_requests_wait_during_a_lost_connection_and_none_is_lost():
         await asyncio.sleep(0.1)
         asking = [asyncio.create_task(peer.request(feeding(np.ones(16_000, np.uint8)))) for _ in range(200)]
         for step in range(1, 1001):
-            peer.note(CleanupGraph((step,)))
+            peer.notify(CleanupGraph((step,)))
         await asyncio.sleep(1)
         assert peer._links[0]._sent.nbytes < 100_000
         network.path("a", "b").sent = lambda _: None
@@ -295,7 +295,7 @@ async def test_a_connection_lost_during_the_handshake_is_dialled_again(which):
 async def resuming(network, peer, **changed):
     """The answer to a Hello that resumes the connection of that peer."""
     (connection,) = changed.pop("acceptor").peers
-    hello = {"role": "control", "versions": (1,), "incarnation": peer.me.incarnation, "task": PS, "received": 0}
+    hello = {"role": "control", "versions": (1,), "incarnation": peer.local.incarnation, "task": PS, "received": 0}
     channel = await network.at("c").dial("b")
     channel.send(*frames(Hello(**(hello | {"connection": connection} | changed))))
     try:

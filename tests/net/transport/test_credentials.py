@@ -94,7 +94,9 @@ def test_this_machine_alone_needs_no_credential(host):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.com", "", "127.0.0.1.example.com"])
 def test_what_others_can_reach_does(host):
-    with pytest.raises(errors.FailedPreconditionError, match="can be reached from other machines, and no credential"):
+    with pytest.raises(
+        errors.FailedPreconditionError, match="can be reached from other machines, and clients need no credential"
+    ):
         check_binding(host, None, None)
     check_binding(host, Token(SECRET), None)
 
@@ -147,11 +149,11 @@ def test_names_are_names_of_files(folder, name, hosts):
 
 def test_a_certificate_without_an_authority_is_not_made(folder):
     folder.mkdir()
-    with pytest.raises(errors.NotFoundError, match=r"no authority, for ca\.pem is not there; make one by `aioflow"):
+    with pytest.raises(errors.NotFoundError, match=r"no authority: ca\.pem is missing; make one by `aioflow"):
         issue(folder, "node", ["x"])
     init(folder)
     (folder / "ca.key").unlink()
-    with pytest.raises(errors.NotFoundError, match=r"no authority, for ca\.key is not there"):
+    with pytest.raises(errors.NotFoundError, match=r"no authority: ca\.key is missing"):
         issue(folder, "gpu", ["x"])
 
 

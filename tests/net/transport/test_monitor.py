@@ -57,7 +57,7 @@ def test_a_forged_repeated_or_reflected_line_or_one_of_another_key_is_refused():
 def test_only_changes_and_busy_reports_are_passed_on():
     here, _ = pair()
     said = ["turning", "turning", "busy", "busy", "stopped", "stopped", "turning"]
-    assert [here.news(state) for state in said] == [True, False, True, True, True, False, True]
+    assert [here.is_news(state) for state in said] == [True, False, True, True, True, False, True]
 
 
 @pytest.mark.parametrize(("told", "text"), [("-", ""), ("zz", ""), (b"a\x1b[2Jb\n".hex(), "a?[2Jb?"), ("ff", "\ufffd")])
@@ -191,7 +191,7 @@ async def listening():
     found = Monitor.of_running_loop()
     port = found.listen("127.0.0.1")
     watch = found.watch(ACCEPT, NAME, KEY, 1.0)
-    watch.told = (words := asyncio.Queue()).put_nowait
+    watch.on_message = (words := asyncio.Queue()).put_nowait
     yield found, port, words
     watch.close()
 
@@ -274,7 +274,7 @@ async def test_too_many_unidentified_connections_are_closed_and_their_places_reu
 async def test_two_monitors_report_a_blocked_loop_to_each_other(listening):
     here, port, words = listening
     watch = here.watch(DIAL, NAME, KEY, 1.0, ("127.0.0.1", port))
-    watch.told = (back := asyncio.Queue()).put_nowait
+    watch.on_message = (back := asyncio.Queue()).put_nowait
     assert (await said(words)).state is (await said(back)).state is State.TURNING
     time.sleep(1.0)  # noqa: ASYNC251 - the test blocks the loop
     assert (await said(words)).state is (await said(back)).state is State.BUSY

@@ -90,24 +90,24 @@ class FrameReceiver:
         self._own = own_memory
 
     @property
-    def raw(self):
+    def raw_expected(self):
         return 0 if self.at is None else len(self.memory) - self.at
 
-    def space(self, most):
+    def get_buffer(self, most):
         return memoryview(self.memory)[self.at : self.at + most] if self._own else None
 
-    def filled(self, nbytes):
+    def buffer_updated(self, nbytes):
         self.at += nbytes
         if self.at == len(self.memory):
             self.at = None
 
-    def hear(self, frame):
+    def frame_received(self, frame):
         if self.at is None:
             self.frames.append(bytes(frame))
             self.at = 0 if len(self.frames) == 1 and self.memory else None
         else:
             self.memory[self.at : self.at + len(frame)] = frame
-            self.filled(len(frame))
+            self.buffer_updated(len(frame))
 
     def lost(self, reason):
         assert self.reason is None

@@ -50,7 +50,7 @@ RUN = {"verb": "RunStep", "id": 1, "fields": {"session": SESSION, "feeds": {"x:0
 @pytest.mark.parametrize(
     ("header", "text"),
     [
-        ({"verb": "Explode", "id": 1}, "no message 'Explode' in this version"),
+        ({"verb": "Explode", "id": 1}, "unknown message 'Explode' in this version"),
         ({"id": 1}, "Header needs verb"),
         (CLOSE | {"colour": 1}, "Header has no field 'colour'; it has verb, id, fields"),
         (CLOSE | {b"verb": 1}, "Header has no field"),
@@ -72,7 +72,7 @@ RUN = {"verb": "RunStep", "id": 1, "fields": {"session": SESSION, "feeds": {"x:0
         (RUN | {"values": [["bytes", LIMITS.tensor + 1]]}, "more than the 2147483648 that were agreed on"),
         (RUN | {"values": [["bytes", LIMITS.tensor]], "follows": 1 << 32}, "4294967296 bytes are more than"),
         ({"verb": "Traced", "fields": {"events": 0}, "values": [["dead"]]}, "Traced.events: value 0 is not bytes"),
-        ({"verb": "Hello", "fields": {"role": "king"}}, "Hello.role: 'king' is none of control, bulk, client"),
+        ({"verb": "Hello", "fields": {"role": "king"}}, "Hello.role: 'king' is not one of control, bulk, client"),
         ({"verb": "CancelStep", "fields": {"step": 1, "cause": {"code": "x"}}}, "CancelStep.cause: Failure needs mess"),
         ({"verb": "CancelStep", "fields": {"step": 1, "cause": 7}}, "is not a map of the fields of Failure"),
         ({"verb": "Reset", "fields": {"containers": ["x"] * 70_000}}, "not a list of at most 65536"),
