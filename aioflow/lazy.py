@@ -50,7 +50,7 @@ def _unknown(module: str, name: str, names: Iterable[str]) -> AttributeError:
     """Return the error for a name that a module lacks, with its replacement or similar names."""
     text = f"module {module!r} has no attribute {name!r}"
     if not name.startswith("_"):
-        text += importlib.import_module("aioflow.instead").hint(module, name, names)
+        text += importlib.import_module("aioflow.name_hints").hint(module, name, names)
     return AttributeError(text, name=name, obj=sys.modules.get(module))
 
 

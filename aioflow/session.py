@@ -18,7 +18,7 @@ from aioflow.graph.building import get_default_graph
 from aioflow.graph.default_session import Runner, default_session, enter_session, leave_session
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, Tensor, items_of
-from aioflow.instead import refuse
+from aioflow.name_hints import refuse
 from aioflow.plan.cost_model import CostModel
 from aioflow.plan.pipeline import Signature
 from aioflow.plan.placement.report import Placement

@@ -12,10 +12,10 @@ import types
 import pytest
 
 import aioflow as af
-from aioflow import instead
+from aioflow import name_hints
 from aioflow.graph.op import REGISTRY
 
-FACES = [*instead.SHOWN]
+FACES = [*name_hints.SHOWN]
 
 
 def fresh(code):
@@ -33,7 +33,7 @@ def test_dir_shows_what_is_public_and_all_of_it_is_there(face):
 
 def test_of_modules_the_top_shows_the_public_ones_alone():
     modules = {name for name in dir(af) if isinstance(getattr(af, name), types.ModuleType)}
-    public = {shown.split(".")[1] for shown in instead.SHOWN.values() if shown.count(".") == 1}
+    public = {shown.split(".")[1] for shown in name_hints.SHOWN.values() if shown.count(".") == 1}
     assert modules == public | {"sparse_names"}
 
 
@@ -86,12 +86,12 @@ def test_a_name_that_nothing_is_like_gets_no_hint():
 
 
 def test_hints_name_what_exists():
-    named = {name for text in instead.INSTEAD.values() for name in re.findall(r"\baf(?:\.\w+)+", text)}
+    named = {name for text in name_hints.INSTEAD.values() for name in re.findall(r"\baf(?:\.\w+)+", text)}
     assert [name for name in named if not _found(name)] == []
 
 
 def test_there_are_hints_only_for_what_does_not_exist():
-    assert [name for name in instead.INSTEAD if _found(name)] == []
+    assert [name for name in name_hints.INSTEAD if _found(name)] == []
 
 
 def _found(path):

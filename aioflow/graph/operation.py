@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Never
 
 from aioflow.graph.default_session import current_session
 from aioflow.graph.operators import Operand
-from aioflow.instead import refuse
 from aioflow.lazy import Registry
+from aioflow.name_hints import refuse
 from aioflow.tensors.dtypes import DType, ShapeLike, Spec, TensorShape
 
 if TYPE_CHECKING:

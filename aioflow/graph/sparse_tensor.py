@@ -9,7 +9,7 @@ from aioflow.graph.default_session import current_session
 from aioflow.graph.numpy_functions import Symbolic
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
-from aioflow.instead import refuse
+from aioflow.name_hints import refuse
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, DType, TensorShape
 

@@ -19,8 +19,8 @@ from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import Operand
-from aioflow.instead import refuse
 from aioflow.kernels.state import variables as kernels
+from aioflow.name_hints import refuse
 from aioflow.tensors.dtypes import DType, DTypeLike
 from aioflow.tensors.recursion import safe_repr
 from aioflow.tensors.shape import UNKNOWN, ShapeLike, TensorShape, as_shape

@@ -19,7 +19,7 @@ from aioflow.files.filesystem import Path
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, items_of
-from aioflow.instead import refuse
+from aioflow.name_hints import refuse
 from aioflow.runtime.attempts import Attempt, Attempts
 from aioflow.runtime.fetches import Element, Feeds, K, Metadata, Options, Record, Row
 from aioflow.session import Session

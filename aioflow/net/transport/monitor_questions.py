@@ -42,9 +42,9 @@ async def ask(
 ) -> None:
     """Ask the monitor of the process at an address for its state, again and again, until cancelled.
 
-    Each answer goes to `on_message`. The first question is sent late enough that a process that answers itself gets none. A
-    name may stand for several addresses, at one of which the process listens: all are asked. A host may answer from
-    another of its addresses than the one that was asked; the signature tells that the answer is one.
+    Each answer goes to `on_message`. The first question is sent late enough that a process that answers itself gets
+    none. A name may stand for several addresses, at one of which the process listens: all are asked. A host may answer
+    from another of its addresses than the one that was asked; the signature tells that the answer is one.
     """
     loop, interval = asyncio.get_running_loop(), message_interval(heartbeat)
     await asyncio.sleep(interval)
