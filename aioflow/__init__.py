@@ -19,8 +19,8 @@ from aioflow.lazy import Face
 _face = Face(__name__, {
     ".": "errors launch summary train",
     "aioflow.autodiff.aggregate": "AggregationMethod",
-    "aioflow.autodiff.gradients": "gradients hessians UnconnectedGradients",
-    "aioflow.autodiff.rules": "no_gradient NoGradient NotDifferentiable RegisterGradient",
+    "aioflow.autodiff.gradients": "UnconnectedGradients gradients hessians",
+    "aioflow.autodiff.rules": "NoGradient NotDifferentiable RegisterGradient no_gradient",
     "aioflow.config": "Config RunOptions",
     "aioflow.devices.device": "DeviceAttributes",
     "aioflow.devices.memory": "MemoryUse",
@@ -38,27 +38,26 @@ _face = Face(__name__, {
     "aioflow.kernels.array.arrays": "diag diag_part matrix_transpose meshgrid reverse tile transpose",
     "aioflow.kernels.array.concat": "concat split stack unstack",
     "aioflow.kernels.array.constants": (
-        "constant identity identity_n no_op placeholder placeholder_with_default prevent_gradient stop_gradient"
+        "constant eye fill identity identity_n no_op ones ones_like placeholder placeholder_with_default "
+        "prevent_gradient stop_gradient zeros zeros_like"
     ),
-    "aioflow.kernels.array.fill": "eye fill ones ones_like zeros zeros_like",
-    "aioflow.kernels.array.gather": "gather scatter_nd",
-    "aioflow.kernels.array.mask": "boolean_mask sequence_mask",
-    "aioflow.kernels.array.ordering": "argsort is_non_decreasing is_strictly_increasing nth_element sort",
+    "aioflow.kernels.array.gather": "gather scatter_nd unravel_index",
     "aioflow.kernels.array.pad": "pad",
     "aioflow.kernels.array.partition": (
         "batch_gather broadcast_dynamic_shape broadcast_static_shape dynamic_partition dynamic_stitch ensure_shape "
         "guarantee_const"
     ),
-    "aioflow.kernels.array.positions": "unravel_index",
     "aioflow.kernels.array.ranges": "linspace one_hot range",
     "aioflow.kernels.array.scatter": "tensor_scatter_add tensor_scatter_sub tensor_scatter_update",
-    "aioflow.kernels.array.select": "masked select where",
+    "aioflow.kernels.array.select": "boolean_mask masked select sequence_mask where",
     "aioflow.kernels.array.sequence": (
         "edit_distance listdiff reverse_sequence roll searchsorted setdiff1d unique_with_counts"
     ),
     "aioflow.kernels.array.shapes": "broadcast_to expand_dims rank reshape shape shape_n size squeeze",
     "aioflow.kernels.array.slicing": "slice strided_slice",
-    "aioflow.kernels.array.sorting": "invert_permutation top_k unique",
+    "aioflow.kernels.array.sorting": (
+        "argsort invert_permutation is_non_decreasing is_strictly_increasing nth_element sort top_k unique"
+    ),
     "aioflow.kernels.array.space_to_batch": (
         "batch_to_space batch_to_space_nd depth_to_space space_to_batch space_to_batch_nd space_to_depth"
     ),
@@ -69,70 +68,62 @@ _face = Face(__name__, {
     ),
     "aioflow.kernels.control.control_flow": "control_trigger enter exit loop_cond merge next_iteration switch",
     "aioflow.kernels.control.debugging": (
-        "add_check_numerics_ops brackets check_numerics Print summarize_value verify_tensor_all_finite"
+        "Print add_check_numerics_ops brackets check_numerics summarize_value verify_tensor_all_finite"
     ),
     "aioflow.kernels.control.lossy": "lossy",
     "aioflow.kernels.control.py_func": "numpy_function py_func",
     "aioflow.kernels.control.stacks": "stack_close_v2 stack_pop_v2 stack_push_v2 stack_v2",
-    "aioflow.kernels.data.csv": "decode_csv",
+    "aioflow.kernels.data.csv": "decode_compressed decode_csv decode_npy decode_raw",
     "aioflow.kernels.data.json_examples": "decode_json_example",
-    "aioflow.kernels.data.npy": "decode_compressed decode_npy",
-    "aioflow.kernels.data.raw": "decode_raw",
-    "aioflow.kernels.linalg.decompositions": "cholesky qr",
+    "aioflow.kernels.linalg.decompositions": "cholesky qr self_adjoint_eig self_adjoint_eigvals svd",
     "aioflow.kernels.linalg.determinants": "log_matrix_determinant matrix_determinant",
     "aioflow.kernels.linalg.diagonals": "matrix_band_part matrix_diag matrix_diag_part matrix_set_diag",
-    "aioflow.kernels.linalg.eig_svd": "self_adjoint_eig self_adjoint_eigvals svd",
-    "aioflow.kernels.linalg.einsum": "einsum",
     "aioflow.kernels.linalg.least_squares": "matrix_solve_ls",
     "aioflow.kernels.linalg.matmul": "matmul",
-    "aioflow.kernels.linalg.matrix_exponential": "matrix_exponential",
     "aioflow.kernels.linalg.norms": "norm trace",
-    "aioflow.kernels.linalg.products": "cross",
-    "aioflow.kernels.linalg.solvers": "cholesky_solve matrix_inverse matrix_solve matrix_triangular_solve",
-    "aioflow.kernels.linalg.tensordot": "tensordot",
-    "aioflow.kernels.math.accumulation": "accumulate_n cumulative_logsumexp polyval",
-    "aioflow.kernels.math.argmax": "argmax argmin",
+    "aioflow.kernels.linalg.products": "cross einsum tensordot",
+    "aioflow.kernels.linalg.solvers": (
+        "cholesky_solve matrix_exponential matrix_inverse matrix_solve matrix_triangular_solve"
+    ),
     "aioflow.kernels.math.arithmetic": (
         "add add_n divide floordiv floormod maximum minimum mod multiply pow realdiv=truediv squared_difference "
         "subtract truediv"
     ),
-    "aioflow.kernels.math.bessel": "bessel_i0 bessel_i0e bessel_i1 bessel_i1e",
-    "aioflow.kernels.math.bits": "left_shift population_count right_shift",
     "aioflow.kernels.math.casting": "bitcast cast saturate_cast to_bfloat16 to_double to_float to_int32 to_int64",
     "aioflow.kernels.math.comparison": (
-        "bitwise_and bitwise_or bitwise_xor equal greater greater_equal invert less less_equal logical_and logical_not "
-        "logical_or logical_xor not_equal"
+        "bitwise_and bitwise_or bitwise_xor equal greater greater_equal invert left_shift less less_equal logical_and "
+        "logical_not logical_or logical_xor not_equal population_count right_shift"
     ),
     "aioflow.kernels.math.complex": "angle complex conj imag real",
-    "aioflow.kernels.math.cumulative": "cumprod cumsum",
-    "aioflow.kernels.math.division": "div divide_no_nan floor_div reciprocal_no_nan truncatediv truncatemod xlogy",
+    "aioflow.kernels.math.cumulative": "accumulate_n cumprod cumsum cumulative_logsumexp polyval",
+    "aioflow.kernels.math.division": (
+        "div divide_no_nan floor_div log_sigmoid reciprocal_no_nan truncatediv truncatemod xlogy"
+    ),
     "aioflow.kernels.math.elementwise": (
         "abs acos acosh asin asinh atan atan2 atanh cos cosh exp expm1 log log1p negative reciprocal rsqrt sigmoid "
         "sign sin sinh sqrt square tan tanh"
     ),
-    "aioflow.kernels.math.erf": "erf erfc",
-    "aioflow.kernels.math.gamma": "digamma lbeta lgamma",
+    "aioflow.kernels.math.gamma": "digamma igamma igammac lbeta lgamma polygamma zeta",
     "aioflow.kernels.math.histograms": "bincount confusion_matrix histogram_fixed_width histogram_fixed_width_bins",
     "aioflow.kernels.math.incomplete_beta": "betainc",
-    "aioflow.kernels.math.incomplete_gamma": "igamma igammac",
-    "aioflow.kernels.math.logistic": "log_sigmoid",
     "aioflow.kernels.math.no_nan": "div_no_nan multiply_no_nan xdivy",
-    "aioflow.kernels.math.quantiles": "erfinv ndtri",
     "aioflow.kernels.math.random": (
         "get_seed multinomial random_normal random_shuffle random_uniform set_random_seed truncated_normal"
     ),
     "aioflow.kernels.math.random_distributions": "random_bernoulli random_gamma random_poisson",
     "aioflow.kernels.math.reduction": (
-        "count_nonzero reduce_all reduce_any reduce_logsumexp reduce_max reduce_mean reduce_min reduce_prod reduce_sum"
+        "argmax argmin count_nonzero reduce_all reduce_any reduce_euclidean_norm reduce_logsumexp reduce_max "
+        "reduce_mean reduce_min reduce_prod reduce_std reduce_sum reduce_variance"
     ),
     "aioflow.kernels.math.rounding": "ceil clip_by_value floor is_finite is_inf is_nan rint round",
-    "aioflow.kernels.math.segment_families": "segment_max segment_mean segment_min segment_prod",
-    "aioflow.kernels.math.segments": "segment_sum unsorted_segment_sum",
-    "aioflow.kernels.math.statistics": "reduce_euclidean_norm reduce_std reduce_variance",
-    "aioflow.kernels.math.unsorted_segments": (
-        "unsorted_segment_max unsorted_segment_mean unsorted_segment_min unsorted_segment_prod unsorted_segment_sqrt_n"
+    "aioflow.kernels.math.segments": (
+        "segment_max segment_mean segment_min segment_prod segment_sum unsorted_segment_sum"
     ),
-    "aioflow.kernels.math.zeta": "polygamma zeta",
+    "aioflow.kernels.math.special": "bessel_i0 bessel_i0e bessel_i1 bessel_i1e erf erfc erfinv ndtri",
+    "aioflow.kernels.math.unsorted_segments": (
+        "unsorted_segment_max unsorted_segment_mean unsorted_segment_min unsorted_segment_prod "
+        "unsorted_segment_sqrt_n"
+    ),
     "aioflow.kernels.nn.patches": "extract_image_patches",
     "aioflow.kernels.sparse.sets": "set_difference set_intersection set_size set_union",
     "aioflow.kernels.sparse.sparse_segments": "sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum",
@@ -140,21 +131,21 @@ _face = Face(__name__, {
     "aioflow.kernels.text.string_hash": (
         "decode_base64 encode_base64 string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong"
     ),
-    "aioflow.kernels.text.string_split": "string_split",
     "aioflow.kernels.text.strings": (
-        "as_string reduce_join regex_full_match regex_replace string_join string_length string_lower string_strip "
-        "string_to_number string_upper substr"
+        "as_string reduce_join regex_full_match regex_replace string_join string_length string_lower string_split "
+        "string_strip string_to_number string_upper substr"
     ),
     "aioflow.library": (
         "bitwise collectives image initializers io linalg math nn python_io random sets sparse=sparse_names "
         "sparse_names strings"
     ),
-    "aioflow.library.accumulators": "ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator",
+    "aioflow.library.accumulators": (
+        "Barrier ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"
+    ),
     "aioflow.library.arrays": (
         "arg_max arg_min gather_nd is_numeric_tensor lin_space newaxis parallel_stack repeat reverse_v2 scalar_mul "
         "to_complex128 to_complex64 where_v2"
     ),
-    "aioflow.library.barrier": "Barrier",
     "aioflow.library.branches": "case cond switch_case",
     "aioflow.library.clip": "clip_by_average_norm clip_by_global_norm clip_by_norm global_norm",
     "aioflow.library.control": (
@@ -165,59 +156,57 @@ _face = Face(__name__, {
     "aioflow.library.custom_gradient": "custom_gradient",
     "aioflow.library.functional": "foldl foldr map_fn scan",
     "aioflow.library.initializers": (
-        "constant_initializer glorot_normal_initializer glorot_uniform_initializer identity_initializer Initializer "
+        "Initializer constant_initializer glorot_normal_initializer glorot_uniform_initializer identity_initializer "
         "ones_initializer orthogonal_initializer random_normal_initializer random_uniform_initializer "
         "truncated_normal_initializer uniform_unit_scaling_initializer variance_scaling_initializer zeros_initializer"
     ),
     "aioflow.library.loops": "while_loop",
     "aioflow.library.nn_convolution": "required_space_to_batch_paddings",
     "aioflow.library.parsing": (
-        "FixedLenFeature FixedLenSequenceFeature parse_example parse_single_example parse_single_sequence_example "
-        "SparseFeature VarLenFeature"
+        "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature parse_example parse_single_example "
+        "parse_single_sequence_example"
     ),
     "aioflow.library.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
     "aioflow.library.random": "random_crop",
     "aioflow.library.readers": (
-        "FixedLengthRecordReader IdentityReader ReaderBase TextLineReader TFRecordReader WholeFileReader"
-    ),
-    "aioflow.library.state": (
-        "all_variables assert_variables_initialized assign assign_add assign_mul assign_sub batch_scatter_update "
-        "count_up_to global_variables global_variables_initializer initialize_all_variables "
-        "initialize_local_variables initialize_variables is_variable_initialized local_variables "
-        "local_variables_initializer make_template model_variables moving_average_variables "
-        "report_uninitialized_variables scatter_add scatter_div scatter_max scatter_min scatter_mul scatter_nd_add "
-        "scatter_nd_sub scatter_nd_update scatter_sub scatter_update Template trainable_variables "
-        "variables_initializer"
+        "FixedLengthRecordReader IdentityReader ReaderBase TFRecordReader TextLineReader WholeFileReader"
     ),
     "aioflow.library.sparse": (
-        "convert_to_tensor_or_sparse_tensor deserialize_many_sparse from_dense serialize_many_sparse "
-        "serialize_sparse sparse_add sparse_concat sparse_dense_cwise_div sparse_dense_cwise_mul "
-        "sparse_fill_empty_rows sparse_placeholder sparse_reduce_sum sparse_reorder sparse_reshape sparse_retain "
-        "sparse_slice sparse_softmax sparse_tensor_dense_matmul sparse_tensor_to_dense sparse_to_dense "
-        "sparse_transpose"
+        "convert_to_tensor_or_sparse_tensor deserialize_many_sparse from_dense serialize_many_sparse serialize_sparse "
+        "sparse_add sparse_concat sparse_dense_cwise_div sparse_dense_cwise_mul sparse_fill_empty_rows "
+        "sparse_placeholder sparse_reduce_sum sparse_reorder sparse_reshape sparse_retain sparse_slice sparse_softmax "
+        "sparse_tensor_dense_matmul sparse_tensor_to_dense sparse_to_dense sparse_transpose"
     ),
     "aioflow.library.sparse_reduction": (
         "sparse_mask sparse_matmul sparse_maximum sparse_merge sparse_minimum sparse_reduce_max "
         "sparse_reduce_max_sparse sparse_reduce_sum_sparse sparse_reset_shape sparse_split sparse_to_indicator"
     ),
     "aioflow.library.staging": "MapStagingArea StagingArea",
+    "aioflow.library.state": (
+        "Template all_variables assert_variables_initialized assign assign_add assign_mul assign_sub "
+        "batch_scatter_update count_up_to global_variables global_variables_initializer initialize_all_variables "
+        "initialize_local_variables initialize_variables is_variable_initialized local_variables "
+        "local_variables_initializer make_template model_variables moving_average_variables "
+        "report_uninitialized_variables scatter_add scatter_div scatter_max scatter_min scatter_mul scatter_nd_add "
+        "scatter_nd_sub scatter_nd_update scatter_sub scatter_update trainable_variables variables_initializer"
+    ),
     "aioflow.library.tensor_array": "TensorArray",
     "aioflow.library.variable_scope": (
-        "AUTO_REUSE get_local_variable get_variable get_variable_scope variable_scope VariableScope"
+        "AUTO_REUSE VariableScope get_local_variable get_variable get_variable_scope variable_scope"
     ),
     "aioflow.library.variables": "Variable VariableAggregation VariableSynchronization",
     "aioflow.plan.cost_model": "CostModel Link",
     "aioflow.plan.op_cost": "Rates",
     "aioflow.plan.placement.report": "Placement",
-    "aioflow.porting": "check_learning_off compare Comparison Difference parameter_report ParameterReport",
-    "aioflow.session": "get_default_session reset Session",
+    "aioflow.porting": "Comparison Difference ParameterReport check_learning_off compare parameter_report",
+    "aioflow.session": "Session get_default_session reset",
     "aioflow.tensors": "nest",
     "aioflow.tensors.codecs": "Saving",
     "aioflow.tensors.dtypes": (
-        "as_dtype bfloat16 bool=bool_ bool_ complex128 complex64 double=float64 DType float16 float32 float64 "
+        "DType as_dtype bfloat16 bool=bool_ bool_ complex128 complex64 double=float64 float16 float32 float64 "
         "float8_e4m3fn float8_e5m2 half=float16 int16 int32 int64 int8 resource string uint16 uint32 uint64 uint8"
     ),
-    "aioflow.tensors.shape": "as_shape Dimension dimension_value TensorShape",
+    "aioflow.tensors.shape": "Dimension TensorShape as_shape dimension_value",
     "aioflow.tracing": "NodeStats RunMetadata",
     "aioflow.version": "__version__",
 })  # fmt: skip

@@ -61,24 +61,22 @@ from aioflow.kernels.array.concat import split as split
 from aioflow.kernels.array.concat import stack as stack
 from aioflow.kernels.array.concat import unstack as unstack
 from aioflow.kernels.array.constants import constant as constant
+from aioflow.kernels.array.constants import eye as eye
 from aioflow.kernels.array.constants import identity_n as identity_n
+from aioflow.kernels.array.constants import ones as ones
+from aioflow.kernels.array.constants import ones_like as ones_like
 from aioflow.kernels.array.constants import placeholder as placeholder
-from aioflow.kernels.array.fill import eye as eye
-from aioflow.kernels.array.fill import ones as ones
-from aioflow.kernels.array.fill import ones_like as ones_like
-from aioflow.kernels.array.fill import zeros as zeros
-from aioflow.kernels.array.fill import zeros_like as zeros_like
+from aioflow.kernels.array.constants import zeros as zeros
+from aioflow.kernels.array.constants import zeros_like as zeros_like
 from aioflow.kernels.array.gather import gather as gather
-from aioflow.kernels.array.mask import boolean_mask as boolean_mask
-from aioflow.kernels.array.mask import sequence_mask as sequence_mask
-from aioflow.kernels.array.ordering import is_non_decreasing as is_non_decreasing
-from aioflow.kernels.array.ordering import is_strictly_increasing as is_strictly_increasing
 from aioflow.kernels.array.pad import pad as pad
 from aioflow.kernels.array.partition import batch_gather as batch_gather
 from aioflow.kernels.array.partition import broadcast_static_shape as broadcast_static_shape
 from aioflow.kernels.array.partition import guarantee_const as guarantee_const
 from aioflow.kernels.array.ranges import one_hot as one_hot
 from aioflow.kernels.array.ranges import range as range
+from aioflow.kernels.array.select import boolean_mask as boolean_mask
+from aioflow.kernels.array.select import sequence_mask as sequence_mask
 from aioflow.kernels.array.select import where as where
 from aioflow.kernels.array.sequence import edit_distance as edit_distance
 from aioflow.kernels.array.sequence import listdiff as listdiff
@@ -88,6 +86,8 @@ from aioflow.kernels.array.sequence import setdiff1d as setdiff1d
 from aioflow.kernels.array.sequence import unique_with_counts as unique_with_counts
 from aioflow.kernels.array.shapes import shape_n as shape_n
 from aioflow.kernels.array.slicing import strided_slice as strided_slice
+from aioflow.kernels.array.sorting import is_non_decreasing as is_non_decreasing
+from aioflow.kernels.array.sorting import is_strictly_increasing as is_strictly_increasing
 from aioflow.kernels.array.space_to_batch import batch_to_space as batch_to_space
 from aioflow.kernels.array.space_to_batch import batch_to_space_nd as batch_to_space_nd
 from aioflow.kernels.array.space_to_batch import space_to_batch as space_to_batch
@@ -117,18 +117,14 @@ from aioflow.kernels.control.debugging import verify_tensor_all_finite as verify
 from aioflow.kernels.control.lossy import lossy as lossy
 from aioflow.kernels.control.py_func import numpy_function as numpy_function
 from aioflow.kernels.control.py_func import py_func as py_func
-from aioflow.kernels.data.raw import decode_raw as decode_raw
-from aioflow.kernels.linalg.eig_svd import svd as svd
-from aioflow.kernels.linalg.einsum import einsum as einsum
+from aioflow.kernels.data.csv import decode_raw as decode_raw
+from aioflow.kernels.linalg.decompositions import svd as svd
 from aioflow.kernels.linalg.least_squares import matrix_solve_ls as matrix_solve_ls
 from aioflow.kernels.linalg.norms import norm as norm
+from aioflow.kernels.linalg.products import einsum as einsum
+from aioflow.kernels.linalg.products import tensordot as tensordot
 from aioflow.kernels.linalg.solvers import cholesky_solve as cholesky_solve
-from aioflow.kernels.linalg.tensordot import tensordot as tensordot
-from aioflow.kernels.math.accumulation import accumulate_n as accumulate_n
-from aioflow.kernels.math.accumulation import polyval as polyval
 from aioflow.kernels.math.arithmetic import add as add
-from aioflow.kernels.math.bessel import bessel_i0 as bessel_i0
-from aioflow.kernels.math.bessel import bessel_i1 as bessel_i1
 from aioflow.kernels.math.casting import cast as cast
 from aioflow.kernels.math.casting import saturate_cast as saturate_cast
 from aioflow.kernels.math.casting import to_bfloat16 as to_bfloat16
@@ -140,12 +136,14 @@ from aioflow.kernels.math.complex import angle as angle
 from aioflow.kernels.math.complex import conj as conj
 from aioflow.kernels.math.complex import imag as imag
 from aioflow.kernels.math.complex import real as real
+from aioflow.kernels.math.cumulative import accumulate_n as accumulate_n
+from aioflow.kernels.math.cumulative import polyval as polyval
 from aioflow.kernels.math.division import div as div
+from aioflow.kernels.math.division import log_sigmoid as log_sigmoid
 from aioflow.kernels.math.division import reciprocal_no_nan as reciprocal_no_nan
 from aioflow.kernels.math.gamma import lbeta as lbeta
 from aioflow.kernels.math.histograms import bincount as bincount
 from aioflow.kernels.math.histograms import confusion_matrix as confusion_matrix
-from aioflow.kernels.math.logistic import log_sigmoid as log_sigmoid
 from aioflow.kernels.math.random import get_seed as get_seed
 from aioflow.kernels.math.random import multinomial as multinomial
 from aioflow.kernels.math.random import random_normal as random_normal
@@ -156,10 +154,12 @@ from aioflow.kernels.math.random import truncated_normal as truncated_normal
 from aioflow.kernels.math.random_distributions import random_bernoulli as random_bernoulli
 from aioflow.kernels.math.random_distributions import random_gamma as random_gamma
 from aioflow.kernels.math.random_distributions import random_poisson as random_poisson
+from aioflow.kernels.math.reduction import reduce_std as reduce_std
+from aioflow.kernels.math.reduction import reduce_variance as reduce_variance
 from aioflow.kernels.math.rounding import clip_by_value as clip_by_value
 from aioflow.kernels.math.rounding import round as round
-from aioflow.kernels.math.statistics import reduce_std as reduce_std
-from aioflow.kernels.math.statistics import reduce_variance as reduce_variance
+from aioflow.kernels.math.special import bessel_i0 as bessel_i0
+from aioflow.kernels.math.special import bessel_i1 as bessel_i1
 from aioflow.kernels.math.unsorted_segments import unsorted_segment_mean as unsorted_segment_mean
 from aioflow.kernels.math.unsorted_segments import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
 from aioflow.kernels.nn.patches import extract_image_patches as extract_image_patches
@@ -170,8 +170,8 @@ from aioflow.kernels.sparse.sets import set_union as set_union
 from aioflow.kernels.sparse.sparse_segments import sparse_segment_mean as sparse_segment_mean
 from aioflow.kernels.sparse.sparse_segments import sparse_segment_sqrt_n as sparse_segment_sqrt_n
 from aioflow.kernels.sparse.sparse_segments import sparse_segment_sum as sparse_segment_sum
-from aioflow.kernels.text.string_split import string_split as string_split
 from aioflow.kernels.text.strings import reduce_join as reduce_join
+from aioflow.kernels.text.strings import string_split as string_split
 from aioflow.library import bitwise as bitwise
 from aioflow.library import collectives as collectives
 from aioflow.library import image as image
@@ -186,6 +186,7 @@ from aioflow.library import sets as sets
 from aioflow.library import sparse_names as sparse
 from aioflow.library import sparse_names as sparse_names
 from aioflow.library import strings as strings
+from aioflow.library.accumulators import Barrier as Barrier
 from aioflow.library.accumulators import ConditionalAccumulator as ConditionalAccumulator
 from aioflow.library.accumulators import ConditionalAccumulatorBase as ConditionalAccumulatorBase
 from aioflow.library.accumulators import SparseConditionalAccumulator as SparseConditionalAccumulator
@@ -200,7 +201,6 @@ from aioflow.library.arrays import scalar_mul as scalar_mul
 from aioflow.library.arrays import to_complex128 as to_complex128
 from aioflow.library.arrays import to_complex64 as to_complex64
 from aioflow.library.arrays import where_v2 as where_v2
-from aioflow.library.barrier import Barrier as Barrier
 from aioflow.library.branches import case as case
 from aioflow.library.branches import cond as cond
 from aioflow.library.branches import switch_case as switch_case
@@ -501,6 +501,10 @@ def transpose(
     """
 
 
+def fill(dims: NumberLike, value: TensorLike, name: str | None = None) -> Tensor:
+    """A tensor of shape `dims` in which every element is `value`, a scalar."""
+
+
 def identity(input: TensorLike, name: str | None = None) -> Tensor:
     """`input` unchanged."""
 
@@ -521,38 +525,14 @@ def stop_gradient(input: TensorLike, name: str | None = None) -> Tensor:
     """`input` unchanged, as a constant to the gradient."""
 
 
-def fill(dims: NumberLike, value: TensorLike, name: str | None = None) -> Tensor:
-    """A tensor of shape `dims` in which every element is `value`, a scalar."""
-
-
 def scatter_nd(indices: NumberLike, updates: NumberLike, shape: NumberLike, name: str | None = None) -> Tensor:
     """Zeros of that shape, with `updates` added at the positions along the last axis of `indices`."""
 
 
-def argsort(
-    values: NumberLike,
-    axis: int = -1,
-    direction: str = "ASCENDING",
-    stable: builtins.bool = False,
-    name: str | None = None,
-) -> Tensor:
-    """For each place along an axis the place, as int32, of the element that `sort` puts there.
+def unravel_index(indices: NumberLike, dims: NumberLike, name: str | None = None) -> Tensor:
+    """The positions of elements, given by their numbers, in an array of sizes `dims`, the last axis counting fastest.
 
-    Of equal elements the one at the lower place comes first, whether `stable` or not.
-    """
-
-
-def nth_element(input: NumberLike, n: NumberLike, reverse: builtins.bool = False, name: str | None = None) -> Tensor:
-    """The element at position `n` of the last axis, sorted in rising or, if `reverse`, falling order.
-
-    Equal elements share the gradient evenly. InvalidArgumentError if the axis has at most `n` elements.
-    """
-
-
-def sort(values: NumberLike, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
-    """The elements in rising or, if `direction` is "DESCENDING", falling order along an axis.
-
-    NaN counts as greater than all else.
+    The shape is [len(dims), *indices.shape]. InvalidArgumentError if a number is out of range.
     """
 
 
@@ -581,13 +561,6 @@ def dynamic_stitch(indices: Sequence[NumberLike], data: Sequence[TensorLike], na
 
 def ensure_shape(x: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
     """`x`, with its shape checked against `shape` in the run. InvalidArgumentError if they differ."""
-
-
-def unravel_index(indices: NumberLike, dims: NumberLike, name: str | None = None) -> Tensor:
-    """The positions of elements, given by their numbers, in an array of sizes `dims`, the last axis counting fastest.
-
-    The shape is [len(dims), *indices.shape]. InvalidArgumentError if a number is out of range.
-    """
 
 
 def linspace(start: NumberLike, stop: NumberLike, num: NumberLike, name: str | None = None) -> Tensor:
@@ -679,8 +652,35 @@ def slice(input_: TensorLike, begin: NumberLike, size: NumberLike, name: str | N
     """
 
 
+def argsort(
+    values: NumberLike,
+    axis: int = -1,
+    direction: str = "ASCENDING",
+    stable: builtins.bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """For each place along an axis the place, as int32, of the element that `sort` puts there.
+
+    Of equal elements the one at the lower place comes first, whether `stable` or not.
+    """
+
+
 def invert_permutation(x: NumberLike, name: str | None = None) -> Tensor:
     """The inverse of the permutation `x`: `y[x[i]] == i`. InvalidArgumentError if `x` is not a permutation."""
+
+
+def nth_element(input: NumberLike, n: NumberLike, reverse: builtins.bool = False, name: str | None = None) -> Tensor:
+    """The element at position `n` of the last axis, sorted in rising or, if `reverse`, falling order.
+
+    Equal elements share the gradient evenly. InvalidArgumentError if the axis has at most `n` elements.
+    """
+
+
+def sort(values: NumberLike, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
+    """The elements in rising or, if `direction` is "DESCENDING", falling order along an axis.
+
+    NaN counts as greater than all else.
+    """
 
 
 def top_k(
@@ -765,10 +765,6 @@ def switch(data: TensorLike, pred: TensorLike, name: str | None = None) -> built
     """
 
 
-def check_numerics(tensor: NumberLike, message: str, name: str | None = None) -> Tensor:
-    """`tensor` unchanged; InvalidArgumentError with `message` and their count if elements are NaN or infinite."""
-
-
 def Print(
     input_: TensorLike,
     data: Sequence[TensorLike],
@@ -782,6 +778,10 @@ def Print(
     `first_n` bounds how often it prints in one session, `summarize` how many elements of each tensor, 3 by default; a
     negative number stands for no bound.
     """
+
+
+def check_numerics(tensor: NumberLike, message: str, name: str | None = None) -> Tensor:
+    """`tensor` unchanged; InvalidArgumentError with `message` and their count if elements are NaN or infinite."""
 
 
 def stack_close_v2(handle: TensorLike, name: str | None = None) -> Operation:
@@ -807,6 +807,19 @@ def stack_push_v2(
 
 def stack_v2(max_size: NumberLike, elem_type: DTypeLike, stack_name: str = "", name: str | None = None) -> Tensor:
     """A handle to a new, empty stack of at most `max_size` elements; of any number if that is negative."""
+
+
+def decode_compressed(
+    bytes: TextLike,
+    compression_type: str = "",
+    max_output_bytes: int = 1073741824,
+    name: str | None = None,
+) -> Tensor:
+    """Each string decompressed, by ZLIB or GZIP; itself if the type is empty.
+
+    InvalidArgumentError for bytes that are not so compressed, ResourceExhaustedError for a string that becomes longer
+    than `max_output_bytes`, or, beyond 64 MiB, more than 250 times longer.
+    """
 
 
 def decode_csv(
@@ -837,6 +850,13 @@ def decode_csv(
     """
 
 
+def decode_npy(contents: TextLike, dtype: DTypeLike, shape: ShapeLike = ..., name: str | None = None) -> Tensor:
+    """Decodes a string in the format of NumPy's `.npy` files to an array of that dtype.
+
+    InvalidArgumentError if it holds objects, another dtype or shape, or more or fewer bytes than its header states.
+    """
+
+
 def decode_json_example(json_examples: TextLike, name: str | None = None) -> Tensor:
     """Each example written as JSON, as the bytes that `parse_example` takes.
 
@@ -844,26 +864,6 @@ def decode_json_example(json_examples: TextLike, name: str | None = None) -> Ten
     base64 for its strings, `bytesList`. Names may also be written as `int64_list`.
 
     InvalidArgumentError for anything else.
-    """
-
-
-def decode_compressed(
-    bytes: TextLike,
-    compression_type: str = "",
-    max_output_bytes: int = 1073741824,
-    name: str | None = None,
-) -> Tensor:
-    """Each string decompressed, by ZLIB or GZIP; itself if the type is empty.
-
-    InvalidArgumentError for bytes that are not so compressed, ResourceExhaustedError for a string that becomes longer
-    than `max_output_bytes`, or, beyond 64 MiB, more than 250 times longer.
-    """
-
-
-def decode_npy(contents: TextLike, dtype: DTypeLike, shape: ShapeLike = ..., name: str | None = None) -> Tensor:
-    """Decodes a string in the format of NumPy's `.npy` files to an array of that dtype.
-
-    InvalidArgumentError if it holds objects, another dtype or shape, or more or fewer bytes than its header states.
     """
 
 
@@ -885,6 +885,18 @@ def qr(
     Q is [..., m, p] and R [..., p, n] for matrices of m rows and n columns, with p the lesser of both, or m with
     `full_matrices`. The columns of Q beyond the n-th have no gradient, only the space that they span has.
     """
+
+
+def self_adjoint_eig(tensor: NumberLike, name: str | None = None) -> builtins.tuple[Tensor, Tensor]:
+    """The eigenvalues e of each Hermitian matrix, least first, and in the columns of v the vectors.
+
+    `tensor` v = v diag(e). Both have the dtype of `tensor`, of which only the lower triangle is read; its gradient is
+    Hermitian.
+    """
+
+
+def self_adjoint_eigvals(tensor: NumberLike, name: str | None = None) -> Tensor:
+    """The eigenvalues of each Hermitian matrix, least first, of its dtype; only its lower triangle is read."""
 
 
 def log_matrix_determinant(input: NumberLike, name: str | None = None) -> builtins.tuple[Tensor, Tensor]:
@@ -942,18 +954,6 @@ def matrix_set_diag(
     """`input` with `diagonal` on diagonal `k` of each matrix, or rows of it on several."""
 
 
-def self_adjoint_eig(tensor: NumberLike, name: str | None = None) -> builtins.tuple[Tensor, Tensor]:
-    """The eigenvalues e of each Hermitian matrix, least first, and in the columns of v the vectors.
-
-    `tensor` v = v diag(e). Both have the dtype of `tensor`, of which only the lower triangle is read; its gradient is
-    Hermitian.
-    """
-
-
-def self_adjoint_eigvals(tensor: NumberLike, name: str | None = None) -> Tensor:
-    """The eigenvalues of each Hermitian matrix, least first, of its dtype; only its lower triangle is read."""
-
-
 def matmul(
     a: NumberLike,
     b: NumberLike,
@@ -973,16 +973,16 @@ def matmul(
     """
 
 
-def matrix_exponential(input: NumberLike, name: str | None = None) -> Tensor:
-    """1 + x + x^2 / 2 + x^3 / 6 + ..., with powers of square matrices."""
-
-
 def trace(x: NumberLike, name: str | None = None) -> Tensor:
     """The sum of the diagonal of each matrix in the last two axes."""
 
 
 def cross(a: NumberLike, b: NumberLike, name: str | None = None) -> Tensor:
     """The vector product of the vectors of three numbers in the last axes of a and b, whose other axes broadcast."""
+
+
+def matrix_exponential(input: NumberLike, name: str | None = None) -> Tensor:
+    """1 + x + x^2 / 2 + x^3 / 6 + ..., with powers of square matrices."""
 
 
 def matrix_inverse(input: NumberLike, adjoint: builtins.bool = False, name: str | None = None) -> Tensor:
@@ -1015,51 +1015,6 @@ def matrix_triangular_solve(
 
     With `adjoint`, for the conjugate transpose of that triangle. Batches broadcast. InvalidArgumentError names the
     first matrix with a zero on its diagonal.
-    """
-
-
-def cumulative_logsumexp(
-    x: NumberLike,
-    axis: int = 0,
-    exclusive: builtins.bool = False,
-    reverse: builtins.bool = False,
-    name: str | None = None,
-) -> Tensor:
-    """The running log(sum(exp(x))) along an axis, without overflow: element i is that of all up to i.
-
-    Without i itself if `exclusive`, so that the first one is -inf; counted from the end if `reverse`. On the CPU alone.
-    """
-
-
-def argmax(
-    input: NumberLike,
-    axis: int | None = None,
-    name: str | None = None,
-    output_type: DTypeLike = ...,
-    *,
-    dimension: int | None = None,
-) -> Tensor:
-    """The index of the greatest element along one axis, 0 if None; the first of several.
-
-    The first NaN counts as the extreme, as in NumPy; TensorFlow ignores NaN.
-
-    Raises InvalidArgumentError where the axis is empty.
-    """
-
-
-def argmin(
-    input: NumberLike,
-    axis: int | None = None,
-    name: str | None = None,
-    output_type: DTypeLike = ...,
-    *,
-    dimension: int | None = None,
-) -> Tensor:
-    """The index of the smallest element along one axis, 0 if None; the first of several.
-
-    The first NaN counts as the extreme, as in NumPy; TensorFlow ignores NaN.
-
-    Raises InvalidArgumentError where the axis is empty.
     """
 
 
@@ -1109,26 +1064,6 @@ def subtract(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
     """x - y."""
 
 
-def bessel_i0e(x: NumberLike, name: str | None = None) -> Tensor:
-    """exp(-|x|) times the modified Bessel function of the first kind of order 0. On the CPU alone."""
-
-
-def bessel_i1e(x: NumberLike, name: str | None = None) -> Tensor:
-    """exp(-|x|) times the modified Bessel function of the first kind of order 1. On the CPU alone."""
-
-
-def left_shift(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """The bits of x moved y places up, zeros moving in; 0 where y is x's width or more, or negative (TensorFlow replaces a y that is too large by the width less 1, and a negative one by 0)."""
-
-
-def population_count(x: NumberLike, name: str | None = None) -> Tensor:
-    """How many bits of x are 1, negative numbers as two's complements: a uint8."""
-
-
-def right_shift(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """The bits of x moved y places down, zeros moving in, or ones where x is negative; where y is x's width or more, or negative, nothing else is left (TensorFlow takes a y that is too large for the width less 1, and a negative one for 0)."""
-
-
 def bitcast(input: NumberLike, type: DTypeLike, name: str | None = None) -> Tensor:
     """The same bytes, read as another dtype.
 
@@ -1164,6 +1099,10 @@ def invert(x: NumberLike, name: str | None = None) -> Tensor:
     """x with every bit flipped: -x - 1 where it has a sign."""
 
 
+def left_shift(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """The bits of x moved y places up, zeros moving in; 0 where y is x's width or more, or negative (TensorFlow replaces a y that is too large by the width less 1, and a negative one by 0)."""
+
+
 def less(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
     """Whether x < y."""
 
@@ -1190,6 +1129,14 @@ def logical_xor(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
 
 def not_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Whether x != y; NaN differs from all."""
+
+
+def population_count(x: NumberLike, name: str | None = None) -> Tensor:
+    """How many bits of x are 1, negative numbers as two's complements: a uint8."""
+
+
+def right_shift(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
+    """The bits of x moved y places down, zeros moving in, or ones where x is negative; where y is x's width or more, or negative, nothing else is left (TensorFlow takes a y that is too large for the width less 1, and a negative one for 0)."""
 
 
 def complex(real: NumberLike, imag: NumberLike, name: str | None = None) -> Tensor:
@@ -1219,6 +1166,19 @@ def cumsum(
     """The running sum along an axis: element i is the sum of all up to i.
 
     Without i itself if `exclusive`, counted from the end if `reverse`.
+    """
+
+
+def cumulative_logsumexp(
+    x: NumberLike,
+    axis: int = 0,
+    exclusive: builtins.bool = False,
+    reverse: builtins.bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The running log(sum(exp(x))) along an axis, without overflow: element i is that of all up to i.
+
+    Without i itself if `exclusive`, so that the first one is -inf; counted from the end if `reverse`. On the CPU alone.
     """
 
 
@@ -1341,20 +1301,40 @@ def tanh(x: NumberLike, name: str | None = None) -> Tensor:
     """The hyperbolic tangent of x: 0 at 0, flattening out towards -1 and 1."""
 
 
-def erf(x: NumberLike, name: str | None = None) -> Tensor:
-    """The integral of exp(-t^2) for t from 0 to x, times 2 / sqrt(pi). On the CPU alone."""
-
-
-def erfc(x: NumberLike, name: str | None = None) -> Tensor:
-    """1 - erf(x), exact also where erf(x) is near 1. On the CPU alone."""
-
-
 def digamma(x: NumberLike, name: str | None = None) -> Tensor:
     """The derivative of `lgamma`; NaN at the negative integers. On the CPU alone."""
 
 
+def igamma(a: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
+    """The lower regularised incomplete gamma function: the integral of t^(a-1) exp(-t) from 0 to x over gamma(a).
+
+    0 at x = 0 and 1 at infinity; NaN where a or x is negative. On the CPU alone.
+    """
+
+
+def igammac(a: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
+    """1 - igamma(a, x), exact also where that is near 1. On the CPU alone."""
+
+
 def lgamma(x: NumberLike, name: str | None = None) -> Tensor:
     """The logarithm of |gamma(x)|; infinite at 0 and the negative integers. On the CPU alone."""
+
+
+def polygamma(a: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
+    """The derivative of order a, a whole number not below 0, of digamma at x; NaN for another a. On the CPU alone.
+
+    No gradient flows to a, though the value depends on it: `gradients` for it is None.
+    """
+
+
+def zeta(x: NumberLike, q: NumberLike, name: str | None = None) -> Tensor:
+    """Hurwitz's zeta function, the sum of (q + k)^-x for k from 0 on. On the CPU alone.
+
+    Infinite for x = 1 and where q is 0 or a negative integer, NaN for x below 1 and where q is negative and x no
+    integer.
+
+    No gradient flows to x, though the value depends on it: `gradients` for it is None.
+    """
 
 
 def histogram_fixed_width(
@@ -1392,17 +1372,6 @@ def betainc(a: NumberLike, b: NumberLike, x: NumberLike, name: str | None = None
     """
 
 
-def igamma(a: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
-    """The lower regularised incomplete gamma function: the integral of t^(a-1) exp(-t) from 0 to x over gamma(a).
-
-    0 at x = 0 and 1 at infinity; NaN where a or x is negative. On the CPU alone.
-    """
-
-
-def igammac(a: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
-    """1 - igamma(a, x), exact also where that is near 1. On the CPU alone."""
-
-
 def multiply_no_nan(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
     """x times y, and 0 where y is 0, even if x is infinite or NaN."""
 
@@ -1411,12 +1380,36 @@ def xdivy(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
     """x / y, and 0 where x is 0, even if y is 0, infinite or NaN."""
 
 
-def erfinv(x: NumberLike, name: str | None = None) -> Tensor:
-    """The number whose `erf` is x; infinite at -1 and 1, NaN beyond. On the CPU alone."""
+def argmax(
+    input: NumberLike,
+    axis: int | None = None,
+    name: str | None = None,
+    output_type: DTypeLike = ...,
+    *,
+    dimension: int | None = None,
+) -> Tensor:
+    """The index of the greatest element along one axis, 0 if None; the first of several.
+
+    The first NaN counts as the extreme, as in NumPy; TensorFlow ignores NaN.
+
+    Raises InvalidArgumentError where the axis is empty.
+    """
 
 
-def ndtri(x: NumberLike, name: str | None = None) -> Tensor:
-    """The number below which a share of p of all normal numbers lies; NaN outside [0, 1]. On the CPU alone."""
+def argmin(
+    input: NumberLike,
+    axis: int | None = None,
+    name: str | None = None,
+    output_type: DTypeLike = ...,
+    *,
+    dimension: int | None = None,
+) -> Tensor:
+    """The index of the smallest element along one axis, 0 if None; the first of several.
+
+    The first NaN counts as the extreme, as in NumPy; TensorFlow ignores NaN.
+
+    Raises InvalidArgumentError where the axis is empty.
+    """
 
 
 def count_nonzero(
@@ -1454,6 +1447,21 @@ def reduce_any(
     reduction_indices: int | Sequence[int] | None = None,
 ) -> Tensor:
     """Whether any element along the axes, all if None, is true; false of nothing."""
+
+
+def reduce_euclidean_norm(
+    input_tensor: NumberLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: builtins.bool | None = None,
+    name: str | None = None,
+    *,
+    keep_dims: builtins.bool | None = None,
+    reduction_indices: int | Sequence[int] | None = None,
+) -> Tensor:
+    """The square root of the sum of the squares along the axes, of complex numbers of their moduli; 0 of nothing.
+
+    Of integers an integer, the fraction cut off. The gradient is 0 where the norm is.
+    """
 
 
 def reduce_logsumexp(
@@ -1608,19 +1616,28 @@ def unsorted_segment_sum(
     """
 
 
-def reduce_euclidean_norm(
-    input_tensor: NumberLike,
-    axis: int | Sequence[int] | None = None,
-    keepdims: builtins.bool | None = None,
-    name: str | None = None,
-    *,
-    keep_dims: builtins.bool | None = None,
-    reduction_indices: int | Sequence[int] | None = None,
-) -> Tensor:
-    """The square root of the sum of the squares along the axes, of complex numbers of their moduli; 0 of nothing.
+def bessel_i0e(x: NumberLike, name: str | None = None) -> Tensor:
+    """exp(-|x|) times the modified Bessel function of the first kind of order 0. On the CPU alone."""
 
-    Of integers an integer, the fraction cut off. The gradient is 0 where the norm is.
-    """
+
+def bessel_i1e(x: NumberLike, name: str | None = None) -> Tensor:
+    """exp(-|x|) times the modified Bessel function of the first kind of order 1. On the CPU alone."""
+
+
+def erf(x: NumberLike, name: str | None = None) -> Tensor:
+    """The integral of exp(-t^2) for t from 0 to x, times 2 / sqrt(pi). On the CPU alone."""
+
+
+def erfc(x: NumberLike, name: str | None = None) -> Tensor:
+    """1 - erf(x), exact also where erf(x) is near 1. On the CPU alone."""
+
+
+def erfinv(x: NumberLike, name: str | None = None) -> Tensor:
+    """The number whose `erf` is x; infinite at -1 and 1, NaN beyond. On the CPU alone."""
+
+
+def ndtri(x: NumberLike, name: str | None = None) -> Tensor:
+    """The number below which a share of p of all normal numbers lies; NaN outside [0, 1]. On the CPU alone."""
 
 
 def unsorted_segment_max(
@@ -1659,23 +1676,6 @@ def unsorted_segment_prod(
 
     The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out.
     InvalidArgumentError if an id is not below `num_segments`.
-    """
-
-
-def polygamma(a: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
-    """The derivative of order a, a whole number not below 0, of digamma at x; NaN for another a. On the CPU alone.
-
-    No gradient flows to a, though the value depends on it: `gradients` for it is None.
-    """
-
-
-def zeta(x: NumberLike, q: NumberLike, name: str | None = None) -> Tensor:
-    """Hurwitz's zeta function, the sum of (q + k)^-x for k from 0 on. On the CPU alone.
-
-    Infinite for x = 1 and where q is 0 or a negative integer, NaN for x below 1 and where q is negative and x no
-    integer.
-
-    No gradient flows to x, though the value depends on it: `gradients` for it is None.
     """
 
 

@@ -16,12 +16,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.waiting.contents import Contents, Statistics, bytes_of, copied, items_of
 from aioflow.waiting.element_spec import Elements, each_item
 from aioflow.waiting.granting import DONE, Granting, Put, serve_puts
 from aioflow.waiting.lines import BATCH, Attempt, Outcome, WaiterLine, serve_none, wake
 from aioflow.waiting.producer import Feed, Map, Source
-from aioflow.waiting.stores import Item, Shuffled, Store, Taken
+from aioflow.waiting.stores import Contents, Item, Shuffled, Statistics, Store, Taken, bytes_of, copied, items_of
 
 Work = Callable[..., Awaitable[Any]]
 """Calls a function on a thread, and returns its result."""

@@ -30,9 +30,9 @@ from aioflow.runtime.engine import AnyPartialRun, LocalEngine
 from aioflow.runtime.explain import Report, explain, report_stall, with_idle_runners
 from aioflow.runtime.feeds import check_distinct, check_mapping, converter, feed_key, in_order, parse_feeds
 from aioflow.runtime.fetches import Element, Feeds, K, Metadata, Options, Record, Row, parse_fetches
+from aioflow.runtime.partial_run import stream
 from aioflow.runtime.plan_cache import DEFAULT
 from aioflow.runtime.session_state import SessionState
-from aioflow.runtime.stream import stream
 from aioflow.runtime.update_gate import Boundary, effects_of
 from aioflow.tensors.codecs import Saving
 from aioflow.tensors.dtypes import Array

@@ -17,7 +17,7 @@ from aioflow.plan.op_cost import Site
 from aioflow.plan.passes.flow import Flow
 from aioflow.plan.passes.prune import prune
 from aioflow.plan.placement.constraints import demands
-from aioflow.plan.placement.place import place
+from aioflow.plan.placement.refinement import place
 from aioflow.plan.placement.simulation import Layout, simulate
 from aioflow.plan.placement.work import Work
 from benchmarks.building import LINEAR

@@ -20,11 +20,10 @@ from aioflow.plan.passes.liveness import peak
 from aioflow.plan.passes.memory_order import memory_order
 from aioflow.plan.passes.optimise import optimise
 from aioflow.plan.passes.order import order
-from aioflow.plan.passes.prune import prune
+from aioflow.plan.passes.prune import prune, trim
 from aioflow.plan.passes.receives import delay_receives, received_bytes
 from aioflow.plan.passes.recompute import recompute, swap
 from aioflow.plan.passes.timeline import estimated
-from aioflow.plan.passes.trim import trim
 from aioflow.plan.placement.colocation import is_everywhere
 from aioflow.program.assemble import assemble
 from aioflow.resources.containers import Resources

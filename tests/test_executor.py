@@ -15,7 +15,7 @@ from aioflow.runtime.plan_cache import DEFAULT
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import Step
 from aioflow.testing import Gate
-from aioflow.waiting.time_slice import Slice
+from aioflow.waiting.tasks import Slice
 from tests.support.doubles import waiting
 
 EXECUTORS = [af.Config(executor="tokens"), af.Config()]

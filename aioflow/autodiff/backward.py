@@ -15,8 +15,7 @@ from aioflow.graph import scopes
 from aioflow.graph.graph import Graph
 from aioflow.graph.indexed_slices import IndexedSlices, dense
 from aioflow.graph.operation import Operation, Tensor, describe_line
-from aioflow.kernels.array.constants import identity_n
-from aioflow.kernels.array.fill import zeros_like
+from aioflow.kernels.array.constants import identity_n, zeros_like
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import ListSpec, ResourceSpec, Spec
 

@@ -16,7 +16,7 @@ from aioflow.graph.indexed_slices import IndexedSlices, dense
 from aioflow.graph.operation import Tensor
 from aioflow.graph.subgraph import BodyGraph
 from aioflow.kernels.array.concat import stack
-from aioflow.kernels.array.fill import ones_like, zeros_like
+from aioflow.kernels.array.constants import ones_like, zeros_like
 from aioflow.kernels.array.shapes import reshape
 from aioflow.tensors.recursion import without_recursion_error
 

@@ -19,8 +19,7 @@ from aioflow.checkpoint.directory import (
     write_pointer,
 )
 from aioflow.checkpoint.draft import Draft, Piece
-from aioflow.checkpoint.importing import import_safetensors
-from aioflow.checkpoint.reading import Checkpoint, StoredTensor, differences
+from aioflow.checkpoint.reading import Checkpoint, StoredTensor, differences, import_safetensors
 from aioflow.checkpoint.records import ShardRecord
 from aioflow.checkpoint.retention import Retention, series
 from aioflow.checkpoint.storage import resolve_path

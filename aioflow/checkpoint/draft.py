@@ -17,10 +17,9 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.checkpoint import directory, header
-from aioflow.checkpoint.checksums import BLOCK, checksums
 from aioflow.checkpoint.encoding import Shape, encode_tensor
 from aioflow.checkpoint.manifest import INDEX, MANIFEST, Manifest, check_whole, index
-from aioflow.checkpoint.records import Entry, ShardRecord, check_keys
+from aioflow.checkpoint.records import BLOCK, Entry, ShardRecord, check_keys, checksums
 from aioflow.checkpoint.storage import locate
 from aioflow.files.filesystem import FILES, Files, Path, as_name
 from aioflow.tensors.dtypes import Array, string

@@ -111,7 +111,7 @@ def _add_down(parser: argparse.ArgumentParser) -> None:
 
 
 def _down(options: argparse.Namespace) -> None:
-    from aioflow.net.stopping import stop_servers
+    from aioflow.net.server import stop_servers
 
     logging.basicConfig(format="aioflow: %(message)s")
     config = Config(token_file=options.token_file, ssl=options.tls)

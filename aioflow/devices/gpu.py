@@ -11,14 +11,22 @@ kernel waits.
 Memory is ordered by streams. Freed memory may be reused at once by later work on its stream, which is right if only one
 stream uses it. If two do, `keep` holds an array until an event of the other stream is done, and the memory of a copy's
 target returns behind the kernels that read it.
+
+Records when a GPU's stream ran the kernels, and not when they were enqueued.
+
+Compiles chains of element-wise ops to one GPU kernel, which reads and writes each element once.
+
+The kernel's text comes from a fixed table, in an order that the plan gives; no part of it comes from a user or a peer.
+CuPy compiles it at the first call. `select(c, a, b)` stands for C's `c ? a : b`.
 """
 
 import asyncio
 import contextlib
+import dataclasses
 import secrets
 import types
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -28,7 +36,8 @@ from aioflow import errors
 from aioflow.devices.driver import Driver, Event, Host, Stream
 from aioflow.devices.memory import Holder, Ledger
 from aioflow.graph.device_spec import DeviceSpec
-from aioflow.tensors.dtypes import Array, DeviceKind, Namespace
+from aioflow.tensors.dtypes import Array, DeviceKind, DType, Namespace, float32, float64
+from aioflow.tracing import RunMetadata, Trace
 
 R = TypeVar("R")
 _CLOSE_LIMIT: Final = 5.0
@@ -327,3 +336,119 @@ def on_stream(gpu: Gpu, kernel: Coroutine[Any, Any, R]) -> Generator[Any, Any, R
             step, value = kernel.send, (yield waiting_on)
         except BaseException as error:
             step, value = kernel.throw, error
+
+
+class GpuTrace(Trace):
+    """The trace of one GPU in one step. The times of its kernels are known after the GPU has finished the step."""
+
+    def __init__(self, metadata: RunMetadata, gpu: Gpu) -> None:
+        super().__init__(metadata, gpu.name, gpu.accounts)
+        self._gpu: Final = gpu
+        idle = gpu.driver.stream()
+        with gpu.driver.select():
+            self._zero: Final = gpu.driver.record(idle, timed=True)  # it is done now, since the stream is empty
+        self._began: Final = self.now()
+        self._before: Event | None = None
+        self._spans: Final[list[tuple[int, Event, Event]]] = []
+        self._stream: Final = metadata.lane_of(self, "compute stream")
+
+    def mark_launch(self) -> None:
+        """Mark that the node to be recorded next enqueues its kernel."""
+        self._before = self._mark()
+
+    def record(
+        self, name: str, op_type: str, waits: bool, scheduled: float, start: float, outputs: Sequence[Array]
+    ) -> None:
+        """Record one execution. It ends now, unless `mark_launch` was called: then its kernel ends later on the GPU."""
+        super().record(name, op_type, waits, scheduled, start, outputs)
+        if self._before is not None:
+            self._spans.append((len(self.metadata.step_stats) - 1, self._before, self._mark()))
+            self._before = None
+
+    def settle(self) -> None:
+        """Replace the times by those of the kernels. The GPU must have finished the step."""
+        stats = self.metadata.step_stats
+        if self._spans:
+            self._zero.synchronize()
+        for index, before, after in self._spans:
+            start, end = self._at(before), self._at(after)
+            stats[index] = dataclasses.replace(stats[index], start=start, end=end, thread=self._stream)
+        self._spans.clear()
+
+    def _mark(self) -> Event:
+        with self._gpu.driver.select():
+            return self._gpu.driver.record(self._gpu.compute, timed=True)
+
+    def _at(self, event: Any) -> float:
+        return self._began + self._gpu.driver.elapsed(self._zero, event)
+
+
+EXPRESSIONS: Final = {
+    "abs": "fabs({0})",
+    "add": "{0} + {1}",
+    "ceil": "ceil({0})",
+    "cos": "cos({0})",
+    "divide": "{0} / {1}",
+    "exp": "exp({0})",
+    "expm1": "expm1({0})",
+    "floor": "floor({0})",
+    "identity": "{0}",
+    "log": "log({0})",
+    "log1p": "log1p({0})",
+    "maximum": "select({0} != {0}, {0}, select({0} > {1}, {0}, {1}))",
+    "minimum": "select({0} != {0}, {0}, select({0} < {1}, {0}, {1}))",
+    "multiply": "{0} * {1}",
+    "multiply_no_nan": "select({1} == 0, T(0), {0} * {1})",
+    "negative": "-{0}",
+    "reciprocal": "1 / {0}",
+    "relu": "select({0} < 0, T(0), {0})",
+    "relu_grad": "{0} * ({1} > 0)",
+    "rsqrt": "1 / sqrt({0})",
+    "sigmoid": "1 / (1 + exp(-{0}))",
+    "sin": "sin({0})",
+    "sqrt": "sqrt({0})",
+    "square": "{0} * {0}",
+    "squared_difference": "({0} - {1}) * ({0} - {1})",
+    "subtract": "{0} - {1}",
+    "tanh": "tanh({0})",
+    "xdivy": "select({0} == 0, T(0), {0} / {1})",
+}
+"""{op: expression of its inputs}; all floats have one dtype."""
+PREAMBLE: Final = "template <typename T> __device__ T select(bool c, T a, T b) { return c ? a : b; }"
+
+
+class ChainLink(NamedTuple):
+    """One op of a chain.
+
+    Attributes:
+        op: the name of the op.
+        reads: the numbers of its operands. The inputs come first, then the results of the links.
+    """
+
+    op: str
+    reads: Sequence[int]
+
+
+def fusible(op: str, dtypes: Sequence[DType]) -> bool:
+    """Whether an op with these input and output dtypes can be part of a chain."""
+    return op in EXPRESSIONS and (set(dtypes) == {float32} or set(dtypes) == {float64})
+
+
+def make_chain_kernel(
+    xp: Namespace, links: Sequence[ChainLink], inputs: int, results: Sequence[int]
+) -> Callable[..., Array]:
+    """Return a function of `inputs` arrays, of one shape or of rank 0, that returns the values numbered `results`.
+
+    It returns one array for one number, and a tuple for several.
+    """
+    lines = []
+    for number, link in enumerate(links, inputs):
+        text = EXPRESSIONS[link.op].format(*[f"v{read}" for read in link.reads])
+        lines.append(f"T v{number} = {text};")
+    lines += [f"r{number} = v{number};" for number in results]
+    taken = ", ".join([f"T v{number}" for number in range(inputs)])
+    given = ", ".join([f"T r{number}" for number in results])
+    kernel: Callable[..., Array] = xp.ElementwiseKernel(
+        taken, given, "\n".join(lines), "aioflow_chain", preamble=PREAMBLE
+    )
+    return kernel

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from aioflow import errors
 from aioflow.config import Config
-from aioflow.launch.agent import STOPPING
+from aioflow.launch.agent import STOPPING, Order, changed_settings
 from aioflow.launch.functions import check_module
-from aioflow.launch.order import Order, changed_settings
 from aioflow.net.cluster import ClusterSpec, Member
 
 if TYPE_CHECKING:

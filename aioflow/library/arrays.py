@@ -12,13 +12,12 @@ from aioflow.kernels.array import gather as kernels
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.concat import concat, stack
 from aioflow.kernels.array.gather import gather
-from aioflow.kernels.array.mask import sequence_mask
 from aioflow.kernels.array.ranges import linspace, range
-from aioflow.kernels.array.select import select, where
+from aioflow.kernels.array.select import select, sequence_mask, where
 from aioflow.kernels.array.shapes import broadcast_to, reshape, shape
-from aioflow.kernels.math.argmax import argmax, argmin
 from aioflow.kernels.math.arithmetic import maximum, multiply
 from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.reduction import argmax, argmin
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import INTEGER, DTypeLike, Spec
 

@@ -14,7 +14,7 @@ from aioflow.graph import scopes
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.subgraph import Body, BodyGraph
-from aioflow.kernels.array.fill import zeros, zeros_like
+from aioflow.kernels.array.constants import zeros, zeros_like
 from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.control.tensor_lists import zero_list_like
 from aioflow.kernels.state.variables import read_variable

@@ -3,6 +3,5 @@
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
-    "aioflow.kernels.math.bits": "left_shift right_shift",
-    "aioflow.kernels.math.comparison": "bitwise_and bitwise_or bitwise_xor invert",
+    "aioflow.kernels.math.comparison": "bitwise_and bitwise_or bitwise_xor invert left_shift right_shift",
 })  # fmt: skip

@@ -23,7 +23,7 @@ from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import less, less_equal, logical_and, logical_or
 from aioflow.kernels.math.reduction import reduce_any, reduce_sum
 from aioflow.library.backward_body import BackwardGraph, backward_outline, zeros_for
-from aioflow.library.nested_args import Leaves, taken_apart
+from aioflow.library.loops import Leaves, taken_apart
 from aioflow.tensors.dtypes import ListSpec, int32
 
 Branch = Callable[[], Any]

@@ -12,7 +12,7 @@ from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.graph.subgraph import bodies_of, outermost_source
-from aioflow.kernels.state import mutex
+from aioflow.kernels.state import variables
 from aioflow.kernels.state.variables import variable
 from aioflow.library.control import with_dependencies
 from aioflow.tensors import dtypes, nest
@@ -101,9 +101,9 @@ def _execute(handle: Tensor, fn: Callable[[], Any], exclusive: bool, name: str) 
     graph = graph_to_build_in(handle.graph)
     with graph.name_scope(name):
         with graph.colocate_with(handle, ignore_existing=True):
-            ticket = mutex.variable_lock_ticket(handle, handle.op.attrs["container"], name="ticket")
-            keep = mutex.keep_variable_lock(ticket, name="keep")  # built, and so begun, before the lock is acquired
-            lock = mutex.acquire_variable_lock(handle, ticket, name="acquire")
+            ticket = variables.variable_lock_ticket(handle, handle.op.attrs["container"], name="ticket")
+            keep = variables.keep_variable_lock(ticket, name="keep")  # built, and so begun, before the lock is acquired
+            lock = variables.acquire_variable_lock(handle, ticket, name="acquire")
         before = graph.version
         with graph.control_dependencies([lock]):
             result = nest.map_structure(_element, fn())
@@ -114,7 +114,7 @@ def _execute(handle: Tensor, fn: Callable[[], Any], exclusive: bool, name: str) 
         if not leaves:
             raise ValueError("fn returned None: it must return the tensors and operations to run")
         with graph.colocate_with(handle, ignore_existing=True), graph.control_dependencies(leaves):
-            release = mutex.release_variable_lock(handle, ticket, name="release")
+            release = variables.release_variable_lock(handle, ticket, name="release")
         return nest.map_structure(lambda leaf: _after([release, keep], leaf), result)
 
 

@@ -4,7 +4,7 @@ from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.image.decode_image import decode_any_image
-from aioflow.library.image_basics import convert_image_dtype
+from aioflow.library.image_color import convert_image_dtype
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DTypeLike, uint8
 

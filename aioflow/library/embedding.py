@@ -10,7 +10,7 @@ from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array.concat import concat
-from aioflow.kernels.array.fill import ones_like
+from aioflow.kernels.array.constants import ones_like
 from aioflow.kernels.array.gather import ensure_index, gather
 from aioflow.kernels.array.select import masked, where
 from aioflow.kernels.array.shapes import expand_dims, reshape, shape

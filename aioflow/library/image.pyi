@@ -14,22 +14,32 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow.kernels.nn.patches import extract_image_patches as extract_image_patches
-from aioflow.library.crops import crop_and_resize as crop_and_resize
 from aioflow.library.decoding import decode_image as decode_image
-from aioflow.library.image_basics import adjust_brightness as adjust_brightness
-from aioflow.library.image_basics import adjust_contrast as adjust_contrast
-from aioflow.library.image_basics import convert_image_dtype as convert_image_dtype
+from aioflow.library.image_color import adjust_brightness as adjust_brightness
+from aioflow.library.image_color import adjust_contrast as adjust_contrast
 from aioflow.library.image_color import adjust_gamma as adjust_gamma
 from aioflow.library.image_color import adjust_hue as adjust_hue
 from aioflow.library.image_color import adjust_saturation as adjust_saturation
+from aioflow.library.image_color import convert_image_dtype as convert_image_dtype
 from aioflow.library.image_color import hsv_to_rgb as hsv_to_rgb
+from aioflow.library.image_color import image_gradients as image_gradients
+from aioflow.library.image_color import psnr as psnr
+from aioflow.library.image_color import random_brightness as random_brightness
+from aioflow.library.image_color import random_contrast as random_contrast
+from aioflow.library.image_color import random_flip_left_right as random_flip_left_right
+from aioflow.library.image_color import random_flip_up_down as random_flip_up_down
+from aioflow.library.image_color import random_hue as random_hue
+from aioflow.library.image_color import random_saturation as random_saturation
 from aioflow.library.image_color import rgb_to_hsv as rgb_to_hsv
 from aioflow.library.image_color import rgb_to_yiq as rgb_to_yiq
 from aioflow.library.image_color import rgb_to_yuv as rgb_to_yuv
+from aioflow.library.image_color import sobel_edges as sobel_edges
+from aioflow.library.image_color import total_variation as total_variation
 from aioflow.library.image_color import yiq_to_rgb as yiq_to_rgb
 from aioflow.library.image_color import yuv_to_rgb as yuv_to_rgb
 from aioflow.library.image_geometry import ResizeMethod as ResizeMethod
 from aioflow.library.image_geometry import central_crop as central_crop
+from aioflow.library.image_geometry import crop_and_resize as crop_and_resize
 from aioflow.library.image_geometry import crop_to_bounding_box as crop_to_bounding_box
 from aioflow.library.image_geometry import extract_patches as extract_patches
 from aioflow.library.image_geometry import flip_left_right as flip_left_right
@@ -46,16 +56,6 @@ from aioflow.library.image_geometry import rgb_to_grayscale as rgb_to_grayscale
 from aioflow.library.image_geometry import rot90 as rot90
 from aioflow.library.image_geometry import transpose as transpose
 from aioflow.library.image_geometry import transpose_image as transpose_image
-from aioflow.library.image_measures import image_gradients as image_gradients
-from aioflow.library.image_measures import psnr as psnr
-from aioflow.library.image_measures import sobel_edges as sobel_edges
-from aioflow.library.image_measures import total_variation as total_variation
-from aioflow.library.image_random import random_brightness as random_brightness
-from aioflow.library.image_random import random_contrast as random_contrast
-from aioflow.library.image_random import random_flip_left_right as random_flip_left_right
-from aioflow.library.image_random import random_flip_up_down as random_flip_up_down
-from aioflow.library.image_random import random_hue as random_hue
-from aioflow.library.image_random import random_saturation as random_saturation
 from aioflow.library.random import random_crop as random_crop
 
 __all__ = ["ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation",

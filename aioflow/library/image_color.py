@@ -1,5 +1,13 @@
-"""Colours of images: conversions of colour spaces, hue, saturation and gamma."""
+"""Colours of images: conversions of colour spaces, hue, saturation and gamma.
 
+The common part of functions of images: ranks, dtypes and brightness.
+
+Measures of images: changes from pixel to pixel, and the distance of two images.
+
+Random changes of images, to augment training data.
+"""
+
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -7,20 +15,25 @@ import numpy as np
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.array.concat import stack, unstack
-from aioflow.kernels.array.fill import zeros_like
-from aioflow.kernels.array.select import where
-from aioflow.kernels.linalg.tensordot import tensordot
-from aioflow.kernels.math.arithmetic import floormod, multiply
-from aioflow.kernels.math.casting import cast
+from aioflow.kernels.array.arrays import reverse
+from aioflow.kernels.array.concat import concat, stack, unstack
+from aioflow.kernels.array.constants import zeros_like
+from aioflow.kernels.array.pad import pad
+from aioflow.kernels.array.select import select, where
+from aioflow.kernels.array.shapes import reshape, shape
+from aioflow.kernels.linalg.products import tensordot
+from aioflow.kernels.math.arithmetic import add, floormod, multiply, squared_difference, subtract
+from aioflow.kernels.math.casting import cast, saturate_cast
 from aioflow.kernels.math.comparison import equal, greater, less
 from aioflow.kernels.math.elementwise import abs as absolute
+from aioflow.kernels.math.elementwise import log
 from aioflow.kernels.math.no_nan import div_no_nan
-from aioflow.kernels.math.reduction import reduce_max, reduce_min
+from aioflow.kernels.math.random import random_uniform
+from aioflow.kernels.math.reduction import reduce_max, reduce_mean, reduce_min, reduce_sum
 from aioflow.kernels.math.rounding import clip_by_value
+from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
 from aioflow.library.control import name_scope
-from aioflow.library.image_basics import an_image, as_floats, convert_image_dtype
-from aioflow.tensors.dtypes import FLOAT, Spec
+from aioflow.tensors.dtypes import FLOAT, DType, DTypeLike, Spec, as_dtype, float32
 
 _RGB_TO_YIQ: Final = ((0.299, 0.59590059, 0.2115), (0.587, -0.27455667, -0.52273617), (0.114, -0.32134392, 0.31119955))
 _YIQ_TO_RGB: Final = ((1, 1, 1), (0.95598634, -0.27201283, -1.10674021), (0.6208248, -0.64720424, 1.70423049))
@@ -132,3 +145,173 @@ def adjust_gamma(image: NumberLike, gamma: NumberLike = 1, gain: NumberLike = 1)
         power = floats ** cast(convert_to_tensor(gamma), floats.dtype)
         changed = multiply(power, cast(convert_to_tensor(gain), floats.dtype))
         return convert_image_dtype(changed, tensor.dtype, saturate=True)
+
+
+def an_image(value: NumberLike) -> Tensor:
+    """Return an image or a batch of images. ValueError for another rank."""
+    tensor = convert_to_tensor(value)
+    if tensor.shape.ndims not in (None, 3, 4):
+        raise ValueError(f"an image has rank 3, a batch of images 4; the shape is {tensor.shape}")
+    return tensor
+
+
+@transactional
+def convert_image_dtype(image: NumberLike, dtype: DTypeLike, saturate: bool = False, name: str | None = None) -> Tensor:
+    """Return the image in another dtype, scaled: floating pixels range from 0 to 1, integer ones from 0 to the maximum.
+
+    With `saturate`, values beyond the limits of an integer dtype become the nearest limit.
+    """
+    tensor, wanted = convert_to_tensor(image), as_dtype(dtype)
+    if wanted is tensor.dtype:
+        return tensor
+    with name_scope(name, "convert_image", [tensor]) as scope:
+        if tensor.dtype.is_integer and wanted.is_integer:
+            return _between_integers(tensor, wanted, saturate, scope)
+        if tensor.dtype.is_floating and wanted.is_floating:
+            return cast(tensor, wanted, scope)
+        if tensor.dtype.is_integer:
+            return multiply(cast(tensor, wanted), wanted.np.type(1 / tensor.dtype.max), name=scope)
+        scaled = tensor * (int(wanted.max) + 0.5)
+        return saturate_cast(scaled, wanted, scope) if saturate else cast(scaled, wanted, scope)
+
+
+def _between_integers(image: Tensor, wanted: DType, saturate: bool, name: str) -> Tensor:
+    """Scale by whole factors, up or down: limits of integers are a power of 2 less 1."""
+    change = saturate_cast if saturate else cast
+    if image.dtype.max > wanted.max:
+        factor = (int(image.dtype.max) + 1) // (int(wanted.max) + 1)
+        return change(image // factor, wanted, name)
+    factor = (int(wanted.max) + 1) // (int(image.dtype.max) + 1)
+    return multiply(change(image, wanted), factor, name=name)
+
+
+def as_floats(image: Tensor) -> Tensor:
+    """Return the image itself if it is floating, else as float32 from 0 to 1."""
+    return image if image.dtype.is_floating else convert_image_dtype(image, float32)
+
+
+@transactional
+def adjust_brightness(image: NumberLike, delta: NumberLike) -> Tensor:
+    """Add `delta` to all pixels, as a part of the range from 0 to 1; integers do not wrap around."""
+    with name_scope(None, "adjust_brightness", [image, delta]):
+        tensor = convert_to_tensor(image)
+        floats = as_floats(tensor)
+        brighter = add(floats, cast(convert_to_tensor(delta), floats.dtype))
+        return convert_image_dtype(brighter, tensor.dtype, saturate=True)
+
+
+@transactional
+def adjust_contrast(images: NumberLike, contrast_factor: NumberLike) -> Tensor:
+    """Scale the distance of each pixel from its channel's mean by `contrast_factor`; integers do not wrap around."""
+    with name_scope(None, "adjust_contrast", [images, contrast_factor]):
+        tensor = an_image(images)
+        floats = as_floats(tensor)
+        mean = reduce_mean(floats, [-3, -2], keepdims=True)
+        changed = (floats - mean) * cast(convert_to_tensor(contrast_factor), floats.dtype) + mean
+        return convert_image_dtype(changed, tensor.dtype, saturate=True)
+
+
+_ACROSS = [[-1, -2, -1], [0, 0, 0], [1, 2, 1]]
+
+
+@transactional
+def total_variation(images: NumberLike, name: str | None = None) -> Tensor:
+    """Return for each image the sum of absolute differences of neighbouring pixels: a measure of its noise."""
+    with name_scope(name, "total_variation", [images]) as scope:
+        tensor = an_image(images)
+        down = absolute(tensor[..., 1:, :, :] - tensor[..., :-1, :, :])
+        right = absolute(tensor[..., :, 1:, :] - tensor[..., :, :-1, :])
+        return add(reduce_sum(down, [-3, -2, -1]), reduce_sum(right, [-3, -2, -1]), name=scope)
+
+
+@transactional
+def image_gradients(image: NumberLike) -> tuple[Tensor, Tensor]:
+    """Return (dy, dx): the difference to the next row or column of pixels; 0 for the last. ValueError unless rank 4."""
+    tensor = convert_to_tensor(image)
+    tensor.shape.with_rank(4)
+    dy = tensor[:, 1:] - tensor[:, :-1]
+    dx = tensor[:, :, 1:] - tensor[:, :, :-1]
+    return concat([dy, zeros_like(tensor[:, :1])], 1), concat([dx, zeros_like(tensor[:, :, :1])], 2)
+
+
+@transactional
+def sobel_edges(image: NumberLike) -> Tensor:
+    """Return Sobel's gradients of floating images [batch, height, width, channels]: (dy, dx) along a new last axis."""
+    tensor = convert_to_tensor(image)
+    channels = tensor.shape.with_rank(4).as_list()[3]
+    if channels is None:
+        raise ValueError(f"the number of channels must be known, the shape is {tensor.shape}")
+    both = np.stack([np.array(_ACROSS), np.array(_ACROSS).T], -1)[:, :, None]
+    window = convert_to_tensor(np.repeat(both, channels, 2), tensor.dtype)
+    padded = pad(tensor, [[0, 0], [1, 1], [1, 1], [0, 0]], "REFLECT")
+    edges = depthwise_conv2d_native(padded, window, [1, 1, 1, 1], "VALID")
+    return reshape(edges, concat([shape(tensor), [2]], 0))
+
+
+@transactional
+def psnr(a: NumberLike, b: NumberLike, max_val: NumberLike, name: str | None = None) -> Tensor:
+    """Return the ratio of the greatest brightness, `max_val`, to the mean distance of two images, in decibels."""
+    with name_scope(name, "psnr", [a, b]) as scope:
+        first, second = convert_to_tensor(a), convert_to_tensor(b)
+        top = convert_image_dtype(convert_to_tensor(max_val, first.dtype), float32)
+        one, other = convert_image_dtype(first, float32), convert_image_dtype(second, float32)
+        distance = reduce_mean(squared_difference(one, other), [-3, -2, -1])
+        return subtract(20 / math.log(10) * log(top), 10 / math.log(10) * log(distance), name=scope)
+
+
+def _flip_randomly(image: NumberLike, axis: int, seed: int | None, name: str) -> Tensor:
+    """Flip each image along an axis, counted from the end, with probability 1/2."""
+    with name_scope(None, name, [image]) as scope:
+        tensor = an_image(image)
+        rank = tensor.shape.ndims
+        if rank is None:
+            raise ValueError("the rank of the images must be known")
+        sizes: Any = [] if rank == 3 else stack([shape(tensor)[0], 1, 1, 1])
+        turned = less(random_uniform(sizes, dtype=float32, seed=seed), 0.5)
+        return select(turned, reverse(tensor, [rank + axis]), tensor, name=scope)
+
+
+@transactional
+def random_flip_left_right(image: NumberLike, seed: int | None = None) -> Tensor:
+    """Flip each image of a batch, or the one, horizontally with probability 1/2."""
+    return _flip_randomly(image, -2, seed, "random_flip_left_right")
+
+
+@transactional
+def random_flip_up_down(image: NumberLike, seed: int | None = None) -> Tensor:
+    """Flip each image of a batch, or the one, vertically with probability 1/2."""
+    return _flip_randomly(image, -3, seed, "random_flip_up_down")
+
+
+@transactional
+def random_brightness(image: NumberLike, max_delta: float, seed: int | None = None) -> Tensor:
+    """Call `adjust_brightness` with a random number between -max_delta and max_delta."""
+    if max_delta < 0:
+        raise ValueError(f"max_delta cannot be negative: {max_delta}")
+    return adjust_brightness(image, random_uniform([], -max_delta, max_delta, seed=seed))
+
+
+@transactional
+def random_contrast(image: NumberLike, lower: float, upper: float, seed: int | None = None) -> Tensor:
+    """Call `adjust_contrast` with a random factor between `lower` and `upper`."""
+    return adjust_contrast(image, _factor(lower, upper, seed))
+
+
+@transactional
+def random_saturation(image: NumberLike, lower: float, upper: float, seed: int | None = None) -> Tensor:
+    """Call `adjust_saturation` with a random factor between `lower` and `upper`."""
+    return adjust_saturation(image, _factor(lower, upper, seed))
+
+
+def _factor(lower: float, upper: float, seed: int | None) -> Tensor:
+    if not 0 <= lower < upper:
+        raise ValueError(f"lower {lower} must be from 0 on and below upper {upper}")
+    return random_uniform([], lower, upper, seed=seed)
+
+
+@transactional
+def random_hue(image: NumberLike, max_delta: float, seed: int | None = None) -> Tensor:
+    """Call `adjust_hue` with a random number between -max_delta and max_delta, which is at most 0.5."""
+    if not 0 <= max_delta <= 0.5:
+        raise ValueError(f"max_delta must be from 0 to 0.5, not {max_delta}")
+    return adjust_hue(image, random_uniform([], -max_delta, max_delta, seed=seed))

@@ -10,7 +10,7 @@ from aioflow.graph.convert import NumberLike, TensorLike
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array import constants
 from aioflow.kernels.array.arrays import matrix_transpose
-from aioflow.kernels.array.fill import eye, fill
+from aioflow.kernels.array.constants import eye, fill
 from aioflow.kernels.array.shapes import reshape
 from aioflow.kernels.linalg.decompositions import qr
 from aioflow.kernels.linalg.diagonals import matrix_diag_part

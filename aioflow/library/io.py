@@ -3,12 +3,10 @@
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
-    "aioflow.files.tfrecord": "tf_record_iterator TFRecordCompressionType TFRecordOptions TFRecordWriter",
-    "aioflow.kernels.data.csv": "decode_csv",
+    "aioflow.files.tfrecord": "TFRecordCompressionType TFRecordOptions TFRecordWriter tf_record_iterator",
+    "aioflow.kernels.data.csv": "decode_compressed decode_csv decode_npy decode_raw",
     "aioflow.kernels.data.example_wire": "make_example make_sequence_example",
     "aioflow.kernels.data.json_examples": "decode_json_example",
-    "aioflow.kernels.data.npy": "decode_compressed decode_npy",
-    "aioflow.kernels.data.raw": "decode_raw",
     "aioflow.kernels.image.decode_image": (
         "decode_and_crop_jpeg decode_bmp decode_gif decode_jpeg decode_png encode_jpeg encode_png extract_jpeg_shape "
         "is_jpeg"
@@ -17,8 +15,8 @@ _face = Face(__name__, {
     "aioflow.kernels.text.string_hash": "decode_base64 encode_base64",
     "aioflow.library.decoding": "decode_image",
     "aioflow.library.parsing": (
-        "FixedLenFeature FixedLenSequenceFeature parse_example parse_sequence_example parse_single_example "
-        "parse_single_sequence_example SparseFeature VarLenFeature"
+        "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature parse_example parse_sequence_example "
+        "parse_single_example parse_single_sequence_example"
     ),
     "aioflow.library.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
 })  # fmt: skip

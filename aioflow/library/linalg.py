@@ -6,23 +6,19 @@ _face = Face(__name__, {
     "aioflow.kernels.array.arrays": (
         "matrix_transpose tensor_diag=diag tensor_diag_part=diag_part transpose=matrix_transpose"
     ),
-    "aioflow.kernels.array.fill": "eye",
-    "aioflow.kernels.linalg.decompositions": "cholesky qr",
+    "aioflow.kernels.array.constants": "eye",
+    "aioflow.kernels.linalg.decompositions": "cholesky eigh=self_adjoint_eig eigvalsh=self_adjoint_eigvals qr svd",
     "aioflow.kernels.linalg.determinants": "det=matrix_determinant log_matrix_determinant logdet slogdet",
     "aioflow.kernels.linalg.diagonals": (
         "band_part=matrix_band_part diag=matrix_diag diag_part=matrix_diag_part set_diag=matrix_set_diag"
     ),
-    "aioflow.kernels.linalg.eig_svd": "eigh=self_adjoint_eig eigvalsh=self_adjoint_eigvals svd",
-    "aioflow.kernels.linalg.einsum": "einsum",
     "aioflow.kernels.linalg.least_squares": "lstsq=matrix_solve_ls pinv",
     "aioflow.kernels.linalg.matmul": "matmul",
-    "aioflow.kernels.linalg.matrix_exponential": "expm",
     "aioflow.kernels.linalg.norms": "norm trace",
-    "aioflow.kernels.linalg.products": "adjoint cross matvec",
+    "aioflow.kernels.linalg.products": "adjoint cross einsum matvec tensordot",
     "aioflow.kernels.linalg.solvers": (
-        "cholesky_solve inv=matrix_inverse solve=matrix_solve triangular_solve=matrix_triangular_solve"
+        "cholesky_solve expm inv=matrix_inverse solve=matrix_solve triangular_solve=matrix_triangular_solve"
     ),
-    "aioflow.kernels.linalg.tensordot": "tensordot",
     "aioflow.library.clip": "global_norm",
     "aioflow.library.nn_functions": "l2_normalize",
 })  # fmt: skip

@@ -32,16 +32,16 @@ from aioflow import qr as qr
 from aioflow import self_adjoint_eig as eigh
 from aioflow import self_adjoint_eigvals as eigvalsh
 from aioflow import trace as trace
-from aioflow.kernels.array.fill import eye as eye
+from aioflow.kernels.array.constants import eye as eye
+from aioflow.kernels.linalg.decompositions import svd as svd
 from aioflow.kernels.linalg.determinants import logdet as logdet
-from aioflow.kernels.linalg.eig_svd import svd as svd
-from aioflow.kernels.linalg.einsum import einsum as einsum
 from aioflow.kernels.linalg.least_squares import matrix_solve_ls as lstsq
 from aioflow.kernels.linalg.norms import norm as norm
 from aioflow.kernels.linalg.products import adjoint as adjoint
+from aioflow.kernels.linalg.products import einsum as einsum
 from aioflow.kernels.linalg.products import matvec as matvec
+from aioflow.kernels.linalg.products import tensordot as tensordot
 from aioflow.kernels.linalg.solvers import cholesky_solve as cholesky_solve
-from aioflow.kernels.linalg.tensordot import tensordot as tensordot
 from aioflow.library.clip import global_norm as global_norm
 from aioflow.library.nn_functions import l2_normalize as l2_normalize
 

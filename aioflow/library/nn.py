@@ -5,8 +5,8 @@ from aioflow.lazy import Face
 _face = Face(__name__, {
     "aioflow.kernels.array.sorting": "in_top_k top_k",
     "aioflow.kernels.array.space_to_batch": "depth_to_space space_to_batch space_to_depth",
+    "aioflow.kernels.math.division": "log_sigmoid",
     "aioflow.kernels.math.elementwise": "sigmoid tanh",
-    "aioflow.kernels.math.logistic": "log_sigmoid",
     "aioflow.kernels.math.reduction": "l2_loss",
     "aioflow.kernels.nn.activation": "bias_add elu leaky_relu relu relu6 selu softplus softsign",
     "aioflow.kernels.nn.convolution": "conv2d conv2d_backprop_filter conv2d_backprop_input conv2d_transpose",
@@ -25,25 +25,24 @@ _face = Face(__name__, {
         "sparse_softmax_cross_entropy_with_logits"
     ),
     "aioflow.kernels.nn.normalisation": "fused_batch_norm",
-    "aioflow.kernels.nn.pooling": "avg_pool max_pool",
+    "aioflow.kernels.nn.pooling": "avg_pool avg_pool3d max_pool max_pool3d",
     "aioflow.kernels.nn.pooling_argmax": "max_pool_with_argmax",
-    "aioflow.kernels.nn.pooling_nd": "avg_pool3d max_pool3d",
     "aioflow.kernels.nn.softmax": "log_softmax softmax",
     "aioflow.library": "rnn_cell",
     "aioflow.library.embedding": "embedding_lookup embedding_lookup_sparse safe_embedding_lookup_sparse",
+    "aioflow.library.nn_convolution": (
+        "atrous_conv2d atrous_conv2d_transpose avg_pool1d avg_pool2d avg_pool_v2 conv_transpose convolution "
+        "depthwise_conv2d max_pool1d max_pool2d max_pool_v2 pool separable_conv2d with_space_to_batch"
+    ),
     "aioflow.library.nn_functions": (
         "batch_norm_with_global_normalization batch_normalization crelu dropout gelu hard_sigmoid l2_normalize "
         "layer_normalization log_poisson_loss moments normalize_moments relu_layer sufficient_statistics swish "
         "weighted_cross_entropy_with_logits weighted_moments xw_plus_b zero_fraction"
     ),
-    "aioflow.library.nn_convolution": (
-        "atrous_conv2d atrous_conv2d_transpose avg_pool1d avg_pool2d avg_pool_v2 conv_transpose convolution "
-        "depthwise_conv2d max_pool1d max_pool2d max_pool_v2 pool separable_conv2d with_space_to_batch"
-    ),
     "aioflow.library.nn_morphology": "dilation2d erosion2d",
     "aioflow.library.nn_sampling": (
-        "compute_accidental_hits log_uniform_candidate_sampler nce_loss sampled_softmax_loss uniform_candidate_sampler"
+        "compute_accidental_hits log_uniform_candidate_sampler nce_loss sampled_softmax_loss "
+        "uniform_candidate_sampler"
     ),
-    "aioflow.library.rnn": "bidirectional_dynamic_rnn dynamic_rnn static_bidirectional_rnn static_rnn",
-    "aioflow.library.rnn_raw": "raw_rnn",
+    "aioflow.library.rnn": "bidirectional_dynamic_rnn dynamic_rnn raw_rnn static_bidirectional_rnn static_rnn",
 })  # fmt: skip

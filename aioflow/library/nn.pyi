@@ -16,7 +16,7 @@ from aioflow import space_to_depth as space_to_depth
 from aioflow import tanh as tanh
 from aioflow import top_k as top_k
 from aioflow.kernels.array.space_to_batch import space_to_batch as space_to_batch
-from aioflow.kernels.math.logistic import log_sigmoid as log_sigmoid
+from aioflow.kernels.math.division import log_sigmoid as log_sigmoid
 from aioflow.kernels.nn.convolution import conv2d as conv2d
 from aioflow.kernels.nn.convolution import conv2d_backprop_filter as conv2d_backprop_filter
 from aioflow.kernels.nn.convolution import conv2d_backprop_input as conv2d_backprop_input
@@ -38,10 +38,10 @@ from aioflow.kernels.nn.losses import softmax_cross_entropy_with_logits_v2 as so
 from aioflow.kernels.nn.losses import sparse_softmax_cross_entropy_with_logits as sparse_softmax_cross_entropy_with_logits
 from aioflow.kernels.nn.normalisation import fused_batch_norm as fused_batch_norm
 from aioflow.kernels.nn.pooling import avg_pool as avg_pool
+from aioflow.kernels.nn.pooling import avg_pool3d as avg_pool3d
 from aioflow.kernels.nn.pooling import max_pool as max_pool
+from aioflow.kernels.nn.pooling import max_pool3d as max_pool3d
 from aioflow.kernels.nn.pooling_argmax import max_pool_with_argmax as max_pool_with_argmax
-from aioflow.kernels.nn.pooling_nd import avg_pool3d as avg_pool3d
-from aioflow.kernels.nn.pooling_nd import max_pool3d as max_pool3d
 from aioflow.library import rnn_cell as rnn_cell
 from aioflow.library.embedding import embedding_lookup as embedding_lookup
 from aioflow.library.embedding import embedding_lookup_sparse as embedding_lookup_sparse
@@ -92,9 +92,9 @@ from aioflow.library.nn_sampling import sampled_softmax_loss as sampled_softmax_
 from aioflow.library.nn_sampling import uniform_candidate_sampler as uniform_candidate_sampler
 from aioflow.library.rnn import bidirectional_dynamic_rnn as bidirectional_dynamic_rnn
 from aioflow.library.rnn import dynamic_rnn as dynamic_rnn
+from aioflow.library.rnn import raw_rnn as raw_rnn
 from aioflow.library.rnn import static_bidirectional_rnn as static_bidirectional_rnn
 from aioflow.library.rnn import static_rnn as static_rnn
-from aioflow.library.rnn_raw import raw_rnn as raw_rnn
 
 __all__ = ["atrous_conv2d", "atrous_conv2d_transpose", "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d",
     "avg_pool_v2", "batch_norm_with_global_normalization", "batch_normalization", "bias_add",

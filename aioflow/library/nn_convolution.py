@@ -8,8 +8,7 @@ from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, constant_value, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import stack
-from aioflow.kernels.array.constants import identity
-from aioflow.kernels.array.fill import ones_like, zeros_like
+from aioflow.kernels.array.constants import identity, ones_like, zeros_like
 from aioflow.kernels.array.pad import pad
 from aioflow.kernels.array.shapes import expand_dims, shape, squeeze
 from aioflow.kernels.array.space_to_batch import batch_to_space_nd, space_to_batch_nd
@@ -24,8 +23,7 @@ from aioflow.kernels.nn.convolution_nd import (
     plane_step,
 )
 from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
-from aioflow.kernels.nn.pooling import avg_pool, max_pool
-from aioflow.kernels.nn.pooling_nd import avg_pool3d, max_pool3d
+from aioflow.kernels.nn.pooling import avg_pool, avg_pool3d, max_pool, max_pool3d
 from aioflow.kernels.nn.windows import either
 from aioflow.library.control import name_scope
 from aioflow.tensors.dtypes import int32

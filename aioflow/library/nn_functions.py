@@ -9,8 +9,7 @@ from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.array.concat import concat
-from aioflow.kernels.array.constants import constant
-from aioflow.kernels.array.fill import zeros_like
+from aioflow.kernels.array.constants import constant, zeros_like
 from aioflow.kernels.array.select import where
 from aioflow.kernels.array.shapes import shape, shape_of, size, squeeze
 from aioflow.kernels.families import NARROW, shaped_like
@@ -21,10 +20,10 @@ from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal, greater_equal, less_equal, logical_and
 from aioflow.kernels.math.complex import conj, real
 from aioflow.kernels.math.elementwise import exp, log, negative, reciprocal, rsqrt, sigmoid, square, tanh
-from aioflow.kernels.math.erf import erf
 from aioflow.kernels.math.random import random_uniform
 from aioflow.kernels.math.reduction import reduce_mean, reduce_sum
 from aioflow.kernels.math.rounding import clip_by_value
+from aioflow.kernels.math.special import erf
 from aioflow.kernels.nn.activation import bias_add, relu, softplus
 from aioflow.library.control import name_scope
 from aioflow.tensors.dtypes import FLOAT, float32

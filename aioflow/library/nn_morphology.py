@@ -8,7 +8,7 @@ from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.concat import stack
-from aioflow.kernels.array.fill import ones_like
+from aioflow.kernels.array.constants import ones_like
 from aioflow.kernels.array.pad import pad
 from aioflow.kernels.array.select import where
 from aioflow.kernels.array.shapes import reshape, shape

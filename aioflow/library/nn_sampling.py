@@ -7,8 +7,7 @@ from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat, stack
-from aioflow.kernels.array.constants import stop_gradient
-from aioflow.kernels.array.fill import ones_like, zeros_like
+from aioflow.kernels.array.constants import ones_like, stop_gradient, zeros_like
 from aioflow.kernels.array.gather import scatter_nd
 from aioflow.kernels.array.shapes import expand_dims, reshape, shape, size
 from aioflow.kernels.linalg.matmul import matmul

@@ -8,9 +8,9 @@ from aioflow.graph.building import transactional, with_text
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.math.random import get_seed
-from aioflow.kernels.state import queue_handles as handles
 from aioflow.kernels.state import queues as ops
-from aioflow.kernels.state.queue_handles import QueueSpec
+from aioflow.kernels.state import resource_handles as handles
+from aioflow.kernels.state.resource_handles import QueueSpec
 from aioflow.library.resource_handle import Handle, dtypes_of, outside
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, TensorShape, as_shape

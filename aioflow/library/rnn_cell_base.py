@@ -10,7 +10,7 @@ from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
-from aioflow.kernels.array.fill import zeros
+from aioflow.kernels.array.constants import zeros
 from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.linalg.matmul import matmul
 from aioflow.kernels.math.elementwise import tanh

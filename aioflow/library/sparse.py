@@ -14,9 +14,8 @@ from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.constants import placeholder
 from aioflow.kernels.array.gather import gather, gather_nd
-from aioflow.kernels.array.mask import boolean_mask
 from aioflow.kernels.array.scatter import tensor_scatter_add
-from aioflow.kernels.array.select import where
+from aioflow.kernels.array.select import boolean_mask, where
 from aioflow.kernels.array.shapes import broadcast_to, reshape, shape
 from aioflow.kernels.math.broadcasting import Axis
 from aioflow.kernels.math.comparison import greater_equal, not_equal

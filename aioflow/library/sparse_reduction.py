@@ -10,7 +10,7 @@ from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Tensor
 from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from aioflow.kernels.array.concat import concat, stack
-from aioflow.kernels.array.fill import fill, ones_like
+from aioflow.kernels.array.constants import fill, ones_like
 from aioflow.kernels.array.gather import ensure_index, gather
 from aioflow.kernels.array.ranges import range as counting
 from aioflow.kernels.array.sequence import setdiff1d

@@ -12,7 +12,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array import scatter as scatter_kernels
 from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.constants import constant
-from aioflow.kernels.array.mask import boolean_mask
+from aioflow.kernels.array.select import boolean_mask
 from aioflow.kernels.array.shapes import expand_dims
 from aioflow.kernels.math.comparison import logical_not
 from aioflow.kernels.state import variables as kernels

@@ -23,8 +23,8 @@ from aioflow import string_to_hash_bucket_strong as to_hash_bucket_strong
 from aioflow import string_to_number as to_number
 from aioflow import string_upper as upper
 from aioflow import substr as substr
-from aioflow.kernels.text.string_split import split as split
 from aioflow.kernels.text.strings import reduce_join as reduce_join
+from aioflow.kernels.text.strings import split as split
 
 __all__ = ["as_string", "join", "length", "lower", "reduce_join", "regex_full_match", "regex_replace", "split", "strip",
     "substr", "to_hash_bucket", "to_hash_bucket_fast", "to_hash_bucket_strong", "to_number", "upper"]

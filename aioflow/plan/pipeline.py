@@ -14,13 +14,10 @@ from typing import Final
 from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.kernels.array.constants import missing_feed
 from aioflow.plan.partition import Part
-from aioflow.plan.passes.flow import Flow, has_primitives
+from aioflow.plan.passes.flow import Flow, has_primitives, verify
 from aioflow.plan.passes.optimise import optimise
 from aioflow.plan.passes.order import order
-from aioflow.plan.passes.prune import prune
-from aioflow.plan.passes.trim import trim
-from aioflow.plan.passes.unread import keep_unread
-from aioflow.plan.passes.verify import verify
+from aioflow.plan.passes.prune import keep_unread, prune, trim
 
 
 class Signature:

@@ -12,20 +12,18 @@ from aioflow.config import Config
 from aioflow.devices.device import DeviceAttributes
 from aioflow.graph.device_spec import DeviceSpec
 from aioflow.plan.cost_model import CostModel
-from aioflow.plan.memory_schedule import scheduled
-from aioflow.plan.memory_search import Found, Search, Tools
+from aioflow.plan.memory_search import Found, Search, Tools, scheduled
 from aioflow.plan.op_cost import Site
 from aioflow.plan.partition import Part, partition
 from aioflow.plan.passes.compress import Compression
 from aioflow.plan.passes.fed_shapes import with_fed_shapes
 from aioflow.plan.passes.flow import Flow, Node
-from aioflow.plan.passes.gather import gathered
-from aioflow.plan.passes.memory_kinds import memory_kinds
+from aioflow.plan.passes.memory_kinds import gathered, memory_kinds
 from aioflow.plan.placement.colocation import state_key
+from aioflow.plan.placement.constraints import lowered
 from aioflow.plan.placement.packing import pack
-from aioflow.plan.placement.place import place
+from aioflow.plan.placement.refinement import place
 from aioflow.plan.placement.report import Arrangement, Placement
-from aioflow.plan.placement.spanning import lowered
 from aioflow.plan.placement.work import state_bytes
 from aioflow.tensors.dtypes import DeviceKind
 

@@ -16,10 +16,9 @@ from typing import Final, NamedTuple
 from aioflow.kernels.control.control_flow import PRIMITIVES
 from aioflow.plan.partition import Part
 from aioflow.plan.passes.flow import Flow, Node, Value, sources_before
-from aioflow.plan.passes.liveness import Liveness, constant_bytes
+from aioflow.plan.passes.liveness import Liveness, constant_bytes, shares_memory
 from aioflow.plan.passes.relink import relinked
 from aioflow.plan.passes.timeline import Edge, edge_of, is_known
-from aioflow.plan.passes.transfers import shares_memory
 from aioflow.tensors.dtypes import DeviceKind
 
 

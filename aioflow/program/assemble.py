@@ -4,28 +4,43 @@ In a plain program every node is a unit. In a fused one, nodes that never suspen
 region only if exactly the same suspending nodes come before both, so that a wait never delays independent work, and if
 the same control-flow primitives decide whether they are dead. Regions of more than LONGEST nodes are cut, because
 Python holds the GIL while it compiles one, 10 μs per node.
+
+Kernels chosen and bound: from the nodes of a plan to the statements of a region.
+
+Computes the edges of a program, by the numbers of units: successors, pending counts and inputs of merges.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from aioflow import errors
+from aioflow.devices.gpu import Gpu, on_stream
+from aioflow.devices.memory import account_results
+from aioflow.graph.operation import describe_line
 from aioflow.kernels.context import Context
 from aioflow.plan import op_cost
+from aioflow.plan.allocation import guarded
 from aioflow.plan.frame_levels import ROOT, Levels, deciders, decides, role_of
-from aioflow.plan.passes.flow import Flow, Node, Value, has_primitives, sources_before
+from aioflow.plan.passes.flow import Block, Flow, Node, Value, has_primitives, is_back_edge, sources_before, verify
+from aioflow.plan.passes.liveness import shares_memory
 from aioflow.plan.passes.lower import lower
-from aioflow.plan.passes.verify import verify
-from aioflow.program.bind import Binder
-from aioflow.program.blocks import Statement, chained
+from aioflow.program.blocks import (
+    Code,
+    Statement,
+    Structured,
+    chained,
+    count_of,
+    estimate_for,
+    numbers_among,
+    texts_among,
+)
 from aioflow.program.codegen import Region, compile_region
 from aioflow.program.error_location import Found, Place
-from aioflow.program.fuse import Bound
-from aioflow.program.gpu_fuse import fuse_on_gpu
-from aioflow.program.link import Links
-from aioflow.program.program import FrameSpec, Outputs, Program, Route, Unit
-from aioflow.program.region_cost import count_of, estimate_for, numbers_among, texts_among
+from aioflow.program.fuse import Bound, fuse_on_gpu
+from aioflow.program.program import FrameSpec, MergeInput, Outputs, OutsideValue, Program, Route, Unit
 from aioflow.tensors.dtypes import Array, DeviceKind
 
 LONGEST: Final = 500
@@ -297,3 +312,166 @@ def _picked(results: Sequence[Array], wanted: Sequence[int]) -> list[Array]:
 def _merged(literals: Sequence[Array | None], inputs: Sequence[Array]) -> list[Array]:
     given = iter(inputs)
     return [next(given) if literal is None else literal for literal in literals]
+
+
+class Binder:
+    """Binds nodes for one device.
+
+    The results of kernels are tracked if the device tracks memory.
+
+    Attributes:
+        literals: the values known before a step: constants and handles, if they are looked up.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        device = context.device
+        self._device, self._ledger = (None, None) if device is None else (device.name, device.accounts)
+        self.literals: dict[Value, Array] = {}
+
+    def find_literals(self, nodes: Iterable[Node]) -> None:
+        """Look for values known before any step among these nodes, and inside branches and loops."""
+        for node in nodes:
+            for block in node.blocks:
+                self.find_literals(block.flow.nodes)
+            if (node.definition.name == "constant" or node.definition.handle) and not node.controls:
+                self.literals[Value(node, 0)] = self._literal(node)
+
+    def _literal(self, node: Node) -> Array:
+        """Return the value of a node without inputs. The error of a handle names its line."""
+        bound = self._kernel(node)
+        try:
+            return bound.call(self._context) if bound.kernel.context else bound.call()
+        except errors.OpError as error:
+            raise error.at(
+                node.name, node.definition.name, line=describe_line(node.operation), device=self._device, shapes=()
+            ) from None
+
+    def bind(self, node: Node) -> Statement:
+        """Return the statement that runs the node. UnimplementedError if it has no kernel."""
+        return (
+            Structured(node, tuple([self._code(block) for block in node.blocks])) if node.blocks else self._kernel(node)
+        )
+
+    def _code(self, block: Block) -> Code:
+        arguments = {place: Value(node, 0) for place, node in block.arguments.items()}
+        given = set(block.flow.feeds)
+        statements = [
+            self.bind(node) for node in block.flow.nodes if node not in given and Value(node, 0) not in self.literals
+        ]
+        return Code(statements, arguments, block.flow.fetches)
+
+    def _kernel(self, node: Node) -> Bound:
+        context = self._context
+        kind, xp = (DeviceKind.CPU, np) if node.at_home else (context.kind, context.xp)
+        kernel = node.definition.kernel_for(kind, node.input_specs, node.output_specs)
+        if kernel is None:
+            types = ", ".join(str(spec) for spec in node.input_specs)
+            raise errors.UnimplementedError(
+                f"{node.definition.name} has no kernel on the {kind} for ({types}); it has them for "
+                f"{', '.join(node.definition.kernels) or 'no device'}"
+            ).at(node.name, node.definition.name, line=describe_line(node.operation), device=self._device, shapes=())
+        call = kernel.bind(node.definition, node, xp)
+        if kernel.asynchronous and isinstance(context.device, Gpu) and not node.at_home:
+            call = _streamed(context.device, call)
+        call = guarded(call, node, kernel, self._ledger)
+        if self._ledger is not None and not shares_memory(node):
+            call = account_results(call, self._ledger, node, asynchronous=kernel.asynchronous)
+        return Bound(node, kernel, call)
+
+
+def _streamed(gpu: Gpu, call: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that waits, with the GPU's stream current while it computes."""
+    return lambda *inputs: on_stream(gpu, call(*inputs))
+
+
+class Links:
+    """The edges between groups of nodes, each of which becomes one unit.
+
+    Attributes:
+        levels: where each group belongs.
+        places: for each group, its place in its level.
+        given: values that come to merges from outside of the program.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[Sequence[Node]],
+        crossing: Sequence[Sequence[Value]],
+        levels: Levels,
+        feeds: Sequence[Node],
+        literals: Mapping[Value, Array],
+    ) -> None:
+        self._groups = groups
+        self._crossing = crossing
+        self._feeds = feeds
+        self._literals = literals
+        self._home = {node: index for index, group in enumerate(groups) for node in group}
+        self.levels: Final = [levels.inside[group[0]] if group else ROOT for group in groups]
+        self._targets = [levels.beyond[group[0]] if group else ROOT for group in groups]
+        self.places: Final = self._number()
+        self.given: Final[list[OutsideValue]] = []
+        self._following: list[dict[int, None]] = [{} for _ in groups]
+        self._readers: list[tuple[dict[int, None], dict[int, None]]] = [({}, {}) for _ in groups]
+        self._arrivals: list[list[MergeInput]] = [[] for _ in groups]
+        for node, index in self._home.items():
+            self._link(node, index)
+
+    def route(self, index: int) -> Route:
+        """Return the place of the unit of a group, and its successors."""
+        group = self._groups[index]
+        role = role_of(group[0]) if group else None
+        no, yes = self._readers[index]
+        return Route(
+            self.places[index],
+            tuple(self._following[index]),
+            self.levels[index],
+            self._targets[index],
+            role,
+            tuple([value.index for value in self._crossing[index]]) if role is not None else (),
+            (tuple(no), tuple(yes)),
+            tuple(self._arrivals[index]),
+            self._fixed(group[0]) if role is not None else (),
+        )
+
+    def _fixed(self, node: Node) -> tuple[Array | None, ...]:
+        """The inputs of a primitive that are known before any step, None for each that is not."""
+        found = tuple([self._literals.get(value) for value in node.inputs])
+        return found if any(value is not None for value in found) and role_of(node) != "merge" else ()
+
+    def _number(self) -> list[int]:
+        counts: dict[int, int] = {}
+        places = []
+        for level in self.levels:
+            places.append(counts.get(level, 0))
+            counts[level] = counts.get(level, 0) + 1
+        return places
+
+    def _link(self, node: Node, index: int) -> None:
+        merges, place = role_of(node) == "merge", self.places[index]
+        for number, value in enumerate(node.inputs):
+            if merges:
+                self._into_merge(node, place, number, value)
+            elif value not in self._literals:
+                self._follow(value.node, index)
+                if role_of(value.node) == "switch":
+                    self._readers[self._home[value.node]][value.index].setdefault(place)
+        for control in node.controls:
+            if Value(control, 0) not in self._literals:
+                self._follow(control, index)
+
+    def _follow(self, source: Node, index: int) -> None:
+        made = self._home.get(source)
+        if made is not None and made != index:
+            self._following[made].setdefault(self.places[index])
+
+    def _into_merge(self, node: Node, place: int, number: int, value: Value) -> None:
+        loops = any(is_back_edge(source, node) for source, _ in node.inputs)
+        final = loops and role_of(value.node) == "enter"
+        made = self._home.get(value.node)
+        if value in self._literals:
+            self.given.append(OutsideValue(MergeInput(0, place, number, final), -1, self._literals[value]))
+        elif made is None:
+            self.given.append(OutsideValue(MergeInput(0, place, number, final), self._feeds.index(value.node), None))
+        else:
+            self._arrivals[made].append(MergeInput(self._crossing[made].index(value), place, number, final))

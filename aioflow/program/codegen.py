@@ -31,7 +31,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from aioflow.kernels.control.host_memory import put_away, taken_back
+from aioflow.kernels.control.transfer import put_away, taken_back
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.liveness import is_surely_alike
 from aioflow.program.blocks import Statement, Structured, seconds_of

@@ -3,18 +3,22 @@
 In a chain of nodes every element of a result depends only on the elements at its position. Over large arrays the chain
 works through blocks of the flattened arrays, with a few small buffers for the values between, and distributes the
 blocks over the device's cores. Over small arrays it calls the kernels one after the other. The results are equal.
+
+Runs of element-wise kernels as one kernel of a GPU: see `devices.gpu_chains`.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from aioflow.devices.gpu import ChainLink, fusible, make_chain_kernel
 from aioflow.graph.kernel import Kernel
 from aioflow.kernels.context import Context, Stop
 from aioflow.plan.passes.flow import Node, Value
-from aioflow.tensors.dtypes import Array, TensorShape
+from aioflow.tensors.dtypes import Array, Namespace, TensorShape
 
 BLOCK: Final = 1 << 17
 """Elements worked on at a time: a few buffers of them fit the cache of one core."""
@@ -242,3 +246,33 @@ class _Blocks:
                     else buffers[self._buffers[target]][: after - start]
                 )
                 values.append(call(*[values[index] for index in reads], out=out))
+
+
+def fuse_on_gpu(bound: Sequence[Any], wanted: Iterable[Value], xp: Namespace) -> list[Any]:
+    """Return the statements with chains of at least two element-wise nodes over one shape as one kernel.
+
+    Args:
+        bound: nodes, sources first.
+        wanted: the values needed after them.
+        xp: CuPy, or its substitute.
+    """
+    return fuse(bound, wanted, _joins_on_gpu, functools.partial(_compiled, xp))
+
+
+def _joins_on_gpu(b: Bound, shape: TensorShape | None) -> bool:
+    node = b.node
+    dtypes = [spec.dtype for spec in (*node.input_specs, *node.output_specs)]
+    return not node.at_home and fusible(node.definition.name, dtypes) and over_shape(b, shape)
+
+
+def _compiled(
+    xp: Namespace, run: Sequence[Bound], inputs: Sequence[Value], results: Sequence[Value]
+) -> Callable[..., Any]:
+    numbers = {value: number for number, value in enumerate([*inputs, *[Value(b.node, 0) for b in run]])}
+    links = [ChainLink(b.node.definition.name, [numbers[value] for value in b.inputs]) for b in run]
+    kernel = make_chain_kernel(xp, links, len(inputs), [numbers[value] for value in results])
+
+    def call(ctx: Context, *arrays: Array) -> Any:
+        return kernel(*arrays)
+
+    return call

@@ -3,12 +3,15 @@
 A unit is one node in the plain program, which defines the meaning, or a region: many nodes that never suspend, compiled
 into one coroutine. Every unit belongs to a level: the step itself, or a frame, which is a loop. The units of a level
 run once in each of its iterations, on the memory of that iteration: slots for values, and pending counts.
+
+The programs of a plan, one for each device.
 """
 
 import dataclasses
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NamedTuple
 
+from aioflow.devices.device import AnyDevice
 from aioflow.plan.frame_levels import ROOT, decides, role_of
 from aioflow.plan.op_cost import RegionCost
 from aioflow.plan.passes.flow import Node, Value
@@ -244,3 +247,56 @@ class Program:
 def _is_mortal(unit: Unit) -> bool:
     """Whether it receives a value that may be dead."""
     return any(decides(node) and role_of(node) is None for node in unit.nodes[:1])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceProgram:
+    """The program of one device.
+
+    Attributes:
+        device: the device.
+        program: its program.
+        feeds: the positions of the call's feeds that it takes.
+        fetches: the positions of the call's fetches that it makes.
+    """
+
+    device: AnyDevice
+    program: Program
+    feeds: tuple[int, ...]
+    fetches: tuple[int, ...]
+
+    def given(self, feeds: Outputs) -> list[Array]:
+        """Return the fed values that it takes."""
+        return [feeds[index] for index in self.feeds]
+
+
+class Programs:
+    """The programs of one plan.
+
+    Attributes:
+        parts: the program of each device.
+        single_unit: the only unit, on the first device, if its inputs and outputs are those of the call; else None.
+    """
+
+    __slots__ = ("_places", "parts", "single_unit")
+
+    def __init__(self, parts: Sequence[DeviceProgram], first: AnyDevice) -> None:
+        self.parts = tuple(parts)
+        fetched = [index for part in parts for index in part.fetches]
+        self._places = sorted(range(len(fetched)), key=fetched.__getitem__)
+        self.single_unit = _single_unit(parts[0].program) if len(parts) == 1 and parts[0].device is first else None
+
+    def joined(self, results: Sequence[Sequence[Array]]) -> list[Array]:
+        """Return the fetches of the call, in its order, from the fetches of each device."""
+        flat = [value for values in results for value in values]
+        return [flat[place] for place in self._places]
+
+
+def _single_unit(program: Program) -> Unit | None:
+    """The only unit, if it takes the feeds, makes the fetches, and has no loop: only in a step can a loop be ended."""
+    if len(program.units) != 1 or program.flows:
+        return None
+    unit = program.units[0]
+    if unit.cost.endless:
+        return None
+    return unit if unit.inputs == program.feeds and unit.outputs == program.fetches else None

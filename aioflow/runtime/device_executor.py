@@ -8,8 +8,7 @@ from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.devices.device import AnyDevice, Device
-from aioflow.devices.gpu import Gpu
-from aioflow.devices.gpu_trace import GpuTrace
+from aioflow.devices.gpu import Gpu, GpuTrace
 from aioflow.kernels.context import Context, StepView, Stop
 from aioflow.program.program import Outputs, Unit, UnitCoroutine
 from aioflow.runtime.session_state import SessionState

@@ -11,7 +11,7 @@ from aioflow.devices.device import DeviceAttributes, attributes_of
 from aioflow.devices.memory import MemoryUse
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.control.lossy import savings_of
-from aioflow.kernels.state.queue_handles import live_queue
+from aioflow.kernels.state.resource_handles import live_queue
 from aioflow.plan.pipeline import Signature
 from aioflow.plan.placement.report import Placement
 from aioflow.queues import Queue
@@ -26,7 +26,7 @@ from aioflow.tensors.codecs import Saving
 from aioflow.tensors.dtypes import Array
 from aioflow.tracing import RunMetadata
 from aioflow.waiting.handover import Held
-from aioflow.waiting.time_slice import slice_of
+from aioflow.waiting.tasks import slice_of
 
 if TYPE_CHECKING:
     from aioflow.net.client.queue import RemoteQueue

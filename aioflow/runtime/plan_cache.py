@@ -18,8 +18,7 @@ from aioflow.plan.pipeline import Plan, Signature, make_flow, make_plan
 from aioflow.plan.placement.report import Placement
 from aioflow.plan.placer import Placer
 from aioflow.program.assemble import assemble
-from aioflow.program.program import Unit
-from aioflow.program.programs import DeviceProgram, Programs
+from aioflow.program.program import DeviceProgram, Programs, Unit
 from aioflow.resources.containers import Resources
 
 DEFAULT: Final = RunOptions()

@@ -22,7 +22,7 @@ from aioflow.program.program import RunningUnit
 from aioflow.rendezvous import Rendezvous
 from aioflow.resources.containers import Resources
 from aioflow.runtime.plan_cache import Plans
-from aioflow.waiting.time_slice import Slice
+from aioflow.waiting.tasks import Slice
 
 _AT_A_TIME: Final = 32
 """So many steps are ended before the loop gets a turn."""

@@ -19,8 +19,7 @@ from aioflow.devices.device import HERE, AnyDevice
 from aioflow.executor import Execution, note_standing
 from aioflow.kernels.context import Context, Undo
 from aioflow.program.error_location import located, reraise
-from aioflow.program.program import Outputs, RunningUnit, Unit
-from aioflow.program.programs import Programs
+from aioflow.program.program import Outputs, Programs, RunningUnit, Unit
 from aioflow.rendezvous import Key, LocalRendezvous, Rendezvous
 from aioflow.resources.journal import Journal
 from aioflow.runtime.check_numerics import check_feeds, check_finite, check_promised

@@ -18,4 +18,4 @@ from aioflow.lazy import Face
 _face = Face(__name__, {
     "aioflow.summary.functions": "audio histogram image merge merge_all scalar tensor_summary text",
     "aioflow.summary.writer": "FileWriter FileWriterCache",
-}, unlisted={"aioflow.summary.events": "Event SessionLog Summary SummaryDescription TaggedRunMetadata"})  # fmt: skip
+}, unlisted={"aioflow.summary.writer": "Event SessionLog Summary SummaryDescription TaggedRunMetadata"})  # fmt: skip

@@ -23,11 +23,6 @@ from aioflow.graph.convert import NumberLike, TensorLike, TextLike
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
-from aioflow.summary.events import Event as Event
-from aioflow.summary.events import SessionLog as SessionLog
-from aioflow.summary.events import Summary as Summary
-from aioflow.summary.events import SummaryDescription as SummaryDescription
-from aioflow.summary.events import TaggedRunMetadata as TaggedRunMetadata
 from aioflow.summary.functions import audio as audio
 from aioflow.summary.functions import histogram as histogram
 from aioflow.summary.functions import image as image
@@ -36,8 +31,13 @@ from aioflow.summary.functions import merge_all as merge_all
 from aioflow.summary.functions import scalar as scalar
 from aioflow.summary.functions import tensor_summary as tensor_summary
 from aioflow.summary.functions import text as text
+from aioflow.summary.writer import Event as Event
 from aioflow.summary.writer import FileWriter as FileWriter
 from aioflow.summary.writer import FileWriterCache as FileWriterCache
+from aioflow.summary.writer import SessionLog as SessionLog
+from aioflow.summary.writer import Summary as Summary
+from aioflow.summary.writer import SummaryDescription as SummaryDescription
+from aioflow.summary.writer import TaggedRunMetadata as TaggedRunMetadata
 
 __all__ = ["FileWriter", "FileWriterCache", "audio", "histogram", "image", "merge", "merge_all", "scalar",
     "tensor_summary", "text"]

@@ -57,7 +57,7 @@ from aioflow.net.transport.liveness import State
 from aioflow.net.wire.identity import Settings
 from aioflow.testing.chaos import QUIET, Chaos, Mishap, describe_frame, draw_mishaps, inject_faults
 from aioflow.testing.hosts import Hosts, ids_drawn_from, on_host, tasks_in_order
-from aioflow.waiting.time_slice import Slice
+from aioflow.waiting.tasks import Slice
 
 
 class _EndlessSlice(Slice):

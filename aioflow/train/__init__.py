@@ -9,35 +9,28 @@ from aioflow.lazy import Face
 
 _face = Face(__name__, {
     "aioflow.net.cluster": "ClusterSpec",
-    "aioflow.net.server": "Server",
-    "aioflow.net.stopping": "stop_servers",
-    "aioflow.train.optimizers": (
-        "AdadeltaOptimizer AdagradOptimizer AdamOptimizer FtrlOptimizer GradientDescentOptimizer MomentumOptimizer "
-        "RMSPropOptimizer"
-    ),
+    "aioflow.net.server": "Server stop_servers",
     "aioflow.train.all_reduce": "all_reduce_gradients broadcast_variables",
     "aioflow.train.async_replicas_optimizer": "AsyncReplicasOptimizer",
-    "aioflow.train.gradient_averages": "average_gradients",
     "aioflow.train.basic_session_run_hooks": (
-        "FeedFnHook FinalOpsHook GlobalStepWaiterHook LoggingTensorHook NanLossDuringTrainingError NanTensorHook "
-        "StopAtStepHook"
+        "CheckpointSaverHook CheckpointSaverListener FeedFnHook FinalOpsHook GlobalStepWaiterHook LoggingTensorHook "
+        "NanLossDuringTrainingError NanTensorHook StopAtStepHook"
     ),
     "aioflow.train.batching": (
         "batch batch_join maybe_batch maybe_batch_join maybe_shuffle_batch maybe_shuffle_batch_join shuffle_batch "
         "shuffle_batch_join"
     ),
-    "aioflow.train.checkpoint_saver_hook": "CheckpointSaverHook CheckpointSaverListener",
     "aioflow.train.checkpoints": (
-        "checkpoint_exists CheckpointReader latest_checkpoint list_variables load_checkpoint load_variable"
+        "CheckpointReader checkpoint_exists latest_checkpoint list_variables load_checkpoint load_variable"
     ),
     "aioflow.train.coordinator": "Coordinator",
     "aioflow.train.decay": (
         "cosine_decay exponential_decay inverse_time_decay natural_exp_decay piecewise_constant "
         "piecewise_constant_decay polynomial_decay"
     ),
-    "aioflow.train.device_setter": "byte_size_load_fn GreedyLoadBalancingStrategy replica_device_setter",
+    "aioflow.train.device_setter": "GreedyLoadBalancingStrategy byte_size_load_fn replica_device_setter",
     "aioflow.train.gradient_accumulation": "GradientAccumulationOptimizer",
-    "aioflow.train.gradient_compression": "compress_gradients",
+    "aioflow.train.gradient_averages": "average_gradients compress_gradients",
     "aioflow.train.input": (
         "input_producer limit_epochs match_filenames_once range_input_producer slice_input_producer "
         "string_input_producer"
@@ -46,21 +39,25 @@ _face = Face(__name__, {
     "aioflow.train.monitored_training_session": "MonitoredTrainingSession",
     "aioflow.train.moving_averages": "ExponentialMovingAverage",
     "aioflow.train.optimizer": "Optimizer",
-    "aioflow.train.pipelining": "pipeline Pipelined Stage",
+    "aioflow.train.optimizers": (
+        "AdadeltaOptimizer AdagradOptimizer AdamOptimizer FtrlOptimizer GradientDescentOptimizer MomentumOptimizer "
+        "RMSPropOptimizer"
+    ),
+    "aioflow.train.pipelining": "Pipelined Stage pipeline",
     "aioflow.train.progress": "Progress ProgressHook",
-    "aioflow.train.queue_runner": "add_queue_runner QueueRunner start_queue_runners",
+    "aioflow.train.queue_runner": "QueueRunner add_queue_runner start_queue_runners",
     "aioflow.train.recovery": "Recovery",
     "aioflow.train.saver": "Saver",
+    "aioflow.train.saving": "Writing",
     "aioflow.train.scaffold": "Scaffold",
     "aioflow.train.session_creator": "ChiefSessionCreator SessionCreator WorkerSessionCreator",
     "aioflow.train.session_manager": "SessionManager",
     "aioflow.train.session_run_hook": "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues",
     "aioflow.train.step_counter": (
-        "assert_global_step create_global_step get_global_step get_or_create_global_step global_step"
+        "SecondOrStepTimer assert_global_step create_global_step get_global_step get_or_create_global_step "
+        "global_step"
     ),
     "aioflow.train.summary_hooks": "ProfilerHook StepCounterHook SummarySaverHook",
     "aioflow.train.supervisor": "Supervisor",
     "aioflow.train.sync_replicas_optimizer": "SyncReplicasOptimizer",
-    "aioflow.train.triggers": "SecondOrStepTimer",
-    "aioflow.train.writing": "Writing",
 })  # fmt: skip

@@ -17,10 +17,12 @@ from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow.net.cluster import ClusterSpec as ClusterSpec
 from aioflow.net.server import Server as Server
-from aioflow.net.stopping import stop_servers as stop_servers
+from aioflow.net.server import stop_servers as stop_servers
 from aioflow.train.all_reduce import all_reduce_gradients as all_reduce_gradients
 from aioflow.train.all_reduce import broadcast_variables as broadcast_variables
 from aioflow.train.async_replicas_optimizer import AsyncReplicasOptimizer as AsyncReplicasOptimizer
+from aioflow.train.basic_session_run_hooks import CheckpointSaverHook as CheckpointSaverHook
+from aioflow.train.basic_session_run_hooks import CheckpointSaverListener as CheckpointSaverListener
 from aioflow.train.basic_session_run_hooks import FeedFnHook as FeedFnHook
 from aioflow.train.basic_session_run_hooks import FinalOpsHook as FinalOpsHook
 from aioflow.train.basic_session_run_hooks import GlobalStepWaiterHook as GlobalStepWaiterHook
@@ -36,8 +38,6 @@ from aioflow.train.batching import maybe_shuffle_batch as maybe_shuffle_batch
 from aioflow.train.batching import maybe_shuffle_batch_join as maybe_shuffle_batch_join
 from aioflow.train.batching import shuffle_batch as shuffle_batch
 from aioflow.train.batching import shuffle_batch_join as shuffle_batch_join
-from aioflow.train.checkpoint_saver_hook import CheckpointSaverHook as CheckpointSaverHook
-from aioflow.train.checkpoint_saver_hook import CheckpointSaverListener as CheckpointSaverListener
 from aioflow.train.checkpoints import CheckpointReader as CheckpointReader
 from aioflow.train.checkpoints import checkpoint_exists as checkpoint_exists
 from aioflow.train.checkpoints import latest_checkpoint as latest_checkpoint
@@ -57,7 +57,7 @@ from aioflow.train.device_setter import byte_size_load_fn as byte_size_load_fn
 from aioflow.train.device_setter import replica_device_setter as replica_device_setter
 from aioflow.train.gradient_accumulation import GradientAccumulationOptimizer as GradientAccumulationOptimizer
 from aioflow.train.gradient_averages import average_gradients as average_gradients
-from aioflow.train.gradient_compression import compress_gradients as compress_gradients
+from aioflow.train.gradient_averages import compress_gradients as compress_gradients
 from aioflow.train.input import input_producer as input_producer
 from aioflow.train.input import limit_epochs as limit_epochs
 from aioflow.train.input import match_filenames_once as match_filenames_once
@@ -86,6 +86,7 @@ from aioflow.train.queue_runner import add_queue_runner as add_queue_runner
 from aioflow.train.queue_runner import start_queue_runners as start_queue_runners
 from aioflow.train.recovery import Recovery as Recovery
 from aioflow.train.saver import Saver as Saver
+from aioflow.train.saving import Writing as Writing
 from aioflow.train.scaffold import Scaffold as Scaffold
 from aioflow.train.session_creator import ChiefSessionCreator as ChiefSessionCreator
 from aioflow.train.session_creator import SessionCreator as SessionCreator
@@ -95,6 +96,7 @@ from aioflow.train.session_run_hook import SessionRunArgs as SessionRunArgs
 from aioflow.train.session_run_hook import SessionRunContext as SessionRunContext
 from aioflow.train.session_run_hook import SessionRunHook as SessionRunHook
 from aioflow.train.session_run_hook import SessionRunValues as SessionRunValues
+from aioflow.train.step_counter import SecondOrStepTimer as SecondOrStepTimer
 from aioflow.train.step_counter import assert_global_step as assert_global_step
 from aioflow.train.step_counter import create_global_step as create_global_step
 from aioflow.train.step_counter import get_global_step as get_global_step
@@ -105,8 +107,6 @@ from aioflow.train.summary_hooks import StepCounterHook as StepCounterHook
 from aioflow.train.summary_hooks import SummarySaverHook as SummarySaverHook
 from aioflow.train.supervisor import Supervisor as Supervisor
 from aioflow.train.sync_replicas_optimizer import SyncReplicasOptimizer as SyncReplicasOptimizer
-from aioflow.train.triggers import SecondOrStepTimer as SecondOrStepTimer
-from aioflow.train.writing import Writing as Writing
 
 __all__ = ["AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "AsyncReplicasOptimizer", "CheckpointReader",
     "CheckpointSaverHook", "CheckpointSaverListener", "ChiefSessionCreator", "ClusterSpec", "Coordinator",

@@ -16,10 +16,9 @@ from aioflow.library.variables import Variable
 from aioflow.replication.quorum import Dropped
 from aioflow.session import Session
 from aioflow.train.coordinator import Coordinator
-from aioflow.train.optimizer import Gradient, Optimizer
+from aioflow.train.optimizer import Gradient, Optimizer, WrappingOptimizer, part_of_training, with_gradients
 from aioflow.train.replicas import Participation, ReplicaOps, ReplicasHook, beside
 from aioflow.train.session_run_hook import SessionRunArgs
-from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gradients
 
 Pair = tuple[Gradient, Variable]
 

@@ -13,7 +13,7 @@ from aioflow.graph.convert import NumberLike, TensorLike, constant_value, conver
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array.constants import no_op
-from aioflow.kernels.array.mask import boolean_mask
+from aioflow.kernels.array.select import boolean_mask
 from aioflow.kernels.sparse.sparse_strings import PARTS
 from aioflow.library.branches import cond
 from aioflow.library.control import group, name_scope

@@ -10,7 +10,7 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.kernels.array.fill import zeros_like
+from aioflow.kernels.array.constants import zeros_like
 from aioflow.kernels.array.scatter import tensor_scatter_add
 from aioflow.kernels.array.shapes import expand_dims
 from aioflow.kernels.math.arithmetic import add, divide
@@ -19,9 +19,7 @@ from aioflow.library import control
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType
-from aioflow.train.optimizer import Gradient, Optimizer
-from aioflow.train.slots import filled
-from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gradients
+from aioflow.train.optimizer import Gradient, Optimizer, WrappingOptimizer, filled, part_of_training, with_gradients
 
 
 class GradientAccumulationOptimizer(WrappingOptimizer):

@@ -26,13 +26,19 @@ from aioflow.session import Session
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import safe_repr
 from aioflow.tracing import RunMetadata
-from aioflow.train.hooked_run import MergedRun, finished
 from aioflow.train.recovery import LOSSES, Patience, Recovery, patiently, step_of_checkpoint
 from aioflow.train.scaffold import Scaffold
 from aioflow.train.session_creator import ChiefSessionCreator, FailedRuns, SessionCreator
 from aioflow.train.session_life import Life
 from aioflow.train.session_manager import Preparation
-from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from aioflow.train.session_run_hook import (
+    MergedRun,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+    finished,
+)
 from aioflow.train.step_counter import StepReadHook
 
 if TYPE_CHECKING:
@@ -227,7 +233,6 @@ class _MonitoredSession:
                 del suspect
 
     def _settle(self, life: Life, attempt: Attempt) -> None:
-        """Record that the attempt is over and will not be undone."""
         life.attempts.discard(attempt)
         self._attempts.settle(attempt)
 

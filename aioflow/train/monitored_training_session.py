@@ -8,7 +8,7 @@ from aioflow.files.filesystem import Path
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import items_of
-from aioflow.train.checkpoint_saver_hook import CheckpointSaverHook
+from aioflow.train.basic_session_run_hooks import CheckpointSaverHook
 from aioflow.train.monitored_session import MonitoredSession
 from aioflow.train.scaffold import Scaffold
 from aioflow.train.session_creator import ChiefSessionCreator, WorkerSessionCreator

@@ -12,7 +12,7 @@ from aioflow.library.control import group
 from aioflow.library.state import moving_average_variables, trainable_variables
 from aioflow.library.variables import Variable
 from aioflow.train.numbers import as_number
-from aioflow.train.slots import create_slot
+from aioflow.train.optimizer import create_slot
 
 
 class ExponentialMovingAverage:

@@ -2,24 +2,28 @@
 
 A subclass creates the slots of a variable (`_create_slots`) and applies a gradient to it (`_apply_dense`,
 `_apply_sparse`). Numbers such as the learning rate are Python numbers, tensors, or functions that return either.
+
+The base of optimizers that change gradients and pass them to an inner optimizer.
+
+Slots: variables that an optimizer keeps for a variable, with its shape, device and container.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 from aioflow.autodiff.gradients import gradients
 from aioflow.graph import scopes
 from aioflow.graph.building import get_default_graph, graph_to_build_in
-from aioflow.graph.convert import NumberLike, convert_to_tensor
+from aioflow.graph.convert import NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor, items_of
+from aioflow.kernels.array.constants import constant, fill, zeros_like
 from aioflow.kernels.nn.optimizers import deduplicate_rows
 from aioflow.library import control
 from aioflow.library.variables import Variable
 from aioflow.tensors.dtypes import FLOAT, DType
-from aioflow.train import slots
 from aioflow.train.numbers import as_number
 
 Gradient: TypeAlias = Tensor | IndexedSlices
@@ -253,12 +257,12 @@ class Optimizer:
 
     def _filled_slot(self, var: Variable, value: float, slot_name: str, op_name: str) -> Variable:
         """Return the slot, created with that number if it is missing."""
-        return self._get_or_make_slot(var, lambda: slots.filled(var, value), slot_name, op_name)
+        return self._get_or_make_slot(var, lambda: filled(var, value), slot_name, op_name)
 
     def _get_or_make_slot(self, var: Variable, val: Any, slot_name: str, op_name: str) -> Variable:
         """Return the slot, created with `val`, a value or a function that returns one, if it is missing."""
         named = self._slots.setdefault(slot_name, {})
-        return self._get_or_create(named, _key(var), lambda: slots.create_slot(var, val, op_name))
+        return self._get_or_create(named, _key(var), lambda: create_slot(var, val, op_name))
 
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Variable) -> Variable:
         """Return the variable of that name that belongs to no other in particular, created if it is missing."""
@@ -336,3 +340,77 @@ def _as_variable(variable: Any) -> Variable:
 
 def _operation(made: Operation | Tensor) -> Operation:
     return made.op if isinstance(made, Tensor) else made
+
+
+class WrappingOptimizer(Optimizer):
+    """An optimizer around an inner one, from which it has gradients, slots and variables.
+
+    Args:
+        opt: the inner optimizer.
+        use_locking: for compatibility: every update is atomic.
+        name: the name of the operations.
+    """
+
+    def __init__(self, opt: Optimizer, use_locking: bool, name: str) -> None:
+        super().__init__(use_locking, name)
+        self._opt: Final = opt
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Gradient | None, Any]]:
+        """Return the gradients of the inner optimizer: see `Optimizer.compute_gradients`."""
+        return self._opt.compute_gradients(*args, **kwargs)
+
+    def get_slot(self, var: Variable, name: str) -> Variable | None:
+        """Return the slot of the inner optimizer."""
+        return self._opt.get_slot(var, name)
+
+    def get_slot_names(self) -> list[str]:
+        """Return the names of slots of the inner optimizer."""
+        return self._opt.get_slot_names()
+
+    def variables(self) -> list[Variable]:
+        """Return all variables of the inner optimizer."""
+        return self._opt.variables()
+
+
+def part_of_training(applied: Operation) -> Operation:
+    """Return the inner train operation, removed from the collection of train operations: the outer one is listed."""
+    trains = applied.graph.get_collection_ref(GraphKeys.TRAIN_OP)
+    trains.remove(applied)
+    applied.graph.on_failure(lambda: trains.append(applied))
+    return applied
+
+
+def with_gradients(grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Gradient, Any]]:
+    """Return the pairs with a gradient. ValueError if there is none."""
+    pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
+    if not pairs:
+        raise ValueError("there is no gradient for any variable")
+    return pairs
+
+
+def create_slot(
+    primary: Variable, val: TensorLike | Callable[[], TensorLike], name: str, colocate_with_primary: bool = True
+) -> Variable:
+    """Return a variable named `primary/name` with the initial value `val`, a value or a function that returns one."""
+    graph = primary.graph
+    home = (primary.op.name,) if colocate_with_primary else ()
+    place = {"colocation": home, "devices": ()} if colocate_with_primary else {}
+    container = primary.op.attrs["container"]
+    with graph.as_default(), scopes.change_scope(graph, name="", controls=(), container=container, **place):
+        return Variable(
+            val, trainable=False, validate_shape=primary.shape.is_fully_defined(), name=f"{primary.op.name}/{name}"
+        )
+
+
+def create_zeros_slot(primary: Variable, name: str, dtype: Any = None, colocate_with_primary: bool = True) -> Variable:
+    """Return a variable named `primary/name` with the shape of `primary` and zeros."""
+    return create_slot(primary, lambda: filled(primary, 0, dtype), name, colocate_with_primary)
+
+
+def filled(primary: Variable, value: float, dtype: Any = None) -> Tensor:
+    """Return a tensor of that number with the shape of `primary`."""
+    number = constant(value, dtype or primary.dtype)
+    if primary.shape.is_fully_defined():
+        return fill(primary.shape.as_list(), number)
+    zeros: Tensor = zeros_like(primary.initialized_value(), number.dtype)
+    return zeros + number

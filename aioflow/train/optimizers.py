@@ -7,7 +7,7 @@ from aioflow.graph.building import graph_to_build_in
 from aioflow.graph.convert import NumberLike
 from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.kernels.nn import optimizers, optimizers_adaptive, optimizers_ftrl
+from aioflow.kernels.nn import optimizers
 from aioflow.library.control import group
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
@@ -197,10 +197,10 @@ class AdadeltaOptimizer(Optimizer):
         return [var.handle, *slots, *[self._number(name, var) for name in self._numbers]]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return optimizers_adaptive.apply_adadelta(*self._inputs(var), grad)
+        return optimizers.apply_adadelta(*self._inputs(var), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        return optimizers_adaptive.sparse_apply_adadelta(*self._inputs(var), grad.values, grad.indices)
+        return optimizers.sparse_apply_adadelta(*self._inputs(var), grad.values, grad.indices)
 
 
 class RMSPropOptimizer(Optimizer):
@@ -239,13 +239,13 @@ class RMSPropOptimizer(Optimizer):
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
         if self._centered:
-            return optimizers_adaptive.apply_centered_rms_prop(*self._inputs(var), grad)
-        return optimizers_adaptive.apply_rms_prop(*self._inputs(var), grad)
+            return optimizers.apply_centered_rms_prop(*self._inputs(var), grad)
+        return optimizers.apply_rms_prop(*self._inputs(var), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
         if self._centered:
-            return optimizers_adaptive.sparse_apply_centered_rms_prop(*self._inputs(var), grad.values, grad.indices)
-        return optimizers_adaptive.sparse_apply_rms_prop(*self._inputs(var), grad.values, grad.indices)
+            return optimizers.sparse_apply_centered_rms_prop(*self._inputs(var), grad.values, grad.indices)
+        return optimizers.sparse_apply_rms_prop(*self._inputs(var), grad.values, grad.indices)
 
 
 class FtrlOptimizer(Optimizer):
@@ -304,11 +304,11 @@ class FtrlOptimizer(Optimizer):
             self._zeros_slot(var, "linear", linear)
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        apply = optimizers_ftrl.apply_ftrl_v2 if self._shrinks else optimizers_ftrl.apply_ftrl
+        apply = optimizers.apply_ftrl_v2 if self._shrinks else optimizers.apply_ftrl
         return apply(var.handle, self._slot(var, "accum"), self._slot(var, "linear"), grad, *self._all_numbers(var))
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        apply = optimizers_ftrl.sparse_apply_ftrl_v2 if self._shrinks else optimizers_ftrl.sparse_apply_ftrl
+        apply = optimizers.sparse_apply_ftrl_v2 if self._shrinks else optimizers.sparse_apply_ftrl
         slots = self._slot(var, "accum"), self._slot(var, "linear")
         return apply(var.handle, *slots, grad.values, grad.indices, *self._all_numbers(var))
 

@@ -15,7 +15,7 @@ from aioflow.library.queues import QueueBase
 from aioflow.session import Session
 from aioflow.tensors.recursion import safe_repr
 from aioflow.train.coordinator import Coordinator
-from aioflow.waiting.time_slice import slice_of
+from aioflow.waiting.tasks import slice_of
 
 Step = Callable[[], Awaitable[Any]]
 

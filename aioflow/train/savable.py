@@ -12,9 +12,9 @@ from aioflow.kernels.state import run_state
 from aioflow.kernels.state.accumulators import AccumulatorSpec
 from aioflow.kernels.state.barrier import BarrierSpec
 from aioflow.kernels.state.checkpoint import STATE, Slice, adopt_variable
-from aioflow.kernels.state.queue_handles import QueueSpec
 from aioflow.kernels.state.readers import ReaderSpec, reader_restore_state
-from aioflow.kernels.state.snapshots import cut_variable, mark_variable
+from aioflow.kernels.state.resource_handles import QueueSpec
+from aioflow.kernels.state.run_state import cut_variable, mark_variable
 from aioflow.kernels.state.staging import AreaSpec, MapSpec
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes

@@ -27,9 +27,8 @@ from aioflow.session import Session
 from aioflow.tensors import dtypes
 from aioflow.tensors.recursion import safe_repr
 from aioflow.train.savable import Savable, SavedCounts, SavedVariable, run_state_of
-from aioflow.train.saving import Feeds, RestoreOps, build, file_device
-from aioflow.train.step_boundary import StepBoundary
-from aioflow.train.writing import OnFailure, Writing, Writings
+from aioflow.train.saving import Feeds, OnFailure, RestoreOps, Writing, Writings, build, file_device
+from aioflow.train.step_counter import StepBoundary
 
 _log: Final = logging.getLogger("aioflow.train")
 

@@ -15,10 +15,10 @@ from aioflow.graph.building import get_default_graph
 from aioflow.runtime.attempts import Attempt
 from aioflow.session import Session
 from aioflow.tensors.recursion import safe_repr
-from aioflow.train.hooked_run import finished
 from aioflow.train.recovery import LOSSES, patiently
 from aioflow.train.scaffold import Scaffold
 from aioflow.train.session_manager import LONGEST, Preparation, Scope, SessionManager, Source, opened
+from aioflow.train.session_run_hook import finished
 
 if TYPE_CHECKING:
     from aioflow.net.client.client import Address

@@ -18,9 +18,9 @@ from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Tensor
 from aioflow.library.variables import Variable
 from aioflow.session import Session
-from aioflow.train.hooked_run import finished
 from aioflow.train.recovery import patiently
 from aioflow.train.saver import Saver
+from aioflow.train.session_run_hook import finished
 
 if TYPE_CHECKING:
     from aioflow.net.client.client import Address

@@ -1,5 +1,15 @@
-"""The global step: the variable that counts updates, one per graph, and its value at the end of a run."""
+"""The global step: the variable that counts updates, one per graph, and its value at the end of a run.
 
+The moment between two steps of several replicas, which a consistent checkpoint waits for and holds.
+
+Timers by steps or by seconds.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import secrets
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import numpy as np
@@ -8,7 +18,7 @@ from aioflow.graph.building import get_default_graph
 from aioflow.graph.default_session import Runner
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
-from aioflow.graph.operation import Tensor
+from aioflow.graph.operation import Operation, Tensor
 from aioflow.library.variables import Variable
 from aioflow.session import Session
 from aioflow.tensors import dtypes
@@ -131,3 +141,91 @@ class StepReadHook(SessionRunHook):
     async def read(self, session: Session) -> int | None:
         """The present step; None if there is none."""
         return None if self._read is None else int(await session.run(self._read))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepBoundary:
+    """The operations by which a session keeps replicas from applying a step.
+
+    Attributes:
+        mark: the number of the hold.
+        hold: keeps replicas from applying steps while it runs.
+        ready: done when no step is being applied and none can begin.
+    """
+
+    mark: Tensor
+    hold: Operation
+    ready: Operation
+
+    @contextlib.asynccontextmanager
+    async def held(self, session: Session) -> AsyncIterator[None]:
+        """Let no step be applied inside the block. If the session is lost, nothing is blocked.
+
+        AbortedError if a step was applied in part.
+        """
+        feeds = {self.mark: secrets.randbits(62)}
+        holding = asyncio.ensure_future(session.run(self.hold, feeds))
+        ready = asyncio.ensure_future(session.run(self.ready, feeds))
+        try:
+            await asyncio.wait((holding, ready), return_when=asyncio.FIRST_COMPLETED)
+            if holding.done():
+                holding.result()
+            await ready
+            yield
+        finally:
+            for running in (ready, holding):
+                running.cancel()
+            await asyncio.gather(ready, holding, return_exceptions=True)
+
+
+class SecondOrStepTimer:
+    """Tells when a periodic action is due: first at once, then every `every_secs` seconds or `every_steps` steps.
+
+    Seconds are those of the running loop.
+
+    Args:
+        every_secs: seconds from one action to the next.
+        every_steps: steps from one action to the next.
+
+    Raises:
+        ValueError: not exactly one of the two is given, or it is not above 0.
+    """
+
+    def __init__(self, every_secs: float | None = None, every_steps: int | None = None) -> None:
+        if (every_secs is None) is (every_steps is None):
+            raise ValueError("give either seconds or steps between two actions")
+        every = every_steps if every_secs is None else every_secs
+        if every is not None and every <= 0:
+            raise ValueError(f"the interval must be above 0, not {every:g}")
+        self._secs: Final = every_secs
+        self._steps: Final = every_steps
+        self._last: tuple[float, int] | None = None
+
+    def reset(self) -> None:
+        """Make the action due at once, as at first."""
+        self._last = None
+
+    def last_triggered_step(self) -> int | None:
+        """The step of the last action; None before the first."""
+        return None if self._last is None else self._last[1]
+
+    def should_trigger_for_step(self, step: int) -> bool:
+        """Whether the action is due at that step; never twice at the same step."""
+        if self._last is None:
+            return True
+        time, last = self._last
+        if step == last:
+            return False
+        if self._secs is not None:
+            return _now() >= time + self._secs
+        assert self._steps is not None
+        return step >= last + self._steps
+
+    def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
+        """Record an action at that step. Returns the seconds and steps since the last one; None, None at first."""
+        before, self._last = self._last, (_now(), step)
+        return (None, None) if before is None else (self._last[0] - before[0], step - before[1])
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

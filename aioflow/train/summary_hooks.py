@@ -13,8 +13,7 @@ from aioflow.summary.writer import FileWriter
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.scaffold import Scaffold
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from aioflow.train.step_counter import needed_step_read
-from aioflow.train.triggers import SecondOrStepTimer
+from aioflow.train.step_counter import SecondOrStepTimer, needed_step_read
 
 _log: Final = logging.getLogger("aioflow.train")
 

@@ -25,10 +25,10 @@ from aioflow.library.variables import Variable
 from aioflow.session import Session
 from aioflow.summary.writer import FileWriter
 from aioflow.train.coordinator import Coordinator
-from aioflow.train.hooked_run import finished
 from aioflow.train.queue_runner import QueueRunner, start_queue_runners
 from aioflow.train.scaffold import Scaffold
 from aioflow.train.session_manager import LONGEST, SessionManager
+from aioflow.train.session_run_hook import finished
 from aioflow.train.step_counter import get_global_step
 
 if TYPE_CHECKING:

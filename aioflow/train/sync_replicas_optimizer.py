@@ -20,7 +20,7 @@ from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.math.casting import cast
-from aioflow.kernels.state import replica_gradients as gradients
+from aioflow.kernels.state import replicas as gradients
 from aioflow.kernels.state import replicas as ops
 from aioflow.library import control
 from aioflow.library.branches import cond
@@ -30,13 +30,12 @@ from aioflow.replication.quorum import Dropped, Reason
 from aioflow.session import Session
 from aioflow.tensors import dtypes
 from aioflow.train.coordinator import Coordinator
-from aioflow.train.gradient_compression import kept_if
+from aioflow.train.gradient_averages import kept_if
 from aioflow.train.moving_averages import ExponentialMovingAverage
-from aioflow.train.optimizer import Gradient, Optimizer
+from aioflow.train.optimizer import Gradient, Optimizer, WrappingOptimizer, part_of_training, with_gradients
 from aioflow.train.replicas import OnDropped, Participation, ReplicaOps, ReplicasHook, beside
 from aioflow.train.session_run_hook import SessionRunArgs
-from aioflow.train.step_boundary import StepBoundary
-from aioflow.train.wrapping import WrappingOptimizer, part_of_training, with_gradients
+from aioflow.train.step_counter import StepBoundary
 
 Pair = tuple[Gradient, Variable]
 

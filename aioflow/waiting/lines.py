@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
-from aioflow.waiting.time_slice import SLICE
+from aioflow.waiting.tasks import SLICE
 
 BATCH: Final = 16
 """So many are served between two looks at the clock."""

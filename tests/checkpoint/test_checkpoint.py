@@ -15,7 +15,7 @@ from safetensors import safe_open
 
 from aioflow import errors
 from aioflow.checkpoint import Checkpoint, Draft, Piece, ShardRecord, differences
-from aioflow.checkpoint.checksums import BLOCK
+from aioflow.checkpoint.records import BLOCK
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import as_dtype
 

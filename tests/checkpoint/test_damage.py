@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aioflow import errors
 from aioflow.checkpoint import Checkpoint, Piece, ShardRecord, import_safetensors, latest_checkpoint
-from aioflow.checkpoint.checksums import BLOCK, checksums
+from aioflow.checkpoint.records import BLOCK, checksums
 from tests.checkpoint.test_checkpoint import save
 
 SHARD = "model-00001-of-00002.safetensors"

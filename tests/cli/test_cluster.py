@@ -20,7 +20,7 @@ from aioflow.cli.worker import loop_factory, read_cluster
 from aioflow.launch.functions import load_functions
 from aioflow.launch.resolvers import RESOLVERS
 from aioflow.net.transport.channel import ClosedError, receive
-from aioflow.net.transport.websocket import dial
+from aioflow.net.transport.websocket_server import dial
 from aioflow.net.wire.codec import announcement
 from aioflow.net.wire.control_verbs import Hello
 from aioflow.net.wire.limits import Limits

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from aioflow.devices.gpu import Gpu
-from aioflow.devices.gpu_chains import EXPRESSIONS, ChainLink, fusible, make_chain_kernel
+from aioflow.devices.gpu import EXPRESSIONS, ChainLink, Gpu, fusible, make_chain_kernel
 from aioflow.graph.op import REGISTRY
 from aioflow.tensors.dtypes import DeviceKind, bool_, float32, float64, int32, spec_of
 from aioflow.testing.fake_gpu import FakeGpu

@@ -13,8 +13,7 @@ import pytest
 
 from aioflow import errors
 from aioflow.devices import onednn
-from aioflow.devices.onednn_cache import RoutineCache
-from aioflow.devices.onednn_primitive import Builder, Layout
+from aioflow.devices.onednn_primitive import Builder, Layout, RoutineCache
 
 needs_library = pytest.mark.skipif(not onednn.available(), reason="oneDNN is not installed, or is switched off")
 

@@ -18,10 +18,9 @@ import aioflow as af
 from aioflow import errors, launch
 from aioflow.config import Config
 from aioflow.launch import Launch
-from aioflow.launch.agent import Agent
+from aioflow.launch.agent import Agent, Order
 from aioflow.launch.launcher import Restarts
-from aioflow.launch.order import Order
-from aioflow.net.peer.address_book import AddressBook
+from aioflow.net.peer.statuses import AddressBook
 from aioflow.net.transport.authority import init
 
 

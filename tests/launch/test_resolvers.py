@@ -6,7 +6,7 @@ import pytest
 
 from aioflow import errors
 from aioflow.launch import resolve
-from aioflow.launch.slurm import expand
+from aioflow.launch.resolvers import expand
 
 CLUSTER = {"ps": ["a:2222"], "worker": ["b:2222", "c:2223"]}
 EXPLICIT = {"AIOFLOW_CLUSTER": json.dumps(CLUSTER), "AIOFLOW_JOB": "worker", "AIOFLOW_TASK": "1"}

@@ -12,8 +12,7 @@ import aioflow as af
 from aioflow import errors
 from aioflow.net.peer.handshake import Acceptor, connect
 from aioflow.net.transport.authority import init
-from aioflow.net.transport.credentials import Token
-from aioflow.net.transport.tls import client_tls, server_tls
+from aioflow.net.transport.credentials import Token, client_tls, server_tls
 from aioflow.net.transport.websocket_server import WebSocketNetwork
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.limits import Limits

@@ -17,8 +17,7 @@ from aioflow.graph.graphdef import GraphDef
 from aioflow.launch.resolvers import RESOLVERS, resolve
 from aioflow.net.cluster import ClusterSpec, filtered
 from aioflow.net.transport.credentials import Token, load_token
-from aioflow.net.transport.websocket import HEADER, PATH
-from aioflow.net.transport.websocket_server import WebSocketNetwork
+from aioflow.net.transport.websocket_server import HEADER, PATH, WebSocketNetwork
 from aioflow.rendezvous import Key
 from tests.support.net_peers import PS, WORKER, Service, meeting, tensor
 

@@ -12,10 +12,8 @@ from aioflow import errors
 from aioflow.net.peer.handshake import Acceptor, connect
 from aioflow.net.transport.authority import init, issue
 from aioflow.net.transport.channel import receive
-from aioflow.net.transport.credentials import Token
-from aioflow.net.transport.tls import client_tls, server_tls
-from aioflow.net.transport.websocket import HEADER, PATH, dial
-from aioflow.net.transport.websocket_server import WebSocketNetwork
+from aioflow.net.transport.credentials import Token, client_tls, server_tls
+from aioflow.net.transport.websocket_server import HEADER, PATH, WebSocketNetwork, dial
 from aioflow.net.wire.control_verbs import Hello
 from aioflow.net.wire.identity import Identity, Settings
 from tests.support.net_frames import announced, frames

@@ -121,7 +121,7 @@ async def test_an_address_that_others_reach_is_not_bound_without_a_credential(co
 
 
 def _context(directory, server=True, mutual=True):
-    from aioflow.net.transport.tls import client_tls, server_tls
+    from aioflow.net.transport.credentials import client_tls, server_tls
 
     return server_tls(directory, mutual=mutual) if server else client_tls(directory)
 

@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given
 
 import aioflow as af
-from aioflow.plan.passes.flow import Flow
+from aioflow.plan.passes.flow import Flow, verify
 from aioflow.plan.passes.liveness import peak
 from aioflow.plan.passes.memory_order import memory_order
 from aioflow.plan.passes.order import order
 from aioflow.plan.passes.prune import prune
-from aioflow.plan.passes.verify import verify
 from tests.support.doubles import gated, light
 from tests.support.graphs import built_graphs
 from tests.support.parts import A, World, parts_of

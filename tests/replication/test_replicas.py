@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from aioflow import errors
-from aioflow.replication.gradient_store import DenseGradientStore, RowGradientStore, Rows
-from aioflow.replication.quorum import REPEATED, Quorum, Reason, Ticket
+from aioflow.replication.quorum import REPEATED, DenseGradientStore, Quorum, Reason, RowGradientStore, Rows, Ticket
 from aioflow.replication.waitable import WaitableQuorum
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Spec, TensorShape

@@ -392,7 +392,7 @@ def opened():
 
 
 async def test_a_compiled_loop_on_the_loop_is_a_running_step_with_its_iteration(graph, monkeypatch):
-    monkeypatch.setattr("aioflow.waiting.time_slice.SLICE", 0.0)
+    monkeypatch.setattr("aioflow.waiting.tasks.SLICE", 0.0)
     monkeypatch.setattr("aioflow.program.control_codegen._CHECK_EVERY", 0.0)
 
     def body(i, value):

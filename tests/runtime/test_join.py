@@ -41,7 +41,7 @@ def tasks():
 
 
 async def test_parts_that_find_what_they_receive_need_no_task(session, monkeypatch):
-    monkeypatch.setattr("aioflow.waiting.time_slice.SLICE", 60.0)  # a slow machine would have the first one pause
+    monkeypatch.setattr("aioflow.waiting.tasks.SLICE", 60.0)  # a slow machine would have the first one pause
     seen = []
 
     def look(value):

@@ -5,7 +5,7 @@ import pytest
 
 import aioflow as af
 from aioflow.runtime import device_executor, step
-from aioflow.waiting import time_slice
+from aioflow.waiting import tasks
 from tests.support.called_files import called_files
 
 ONES = np.ones(3, np.float32)
@@ -15,7 +15,7 @@ ONES = np.ones(3, np.float32)
 @pytest.fixture(autouse=True)
 def no_time_passes(monkeypatch):
     """A busy machine does not make a light step take long, which would run it on a thread from then on."""
-    for module in (step, device_executor, time_slice):
+    for module in (step, device_executor, tasks):
         monkeypatch.setattr(module, "_clock", lambda: 0.0)
 
 

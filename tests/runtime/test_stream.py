@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from aioflow import errors
-from aioflow.runtime.stream import stream
+from aioflow.runtime.partial_run import stream
 
 
 class Steps:

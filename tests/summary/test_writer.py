@@ -12,7 +12,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.kernels.data import summary_wire
-from aioflow.summary import events
+from aioflow.summary import writer as writing
 from tests.support.event_files import events_of, needs_pillow, needs_tensorboard, read
 
 
@@ -168,7 +168,7 @@ def test_transfers_are_shown_where_they_came():
 
     metadata = af.RunMetadata()
     metadata.transfers.append(transfer("key", 3.0, 4.0, 5.5))
-    (device,) = RunMetadata.FromString(events.run_metadata(metadata)).step_stats.dev_stats
+    (device,) = RunMetadata.FromString(writing.to_run_metadata(metadata)).step_stats.dev_stats
     (stats,) = device.node_stats
     assert device.device == "/device:CPU:1"
     assert stats.timeline_label == "[8 B] key from /device:CPU:0 to /device:CPU:1"
@@ -335,7 +335,7 @@ class Disk:
 @needs_tensorboard
 async def test_a_full_disk_does_not_stop_training_and_is_told(monkeypatch, caplog):
     disk = Disk(2)
-    monkeypatch.setattr(events, "file_writer", lambda *_: disk)
+    monkeypatch.setattr(writing, "file_writer", lambda *_: disk)
     writer = af.summary.FileWriter("logs")
     for step in range(5):
         writer.add_summary(summary_wire.scalar("x", 1.0), step)
@@ -363,7 +363,7 @@ class StalledDisk(Disk):
 @needs_tensorboard
 async def test_a_stalled_disk_holds_up_only_those_who_flush_and_they_can_give_up(monkeypatch):
     disk = StalledDisk()
-    monkeypatch.setattr(events, "file_writer", lambda *_: disk)
+    monkeypatch.setattr(writing, "file_writer", lambda *_: disk)
     writer = af.summary.FileWriter("logs")
     for step in range(100):
         writer.add_summary(summary_wire.scalar("x", 1.0), step)
@@ -384,7 +384,7 @@ async def test_a_stalled_disk_holds_up_only_those_who_flush_and_they_can_give_up
 
 @needs_tensorboard
 async def test_an_error_of_the_block_comes_before_one_of_the_disk(monkeypatch):
-    monkeypatch.setattr(events, "file_writer", lambda *_: Disk(0))
+    monkeypatch.setattr(writing, "file_writer", lambda *_: Disk(0))
 
     async def fail():
         async with af.summary.FileWriter("logs") as writer:
@@ -399,7 +399,7 @@ async def test_an_error_of_the_block_comes_before_one_of_the_disk(monkeypatch):
 async def test_the_first_error_of_several_writers_is_raised_when_all_are_closed(monkeypatch, tmp_path):
     disks = [Disk(0), Disk(0), Disk(9)]
     given = iter(disks)
-    monkeypatch.setattr(events, "file_writer", lambda *_: next(given))
+    monkeypatch.setattr(writing, "file_writer", lambda *_: next(given))
     for number in range(3):
         af.summary.FileWriterCache.get(tmp_path / str(number)).add_summary(summary_wire.scalar("x", 1.0))
     with pytest.raises(errors.ResourceExhaustedError):

@@ -13,7 +13,7 @@ import random
 
 import aioflow as af
 from aioflow import errors
-from aioflow.waiting.time_slice import Slice
+from aioflow.waiting.tasks import Slice
 
 PRODUCERS = 3
 EACH = 1_000_000

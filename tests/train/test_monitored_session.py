@@ -10,7 +10,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.testing import Gate
-from aioflow.train.hooked_run import MergedRun, merged_options
+from aioflow.train.session_run_hook import MergedRun, merged_options
 
 LOST = errors.UnavailableError("/job:ps/task:0 is gone")
 

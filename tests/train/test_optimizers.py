@@ -5,7 +5,7 @@ import pytest
 
 import aioflow as af
 from aioflow.kernels.nn import optimizers
-from aioflow.train.slots import create_slot
+from aioflow.train.optimizer import create_slot
 
 ROWS, COLUMNS, STEPS = 6, 3, 4
 

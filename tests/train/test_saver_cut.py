@@ -7,7 +7,7 @@ import pytest
 
 import aioflow as af
 from aioflow.kernels.nn.update import exclusively
-from aioflow.kernels.state.snapshots import cut_variable, mark_variable
+from aioflow.kernels.state.run_state import cut_variable, mark_variable
 from aioflow.resources.containers import VariableState, read_together
 from aioflow.tensors.dtypes import Spec, TensorShape, float64
 from aioflow.testing import Gate, faulty_kernel

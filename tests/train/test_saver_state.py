@@ -9,7 +9,7 @@ import aioflow as af
 from aioflow import errors
 from aioflow.kernels.state.run_state import read, told
 from aioflow.testing import Gate, cluster, faulty_kernel
-from aioflow.waiting.contents import Contents
+from aioflow.waiting.stores import Contents
 
 
 def items(contents):

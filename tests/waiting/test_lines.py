@@ -13,7 +13,7 @@ from aioflow import errors
 from aioflow.testing import VirtualTimeLoop
 from aioflow.waiting import lines
 from aioflow.waiting.lines import BATCH, Attempt, Waitable, WaiterLine, wake
-from aioflow.waiting.time_slice import SLICE
+from aioflow.waiting.tasks import SLICE
 
 
 class Tokens(Waitable):

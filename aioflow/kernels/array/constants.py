@@ -1,23 +1,28 @@
-"""Values that come from outside a run or pass through it: constants, placeholders, identities."""
+"""Values that come from outside a run or pass through it: constants, placeholders, identities.
 
-from collections.abc import Sequence
-from typing import Any
+Tensors made from a shape: of one value, of numbers in a row, of ones in their place.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from aioflow import errors
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import CONVERTERS, TensorLike
+from aioflow.graph.convert import CONVERTERS, NumberLike, TensorLike, constant_value, convert_to_tensor
 from aioflow.graph.kernel import NodeView
-from aioflow.graph.op import op
+from aioflow.graph.op import Ints, Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
+from aioflow.kernels import known
+from aioflow.kernels.array.shapes import broadcast_to, reshape
 from aioflow.kernels.context import Context
+from aioflow.kernels.families import CPU, GPU
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray, as_array
 from aioflow.tensors.dtypes import (
     Array,
-    DeviceKind,
     DType,
     DTypeLike,
     Namespace,
@@ -26,9 +31,10 @@ from aioflow.tensors.dtypes import (
     TensorShape,
     as_dtype,
     as_shape,
+    float32,
+    int32,
 )
-
-CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
+from aioflow.tensors.object_arrays import full_array
 
 _LARGEST_KNOWN = 64
 
@@ -219,3 +225,174 @@ _identity_n.kernel(CPU, GPU)(lambda xp, values: tuple(values) if len(values) > 1
 def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
     """All inputs unchanged in a list, each available only when all are."""
     return list(_identity_n(input, name=name))
+
+
+Function = Callable[..., Any]
+
+_LARGEST_CONSTANT: Final = 1 << 16
+"""Elements up to which zeros and ones of known shape are kept in the graph; more are made by each run or folded."""
+
+
+@op
+def fill(dims: Ints, value: Spec) -> Spec:
+    """A tensor of shape `dims` in which every element is `value`, a scalar."""
+    whole = known.shape(dims, "dims")
+    if value.rank not in (None, 0):
+        raise ValueError(f"the value must be a scalar, its shape is {value.shape}")
+    count = whole.num_elements() if whole.ndims == 1 else None
+    repeats = count is not None and count <= known.LARGEST and isinstance(value.known, int)
+    return Spec(value.dtype, whole, (value.known,) * count if repeats else None)  # type: ignore[operator, arg-type]
+
+
+@fill.gradient
+def _(op: Operation, dy: Tensor) -> tuple[None, Tensor]:
+    return None, OPERATORS["reduce_sum"](dy)
+
+
+@fill.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Function:
+    sizes, dtype = known.constant(node, 0), node.output_specs[0].dtype.np
+
+    if dtype.hasobject:
+        return lambda dims, value: full_array(dims.tolist() if sizes is None else sizes, value)
+
+    def full(dims: Array, value: Array) -> Array:
+        result = xp.empty(dims.tolist() if sizes is None else sizes, dtype)
+        result[...] = value
+        return result
+
+    return full
+
+
+def _alike(name: str, number: int) -> Op[Tensor]:
+    """The op that has one number for each element of its input, whose shape alone it needs."""
+
+    def rule(tensor: Spec, dtype: DType | None = None) -> Spec:
+        wanted = tensor.dtype if dtype is None else as_dtype(dtype)
+        if wanted is dtypes.resource or (number and wanted is dtypes.string):
+            raise TypeError(f"{wanted.name} has no {number}")
+        return Spec(wanted, tensor.shape)
+
+    rule.__doc__ = f"A {number} for each element of `tensor`, in its shape; of another dtype if one is given."
+    made: Op[Tensor] = op(name=name)(rule)
+    made.no_gradient("it does not depend on the values of the elements")
+
+    @made.kernel(CPU, GPU, fresh=True, binds=True)
+    def _(xp: Namespace, node: NodeView) -> Function:
+        dtype = node.output_specs[0].dtype.np
+        if dtype.hasobject:
+            return lambda x: full_array(x.shape, b"")
+        make = xp.ones if number else xp.zeros
+        return lambda x: make(x.shape, dtype)
+
+    return made
+
+
+_zeros_like, _ones_like = _alike("zeros_like", 0), _alike("ones_like", 1)
+
+
+@transactional
+def zeros_like(
+    tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True
+) -> Tensor:
+    """Zeros in the shape of `tensor`; False for bool, the empty text for strings.
+
+    With `optimize`, a constant if the shape is known and not large.
+    """
+    return _like(_zeros_like, 0, convert_to_tensor(tensor), dtype, name, optimize)
+
+
+@transactional
+def ones_like(
+    tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True
+) -> Tensor:
+    """Ones in the shape of `tensor`; True for bool. With `optimize`, a constant if the shape is known and not large."""
+    return _like(_ones_like, 1, convert_to_tensor(tensor), dtype, name, optimize)
+
+
+def _like(made: Op[Tensor], number: int, tensor: Tensor, dtype: Any, name: str | None, optimize: bool) -> Tensor:
+    count = tensor.shape.num_elements()
+    if not optimize or count is None or count > _LARGEST_CONSTANT or tensor.dtype is dtypes.resource:
+        return made(tensor, None if dtype is None else as_dtype(dtype), name=name)
+    return _full(tensor.shape.as_list(), number, tensor.dtype if dtype is None else as_dtype(dtype), name)
+
+
+@transactional
+def zeros(shape: NumberLike, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
+    """Zeros of that shape; False for bool, the empty text for strings."""
+    return _full(shape, 0, as_dtype(dtype), name)
+
+
+@transactional
+def ones(shape: NumberLike, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
+    """Ones of that shape; True for bool. TypeError for strings."""
+    return _full(shape, 1, as_dtype(dtype), name)
+
+
+def _full(shape: Any, number: int, dtype: DType, name: str | None) -> Tensor:
+    whole, value = _static_shape(shape), _number(number, dtype)
+    if whole is not None and not whole.is_fully_defined():
+        raise ValueError(f"shape {whole} is not fully defined: take open sizes from af.shape(x), not from x.shape")
+    count = None if whole is None else whole.num_elements()
+    if whole is None or count is None or count > _LARGEST_CONSTANT:
+        dims = convert_to_tensor(shape, preferred_dtype=int32)
+        return fill(reshape(dims, [-1]) if dims.spec.rank == 0 else dims, constant(value, dtype), name=name)
+    return constant(np.full(whole.as_list(), value, dtype.np), dtype, name=name)
+
+
+def _static_shape(shape: Any) -> TensorShape | None:
+    """The shape, if it is made of numbers alone."""
+    if isinstance(shape, Tensor):
+        value = constant_value(shape)
+        return None if value is None else TensorShape(value.tolist())
+    try:
+        return TensorShape(shape)
+    except (TypeError, AttributeError):  # a tensor is part of it
+        return None
+
+
+def _number(number: int, dtype: DType) -> Any:
+    if dtype is dtypes.string and not number:
+        return b""
+    if dtype in (dtypes.string, dtypes.resource):
+        raise TypeError(f"{dtype.name} has no {number}")
+    return dtype.np.type(number)
+
+
+@op(name="eye")
+def _eye(num_rows: Ints, num_columns: Ints, dtype: DType) -> Spec:
+    """A matrix with ones on its diagonal and zeros elsewhere."""
+    sizes = (known.scalar(num_rows, "num_rows"), known.scalar(num_columns, "num_columns"))
+    if any(size is not None and size < 0 for size in sizes):
+        raise ValueError(f"a matrix cannot have {sizes[0]} rows and {sizes[1]} columns")
+    return Spec(dtype, TensorShape(sizes))
+
+
+_eye.no_gradient("it depends on sizes alone")
+
+
+@_eye.kernel(CPU, GPU, fresh=True)
+def _(xp: Namespace, num_rows: Array, num_columns: Array, *, dtype: DType) -> Array:
+    return xp.eye(int(num_rows), int(num_columns), dtype=dtype.np)
+
+
+@transactional
+def eye(
+    num_rows: NumberLike,
+    num_columns: NumberLike | None = None,
+    batch_shape: NumberLike | None = None,
+    dtype: DTypeLike = float32,
+    name: str | None = None,
+) -> Tensor:
+    """A matrix with ones on its diagonal and zeros elsewhere, by default square; `batch_shape` puts axes in front."""
+    rows = convert_to_tensor(num_rows, preferred_dtype=int32)
+    columns = rows if num_columns is None else convert_to_tensor(num_columns, preferred_dtype=int32)
+    matrix = _eye(rows, columns, dtype, name=name if batch_shape is None else None)
+    if batch_shape is None:
+        return matrix
+    batch = convert_to_tensor(batch_shape, preferred_dtype=int32)
+    whole = OPERATORS["concat"]([batch, OPERATORS["cast"](OPERATORS["stack"]([rows, columns]), batch.dtype)], 0)
+    return broadcast_to(matrix, whole, name=name)
+
+
+OPERATORS.update(fill=fill, zeros=zeros, ones=ones, zeros_like=zeros_like, ones_like=ones_like)

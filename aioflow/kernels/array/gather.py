@@ -1,4 +1,7 @@
-"""Elements and rows picked by indices, and put back."""
+"""Elements and rows picked by indices, and put back.
+
+Numbers of elements, and the positions they stand for.
+"""
 
 import math
 from collections.abc import Callable
@@ -312,3 +315,36 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 OPERATORS.update(gather=gather, gather_nd=gather_nd, scatter_nd=scatter_nd)
+
+
+@op
+def unravel_index(indices: Indices, dims: Ints) -> Spec:
+    """The positions of elements, given by their numbers, in an array of sizes `dims`, the last axis counting fastest.
+
+    The shape is [len(dims), *indices.shape]. InvalidArgumentError if a number is out of range.
+    """
+    axes = TensorShape.vector(known.length(dims, "dims"))
+    return Spec(known.integers(indices, "indices").dtype, axes.concatenate(indices.shape))
+
+
+unravel_index.no_gradient("positions do not vary smoothly")
+
+
+@unravel_index.check
+def _(indices: Spec | Array, dims: Spec | Array) -> None:
+    if not isinstance(dims, Spec):
+        check_constants(indices, math.prod(known.plain(dims)))
+
+
+@unravel_index.kernel(CPU, GPU, fresh=True)
+def _(xp: Namespace, indices: Array, dims: Array) -> Array:
+    sizes = known.plain(dims)
+    check_range(xp, indices, math.prod(sizes))
+    positions = xp.empty((len(sizes), *indices.shape), indices.dtype)
+    for axis in range(len(sizes) - 1, -1, -1):
+        positions[axis] = indices % (sizes[axis] or 1)
+        indices = indices // (sizes[axis] or 1)
+    return positions
+
+
+OPERATORS["unravel_index"] = unravel_index

@@ -11,7 +11,7 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Indices, Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
-from aioflow.kernels.array.fill import zeros_like
+from aioflow.kernels.array.constants import zeros_like
 from aioflow.kernels.array.gather import _flattened as flat_positions
 from aioflow.kernels.array.gather import _nd_shape as picked_shape
 from aioflow.kernels.array.gather import check_positions, gather_nd

@@ -12,12 +12,12 @@ from aioflow.graph.op import Indices, Ints, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels import known
-from aioflow.kernels.array.fill import ones_like
+from aioflow.kernels.array.constants import ones_like
 from aioflow.kernels.array.shapes import size
 from aioflow.kernels.array.sorting import unique
 from aioflow.kernels.families import CPU, GPU, costs
 from aioflow.kernels.math.segments import unsorted_segment_sum
-from aioflow.kernels.sparse.sparse_rows import rows_of
+from aioflow.kernels.sparse.sparse_parts import rows_of
 from aioflow.kernels.sparse.sparse_tensors import positions
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import (

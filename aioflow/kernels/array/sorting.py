@@ -1,14 +1,26 @@
-"""Elements by their order: the greatest, the distinct, the inverse of an order."""
+"""Elements by their order: the greatest, the distinct, the inverse of an order.
 
+Elements in rising or falling order along an axis, and whether they are in order.
+"""
+
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from aioflow.graph.op import Indices, op
+from aioflow.graph.building import same_graph, transactional
+from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Indices, Ints, Op, op
 from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.array.gather import gather_grad
-from aioflow.kernels.families import CPU, GPU, costs
+from aioflow.kernels.array.shapes import expand_dims, reshape
+from aioflow.kernels.families import CPU, GPU, NARROW, costs
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import equal, less, less_equal
+from aioflow.kernels.math.reduction import reduce_all, reduce_sum
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import FLOAT, INTEGER, Array, DType, Namespace, Spec, TensorShape, int32
 from aioflow.tensors.object_arrays import first_places, take_elements
@@ -156,3 +168,166 @@ def _(xp: Namespace, x: Array) -> Array:
     result = xp.empty_like(x)
     result[x] = xp.arange(len(x), dtype=x.dtype)
     return result
+
+
+_DIRECTIONS: Final = ("ASCENDING", "DESCENDING")
+
+
+def _ordered(values: Spec, axis: int, direction: str) -> Spec:
+    if direction not in _DIRECTIONS:
+        raise ValueError(f"direction must be 'ASCENDING' or 'DESCENDING', not {direction!r}")
+    if values.rank == 0:
+        raise ValueError("a scalar has no axis")
+    values.axis(axis)
+    return values.only(INTEGER, FLOAT)
+
+
+@op
+def sort(values: Spec, axis: int = -1, direction: str = "ASCENDING") -> Spec:
+    """The elements in rising or, if `direction` is "DESCENDING", falling order along an axis.
+
+    NaN counts as greater than all else.
+    """
+    return _ordered(values, axis, direction)
+
+
+@op
+def argsort(values: Spec, axis: int = -1, direction: str = "ASCENDING", stable: bool = False) -> Spec:
+    """For each place along an axis the place, as int32, of the element that `sort` puts there.
+
+    Of equal elements the one at the lower place comes first, whether `stable` or not.
+    """
+    return Spec(int32, _ordered(values, axis, direction).shape)
+
+
+argsort.no_gradient("places do not vary smoothly")
+
+
+@sort.gradient
+def _(op: Operation, dy: Tensor) -> Tensor:
+    places = argsort(op.inputs[0], op.attrs["axis"], op.attrs["direction"])
+    return reorder(dy, places, op.attrs["axis"], inverse=True)
+
+
+@sort.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
+    axis, falling, dtype = node.attrs["axis"], node.attrs["direction"] == "DESCENDING", node.output_specs[0].dtype
+    wide = _comparable(xp, dtype)
+
+    def in_order(x: Array) -> Array:
+        result = xp.sort(x.astype(wide, copy=False), axis=axis).astype(dtype.np, copy=False)
+        return xp.flip(result, axis) if falling else result
+
+    return in_order
+
+
+@argsort.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
+    axis, falling = node.attrs["axis"], node.attrs["direction"] == "DESCENDING"
+    wide = _comparable(xp, node.input_specs[0].dtype)
+
+    def places(x: Array) -> Array:
+        x = x.astype(wide, copy=False)
+        if not falling:
+            return x.argsort(axis=axis, kind="stable").astype(xp.int32)
+        # Reversed, sorted and read backwards: falling, and of equal elements the first one first.
+        rising = xp.flip(x, axis).argsort(axis=axis, kind="stable")
+        return (x.shape[axis] - 1 - xp.flip(rising, axis)).astype(xp.int32)
+
+    return places
+
+
+def _comparable(xp: Namespace, dtype: DType) -> Any:
+    return xp.float32 if dtype in NARROW else dtype.np
+
+
+@op
+def reorder(x: Spec, places: Indices, axis: int, inverse: bool = False) -> Spec:
+    """Along an axis the elements at `places`, each of them once; if `inverse`, those elements put back there."""
+    known.integers(places, "places")
+    x.axis(axis)
+    return Spec(x.dtype, x.shape if x.shape is places.shape else x.shape.merge_with(places.shape))
+
+
+@reorder.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
+    return reorder(dy, op.inputs[1], op.attrs["axis"], not op.attrs["inverse"]), None
+
+
+reorder.moves = True
+
+
+@reorder.kernel(CPU, GPU, fresh=True)
+def _(xp: Namespace, x: Array, places: Array, *, axis: int, inverse: bool) -> Array:
+    if not inverse:
+        return xp.take_along_axis(x, places, axis)
+    result = xp.empty_like(x)
+    xp.put_along_axis(result, places, x, axis)
+    return result
+
+
+@op
+def nth_element(input: Spec, n: Ints, reverse: bool = False) -> Spec:
+    """The element at position `n` of the last axis, sorted in rising or, if `reverse`, falling order.
+
+    Equal elements share the gradient evenly. InvalidArgumentError if the axis has at most `n` elements.
+    """
+    number = known.scalar(n, "n")
+    if input.rank == 0:
+        raise ValueError("rank 1 or more is needed, the shape is []")
+    size = known.size_at(input, -1)
+    if number is not None and (number < 0 or (size is not None and number >= size)):
+        raise ValueError(f"n {number} is out of range for size {size}")
+    return Spec(input.only(INTEGER, FLOAT).dtype, input.shape[:-1])
+
+
+@nth_element.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor | None, None]:
+    x, y = op.inputs[0], op.outputs[0]
+    chosen = cast(equal(x, expand_dims(y, -1)), x.dtype)
+    return chosen * expand_dims(dy / reduce_sum(chosen, -1), -1), None
+
+
+@nth_element.kernel(CPU, GPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
+    reverse, dtype = node.attrs["reverse"], node.output_specs[0].dtype
+    wide = _comparable(xp, dtype)
+
+    def element(x: Array, n: Array) -> Array:
+        size, place = x.shape[-1], int(n)
+        if not 0 <= place < size:
+            raise ValueError(f"n {place} is out of range for size {size}")
+        place = size - 1 - place if reverse else place
+        return xp.partition(x.astype(wide, copy=False), place, axis=-1)[..., place].astype(dtype.np)
+
+    return element
+
+
+for _op in (sort, argsort, nth_element):
+    costs(_op, 30.0)
+
+
+def _in_order(name: str, compare: Op[Tensor], doc: str) -> Callable[..., Tensor]:
+    """A test of every element, in row-major order, with the one after it."""
+
+    def test(x: TensorLike, name: str | None = None) -> Tensor:
+        value = convert_to_tensor(x)
+        with same_graph(value).name_scope(name or label) as scope:
+            flat = reshape(value, [-1])
+            return reduce_all(compare(flat[:-1], flat[1:]), name=scope)
+
+    label = test.__name__ = test.__qualname__ = name
+    test.__doc__ = doc
+    return transactional(test)
+
+
+is_non_decreasing: Final = _in_order(
+    "is_non_decreasing", less_equal,
+    "Whether no element is less than the one before it, in row-major order; true of fewer than two.",
+)  # fmt: skip
+is_strictly_increasing: Final = _in_order(
+    "is_strictly_increasing", less,
+    "Whether every element is greater than the one before it, in row-major order; true of fewer than two.",
+)  # fmt: skip
+
+OPERATORS.update(sort=sort, argsort=argsort)

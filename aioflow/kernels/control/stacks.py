@@ -10,7 +10,7 @@ from aioflow import errors
 from aioflow.graph.op import Ints, op
 from aioflow.kernels import known
 from aioflow.kernels.context import Context
-from aioflow.kernels.control.host_memory import put_away, taken_back
+from aioflow.kernels.control.transfer import put_away, taken_back
 from aioflow.kernels.families import CPU, GPU
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, DType, Namespace, ResourceSpec, Spec

@@ -12,7 +12,7 @@ from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.subgraph import Body, with_new_shape
 from aioflow.kernels.context import Context
-from aioflow.kernels.control.host_memory import put_away, taken_back
+from aioflow.kernels.control.transfer import put_away, taken_back
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import (
     SCALAR,

@@ -1,10 +1,22 @@
 """How a value gets from one device to another: `send` puts it into the step's rendezvous, `recv` takes it out.
 
 Only plans contain them: partition makes a pair for each value and each device that reads it [P15 section 3.2.2].
+
+Values that go between a GPU's memory and the host's. Only plans contain these ops.
+
+`to_host` and `to_device` copy values for kernels that need them in the other memory. `swap_out` and `swap_in` keep a
+value in host memory until it is needed again.
+
+On a GPU the copies are enqueued without waiting. A swapped-out value keeps its GPU memory until `swap_free`; kernels
+enqueued after that wait for the copy. `swap_in` waits for the kernels enqueued before it, so that it takes no memory
+early. On a CPU nothing is copied.
 """
+
+from typing import Any, Final
 
 import numpy as np
 
+from aioflow.devices.gpu import SwappedValue
 from aioflow.devices.transfer import Transfer, receive, start_transfer
 from aioflow.graph.op import op
 from aioflow.kernels.context import Context
@@ -84,3 +96,96 @@ pulse.no_gradient(_REASON)
 @pulse.kernel(CPU, GPU)
 def _(xp: Namespace) -> Array:
     return np.True_
+
+
+@op(waits=True)
+def to_host(value: Spec) -> Spec:
+    """`value`, which is in the device's memory, in host memory, once it has arrived."""
+    return value
+
+
+@op(waits=True)
+def to_device(value: Spec) -> Spec:
+    """`value`, which is in host memory, in the device's, for kernels enqueued from then on."""
+    return value
+
+
+@op
+def swap_out(value: Spec) -> Spec:
+    """`value` in host memory: for `swap_in` alone."""
+    return value
+
+
+@op
+def swap_free(away: Spec, value: Spec) -> Spec:
+    """`away`, the result of `swap_out(value)`; the GPU memory of `value` is freed."""
+    return away
+
+
+@op
+def swap_in(value: Spec) -> Spec:
+    """Copies the input of `swap_out` back to the memory of the device."""
+    return value
+
+
+for _op in (to_host, to_device, swap_out, swap_in):
+    _op.no_gradient(_REASON)
+    _op.kernel(CPU)(lambda xp, value: value)
+swap_free.no_gradient(_REASON)
+swap_free.kernel(CPU)(lambda xp, away, value: away)
+
+
+@to_host.kernel(GPU, fresh=True)
+async def _(ctx: Context, value: Array) -> Array:
+    gpu: Any = ctx.device
+    return await receive(start_transfer(value, gpu), gpu, host=True)
+
+
+@to_device.kernel(GPU, fresh=True)
+async def _(ctx: Context, value: Array) -> Array:
+    gpu: Any = ctx.device
+    return await receive(Transfer(value), gpu)
+
+
+@swap_out.kernel(GPU, fresh=True)
+def _(ctx: Context, value: Array) -> Any:
+    gpu: Any = ctx.device
+    return gpu.swap_out(value) if gpu.holds(value) else value
+
+
+@swap_free.kernel(GPU, fresh=True)
+def _(ctx: Context, away: Any, value: Array) -> Any:
+    gpu: Any = ctx.device
+    if isinstance(away, SwappedValue):
+        gpu.release(away)
+    return away
+
+
+@swap_in.kernel(GPU, fresh=True)
+def _(ctx: Context, value: Any) -> Array:
+    gpu: Any = ctx.device
+    found: Array = gpu.swap_in(value) if isinstance(value, SwappedValue) else value
+    return found
+
+
+# For loops and stacks, which swap values out one by one
+
+
+def put_away(device: Any, value: Any) -> Any:
+    """`value`; or its copy in host memory, if it is large and its GPU is nearly full."""
+    is_on_gpu = device.kind is GPU and device.holds(value)
+    if not is_on_gpu or value.nbytes <= _SMALLEST or not device.is_nearly_full:
+        return value
+    away = device.swap_out(value)
+    device.release(away)
+    return away
+
+
+def taken_back(device: Any, value: Any) -> Array:
+    """The value given to `put_away`, on the device."""
+    found: Array = device.swap_in(value) if isinstance(value, SwappedValue) else value
+    return found
+
+
+_SMALLEST: Final = 2048
+"""Values of at most this many bytes stay on the GPU."""

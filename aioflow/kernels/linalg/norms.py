@@ -14,7 +14,7 @@ from aioflow.kernels import known
 from aioflow.kernels.array.arrays import transpose
 from aioflow.kernels.array.shapes import expand_dims
 from aioflow.kernels.families import CPU, GPU, NARROW, shape_vector
-from aioflow.kernels.linalg.eig_svd import svd
+from aioflow.kernels.linalg.decompositions import svd
 from aioflow.kernels.linalg.matmul import matmul as matmul
 from aioflow.kernels.math.elementwise import abs, sqrt, square
 from aioflow.kernels.math.reduction import reduce_max, reduce_sum

@@ -11,8 +11,7 @@ from typing import Final
 import numpy as np
 
 from aioflow.devices.onednn import Library, check
-from aioflow.devices.onednn_cache import ROUTINES
-from aioflow.devices.onednn_primitive import Builder, Layout
+from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
 from aioflow.tensors.dtypes import Array
 
 Product = Callable[..., Array]

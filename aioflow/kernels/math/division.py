@@ -1,4 +1,7 @@
-"""Division and products that are 0 where one factor is, division that cuts fractions off, and TensorFlow's `div`."""
+"""Division and products that are 0 where one factor is, division that cuts fractions off, and TensorFlow's `div`.
+
+The logarithm of the logistic function.
+"""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,7 +17,9 @@ from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, SLOW, binary, costs
 from aioflow.kernels.math.arithmetic import floordiv, truediv
 from aioflow.kernels.math.comparison import greater, not_equal
+from aioflow.kernels.math.elementwise import negative
 from aioflow.kernels.math.no_nan import div_no_nan, except_at_0, one_if, scaled, xdivy
+from aioflow.kernels.nn.activation import softplus
 from aioflow.tensors.dtypes import COMPLEX, FLOAT, INTEGER, Array, DType, Namespace
 
 
@@ -99,3 +104,10 @@ def div(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
 
 
 OPERATORS.update(xlogy=xlogy)
+
+
+@transactional
+def log_sigmoid(x: NumberLike, name: str | None = None) -> Tensor:
+    """log(1 / (1 + exp(-x))), without overflow: x far below 0, near 0 far above."""
+    value = convert_to_tensor(x)
+    return negative(softplus(-value), name=name or "log_sigmoid")

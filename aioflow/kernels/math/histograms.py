@@ -10,7 +10,7 @@ from aioflow.graph.op import Indices, Ints, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.concat import stack
-from aioflow.kernels.array.fill import ones_like
+from aioflow.kernels.array.constants import ones_like
 from aioflow.kernels.array.gather import gather_nd
 from aioflow.kernels.array.select import select
 from aioflow.kernels.array.shapes import size, squeeze

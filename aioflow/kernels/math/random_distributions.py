@@ -19,15 +19,14 @@ from aioflow.graph.op import Ints, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.concat import concat
-from aioflow.kernels.array.fill import zeros_like
+from aioflow.kernels.array.constants import zeros_like
 from aioflow.kernels.array.shapes import shape as shape_of
 from aioflow.kernels.context import Context
 from aioflow.kernels.families import CPU, costs, sum_to_operand
 from aioflow.kernels.math.arithmetic import add, divide, maximum
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import less
-from aioflow.kernels.math.gamma import log_gamma
-from aioflow.kernels.math.incomplete_gamma import density, igamma_derivative
+from aioflow.kernels.math.gamma import density, igamma_derivative, log_gamma
 from aioflow.kernels.math.random import Words, box_muller, fractions, get_seed, random_uniform, rounds, sized
 from aioflow.kernels.math.special import pieces
 from aioflow.tensors.dtypes import (

@@ -1,4 +1,9 @@
-"""Rows summed by the segment they belong to, and rows looked up by it: each is the gradient of the other."""
+"""Rows summed by the segment they belong to, and rows looked up by it: each is the gradient of the other.
+
+Rows brought together by the segment they belong to, the ids in rising order: means, extremes and products.
+
+Rows of one segment lie side by side, so that a ufunc's `reduceat` does the work.
+"""
 
 import math
 from collections.abc import Callable
@@ -7,14 +12,21 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.kernel import NodeView
-from aioflow.graph.op import Indices, Ints, op
+from aioflow.graph.op import Indices, Ints, Op, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
+from aioflow.kernels.array.constants import ones_like
+from aioflow.kernels.array.select import masked
 from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.families import CPU, GPU, NARROW, costs
+from aioflow.kernels.math.arithmetic import maximum
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import equal, logical_not
+from aioflow.kernels.math.complex import conj
+from aioflow.kernels.math.cumulative import recurrence
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import NUMERIC, Array, DType, Namespace, Spec, TensorShape
+from aioflow.tensors.dtypes import FLOAT, INTEGER, NUMERIC, UNKNOWN, Array, DType, Namespace, Spec, TensorShape, bool_
 
 _ADDED: Final[dict[np.dtype[Any], np.dtype[Any]]] = {np.dtype(np.int64): np.dtype(np.uint64)} | {
     np.dtype(name): np.dtype(np.int32) for name in ("int8", "int16", "uint8", "uint16")
@@ -202,3 +214,205 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
 for _op in (unsorted_segment_sum, segment_sum):
     costs(_op, 5.0)
 OPERATORS["unsorted_segment_sum"] = unsorted_segment_sum
+
+
+def rows_of(data: Spec, segment_ids: Spec) -> TensorShape:
+    """The shape of one row. ValueError if data has no row for each of a vector of ids."""
+    ids = known.integers(segment_ids, "segment_ids").with_rank(1, "segment_ids")
+    if data.sizes is None:
+        return UNKNOWN
+    if not data.sizes or not data.shape[:1].is_compatible_with(ids.shape):
+        raise ValueError(f"data of shape {data.shape} must have a row for each of segment_ids of shape {ids.shape}")
+    return TensorShape(data.sizes[1:])
+
+
+@op
+def segment_mean(data: Spec, segment_ids: Indices) -> Spec:
+    """Row s is the mean of the rows of `data` whose segment id is s, up to the highest id; 0 where there is none.
+
+    The mean of integers is truncated to an integer. InvalidArgumentError if the ids, a vector, are negative or not in
+    rising order.
+    """
+    return _segments(data.only(NUMERIC), segment_ids)
+
+
+@op
+def segment_prod(data: Spec, segment_ids: Indices) -> Spec:
+    """Row s is the product of the rows of `data` whose segment id is s, up to the highest id; 1 where there is none.
+
+    InvalidArgumentError if the ids, a vector, are negative or not in rising order.
+    """
+    return _segments(data.only(NUMERIC), segment_ids)
+
+
+@op
+def segment_max(data: Spec, segment_ids: Indices) -> Spec:
+    """Row s holds the greatest of the rows of `data` whose segment id is s, up to the highest id; 0 if there is none.
+
+    Equal greatest elements share the gradient evenly. InvalidArgumentError if the ids, a vector, are negative or
+    not in rising order.
+    """
+    return _segments(data.only(FLOAT, INTEGER), segment_ids)
+
+
+@op
+def segment_min(data: Spec, segment_ids: Indices) -> Spec:
+    """Row s holds the least of the rows of `data` whose segment id is s, up to the highest id; 0 if there is none.
+
+    Equal least elements share the gradient evenly. InvalidArgumentError if the ids, a vector, are negative or
+    not in rising order.
+    """
+    return _segments(data.only(FLOAT, INTEGER), segment_ids)
+
+
+def _segments(data: Spec, segment_ids: Spec) -> Spec:
+    return Spec(data.dtype, TensorShape.vector(None).concatenate(rows_of(data, segment_ids)))
+
+
+# Kernels
+
+
+def reduced_rows(
+    ufunc: np.ufunc, data: Array, ids: Array, count: int, empty: float, dtype: Any
+) -> tuple[Array, Array, Array]:
+    """`count` rows, each reduced from those of its id; which of them there are; and of how many rows each of these is.
+
+    The ids are in rising order and below `count`.
+    """
+    result = np.full((count, *data.shape[1:]), empty, dtype)
+    if not ids.size:
+        return result, ids, ids
+    starts = np.flatnonzero(ids[1:] != ids[:-1]) + 1
+    starts = np.concatenate([[0], starts])
+    present = ids[starts]
+    result[present] = ufunc.reduceat(data, starts, axis=0, dtype=dtype)
+    return result, present, np.diff(starts, append=len(ids))
+
+
+def _kernel(made: Op[Tensor], ufunc: str, empty: float, mean: bool = False) -> None:
+    made.makes(lambda inputs, attrs: bytes_to_highest(*inputs))
+
+    @made.kernel(CPU, fresh=True, binds=True)
+    def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
+        dtype, function = node.output_specs[0].dtype, getattr(np, ufunc)
+        wide = wide_for(dtype, mean)
+
+        def by_segment(data: Array, ids: Array) -> Array:
+            check_sorted(ids, len(data))
+            count = int(ids[-1]) + 1 if ids.size else 0
+            result, present, sizes = reduced_rows(function, data.astype(wide, copy=False), ids, count, empty, wide)
+            if mean:
+                result[present] = divided(result[present], sizes)
+            return result.astype(dtype.np, copy=False)
+
+        return by_segment
+
+    made.check(check_constant_order)
+    costs(made, 2.0)
+
+
+def wide_for(dtype: DType, sums: bool) -> Any:
+    """The dtype to compute in: float32 for narrow floats, for sums of integers 64 bits."""
+    if dtype.is_integer and sums:
+        return np.uint64 if dtype.is_unsigned else np.int64
+    return np.float32 if dtype in NARROW else dtype.np
+
+
+def divided(rows: Array, sizes: Array) -> Array:
+    """Each row divided by its number, integers without the fraction."""
+    numbers = sizes.reshape(-1, *[1] * (rows.ndim - 1))
+    if rows.dtype.kind in "iu":
+        numbers = numbers.astype(rows.dtype)
+        return (rows - np.fmod(rows, numbers)) // numbers
+    return rows / numbers.astype(rows.real.dtype)
+
+
+_kernel(segment_mean, "add", 0, mean=True)
+_kernel(segment_prod, "multiply", 1)
+_kernel(segment_max, "maximum", 0)
+_kernel(segment_min, "minimum", 0)
+
+# Gradients
+
+
+@op
+def segment_sizes(segment_ids: Indices, segments: Spec) -> Spec:
+    """For each row of `segments` how many ids name it, but 1 at least: in its dtype, with 1 for each axis after it."""
+    known.integers(segment_ids, "segment_ids")
+    if segments.sizes is None:
+        return Spec(segments.dtype)
+    return Spec(segments.dtype, TensorShape((segments.sizes[0], *[1] * (len(segments.sizes) - 1))))
+
+
+segment_sizes.no_gradient("a count does not vary smoothly")
+
+
+@segment_sizes.kernel(CPU, fresh=True, binds=True)
+def _(xp: Namespace, node: NodeView) -> Callable[[Array, Array], Array]:
+    dtype = node.output_specs[0].dtype.np
+
+    def sizes(ids: Array, segments: Array) -> Array:
+        count = len(segments)
+        flat = ids.ravel()
+        counts = np.bincount(flat[(flat >= 0) & (flat < count)].astype(np.intp), minlength=count)
+        return np.maximum(counts, 1).astype(dtype).reshape(count, *[1] * (segments.ndim - 1))
+
+    return sizes
+
+
+@segment_mean.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
+    ids = op.inputs[1]
+    return gather_segments(dy / segment_sizes(ids, dy), ids), None
+
+
+def extreme_gradient(op: Operation, dy: Tensor) -> tuple[Tensor | None, ...]:
+    """The gradient of the extremes of segments, sorted or not: shared by those equal to their segment's."""
+    data, ids, *_ = op.inputs
+    y = op.outputs[0]
+    chosen = cast(equal(data, gather_segments(y, ids)), data.dtype)
+    rows = known.size_at(y.spec, 0)
+    count = unsorted_segment_sum(chosen, ids, shape(y)[0] if rows is None else rows)
+    share = dy / maximum(count, 1)
+    return chosen * gather_segments(share, ids), *[None] * (len(op.inputs) - 1)
+
+
+segment_max.gradient(extreme_gradient)
+segment_min.gradient(extreme_gradient)
+
+
+@segment_prod.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
+    data, ids = op.inputs
+    return gather_segments(dy, ids) * conj(product_of_others(data, ids)), None
+
+
+@op
+def segment_edges(data: Spec, segment_ids: Indices, last: bool) -> Spec:
+    """Whether a row of `data` is the first or, if `last`, the last of its segment; in the shape of `data`."""
+    rows_of(data, segment_ids)
+    return Spec(bool_, data.shape)
+
+
+segment_edges.no_gradient("truth values do not vary smoothly")
+
+
+@segment_edges.kernel(CPU, fresh=True)
+def _(xp: Namespace, data: Array, ids: Array, *, last: bool) -> Array:
+    edges = np.ones(len(ids), bool)
+    edges[slice(None, -1) if last else slice(1, None)] = ids[1:] != ids[:-1]
+    result = np.empty(data.shape, bool)
+    result[...] = edges.reshape(-1, *[1] * (data.ndim - 1))
+    return result
+
+
+def product_of_others(data: Tensor, ids: Tensor) -> Tensor:
+    """For each row the product of the others of its segment: those before it times those after it, nothing divided.
+
+    Rows of one segment lie side by side.
+    """
+    first, last = segment_edges(data, ids, False), segment_edges(data, ids, True)
+    ones = ones_like(data)
+    before = recurrence(masked(data, logical_not(last)), masked(ones, first), 0, lag=True)
+    after = recurrence(masked(data, logical_not(first)), masked(ones, last), 0, reverse=True, lag=True)
+    return before * after

@@ -15,16 +15,23 @@ from aioflow.graph.operators import OPERATORS
 from aioflow.kernels import known
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.gather import gather
-from aioflow.kernels.array.ordering import argsort
 from aioflow.kernels.array.shapes import reshape, shape, shape_of
-from aioflow.kernels.array.sorting import invert_permutation
+from aioflow.kernels.array.sorting import argsort, invert_permutation
 from aioflow.kernels.families import CPU, NARROW, costs
 from aioflow.kernels.math.arithmetic import truediv
 from aioflow.kernels.math.complex import conj
 from aioflow.kernels.math.division import truncatediv
 from aioflow.kernels.math.elementwise import sqrt
-from aioflow.kernels.math.segment_families import extreme_gradient, product_of_others, segment_sizes
-from aioflow.kernels.math.segments import _rows, check_constant_ids, check_ids, gather_segments, unsorted_segment_sum
+from aioflow.kernels.math.segments import (
+    _rows,
+    check_constant_ids,
+    check_ids,
+    extreme_gradient,
+    gather_segments,
+    product_of_others,
+    segment_sizes,
+    unsorted_segment_sum,
+)
 from aioflow.tensors.dtypes import FLOAT, INTEGER, NUMERIC, Array, DType, Namespace, Spec, TensorShape, int32
 
 

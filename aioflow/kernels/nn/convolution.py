@@ -3,6 +3,8 @@
 The patches that a filter sees become the rows of a matrix, and a matrix product does the work, a few megabytes of
 patches at a time: more would leave the cache, and at 3x3 all of them are nine times the images. Channels last, NHWC, is
 how images lie in memory; NCHW is transposed on the way in and out. All is written for any number of spatial axes.
+
+Convolution and bias in one pass over the images: plans fuse `conv2d` and `bias_add` to it.
 """
 
 import itertools
@@ -16,9 +18,9 @@ from aioflow.graph.op import Ints, Op, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.shapes import shape_of
-from aioflow.kernels.families import elements
+from aioflow.kernels.families import CPU, GPU, elements
 from aioflow.kernels.nn import onednn_convolution
-from aioflow.kernels.nn.activation import Function, wide
+from aioflow.kernels.nn.activation import Function, bias_add, bias_add_grad, wide
 from aioflow.kernels.nn.windows import FORMATS, Slide, Sliding, either, images_of, per_axis
 from aioflow.tensors.dtypes import FLOAT, Array, Namespace, Sizes, Spec
 
@@ -387,3 +389,55 @@ def conv2d_transpose(
     small = either(value, input, "value, input")
     attrs = attributes(strides, padding, data_format, dilations)
     return _conv2d_backprop_input(output_shape, window, small, **attrs, name=name or "conv2d_transpose")
+
+
+_conv2d_op = image_convolution.forward
+
+
+@op
+def conv2d_with_bias(
+    input: T,
+    filter: T,
+    bias: T,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+) -> Spec:
+    """The result of `conv2d` with `bias`, one number per channel, added."""
+    convolved: Spec = _conv2d_op.rule(input, filter, strides, padding, data_format, dilations)
+    added: Spec = bias_add.rule(convolved, bias, data_format)
+    return added
+
+
+@conv2d_with_bias.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    x, window, _ = op.inputs
+    dx, dwindow = image_convolution.gradients(x, window, dy, **op.attrs)
+    return dx, dwindow, bias_add_grad(dy, op.attrs["data_format"])
+
+
+@conv2d_with_bias.cost
+def _(inputs: Any, outputs: Any, attrs: Any) -> float:
+    assert _conv2d_op.cost_rule is not None
+    return _conv2d_op.cost_rule(inputs, outputs, attrs)
+
+
+@conv2d_with_bias.kernel(CPU, GPU, fresh=True, binds=True)
+def _plain(xp: Namespace, node: NodeView) -> Function:
+    numbers, first = CPU if xp.__name__ == "numpy" else GPU, node.attrs["data_format"] == "NCHW"
+    chosen = _conv2d_op.kernel_for(numbers, node.input_specs[:2])
+    assert chosen is not None
+    convolve = chosen.bind(_conv2d_op, node, xp)
+
+    def compute(x: Array, window: Array, bias: Array) -> Array:
+        y = convolve(x, window)
+        if bias.shape != (window.shape[-1],):
+            raise ValueError(f"bias of shape {list(bias.shape)} does not fit {window.shape[-1]} channels")
+        return xp.add(y, bias[:, None, None] if first else bias, out=y)
+
+    return compute
+
+
+_optimised = onednn_convolution.Kernels(2, convolved_sizes)
+_optimised.declare(conv2d_with_bias, _optimised.forward_with_bias, _plain)

@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.devices.onednn import available, library
-from aioflow.devices.onednn_cache import ROUTINES
-from aioflow.devices.onednn_primitive import Builder, Layout
+from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor

@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from aioflow.devices.onednn import Library, available, library
-from aioflow.devices.onednn_cache import ROUTINES
-from aioflow.devices.onednn_primitive import Builder, Handle, Layout, Routine, dims
+from aioflow.devices.onednn_primitive import ROUTINES, Builder, Handle, Layout, Routine, dims
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor

@@ -11,8 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.devices.onednn import Library, available, library
-from aioflow.devices.onednn_cache import ROUTINES
-from aioflow.devices.onednn_primitive import MOST_AXES, Builder, Layout, Routine
+from aioflow.devices.onednn_primitive import MOST_AXES, ROUTINES, Builder, Layout, Routine
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor

@@ -3,6 +3,10 @@
 Here gradient descent, momentum, Adagrad and Adam. `lr`, `rho` and the like are tensors of rank 0. The rows that a
 sparse update names must be different: see `deduplicate_rows`. The formulas are those of
 [F: core/kernels/training_ops.cc], with g for the gradient.
+
+One step of Adadelta and of RMSProp on one variable: see `training`.
+
+One step of FTRL-proximal on one variable: see `training`.
 """
 
 from collections.abc import Sequence
@@ -211,3 +215,182 @@ def _(xp: Namespace, values: Array, indices: Array, *, node: NodeView) -> tuple[
         return rows, ascending
     once = ascending[first]
     return add_rows(xp, rows, xp.cumsum(first) - 1, len(once), node.output_specs[0].dtype), once
+
+
+# Adadelta
+
+
+def _blend(xp: Namespace, average: Array, rho: Array, square: Array) -> None:
+    """Do average = rho * average + (1 - rho) * square; `square` is used up."""
+    xp.multiply(average, rho, average)
+    xp.multiply(square, 1 - rho[()], square)
+    xp.add(average, square, average)
+
+
+def _adadelta(xp: Namespace, grad: Array, states: Arrays, numbers: Arrays) -> None:
+    (var, accum, accum_update), (lr, rho, epsilon) = states, numbers
+    scratch = xp.multiply(grad, grad)
+    _blend(xp, accum, rho, scratch)
+    step = xp.add(accum_update, epsilon)
+    xp.sqrt(step, step)
+    xp.add(accum, epsilon, scratch)
+    xp.sqrt(scratch, scratch)
+    xp.divide(step, scratch, step)
+    xp.multiply(step, grad, step)
+    xp.subtract(var, xp.multiply(step, lr, scratch), var)
+    _blend(xp, accum_update, rho, xp.multiply(step, step, step))
+
+
+@update(_adadelta, 14)
+def apply_adadelta(
+    var: Spec, accum: Spec, accum_update: Spec, lr: T, rho: T, epsilon: T, grad: T, use_locking: bool = False
+) -> None:
+    """The variable has taken a step by Adadelta.
+
+    accum = rho * accum + (1 - rho) * g²; u = √(accum_update + epsilon) / √(accum + epsilon) * g; var -= lr * u;
+    accum_update = rho * accum_update + (1 - rho) * u².
+    """
+
+
+@update(_adadelta, 14)
+def sparse_apply_adadelta(
+    var: Spec, accum: Spec, accum_update: Spec, lr: T, rho: T, epsilon: T, grad: T, indices: Indices,
+    use_locking: bool = False,
+) -> None:  # fmt: skip
+    """The rows `indices` have taken a step by Adadelta, by the formula of `apply_adadelta`; the others rest."""
+
+
+# RMSProp
+
+
+def _fall(xp: Namespace, grad: Array, var: Array, mom: Array, variance: Array, numbers: Arrays, scratch: Array) -> None:
+    """Do mom = momentum * mom + lr * g / √(variance + epsilon); var -= mom; `scratch` is used up."""
+    lr, _, momentum, epsilon = numbers
+    xp.add(variance, epsilon, scratch)
+    xp.sqrt(scratch, scratch)
+    xp.divide(xp.multiply(grad, lr), scratch, scratch)
+    xp.multiply(mom, momentum, mom)
+    xp.add(mom, scratch, mom)
+    xp.subtract(var, mom, var)
+
+
+def _rms_prop(xp: Namespace, grad: Array, states: Arrays, numbers: Arrays) -> None:
+    (var, ms, mom), rho = states, numbers[1]
+    square = xp.multiply(grad, grad)
+    scratch = approach(xp, ms, square, 1 - rho[()], square)
+    _fall(xp, grad, var, mom, ms, numbers, scratch)
+
+
+@update(_rms_prop, 10)
+def apply_rms_prop(
+    var: Spec, ms: Spec, mom: Spec, lr: T, rho: T, momentum: T, epsilon: T, grad: T, use_locking: bool = False
+) -> None:
+    """The variable has taken a step by RMSProp.
+
+    ms += (1 - rho) * (g² - ms); mom = momentum * mom + lr * g / √(ms + epsilon); var -= mom.
+    """
+
+
+@update(_rms_prop, 10)
+def sparse_apply_rms_prop(
+    var: Spec, ms: Spec, mom: Spec, lr: T, rho: T, momentum: T, epsilon: T, grad: T, indices: Indices,
+    use_locking: bool = False,
+) -> None:  # fmt: skip
+    """The rows `indices` have taken a step by RMSProp, by the formula of `apply_rms_prop`; the others rest."""
+
+
+def _centered_rms_prop(xp: Namespace, grad: Array, states: Arrays, numbers: Arrays) -> None:
+    (var, mg, ms, mom), rho = states, numbers[1]
+    square = xp.multiply(grad, grad)
+    scratch = approach(xp, ms, square, 1 - rho[()], square)
+    approach(xp, mg, grad, 1 - rho[()], scratch)
+    xp.subtract(ms, xp.multiply(mg, mg, scratch), scratch)
+    _fall(xp, grad, var, mom, scratch, numbers, scratch)
+
+
+@update(_centered_rms_prop, 15)
+def apply_centered_rms_prop(
+    var: Spec, mg: Spec, ms: Spec, mom: Spec, lr: T, rho: T, momentum: T, epsilon: T, grad: T,
+    use_locking: bool = False,
+) -> None:  # fmt: skip
+    """The variable has taken a step by RMSProp, which here divides by the deviation instead of the root mean square.
+
+    ms += (1 - rho) * (g² - ms); mg += (1 - rho) * (g - mg); mom = momentum * mom + lr * g / √(ms - mg² + epsilon);
+    var -= mom.
+    """
+
+
+@update(_centered_rms_prop, 15)
+def sparse_apply_centered_rms_prop(
+    var: Spec, mg: Spec, ms: Spec, mom: Spec, lr: T, rho: T, momentum: T, epsilon: T, grad: T, indices: Indices,
+    use_locking: bool = False,
+) -> None:  # fmt: skip
+    """The rows `indices` have taken a step, by the formula of `apply_centered_rms_prop`; the others rest."""
+
+
+def _ftrl(xp: Namespace, grad: Array, states: Arrays, numbers: Arrays) -> None:
+    _lead(xp, grad, grad, states, numbers)
+
+
+def _ftrl_v2(xp: Namespace, grad: Array, states: Arrays, numbers: Arrays) -> None:
+    lr, l1, l2, l2_shrinkage, lr_power = numbers
+    shrunk = xp.multiply(states[0], 2 * l2_shrinkage[()])
+    _lead(xp, grad, xp.add(shrunk, grad, shrunk), states, (lr, l1, l2, lr_power))
+
+
+def _lead(xp: Namespace, grad: Array, pull: Array, states: Arrays, numbers: Arrays) -> None:
+    """The formula of `apply_ftrl`, with `pull` for g in `linear`."""
+    (var, accum, linear), (lr, l1, l2, lr_power) = states, numbers
+    scratch = _root(xp, accum, lr_power)
+    xp.add(accum, xp.multiply(grad, grad), accum)
+    root = _root(xp, accum, lr_power)
+    xp.subtract(root, scratch, scratch)
+    xp.divide(scratch, lr, scratch)
+    xp.subtract(pull, xp.multiply(scratch, var, scratch), scratch)
+    xp.add(linear, scratch, linear)
+    xp.divide(root, lr, root)
+    xp.add(root, 2 * l2[()], root)
+    xp.multiply(xp.sign(linear), l1, scratch)
+    xp.subtract(scratch, linear, scratch)
+    xp.divide(scratch, root, scratch)
+    var[...] = xp.where(xp.abs(linear) > l1, scratch, var.dtype.type(0))
+
+
+def _root(xp: Namespace, accum: Array, lr_power: Array) -> Array:
+    """The array accum to the power of -lr_power."""
+    return xp.sqrt(accum) if lr_power == -0.5 else xp.power(accum, -lr_power[()])
+
+
+@update(_ftrl, 18)
+def apply_ftrl(
+    var: Spec, accum: Spec, linear: Spec, grad: T, lr: T, l1: T, l2: T, lr_power: T, use_locking: bool = False
+) -> None:
+    """The variable is where FTRL-proximal leads it [McMahan et al., 2013].
+
+    n = accum + g²; linear += g - (n^-lr_power - accum^-lr_power) / lr * var; accum = n;
+    var = (l1 * sign(linear) - linear) / (n^-lr_power / lr + 2 * l2) where |linear| > l1, else 0.
+    """
+
+
+@update(_ftrl, 18)
+def sparse_apply_ftrl(
+    var: Spec, accum: Spec, linear: Spec, grad: T, indices: Indices, lr: T, l1: T, l2: T, lr_power: T,
+    use_locking: bool = False,
+) -> None:  # fmt: skip
+    """The rows `indices` are where FTRL-proximal leads them, by the formula of `apply_ftrl`; the others rest."""
+
+
+@update(_ftrl_v2, 20)
+def apply_ftrl_v2(
+    var: Spec, accum: Spec, linear: Spec, grad: T, lr: T, l1: T, l2: T, l2_shrinkage: T, lr_power: T,
+    use_locking: bool = False,
+) -> None:  # fmt: skip
+    """As `apply_ftrl`, with g + 2 * l2_shrinkage * var for g in `linear`, though not in `accum`."""
+
+
+@update(_ftrl_v2, 20)
+def sparse_apply_ftrl_v2(
+    var: Spec, accum: Spec, linear: Spec, grad: T, indices: Indices, lr: T, l1: T, l2: T, l2_shrinkage: T, lr_power: T,
+    use_locking: bool = False,
+) -> None:  # fmt: skip
+    """The rows `indices` are led as by `apply_ftrl_v2`; the others rest."""

@@ -2,6 +2,8 @@
 
 A window that slides over rows and columns is first folded along the rows, then along the columns: at each step whole
 slices of the image are combined, one per element of the window. All is written for any number of spatial axes.
+
+Pooling along three axes.
 """
 
 import functools
@@ -369,3 +371,42 @@ def avg_pool(
     return _avg_pool(
         images, per_axis(ksize, data_format), per_axis(strides, data_format), padding, data_format, name=name
     )
+
+
+_max_pool3d, max_pool3d_grad, max_pool3d_grad_grad = max_pooling("max_pool3d", 3)
+_avg_pool3d, avg_pool3d_grad = mean_pooling("avg_pool3d", 3)
+
+
+def max_pool3d(
+    input: NumberLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: Any,
+    data_format: str = "NDHWC",
+    name: str | None = None,
+) -> Tensor:
+    """The highest element of each window of volumes.
+
+    Args:
+        input: volumes [batch, depth, height, width, channels], or channels second with 'NCDHW'.
+        ksize: the size of the window: one number, one for each of depth, height and width, or one per axis of `input`.
+        strides: by how much the window moves, given as `ksize` is.
+        padding: "SAME" or "VALID".
+        data_format: "NDHWC" or "NCDHW".
+        name: the name of the operation.
+    """
+    window, steps = per_axis(ksize, data_format, 3), per_axis(strides, data_format, 3)
+    return _max_pool3d(input, window, steps, padding, data_format, name=name)
+
+
+def avg_pool3d(
+    input: NumberLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: Any,
+    data_format: str = "NDHWC",
+    name: str | None = None,
+) -> Tensor:
+    """The mean of each window of volumes, without padding; arguments as in `max_pool3d`."""
+    window, steps = per_axis(ksize, data_format, 3), per_axis(strides, data_format, 3)
+    return _avg_pool3d(input, window, steps, padding, data_format, name=name)

@@ -17,7 +17,7 @@ from aioflow.graph.operation import Tensor
 from aioflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from aioflow.kernels.array.shapes import reshape, shape
 from aioflow.kernels.families import CPU, costs
-from aioflow.kernels.sparse.sparse_rows import rows_of
+from aioflow.kernels.sparse.sparse_parts import rows_of
 from aioflow.kernels.sparse.sparse_tensors import matrix, positions, vector
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import INTEGER, STRING, Array, Namespace, Spec, TensorShape, int32, int64

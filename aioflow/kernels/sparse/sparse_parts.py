@@ -1,4 +1,7 @@
-"""Positions of sparse tensors put side by side, cut out, reshaped, or filled up: see `sparse`."""
+"""Positions of sparse tensors put side by side, cut out, reshaped, or filled up: see `sparse`.
+
+The rows of a sparse tensor as Python sequences, for ops that process rows one by one.
+"""
 
 import math
 from collections.abc import Sequence
@@ -183,3 +186,18 @@ def _(xp: Namespace, indices: Array, shape: Array) -> tuple[Array, Array, Array]
 for _op in (sparse_join, sparse_cut, sparse_keep, sparse_refit, sparse_fill):
     _op.no_gradient("positions do not vary smoothly")
     costs(_op, 20.0)
+
+
+def rows_of(indices: Array, values: Array, shape: Array) -> dict[tuple[int, ...], Array]:
+    """The values along the last axis by the position of their row, for rows that have any. Positions are checked."""
+    flat_positions(np, indices, tuple(shape.tolist()))
+    if not len(indices):
+        return {}
+    ends = np.flatnonzero((indices[1:, :-1] != indices[:-1, :-1]).any(1)) + 1
+    rows: dict[tuple[int, ...], Array] = {}
+    for place, part in zip([0, *ends.tolist()], np.split(values, ends), strict=True):
+        row = tuple(indices[place, :-1].tolist())
+        if row in rows:
+            raise ValueError(f"the positions of row {list(row)} are not together: use af.sparse_reorder")
+        rows[row] = part
+    return rows

@@ -13,14 +13,17 @@ from aioflow.kernels import known
 from aioflow.kernels.array.shapes import shape_of
 from aioflow.kernels.families import CPU, costs
 from aioflow.kernels.math.elementwise import sqrt
-from aioflow.kernels.math.segment_families import divided, reduced_rows, segment_sizes, wide_for
 from aioflow.kernels.math.segments import (
     bytes_to_highest,
     check_constants,
     check_ids,
     check_range,
     check_sorted,
+    divided,
     gather_segments,
+    reduced_rows,
+    segment_sizes,
+    wide_for,
 )
 from aioflow.tensors.dtypes import COMPLEX, FLOAT, NUMERIC, Array, DType, Namespace, Spec, TensorShape
 

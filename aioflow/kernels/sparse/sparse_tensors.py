@@ -15,7 +15,7 @@ from aioflow.graph.op import Indices, Ints, T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels import known
 from aioflow.kernels.array.arrays import matrix_transpose
-from aioflow.kernels.array.fill import zeros_like
+from aioflow.kernels.array.constants import zeros_like
 from aioflow.kernels.array.gather import _flattened as flat_positions
 from aioflow.kernels.array.gather import check_constant_positions, gather, gather_nd
 from aioflow.kernels.array.scatter import tensor_scatter_update

@@ -14,7 +14,7 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, op
 from aioflow.kernels import known
 from aioflow.kernels.context import Context
-from aioflow.kernels.state.queue_handles import QueueSpec
+from aioflow.kernels.state.resource_handles import QueueSpec
 from aioflow.queues import LARGE, Queue
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import SCALAR, Array, DeviceKind, Spec, TensorShape

@@ -13,7 +13,7 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, Op, op
 from aioflow.kernels import known
 from aioflow.kernels.context import Context
-from aioflow.kernels.state.queue_handles import QueueSpec
+from aioflow.kernels.state.resource_handles import QueueSpec
 from aioflow.queues import Queue
 from aioflow.resources.reader import Reader
 from aioflow.tensors import dtypes

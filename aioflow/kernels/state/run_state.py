@@ -2,12 +2,21 @@
 
 A saved queue is a JSON text and, for each component, the values of the elements end to end with their ranks and sizes.
 Elements of pending enqueues are saved as if they were in the queue.
+
+Ops that take a snapshot: the values of many variables, queues and readers at one moment.
+
+A step first marks every object of the snapshot. When all are marked, the first `cut_...` op of a task takes the values
+of all objects marked on that task, at one moment. The devices of the variables do not matter, and the ops need only
+their handles.
+
+Nothing is copied: a value that was read never changes, and a later update writes to its own copy (`VariableState`).
 """
 
 import json
 import math
+import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -15,17 +24,83 @@ from aioflow import errors
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import op
 from aioflow.kernels.context import Context
-from aioflow.kernels.state.queue_handles import QueueSpec
 from aioflow.kernels.state.readers import ReaderSpec, text_of
-from aioflow.kernels.state.snapshots import Cut
+from aioflow.kernels.state.resource_handles import QueueSpec
+from aioflow.kernels.state.variables import held
 from aioflow.queues import Queue
+from aioflow.resources.containers import VariableState, read_together
 from aioflow.resources.reader import Reader
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import SCALAR, STRING, Array, DeviceKind, Spec, TensorShape
-from aioflow.waiting.contents import Contents
+from aioflow.waiting.stores import Contents
 
-CPU = DeviceKind.CPU
+CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
+
+
+class HasContents(Protocol):
+    """An object with contents that a snapshot can take: a queue, a reader."""
+
+    def contents(self) -> Any:
+        """The contents, sufficient to make an equal object."""
+
+
+class Cut:
+    """The objects that one step has marked on one task, and their contents after the snapshot."""
+
+    def __init__(self) -> None:
+        self._marked: Final[set[VariableState | HasContents]] = set()
+        self._taken: dict[VariableState | HasContents, Any] = {}
+        self._lock = threading.Lock()
+
+    def mark(self, thing: VariableState | HasContents) -> None:
+        """Include the object in the snapshot."""
+        self._marked.add(thing)
+
+    def value(self, thing: VariableState | HasContents) -> Any:
+        """The object's contents in the snapshot; the first call takes the snapshot of all marked objects."""
+        with self._lock:
+            if thing not in self._taken:
+                self._take(self._marked - self._taken.keys() | {thing})
+            return self._taken[thing]
+
+    def _take(self, things: set[VariableState | HasContents]) -> None:
+        values = read_together({thing for thing in things if isinstance(thing, VariableState)})
+        for thing in things:
+            self._taken[thing] = values[thing] if isinstance(thing, VariableState) else thing.contents()
+
+
+@op(stateful=True)
+def mark_variable(handle: Spec) -> None:
+    """The variable's value will be taken together with that of all that the step has marked on the task by then."""
+    held(handle)
+
+
+@mark_variable.kernel(CPU, GPU)
+def _(ctx: Context, state: VariableState) -> None:
+    ctx.step.common(Cut).mark(state)
+
+
+@op(stateful=True)
+def cut_variable(handle: Spec) -> Spec:
+    """The variable's value in the step's snapshot, which no later update changes.
+
+    FailedPreconditionError if a variable that was marked on the task is not initialized.
+    """
+    return held(handle)
+
+
+@cut_variable.kernel(CPU, GPU)
+def _(ctx: Context, state: VariableState) -> Array:
+    value: Array = ctx.step.common(Cut).value(state)
+    return value
+
+
+mark_variable.no_gradient("it marks a variable")
+cut_variable.no_gradient("it is for checkpoints; gradients flow to the reads of the variable")
+
+
+CPU_ = DeviceKind.CPU
 _TEXT = Spec(dtypes.string, SCALAR)
 _SIZES = Spec(dtypes.int64, TensorShape([None]))
 
@@ -44,7 +119,7 @@ def mark_reader(reader: Spec) -> None:
 
 for _mark in (mark_queue, mark_reader):
     _mark.no_gradient("it marks what has state")
-    _mark.kernel(CPU)(lambda ctx, thing: ctx.step.common(Cut).mark(thing))
+    _mark.kernel(CPU_)(lambda ctx, thing: ctx.step.common(Cut).mark(thing))
 
 
 # Queues
@@ -58,7 +133,7 @@ def cut_queue(handle: Spec) -> tuple[Spec, ...]:
     return (_TEXT, *[spec for pair in parts for spec in pair])
 
 
-@cut_queue.kernel(CPU, fresh=True)
+@cut_queue.kernel(CPU_, fresh=True)
 async def _(ctx: Context, queue: Queue, *, node: NodeView) -> tuple[Array, ...]:
     contents: Contents = ctx.step.common(Cut).value(queue)
     types = [spec.dtype.np for spec in node.output_specs[1::2]]
@@ -96,7 +171,7 @@ def restore_queue(handle: Spec, state: Spec, parts: Sequence[Spec]) -> None:
         raise ValueError(f"elements of {len(items)} components are saved in {2 * len(items)} parts, not {len(parts)}")
 
 
-@restore_queue.kernel(CPU, fresh=True)
+@restore_queue.kernel(CPU_, fresh=True)
 async def _(ctx: Context, queue: Queue, state: Array, parts: Sequence[Array]) -> None:
     contents = await ctx.step.in_thread(read, text_of(state), list(parts))
     assert queue.elements is not None
@@ -139,7 +214,7 @@ def cut_reader(reader: Spec) -> Spec:
     return _TEXT
 
 
-@cut_reader.kernel(CPU)
+@cut_reader.kernel(CPU_)
 def _(ctx: Context, reader: Reader) -> Array:
     return _scalar(ctx.step.common(Cut).value(reader))
 
@@ -153,7 +228,7 @@ def run_counts() -> Spec:
     return _TEXT
 
 
-@run_counts.kernel(CPU)
+@run_counts.kernel(CPU_)
 def _(ctx: Context) -> Array:
     return _scalar(json.dumps(ctx.step.counts()).encode())
 
@@ -164,7 +239,7 @@ def restore_run_counts(state: Spec) -> None:
     state.only(STRING).with_rank(0)
 
 
-@restore_run_counts.kernel(CPU)
+@restore_run_counts.kernel(CPU_)
 def _(ctx: Context, state: Array) -> None:
     counts = json.loads(text_of(state))
     if not isinstance(counts, dict) or not all(type(count) is int and count >= 0 for count in counts.values()):

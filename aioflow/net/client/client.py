@@ -15,7 +15,7 @@ from aioflow.devices.device import DeviceAttributes
 from aioflow.devices.memory import MemoryUse
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.state.queue_handles import QueueSpec
+from aioflow.kernels.state.resource_handles import QueueSpec
 from aioflow.net.client.open_session import Opening, OpenSession
 from aioflow.net.client.partial_run import RemotePartialRun
 from aioflow.net.client.queue import RemoteQueue

@@ -7,9 +7,9 @@ import numpy as np
 
 from aioflow.net.wire.worker_verbs import QueueServed
 from aioflow.tensors.dtypes import Array
-from aioflow.waiting.contents import Statistics
 from aioflow.waiting.element_spec import Elements, Item, each_item
 from aioflow.waiting.producer import Feed, Map, Source
+from aioflow.waiting.stores import Statistics
 
 
 class QueueRequests(Protocol):

@@ -1,4 +1,7 @@
-"""The master of sessions: it answers the requests of their clients [P15 section 3.3]. Any task can be a master."""
+"""The master of sessions: it answers the requests of their clients [P15 section 3.3]. Any task can be a master.
+
+The master's access to the live queues of a session, each on the task of its handle.
+"""
 
 import asyncio
 import dataclasses
@@ -9,9 +12,10 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.config import Config
 from aioflow.devices.device import DeviceAttributes
+from aioflow.graph.graphdef import GraphDef, node_def
 from aioflow.net.cluster import filtered
+from aioflow.net.master.doubts import Doubt
 from aioflow.net.master.partial_runs import PartialOverTasks
-from aioflow.net.master.queues import use_queue
 from aioflow.net.master.session import MasterSession
 from aioflow.net.peer.peers import Peers
 from aioflow.net.peer.serving import Call
@@ -47,9 +51,12 @@ from aioflow.net.wire.master_verbs import (
     TaskList,
     UseQueue,
 )
-from aioflow.net.wire.worker_verbs import AttemptTakenBack, DropContainers, Inspected, QueueServed
+from aioflow.net.wire.worker_verbs import AttemptTakenBack, DropContainers, Inspected, QueueServed, ServeQueue
 from aioflow.net.worker.introspection import pack_placement
+from aioflow.net.worker.queue_service import STEPS
+from aioflow.net.worker.remote_rendezvous import task_of
 from aioflow.net.worker.worker import Worker
+from aioflow.plan.pipeline import make_flow
 from aioflow.tensors.validation import check_options
 from aioflow.tracing import RunMetadata
 from aioflow.waiting.tasks import OwnedTasks
@@ -318,3 +325,41 @@ HANDLERS: Final[Mapping[type, Any]] = {
 """The handler of each request."""
 NOTES: Final[Mapping[type, Any]] = {Acknowledge: Master.acknowledge}
 """The handler of each note."""
+
+
+async def use_queue(session: MasterSession, message: Any, deadline: float | None) -> QueueServed:
+    """Do an action on the live queue of a handle, on the task that holds the queue."""
+    found = session.queues.get(message.handle)
+    if found is None:
+        found = session.queues[message.handle] = await _place(session, message.handle)
+    task, handle = found
+    if message.action in STEPS:
+        return await _step(session, task, handle, message, deadline)
+    asked = ServeQueue(handle, message.action, message.values, message.number, message.option)
+    served: QueueServed = await session.ask(task, asked, deadline)
+    return served
+
+
+async def _step(session: MasterSession, task: str, handle: bytes, message: Any, deadline: float | None) -> QueueServed:
+    """Take or put elements in one step."""
+    doubt = Doubt(secrets.randbits(64), (task,), message.action == "take")
+    asked = ServeQueue(handle, message.action, message.values, message.number, message.option, doubt.step)
+    try:
+        with session.doubts.running(message.token, doubt):
+            served: QueueServed = await session.ask(task, asked, deadline)
+    except BaseException:
+        session.settle(doubt, False)
+        raise
+    session.in_doubt(message.token, doubt)
+    return served
+
+
+async def _place(session: MasterSession, name: str) -> tuple[str, bytes]:
+    """The task of a handle, and the handle in the form for that task."""
+    signature = session.signature((), (), (name,))
+    flow = make_flow(signature, session.config.optimize)
+    parts = await session.work(lambda: session.placer.split(flow))
+    device = next((p.device for p in parts for node in p.flow.nodes if node.name == name), None)
+    if device is None:
+        raise errors.InvalidArgumentError(f"{name!r} is not the handle of a queue")
+    return task_of(device), GraphDef((node_def(signature.targets[0]),)).to_msgpack()

@@ -23,8 +23,7 @@ from aioflow.net.worker.remote_rendezvous import RemoteRendezvous, task_of
 from aioflow.net.worker.worker import Worker
 from aioflow.plan.partition import Part
 from aioflow.plan.pipeline import Plan, Signature, make_plan
-from aioflow.program.program import Outputs
-from aioflow.program.programs import Programs
+from aioflow.program.program import Outputs, Programs
 from aioflow.runtime.partial_run import PartialRun, Streamed
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import StepShare

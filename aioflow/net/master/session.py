@@ -19,8 +19,7 @@ from aioflow.devices.cpu import Threads
 from aioflow.devices.device import DeviceAttributes
 from aioflow.graph.graph import Graph
 from aioflow.net.master.attempt_tasks import AttemptTasks
-from aioflow.net.master.doubts import Doubt, Doubts
-from aioflow.net.master.step_cleanup import StepCleanup
+from aioflow.net.master.doubts import Doubt, Doubts, StepCleanup
 from aioflow.net.peer.peers import Peers, request_unless_busy
 from aioflow.net.peer.serving import Requester
 from aioflow.net.peer.statuses import attributes, devices_in, statuses_of

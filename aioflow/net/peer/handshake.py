@@ -2,21 +2,22 @@
 
 The requesting task dials the other one twice: first for a control channel, then for a bulk channel that names it. Each
 channel begins with `Hello`. The answer is `Welcome`, or a close with the reason.
+
+Time limits for actions of peers, which count only the time in which this loop turns.
 """
 
 import asyncio
 import contextlib
 import functools
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from aioflow import errors
 from aioflow.net.peer.dial_liveness import DialLiveness
 from aioflow.net.peer.peer import Peer
-from aioflow.net.peer.peer_loss import Loss
+from aioflow.net.peer.reconnect import Loss
 from aioflow.net.peer.serving import Call, Handler, RecentRequests
-from aioflow.net.peer.timeouts import listening_timeout
 from aioflow.net.transport.channel import (
     LOST,
     REFUSED,
@@ -361,3 +362,31 @@ class Acceptor:
 
 def _listed(numbers: tuple[int, ...]) -> str:
     return ", ".join(map(str, numbers))
+
+
+_PARTS: Final = 5
+"""The number of parts in which the time is counted."""
+
+
+@contextlib.asynccontextmanager
+async def listening_timeout(seconds: float) -> AsyncIterator[asyncio.Timeout]:
+    """Like `asyncio.timeout`, but a part of the time counts only if the loop turned meanwhile."""
+    loop = asyncio.get_running_loop()
+    part, left = seconds / _PARTS, _PARTS
+
+    timer: asyncio.TimerHandle
+
+    def look(due: float) -> None:
+        nonlocal left, timer
+        left -= loop.time() < due + part
+        if left:
+            timer = loop.call_later(part, look, loop.time() + part)
+        else:
+            limit.reschedule(loop.time())
+
+    async with asyncio.timeout(None) as limit:
+        timer = loop.call_later(part, look, loop.time() + part)
+        try:
+            yield limit
+        finally:
+            timer.cancel()

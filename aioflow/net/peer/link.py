@@ -4,6 +4,8 @@ Another channel can replace a lost one. Each end counts the bytes of all receive
 frames until the peer has counted them. Over the new channel it sends the missing frames again in order, even from the
 middle of a large value. So every message arrives exactly once, and senders and receivers of messages do not notice the
 change.
+
+Credits bound the bytes in flight, so that a slow or lost receiver holds up little memory.
 """
 
 import asyncio
@@ -13,7 +15,6 @@ from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
 from aioflow.net.transport.channel import Channel, ClosedError, Reason
-from aioflow.net.transport.credits import Credits
 from aioflow.net.wire.codec import Envelope
 from aioflow.net.wire.control_verbs import Credit, Drop
 from aioflow.net.wire.framing import Assembler, Frame, Outgoing, Receiver, StreamKey, frame_of
@@ -344,3 +345,58 @@ class SentLog:
         if position > self._start:
             frames[0] = frames[0][position - self._start :]
         return frames
+
+
+class Credits:
+    """The bytes that a peer is ready to receive. A sender takes credit first; senders wait in order.
+
+    Attributes:
+        left: bytes that may be taken.
+    """
+
+    __slots__ = ("_closed", "_waiting", "_window", "left")
+
+    def __init__(self, window: int) -> None:
+        self._window: Final = window
+        self.left: int = window
+        self._waiting: Final[deque[tuple[int, asyncio.Future[None]]]] = deque()
+        self._closed: Reason | None = None
+
+    async def take(self, nbytes: int) -> None:
+        """Wait for credit for `nbytes`, at most the window. A cancelled call takes none."""
+        if self._closed is not None:
+            raise ClosedError(self._closed)
+        if not self._waiting and nbytes <= self.left:
+            self.left -= nbytes
+            return
+        place = nbytes, asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place[1]
+        except BaseException:
+            if place in self._waiting:
+                self._waiting.remove(place)
+            elif not place[1].cancelled():
+                self.left += nbytes
+            self._serve()
+            raise
+
+    def give(self, nbytes: int) -> None:
+        """So many more may be sent; there are never more than the window."""
+        self.left = min(self._window, self.left + nbytes)
+        self._serve()
+
+    def close(self, reason: Reason) -> None:
+        """Fail all present and future calls of `take` with a ClosedError."""
+        self._closed = self._closed or reason
+        while self._waiting:
+            _, future = self._waiting.popleft()
+            if not future.done():
+                future.set_exception(ClosedError(reason))
+
+    def _serve(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self.left:
+            nbytes, future = self._waiting.popleft()
+            if not future.done():
+                self.left -= nbytes
+                future.set_result(None)

@@ -16,8 +16,7 @@ from typing import Any, Final, TypeVar
 
 from aioflow import errors
 from aioflow.net.peer.link import Link
-from aioflow.net.peer.peer_loss import End, Loss, end_of
-from aioflow.net.peer.reconnect import HasEnded, Reconnect, Redial
+from aioflow.net.peer.reconnect import End, HasEnded, Loss, Reconnect, Redial, end_of
 from aioflow.net.peer.serving import NEW, UNKNOWN, Handler, RecentRequests, Serving
 from aioflow.net.transport.channel import LOST, NORMAL, Channel, ClosedError
 from aioflow.net.transport.liveness import Liveness, MonitorMessage, State, Watch

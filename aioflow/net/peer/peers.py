@@ -10,7 +10,7 @@ from aioflow import errors
 from aioflow.net.peer.dial_liveness import DialLiveness
 from aioflow.net.peer.handshake import connect
 from aioflow.net.peer.peer import Peer
-from aioflow.net.peer.peer_loss import Loss
+from aioflow.net.peer.reconnect import Loss
 from aioflow.net.peer.serving import Call, Handler, Service
 from aioflow.net.transport.channel import Network, NotListeningError
 from aioflow.net.wire.identity import Identity, Settings

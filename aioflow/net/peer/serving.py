@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
 from aioflow import errors
-from aioflow.net.peer.peer_loss import End, Loss
+from aioflow.net.peer.reconnect import End, Loss
 from aioflow.net.wire.codec import Envelope, ProtocolError
 from aioflow.net.wire.control_verbs import Failure
 from aioflow.net.wire.failures import failure_of

@@ -7,8 +7,7 @@ from typing import Final
 
 from aioflow import errors
 from aioflow.config import Config, Tls
-from aioflow.net.transport.credentials import Token, load_token
-from aioflow.net.transport.tls import client_tls, server_tls
+from aioflow.net.transport.credentials import Token, client_tls, load_token, server_tls
 from aioflow.net.transport.websocket_server import WebSocketNetwork
 
 _NODE: Final = "node"

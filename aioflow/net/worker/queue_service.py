@@ -9,7 +9,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.graph import Graph
-from aioflow.kernels.state.queue_handles import live_queue
+from aioflow.kernels.state.resource_handles import live_queue
 from aioflow.net.peer.serving import Call
 from aioflow.net.wire.graph_updates import extend
 from aioflow.net.wire.worker_verbs import QueueServed, ServeQueue

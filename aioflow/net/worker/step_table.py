@@ -14,8 +14,8 @@ from aioflow import errors
 from aioflow.devices.transfer import Transfer, receive
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.net.peer.peer import Peer
-from aioflow.net.peer.peer_loss import Loss
 from aioflow.net.peer.peers import Peers
+from aioflow.net.peer.reconnect import Loss
 from aioflow.net.peer.serving import Call
 from aioflow.net.wire.control_verbs import Reply
 from aioflow.net.wire.failures import error_of, failure_of
@@ -28,8 +28,7 @@ from aioflow.net.wire.worker_verbs import (
     RecvTensor,
     TensorSent,
 )
-from aioflow.net.worker.outbox import Outbox
-from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
+from aioflow.net.worker.remote_rendezvous import Outbox, RemoteRendezvous
 from aioflow.net.worker.worker_state import WorkerStep, is_lost, is_same
 from aioflow.rendezvous import Key
 from aioflow.runtime.session_state import SessionState

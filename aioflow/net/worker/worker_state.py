@@ -10,7 +10,7 @@ from aioflow.net.peer.serving import Requester
 from aioflow.net.worker.plan_shares import Senders, handed_over, lasting, senders_to, sends_elsewhere
 from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
 from aioflow.plan.partition import Part
-from aioflow.program.programs import Programs
+from aioflow.program.program import Programs
 from aioflow.runtime.plan_cache import LONG_PLAN, Variant
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import Step

@@ -6,16 +6,19 @@ neither do values received from another CPU of the task, which are the sender's 
 size.
 
 A list of tensors takes memory in the loop that writes it, for as many elements as the loop has iterations.
+
+Whether a transfer takes memory of its own.
 """
 
 import math
 from collections.abc import Sequence
 from typing import Final
 
+from aioflow.graph.device_spec import DeviceSpec
 from aioflow.graph.kernel import Kernel
+from aioflow.plan.passes.compress import same_task
 from aioflow.plan.passes.flow import Block, Flow, Node, Value, is_back_edge
 from aioflow.plan.passes.relink import in_place
-from aioflow.plan.passes.transfers import shares_memory
 from aioflow.tensors.dtypes import DeviceKind, ResourceSpec, Spec
 
 OURS: Final[frozenset[Value]] = frozenset()
@@ -282,3 +285,12 @@ def peak_of(liveness: Liveness, order: Sequence[int]) -> int:
     for index in order:
         run.run(index)
     return run.peak
+
+
+def shares_memory(node: Node) -> bool:
+    """Whether it is a `recv` whose result is the sender's own array: from CPU to CPU of one task nothing is copied."""
+    if node.definition.name != "recv":
+        return False
+    source, target = node.attrs["source"], node.attrs["target"]
+    kinds = {DeviceSpec.from_string(each).device_type for each in (source, target)}
+    return kinds == {DeviceKind.CPU} and same_task(source, target)

@@ -5,6 +5,8 @@ are in host memory, too, since the host reads them. Small integers that start in
 are computed there by CPU kernels, without a launch, a copy or a wait. So are ops without a GPU kernel.
 
 A value is copied at most once in each direction.
+
+Copies of all feeds and fetches, so that one device can be where they come from and go to.
 """
 
 import math
@@ -12,9 +14,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from aioflow.graph.op import REGISTRY
-from aioflow.kernels.control import host_memory as host_memory  # which registers the copies
+from aioflow.kernels.control import transfer as transfer  # which registers the copies
 from aioflow.kernels.control.control_flow import PRIMITIVES
-from aioflow.plan.passes.flow import Flow, Node, Value, is_back_edge
+from aioflow.plan.passes.flow import Flow, Node, Value, is_back_edge, sweep
 from aioflow.plan.passes.lower import lower
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DeviceKind, Spec
@@ -171,3 +173,26 @@ class _Kinds:
             self._nodes.append(made)
             self._copied[value, home] = Value(made, 0)
         return self._copied[value, home].node
+
+
+def gathered(flow: Flow) -> tuple[Flow, frozenset[Node]]:
+    """The flow whose feeds are read, and whose fetches are made, by copies alone; and these copies."""
+    given = {feed: _copy(Value(feed, 0), "given") for feed in flow.feeds}
+    twins = {node: node if node in given else node.with_edges((), ()) for node in flow.nodes}
+    read_from = {**twins, **given}
+    for node, twin in twins.items():
+        if node not in given:
+            twin.inputs = tuple([Value(read_from[source], index) for source, index in node.inputs])
+            twin.controls = tuple([read_from[control] for control in node.controls])
+    fetched = [
+        _copy(Value(twins[source], index), f"fetched {place}") for place, (source, index) in enumerate(flow.fetches)
+    ]
+    targets = tuple([twins[node] for node in flow.targets])
+    made = sweep(flow.feeds, tuple([Value(copy, 0) for copy in fetched]), targets)
+    return made, frozenset([*given.values(), *fetched]).intersection(made.nodes)  # a feed may have no readers
+
+
+def _copy(value: Value, what: str) -> Node:
+    definition = REGISTRY["identity"]
+    name = f"{value.node.name}:{value.index} {what}"
+    return Node(value.node.operation, definition, name, (value,), (), {}, [value.spec])

@@ -20,8 +20,8 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import aioflow.kernels.control.transfer  # noqa: F401  # declares swap_out and swap_in
 from aioflow.graph.op import REGISTRY
-from aioflow.kernels.control import host_memory  # noqa: F401  # declares swap_out and swap_in
 from aioflow.kernels.control.control_flow import PRIMITIVES
 from aioflow.plan.passes.flow import Flow, Node, Value, sources_before
 from aioflow.plan.passes.liveness import Liveness, Run, peak

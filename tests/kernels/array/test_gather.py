@@ -15,9 +15,9 @@ from aioflow.kernels.array.arrays import diag
 from aioflow.kernels.array.concat import concat, split, stack, unstack
 from aioflow.kernels.array.constants import constant, identity_n, placeholder
 from aioflow.kernels.array.gather import gather, gather_nd, scatter_nd
-from aioflow.kernels.array.mask import boolean_mask, sequence_mask
 from aioflow.kernels.array.ranges import linspace, one_hot
 from aioflow.kernels.array.ranges import range as range_
+from aioflow.kernels.array.select import boolean_mask, sequence_mask
 from aioflow.kernels.array.shapes import reshape, shape, shape_n
 from aioflow.kernels.array.sorting import in_top_k, invert_permutation, top_k, unique
 from aioflow.kernels.math.segments import segment_sum, unsorted_segment_sum

@@ -8,8 +8,7 @@ from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.kernels.array.arrays import diag, diag_part, matrix_transpose, meshgrid, reverse, tile, transpose
 from aioflow.kernels.array.concat import concat, split, stack, unstack
-from aioflow.kernels.array.constants import constant, placeholder
-from aioflow.kernels.array.fill import eye, fill, ones, ones_like, zeros, zeros_like
+from aioflow.kernels.array.constants import constant, eye, fill, ones, ones_like, placeholder, zeros, zeros_like
 from aioflow.kernels.array.pad import pad
 from aioflow.kernels.array.shapes import broadcast_to, expand_dims, rank, reshape, shape, shape_n, size, squeeze
 from aioflow.kernels.array.slicing import slice as slice_

@@ -16,9 +16,8 @@ from aioflow.kernels.context import Context, Undo
 from aioflow.kernels.control import control_flow
 from aioflow.kernels.control.lossy import lossy, lossy_encode, savings_of
 from aioflow.plan.passes.compress import Compression, decoding, encoding
-from aioflow.plan.passes.flow import Value
+from aioflow.plan.passes.flow import Value, verify
 from aioflow.plan.passes.prune import prune
-from aioflow.plan.passes.verify import verify
 from aioflow.resources.containers import Resources
 from aioflow.tensors import codecs, dtypes
 from aioflow.tensors.codecs import NAMES, Codec, Residual, Saving, SavingsByEdge

@@ -9,8 +9,8 @@ import pytest
 import aioflow as af
 from aioflow.devices.device import local_devices
 from aioflow.devices.gpu import Gpu, SwappedValue
-from aioflow.kernels.control.host_memory import put_away, taken_back
 from aioflow.kernels.control.stacks import Stack
+from aioflow.kernels.control.transfer import put_away, taken_back
 from aioflow.kernels.state.variables import read_variable
 from aioflow.testing.fake_gpu import FakeGpu
 from aioflow.testing.fake_streams import Machine

@@ -9,7 +9,7 @@ from aioflow.autodiff.gradients import gradients
 from aioflow.graph.graph import Graph
 from aioflow.kernels.array.constants import constant, placeholder
 from aioflow.kernels.linalg import norms
-from aioflow.kernels.linalg.tensordot import tensordot
+from aioflow.kernels.linalg.products import tensordot
 from aioflow.testing import check_gradients
 from tests.support.evaluate import View, evaluate
 

@@ -7,18 +7,8 @@ from aioflow import errors
 from aioflow.autodiff.gradients import gradients
 from aioflow.graph.graph import Graph
 from aioflow.kernels.array.constants import constant, placeholder
-from aioflow.kernels.linalg import (
-    decompositions,
-    determinants,
-    diagonals,
-    eig_svd,
-    least_squares,
-    matrices,
-    matrix_exponential,
-    products,
-    solvers,
-)
-from aioflow.kernels.linalg.einsum import einsum
+from aioflow.kernels.linalg import decompositions, determinants, diagonals, least_squares, matrices, products, solvers
+from aioflow.kernels.linalg.products import einsum
 from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.tensors.dtypes import as_dtype
 from tests.support.evaluate import evaluate
@@ -41,13 +31,13 @@ SQUARE = {
     "matrix_determinant": determinants.matrix_determinant,
     "log_matrix_determinant": determinants.slogdet,
     "cholesky": decompositions.cholesky,
-    "self_adjoint_eig": eig_svd.self_adjoint_eig,
-    "self_adjoint_eigvals": eig_svd.self_adjoint_eigvals,
-    "matrix_exponential": matrix_exponential.expm,
+    "self_adjoint_eig": decompositions.self_adjoint_eig,
+    "self_adjoint_eigvals": decompositions.self_adjoint_eigvals,
+    "matrix_exponential": solvers.expm,
     "matrix_solve": lambda x: solvers.matrix_solve(x, x),
     "matrix_triangular_solve": lambda x: solvers.matrix_triangular_solve(x, x),
 }
-ANY_SHAPE = {"qr": decompositions.qr, "svd": eig_svd.svd, "pinv": least_squares.pinv}
+ANY_SHAPE = {"qr": decompositions.qr, "svd": decompositions.svd, "pinv": least_squares.pinv}
 
 
 @pytest.mark.parametrize("name", SQUARE)
@@ -90,7 +80,7 @@ def test_shapes_are_as_known_as_they_can_be():
     assert solvers.matrix_inverse(x).shape.as_list() == [None, 3, 3]
     assert determinants.matrix_determinant(x).shape.as_list() == [None]
     assert [part.shape.as_list() for part in decompositions.qr(x)] == [[None, 3, None], [None, None, None]]
-    assert [part.shape.as_list() for part in eig_svd.svd(x, full_matrices=True)] == [
+    assert [part.shape.as_list() for part in decompositions.svd(x, full_matrices=True)] == [
         [None, None], [None, 3, 3], [None, None, None],
     ]  # fmt: skip
     assert solvers.matrix_solve(placeholder("float32", [3, None]), x).shape is x.shape
@@ -132,11 +122,11 @@ def test_a_singular_matrix_is_named(build, message):
 @pytest.mark.parametrize(
     "build",
     [
-        eig_svd.svd,
-        lambda x: eig_svd.svd(x, compute_uv=False),
-        eig_svd.self_adjoint_eig,
-        eig_svd.self_adjoint_eigvals,
-        matrix_exponential.expm,
+        decompositions.svd,
+        lambda x: decompositions.svd(x, compute_uv=False),
+        decompositions.self_adjoint_eig,
+        decompositions.self_adjoint_eigvals,
+        solvers.expm,
     ],
 )
 @pytest.mark.parametrize("stray", [np.nan, np.inf])
@@ -201,7 +191,9 @@ def test_cholesky_solves_for_the_product():
 # Singular and eigenvalues
 
 
-@pytest.mark.parametrize("build", [lambda x: eig_svd.svd(x)[0], lambda x: eig_svd.svd(x, compute_uv=False)])
+@pytest.mark.parametrize(
+    "build", [lambda x: decompositions.svd(x)[0], lambda x: decompositions.svd(x, compute_uv=False)]
+)
 def test_gradients_of_equal_singular_values_are_finite(build):
     x = constant(np.eye(3))
     (dx,) = evaluate(gradients(reduce_sum(build(x)), x))
@@ -210,18 +202,18 @@ def test_gradients_of_equal_singular_values_are_finite(build):
 
 def test_gradients_of_equal_eigenvalues_are_finite(graph):
     x = constant(np.eye(3))
-    (dx,) = evaluate(gradients(reduce_sum(eig_svd.self_adjoint_eig(x)[0]), x))
+    (dx,) = evaluate(gradients(reduce_sum(decompositions.self_adjoint_eig(x)[0]), x))
     np.testing.assert_allclose(dx, np.eye(3))
 
 
 def test_singular_values_alone_need_no_vectors(graph):
-    eig_svd.svd(np.ones((2, 3)), compute_uv=False)
+    decompositions.svd(np.ones((2, 3)), compute_uv=False)
     assert types(graph) == ["constant", "singular_values"]
 
 
 def test_singular_vectors_are_columns_not_their_adjoints():
     x = random.standard_normal((3, 2)) + 1j * random.standard_normal((3, 2))
-    s, u, v = evaluate(list(eig_svd.svd(x)))
+    s, u, v = evaluate(list(decompositions.svd(x)))
     assert s.dtype == np.float64
     np.testing.assert_allclose(u * s @ v.conj().T, x)
 
@@ -321,10 +313,8 @@ def test_the_adjoint_of_real_matrices_is_their_transpose():
 
 def test_the_exponential_of_great_matrices_is_that_of_halves_squared():
     turn = np.array([[0.0, -20 * np.pi], [20 * np.pi, 0]])
-    np.testing.assert_allclose(evaluate(matrix_exponential.expm(turn)), np.eye(2), atol=1e-12)
-    np.testing.assert_allclose(
-        evaluate(matrix_exponential.expm(np.diag([1.0, -300]))), np.diag(np.exp([1.0, -300])), atol=1e-12
-    )
+    np.testing.assert_allclose(evaluate(solvers.expm(turn)), np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(evaluate(solvers.expm(np.diag([1.0, -300]))), np.diag(np.exp([1.0, -300])), atol=1e-12)
 
 
 # Einstein sums

@@ -6,7 +6,7 @@ from aioflow import errors
 from aioflow.autodiff.gradients import gradients
 from aioflow.graph.graph import Graph
 from aioflow.kernels.array.constants import constant, placeholder
-from aioflow.kernels.math import argmax, broadcasting, cumulative, reduction
+from aioflow.kernels.math import broadcasting, cumulative, reduction
 from tests.support.evaluate import evaluate
 
 SUMS = [reduction.reduce_sum, reduction.reduce_mean, reduction.reduce_prod, reduction.reduce_max, reduction.reduce_min]
@@ -122,15 +122,15 @@ def test_counting_takes_truth_values_and_a_dtype():
 
 def test_positions_are_the_first_of_equals():
     x = constant([[1.0, 3.0, 3.0], [2.0, 2.0, 1.0]])
-    assert value(argmax.argmax(x, 1)).tolist() == [1, 0]
-    assert value(argmax.argmin(x, axis=-1)).tolist() == [0, 2]
-    assert value(argmax.argmax(x)).tolist() == [1, 0, 0]
-    assert value(argmax.argmax(x, 0, output_type="int32")).dtype == np.int32
-    assert value(argmax.argmax(constant([[False, True, True]]), 1)).tolist() == [1]
+    assert value(reduction.argmax(x, 1)).tolist() == [1, 0]
+    assert value(reduction.argmin(x, axis=-1)).tolist() == [0, 2]
+    assert value(reduction.argmax(x)).tolist() == [1, 0, 0]
+    assert value(reduction.argmax(x, 0, output_type="int32")).dtype == np.int32
+    assert value(reduction.argmax(constant([[False, True, True]]), 1)).tolist() == [1]
     with pytest.raises(ValueError, match=r"argmax: axis 1 of shape \[2, 0\] is empty"):
-        argmax.argmax(np.zeros((2, 0)), 1)
+        reduction.argmax(np.zeros((2, 0)), 1)
     with pytest.raises(TypeError, match="output_type is int32 or int64, not float32"):
-        argmax.argmax(x, output_type="float32")
+        reduction.argmax(x, output_type="float32")
 
 
 def test_running_sums_and_products_keep_the_dtype():

@@ -6,10 +6,10 @@ from aioflow import errors
 from aioflow.autodiff.gradients import gradients
 from aioflow.graph.graph import Graph
 from aioflow.graph.indexed_slices import IndexedSlices, dense
-from aioflow.kernels.array import ordering
+from aioflow.kernels.array import sorting
 from aioflow.kernels.array.constants import constant, placeholder
-from aioflow.kernels.math import accumulation, histograms, statistics
-from aioflow.kernels.math import segment_families as families
+from aioflow.kernels.math import cumulative, histograms, reduction
+from aioflow.kernels.math import segments as families
 from aioflow.kernels.math import unsorted_segments as unsorted
 from aioflow.kernels.sparse import sparse_segments as sparse
 from tests.support.evaluate import evaluate
@@ -218,8 +218,8 @@ def test_confusion_of_classes():
 def test_sorting_keeps_the_dtype_and_is_stable(dtype):
     x = constant([[2, 1, 2, 0], [1, 1, 1, 3]], dtype)
     up, down, places, back = evaluate([
-        ordering.sort(x), ordering.sort(x, direction="DESCENDING"), ordering.argsort(x),
-        ordering.argsort(x, direction="DESCENDING"),
+        sorting.sort(x), sorting.sort(x, direction="DESCENDING"), sorting.argsort(x),
+        sorting.argsort(x, direction="DESCENDING"),
     ])  # fmt: skip
     assert up.dtype == down.dtype == x.dtype.np
     assert up.astype(int).tolist() == [[0, 1, 2, 2], [1, 1, 1, 3]]
@@ -231,32 +231,32 @@ def test_sorting_keeps_the_dtype_and_is_stable(dtype):
 
 def test_nan_counts_as_greatest():
     x = constant([1.0, np.nan, -np.inf, np.inf])
-    np.testing.assert_array_equal(evaluate(ordering.sort(x)), [-np.inf, 1, np.inf, np.nan])
-    np.testing.assert_array_equal(evaluate(ordering.sort(x, direction="DESCENDING")), [np.nan, np.inf, 1, -np.inf])
+    np.testing.assert_array_equal(evaluate(sorting.sort(x)), [-np.inf, 1, np.inf, np.nan])
+    np.testing.assert_array_equal(evaluate(sorting.sort(x, direction="DESCENDING")), [np.nan, np.inf, 1, -np.inf])
 
 
 def test_sorting_what_cannot_be_sorted_is_refused():
     x = constant([[1.0, 2.0]])
     with pytest.raises(ValueError, match="direction must be 'ASCENDING' or 'DESCENDING', not 'UP'"):
-        ordering.sort(x, direction="UP")
+        sorting.sort(x, direction="UP")
     with pytest.raises(ValueError, match="argsort: axis 2 is out of range for rank 2"):
-        ordering.argsort(x, 2)
+        sorting.argsort(x, 2)
     with pytest.raises(ValueError, match="a scalar has no axis"):
-        ordering.sort(1.5)
+        sorting.sort(1.5)
 
 
 def test_the_nth_element_of_each_row():
     x = constant([[5, 1, 3], [4, 4, 9]], ml_dtypes.bfloat16)
-    assert evaluate(ordering.nth_element(x, 0)).tolist() == [1, 4]
-    assert evaluate(ordering.nth_element(x, 0, reverse=True)).tolist() == [5, 9]
-    assert slope(lambda x: ordering.nth_element(x, 1), [[5.0, 1.0, 3.0], [4.0, 4.0, 9.0]]).tolist() == [
+    assert evaluate(sorting.nth_element(x, 0)).tolist() == [1, 4]
+    assert evaluate(sorting.nth_element(x, 0, reverse=True)).tolist() == [5, 9]
+    assert slope(lambda x: sorting.nth_element(x, 1), [[5.0, 1.0, 3.0], [4.0, 4.0, 9.0]]).tolist() == [
         [0, 0, 1],
         [0.5, 0.5, 0],
     ]
     with pytest.raises(ValueError, match="n 3 is out of range for size 3"):
-        ordering.nth_element(x, 3)
+        sorting.nth_element(x, 3)
     with pytest.raises(ValueError, match="n -1 is out of range for size 3"):
-        fed(ordering.nth_element, np.ones((2, 3)), np.array(-1))
+        fed(sorting.nth_element, np.ones((2, 3)), np.array(-1))
 
 
 @pytest.mark.parametrize(
@@ -271,8 +271,8 @@ def test_the_nth_element_of_each_row():
 )
 def test_order_is_told(x, rises, strictly):
     x = constant(np.array(x, np.float32))
-    assert evaluate(ordering.is_non_decreasing(x, name="rises")) == rises
-    assert evaluate(ordering.is_strictly_increasing(x)) == strictly
+    assert evaluate(sorting.is_non_decreasing(x, name="rises")) == rises
+    assert evaluate(sorting.is_strictly_increasing(x)) == strictly
 
 
 # Sums and spread
@@ -280,59 +280,59 @@ def test_order_is_told(x, rises, strictly):
 
 def test_accumulating_is_adding():
     x, y = placeholder("float32", [None, 2]), constant([[1.0, 2.0]])
-    assert accumulation.accumulate_n([x, y], shape=[1, 2], name="total").name == "total:0"
-    assert accumulation.accumulate_n([x, y], shape=[1, 2]).shape == [1, 2]
-    assert accumulation.accumulate_n([x]) is x
+    assert cumulative.accumulate_n([x, y], shape=[1, 2], name="total").name == "total:0"
+    assert cumulative.accumulate_n([x, y], shape=[1, 2]).shape == [1, 2]
+    assert cumulative.accumulate_n([x]) is x
     with pytest.raises(ValueError, match="a list of at least one tensor is needed"):
-        accumulation.accumulate_n([])
+        cumulative.accumulate_n([])
     with pytest.raises(TypeError, match="float64 is needed"):
-        accumulation.accumulate_n([x, y], tensor_dtype="float64")
+        cumulative.accumulate_n([x, y], tensor_dtype="float64")
     with pytest.raises(ValueError, match="not compatible"):
-        accumulation.accumulate_n([y, constant([1.0])])
+        cumulative.accumulate_n([y, constant([1.0])])
 
 
 def test_polynomials_by_their_coefficients():
     x = constant([[0.0, 1.0], [2.0, -3.0]])
-    np.testing.assert_allclose(evaluate(accumulation.polyval([2, -1, constant(3.0)], x)), [[3, 4], [9, 24]])
-    assert evaluate(accumulation.polyval([], x)).tolist() == [[0, 0], [0, 0]]
-    assert evaluate(accumulation.polyval([5.0], x)).tolist() == [[5, 5], [5, 5]]
+    np.testing.assert_allclose(evaluate(cumulative.polyval([2, -1, constant(3.0)], x)), [[3, 4], [9, 24]])
+    assert evaluate(cumulative.polyval([], x)).tolist() == [[0, 0], [0, 0]]
+    assert evaluate(cumulative.polyval([5.0], x)).tolist() == [[5, 5], [5, 5]]
     with pytest.raises(ValueError, match="coeffs must be a list, not Tensor"):
-        accumulation.polyval(x, x)
+        cumulative.polyval(x, x)
 
 
 def test_running_logarithms_of_sums_do_not_overflow():
     x = [1000.0, -np.inf, 1000.0, 5.0]
     two = 1000 + np.log(2)
-    np.testing.assert_allclose(fed(accumulation.cumulative_logsumexp, x), [1000, 1000, two, two])
+    np.testing.assert_allclose(fed(cumulative.cumulative_logsumexp, x), [1000, 1000, two, two])
     np.testing.assert_allclose(
-        fed(accumulation.cumulative_logsumexp, x, exclusive=True, reverse=True), [1000, 1000, 5, -np.inf]
+        fed(cumulative.cumulative_logsumexp, x, exclusive=True, reverse=True), [1000, 1000, 5, -np.inf]
     )
-    slopes = slope(accumulation.cumulative_logsumexp, x)
+    slopes = slope(cumulative.cumulative_logsumexp, x)
     np.testing.assert_allclose(slopes, [3, 0, 1, 0], atol=1e-12)
-    hidden = slope(accumulation.cumulative_logsumexp, [-np.inf, -np.inf, 1.0])
+    hidden = slope(cumulative.cumulative_logsumexp, [-np.inf, -np.inf, 1.0])
     np.testing.assert_allclose(hidden, [0, 0, 1])
     with pytest.raises(ValueError, match="a scalar has no axis"):
-        accumulation.cumulative_logsumexp(1.5)
+        cumulative.cumulative_logsumexp(1.5)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float16", "bfloat16", "float32", "complex64"])
 def test_the_euclidean_norm_keeps_the_dtype(dtype):
     x = constant([[3, 4], [0, 0], [1, 1]], dtype)
-    y = statistics.reduce_euclidean_norm(x, 1)
+    y = reduction.reduce_euclidean_norm(x, 1)
     assert y.dtype is x.dtype
     last = 1 if x.dtype.is_integer else np.sqrt(2)
     np.testing.assert_allclose(evaluate(y).astype(complex), [5, 0, last], rtol=1e-2)
 
 
 def test_the_euclidean_norm_of_zeros_has_a_gradient_of_zero():
-    assert slope(statistics.reduce_euclidean_norm, [0.0, 0.0]).tolist() == [0, 0]
-    np.testing.assert_allclose(slope(statistics.reduce_euclidean_norm, [3.0, 4.0]), [0.6, 0.8])
+    assert slope(reduction.reduce_euclidean_norm, [0.0, 0.0]).tolist() == [0, 0]
+    np.testing.assert_allclose(slope(reduction.reduce_euclidean_norm, [3.0, 4.0]), [0.6, 0.8])
 
 
 def test_spread_is_real_and_of_what_varies():
     z = constant([1 + 1j, 3 - 1j])
-    assert statistics.reduce_std(z).dtype.name == "float64"
-    np.testing.assert_allclose(evaluate(statistics.reduce_variance(z, name="spread")), 2)
-    assert np.isnan(evaluate(statistics.reduce_std(constant([], "float32"))))
+    assert reduction.reduce_std(z).dtype.name == "float64"
+    np.testing.assert_allclose(evaluate(reduction.reduce_variance(z, name="spread")), 2)
+    assert np.isnan(evaluate(reduction.reduce_std(constant([], "float32"))))
     with pytest.raises(TypeError, match="reduce_variance: the input must be real or complex, not int32"):
-        statistics.reduce_std([1, 2])
+        reduction.reduce_std([1, 2])

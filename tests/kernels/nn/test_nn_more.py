@@ -21,8 +21,8 @@ from aioflow.kernels.nn.convolution_nd import conv1d, conv1d_transpose, conv3d, 
 from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
 from aioflow.kernels.nn.local_response import lrn
 from aioflow.kernels.nn.normalisation import fused_batch_norm
+from aioflow.kernels.nn.pooling import avg_pool3d, max_pool3d
 from aioflow.kernels.nn.pooling_argmax import max_pool_with_argmax
-from aioflow.kernels.nn.pooling_nd import avg_pool3d, max_pool3d
 from tests.support.evaluate import evaluate
 
 

@@ -25,13 +25,11 @@ from aioflow.kernels.nn import (
     onednn_softmax,
 )
 from aioflow.kernels.nn.activation import column_sums, relu
-from aioflow.kernels.nn.convolution import conv2d
-from aioflow.kernels.nn.convolution_bias import conv2d_with_bias
+from aioflow.kernels.nn.convolution import conv2d, conv2d_with_bias
 from aioflow.kernels.nn.convolution_nd import conv1d, conv3d
 from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
 from aioflow.kernels.nn.normalisation import fused_batch_norm
-from aioflow.kernels.nn.pooling import avg_pool, max_pool
-from aioflow.kernels.nn.pooling_nd import avg_pool3d, max_pool3d
+from aioflow.kernels.nn.pooling import avg_pool, avg_pool3d, max_pool, max_pool3d
 from aioflow.kernels.nn.softmax import log_softmax, softmax
 from aioflow.tensors.dtypes import DeviceKind, as_dtype
 from tests.support.evaluate import bound, evaluate

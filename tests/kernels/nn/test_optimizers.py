@@ -11,7 +11,7 @@ from aioflow import errors
 from aioflow.devices.cpu import Cores
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.context import Context
-from aioflow.kernels.nn import optimizers, optimizers_adaptive, optimizers_ftrl
+from aioflow.kernels.nn import optimizers
 from aioflow.kernels.nn.update import LARGE
 from aioflow.resources.containers import Resources, VariableState
 from aioflow.tensors.dtypes import DeviceKind, Spec, as_dtype
@@ -222,9 +222,9 @@ def graph():
         (lambda w, s: optimizers.sparse_apply_adagrad(w, w, 0.1, [1.0], [[0]]), ValueError, "rank 1 is needed"),
         (lambda w, s: optimizers.sparse_apply_adagrad(w, w, 0.1, [1.0], [0.0]), TypeError, "float32"),
         (lambda w, s: optimizers.sparse_apply_adagrad(w, w, 0.1, [1.0, 2.0], [0]), ValueError, r"\[2\] and \[1\]"),
-        (lambda w, s: optimizers_ftrl.apply_ftrl(w, w, w, [1.0, 1.0], 1.0, 0.0, [0.0], -0.5), ValueError, "rank 0"),
+        (lambda w, s: optimizers.apply_ftrl(w, w, w, [1.0, 1.0], 1.0, 0.0, [0.0], -0.5), ValueError, "rank 0"),
         (
-            lambda w, s: optimizers_adaptive.apply_rms_prop(
+            lambda w, s: optimizers.apply_rms_prop(
                 *[af.Variable(1j).handle for _ in range(3)], 0.1, 0.9, 0.0, 1e-9, af.constant(1j)
             ),
             TypeError,

@@ -4,8 +4,7 @@ import numpy as np
 
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.array.arrays import diag, diag_part, matrix_transpose, meshgrid, reverse, tile, transpose
-from aioflow.kernels.array.constants import constant
-from aioflow.kernels.array.fill import eye, fill, ones_like, zeros_like
+from aioflow.kernels.array.constants import constant, eye, fill, ones_like, zeros_like
 from aioflow.kernels.array.pad import pad
 from aioflow.kernels.array.shapes import broadcast_to, expand_dims, rank, reshape, shape, shape_n, size, squeeze
 from aioflow.tensors.dtypes import int64

@@ -5,9 +5,9 @@ import numpy as np
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.gather import ensure_index, gather, gather_grad, gather_nd, scatter_nd
-from aioflow.kernels.array.mask import boolean_mask, sequence_mask
 from aioflow.kernels.array.ranges import linspace, one_hot
 from aioflow.kernels.array.ranges import range as range_
+from aioflow.kernels.array.select import boolean_mask, sequence_mask
 from aioflow.kernels.array.shapes import shape, size
 from aioflow.kernels.array.sorting import in_top_k, invert_permutation, top_k, unique
 from aioflow.kernels.math.segments import gather_segments, segment_sum, unsorted_segment_sum

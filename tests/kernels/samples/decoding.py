@@ -6,8 +6,8 @@ import json
 import numpy as np
 
 from aioflow.kernels.data import csv as decoding
+from aioflow.kernels.data import csv as decoding_npy
 from aioflow.kernels.data import json_examples, parse_example
-from aioflow.kernels.data import npy as decoding_npy
 from aioflow.kernels.data.example_wire import make_example, make_sequence_example
 from aioflow.kernels.image import decode_image
 from aioflow.tensors.dtypes import float32, int64, uint16

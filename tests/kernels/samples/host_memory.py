@@ -1,6 +1,6 @@
 import numpy as np
 
-from aioflow.kernels.control.host_memory import swap_in, swap_out
+from aioflow.kernels.control.transfer import swap_in, swap_out
 from tests.kernels.samples import sample
 
 values = np.array([[1.5, -2.0], [0.0, 7.25]])

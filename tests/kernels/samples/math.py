@@ -1,7 +1,7 @@
 import numpy as np
 import scipy.special
 
-from aioflow.kernels.math import elementwise, erf, rounding
+from aioflow.kernels.math import elementwise, rounding, special
 from tests.kernels.samples import sample
 
 anywhere = np.array([[-1.7, -0.6, 0.3], [0.9, 1.4, 2.2]])
@@ -41,7 +41,7 @@ for op, inputs, reference in [
     sample(op.name, op, complexes, reference=None if op is elementwise.sigmoid else reference)
     sample(op.name, op, nothing, reference=reference)
 
-for op, reference in [(erf.erf, scipy.special.erf), (erf.erfc, scipy.special.erfc)]:
+for op, reference in [(special.erf, scipy.special.erf), (special.erfc, scipy.special.erfc)]:
     sample(op.name, op, anywhere, reference=reference)
     sample(op.name, op, np.array([-5.5, -0.2, 0.0, 0.47, 3.9, 4.1, 7.0]), reference=reference)
 

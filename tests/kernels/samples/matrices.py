@@ -1,16 +1,7 @@
 import numpy as np
 import scipy.linalg
 
-from aioflow.kernels.linalg import (
-    decompositions,
-    determinants,
-    diagonals,
-    eig_svd,
-    least_squares,
-    matrix_exponential,
-    products,
-    solvers,
-)
+from aioflow.kernels.linalg import decompositions, determinants, diagonals, least_squares, products, solvers
 from aioflow.kernels.linalg.matrices import adjoint as adjoint_of
 from aioflow.kernels.linalg.matrices import product
 from tests.kernels.samples import sample
@@ -36,7 +27,7 @@ def near_one(*shape, complex=False):
 for complex in (False, True):
     one, batch = near_one(3, 3, complex=complex), near_one(2, 3, 3, complex=complex)
     right, rights = normal(3, 2, complex=complex), normal(2, 3, 1, complex=complex)
-    sample("matrix_exponential", matrix_exponential.expm, 2 * batch, reference=scipy.linalg.expm)
+    sample("matrix_exponential", solvers.expm, 2 * batch, reference=scipy.linalg.expm)
     for adjoint in (False, True):
         for x in (one, batch):
             sample(
@@ -62,7 +53,7 @@ for complex in (False, True):
             reference=lambda x: [np.asarray(part, x.dtype) for part in np.linalg.slogdet(x)],
         )  # fmt: skip
 
-for name, function in [("matrix_inverse", solvers.matrix_inverse), ("matrix_exponential", matrix_exponential.expm)]:
+for name, function in [("matrix_inverse", solvers.matrix_inverse), ("matrix_exponential", solvers.expm)]:
     for shape in [(0, 0), (0, 2, 2), (2, 0, 0)]:
         sample(name, function, np.zeros(shape), reference=lambda x: x)
 sample("matrix_solve", solvers.matrix_solve, np.zeros((0, 0)), np.zeros((0, 2)), reference=lambda x, b: b)
@@ -70,7 +61,7 @@ sample("matrix_triangular_solve", solvers.matrix_triangular_solve, np.zeros((2, 
        reference=lambda x, b: np.zeros((2, 0, 2)))  # fmt: skip
 sample("matrix_determinant", determinants.matrix_determinant, np.zeros((2, 0, 0)), reference=np.linalg.det)
 sample("matrix_determinant", determinants.matrix_determinant, np.zeros((2, 2)), reference=np.linalg.det, gradient=False)
-sample("matrix_exponential", matrix_exponential.expm, normal(4, 4) * 40, reference=scipy.linalg.expm, gradient=False)
+sample("matrix_exponential", solvers.expm, normal(4, 4) * 40, reference=scipy.linalg.expm, gradient=False)
 
 # Least squares
 
@@ -133,7 +124,7 @@ def qr_parts(x, full, count):
 
 
 def own_svd_parts(x, full, count):
-    s, u, v = eig_svd.svd(x, full)
+    s, u, v = decompositions.svd(x, full)
     rest = [product(y[..., count:], y[..., count:], adjoint_b=True) for y in (u, v)]
     return s, own_projections(u, u, count), own_projections(v, v, count), own_projections(u, v, count), *rest
 
@@ -146,7 +137,7 @@ def svd_parts(x, full, count):
 
 
 def own_eig_parts(x):
-    e, v = eig_svd.self_adjoint_eig(x + adjoint_of(x))
+    e, v = decompositions.self_adjoint_eig(x + adjoint_of(x))
     return e, own_projections(v, v, 3)
 
 
@@ -163,16 +154,16 @@ for complex in (False, True):
             sample("qr", build, x, reference=reference)
             build, reference = factors(own_svd_parts, svd_parts, full, count)
             sample("svd", build, x, reference=reference)
-        sample("singular_values", lambda x: eig_svd.svd(x, compute_uv=False), x,
+        sample("singular_values", lambda x: decompositions.svd(x, compute_uv=False), x,
                reference=lambda x: np.linalg.svd(x, compute_uv=False))  # fmt: skip
     for x in (normal(3, 3, complex=complex), normal(2, 3, 3, complex=complex)):
         sample("self_adjoint_eig", own_eig_parts, x, reference=eig_parts)
         sample(
-            "self_adjoint_eigvals", lambda x: eig_svd.self_adjoint_eigvals(x + adjoint_of(x)), x,
+            "self_adjoint_eigvals", lambda x: decompositions.self_adjoint_eigvals(x + adjoint_of(x)), x,
             reference=lambda x: np.linalg.eigvalsh(hermitian(x)).astype(x.dtype),
         )  # fmt: skip
 sample("qr", decompositions.qr, np.zeros((3, 0)), reference=lambda x: tuple(np.linalg.qr(x)))
-sample("self_adjoint_eigvals", eig_svd.self_adjoint_eigvals, np.zeros((0, 0)), reference=np.linalg.eigvalsh)
+sample("self_adjoint_eigvals", decompositions.self_adjoint_eigvals, np.zeros((0, 0)), reference=np.linalg.eigvalsh)
 
 # Diagonals and bands
 

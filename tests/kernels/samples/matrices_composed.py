@@ -3,8 +3,8 @@
 import numpy as np
 
 from aioflow.kernels.linalg import determinants, least_squares, products, solvers
-from aioflow.kernels.linalg.einsum import einsum
 from aioflow.kernels.linalg.matrices import product
+from aioflow.kernels.linalg.products import einsum
 from tests.kernels.samples import sample
 
 random = np.random.default_rng(23)

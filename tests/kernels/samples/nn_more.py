@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 
-from aioflow.kernels.nn import convolution_nd, depthwise, pooling_argmax, pooling_nd
+from aioflow.kernels.nn import convolution_nd, depthwise, pooling, pooling_argmax
 from tests.kernels.samples import sample
 from tests.kernels.samples.nn_windows import around, first, images, last, levels
 
@@ -123,19 +123,19 @@ for window, strides, padding in [((2, 2, 2), (1, 2, 1), "SAME"), ((1, 3, 2), (2,
     dy = normal(*pooled(heights, *how, function=np.max).shape)
     for name, function in [("max_pool3d", np.max), ("avg_pool3d", np.mean)]:
         sample(
-            name, functools.partial(getattr(pooling_nd, name), **attrs), heights,
+            name, functools.partial(getattr(pooling, name), **attrs), heights,
             reference=lambda x, how=how, f=function: pooled(x, *how, function=f),
         )  # fmt: skip
     sample(
         "max_pool3d_grad",
-        lambda x, dy, a=attrs: pooling_nd.max_pool3d_grad(x, pooling_nd.max_pool3d(x, **a), dy, **a), heights, dy,
+        lambda x, dy, a=attrs: pooling.max_pool3d_grad(x, pooling.max_pool3d(x, **a), dy, **a), heights, dy,
     )  # fmt: skip
     sample(
         "max_pool3d_grad_grad",
-        lambda x, dx, a=attrs: pooling_nd.max_pool3d_grad_grad(x, pooling_nd.max_pool3d(x, **a), dx, **a),
+        lambda x, dx, a=attrs: pooling.max_pool3d_grad_grad(x, pooling.max_pool3d(x, **a), dx, **a),
         heights, volumes,
     )  # fmt: skip
-    sample("avg_pool3d_grad", lambda dy, a=attrs: pooling_nd.avg_pool3d_grad(heights.shape, dy, **a), dy)
+    sample("avg_pool3d_grad", lambda dy, a=attrs: pooling.avg_pool3d_grad(heights.shape, dy, **a), dy)
 
 for times, how in [
     (1, ((1, 1), "SAME")),

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import special
 
 from aioflow.kernels.nn import candidate_sampling, convolution_nd
-from aioflow.library import crops, image, nn_convolution, nn_functions
+from aioflow.library import image, image_geometry, nn_convolution, nn_functions
 from tests.kernels.samples import sample
 from tests.kernels.samples.nn_more import by_channel, convolved, normal, pooled, spread
 from tests.kernels.samples.nn_windows import filters, images, levels
@@ -162,7 +162,7 @@ def cropped(x, boxes, whose, size, outside=0.0):
 
 for size, outside in [((3, 2), 0.0), ((1, 4), 2.5)]:
     sample(
-        "crop_and_resize", lambda *given, s=size, o=outside: crops.crop_and_resize(*given, s, extrapolation_value=o),
+        "crop_and_resize", lambda *x, s=size, o=outside: image_geometry.crop_and_resize(*x, s, extrapolation_value=o),
         images, boxes, whose, reference=lambda *given, s=size, o=outside: cropped(*given, s, o),
     )  # fmt: skip
 

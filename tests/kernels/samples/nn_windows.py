@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 
 from aioflow.kernels.nn import convolution, pooling
-from aioflow.kernels.nn.convolution_bias import conv2d_with_bias
+from aioflow.kernels.nn.convolution import conv2d_with_bias
 from tests.kernels.samples import sample
 
 rng = np.random.default_rng(5)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from aioflow.kernels.array.positions import unravel_index
+from aioflow.kernels.array.gather import unravel_index
 from tests.kernels.samples import sample
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import scipy.special
 
-from aioflow.kernels.math import argmax, broadcasting, cumulative, reduction
+from aioflow.kernels.math import broadcasting, cumulative, reduction
 from tests.kernels.samples import sample
 
 x = np.array([[[1.3, -0.7], [2.1, 0.4], [1.9, -1.2]], [[0.8, 1.1], [-0.6, 1.7], [-2.2, 0.9]]])
@@ -61,7 +61,7 @@ for op, reference in [(reduction.reduce_all, np.all), (reduction.reduce_any, np.
 
 sample("l2_loss", reduction.l2_loss, x, reference=lambda x: 0.5 * np.sum(x * x))
 
-for op, reference in [(argmax.argmax, np.argmax), (argmax.argmin, np.argmin)]:
+for op, reference in [(reduction.argmax, np.argmax), (reduction.argmin, np.argmin)]:
     sample(op.name, op, x, reference=lambda x, r=reference: r(x, 0))
     sample(op.name, lambda x, o=op: o(x, -1, output_type="int32"), x, reference=lambda x, r=reference: r(x, -1))
     sample(op.name, lambda x, o=op: o(x, 1), integers, reference=lambda x, r=reference: r(x, 1))

@@ -1,8 +1,8 @@
 import numpy as np
 
-from aioflow.kernels.array import ordering
-from aioflow.kernels.math import accumulation, histograms, statistics
-from aioflow.kernels.math import segment_families as families
+from aioflow.kernels.array import sorting
+from aioflow.kernels.math import cumulative, histograms, reduction
+from aioflow.kernels.math import segments as families
 from aioflow.kernels.math import unsorted_segments as unsorted
 from aioflow.kernels.sparse import sparse_segments as sparse
 from tests.kernels.samples import sample
@@ -151,31 +151,31 @@ sample(
 x = np.array([[[1.3, -0.7, 0.2], [2.1, 0.4, 0.9]], [[0.8, 1.1, -3.0], [-0.6, 1.7, 2.0]]])
 equal = np.array([[3, 1, 3, 1, 2], [0, 0, -1, 5, 5]], np.int16)
 for axis in (-1, 0, 1):
-    sample("sort", lambda x, a=axis: ordering.sort(x, a), x, reference=lambda x, a=axis: np.sort(x, a))
+    sample("sort", lambda x, a=axis: sorting.sort(x, a), x, reference=lambda x, a=axis: np.sort(x, a))
     sample(
-        "sort", lambda x, a=axis: ordering.sort(x, a, "DESCENDING"), x,
+        "sort", lambda x, a=axis: sorting.sort(x, a, "DESCENDING"), x,
         reference=lambda x, a=axis: np.flip(np.sort(x, a), a),
     )  # fmt: skip
     sample(
-        "argsort", lambda x, a=axis: ordering.argsort(x, a), x,
+        "argsort", lambda x, a=axis: sorting.argsort(x, a), x,
         reference=lambda x, a=axis: np.argsort(x, a).astype(np.int32),
     )  # fmt: skip
-sample("sort", ordering.sort, equal, reference=np.sort)
-sample("sort", ordering.sort, x[:0], reference=np.sort)
+sample("sort", sorting.sort, equal, reference=np.sort)
+sample("sort", sorting.sort, x[:0], reference=np.sort)
 sample(
-    "argsort", lambda x: ordering.argsort(x, direction="DESCENDING"), equal,
+    "argsort", lambda x: sorting.argsort(x, direction="DESCENDING"), equal,
     reference=lambda x: np.argsort(-x, kind="stable").astype(np.int32),
 )  # fmt: skip
 places = np.argsort(x, 1)
 for inverse in (False, True):
-    sample("reorder", lambda x, i, b=inverse: ordering.reorder(x, i, 1, b), x, places)
+    sample("reorder", lambda x, i, b=inverse: sorting.reorder(x, i, 1, b), x, places)
 for reverse in (False, True):
     sample(
-        "nth_element", lambda x, n, r=reverse: ordering.nth_element(x, n, r), x, np.array(2),
+        "nth_element", lambda x, n, r=reverse: sorting.nth_element(x, n, r), x, np.array(2),
         reference=lambda x, n, r=reverse: (np.sort(x) * 1.0)[..., 0 if r else 2],
     )  # fmt: skip
-sample("nth_element", ordering.nth_element, equal, np.array(1), reference=lambda x, n: np.sort(x)[..., n])
-for op, compare in [(ordering.is_non_decreasing, np.less_equal), (ordering.is_strictly_increasing, np.less)]:
+sample("nth_element", sorting.nth_element, equal, np.array(1), reference=lambda x, n: np.sort(x)[..., n])
+for op, compare in [(sorting.is_non_decreasing, np.less_equal), (sorting.is_strictly_increasing, np.less)]:
     for inputs in (np.array([1.0, 1.0, 2.0]), np.array([[1, 2], [3, 4]]), np.array([2, 1]), np.array([])):
         sample(
             op.__name__,
@@ -187,17 +187,15 @@ for op, compare in [(ordering.is_non_decreasing, np.less_equal), (ordering.is_st
 
 # Sums and spread
 
-sample(
-    "accumulate_n", lambda *xs: accumulation.accumulate_n(xs), rows, rows * 2, rows - 1, reference=lambda *xs: sum(xs)
-)
+sample("accumulate_n", lambda *xs: cumulative.accumulate_n(xs), rows, rows * 2, rows - 1, reference=lambda *xs: sum(xs))
 sample(
     "polyval",
-    lambda a, x: accumulation.polyval([a, 2.0, a], x),
+    lambda a, x: cumulative.polyval([a, 2.0, a], x),
     np.array(1.5),
     rows,
     reference=lambda a, x: np.polyval([a, 2, a], x),
 )
-sample("polyval", lambda x: accumulation.polyval([3.0], x), rows, reference=lambda x: np.full_like(x, 3))
+sample("polyval", lambda x: cumulative.polyval([3.0], x), rows, reference=lambda x: np.full_like(x, 3))
 for axis, exclusive, reverse in [(0, False, False), (1, True, False), (-1, False, True), (0, True, True)]:
 
     def cumulated(x, axis=axis, exclusive=exclusive, reverse=reverse):
@@ -209,22 +207,22 @@ for axis, exclusive, reverse in [(0, False, False), (1, True, False), (-1, False
 
     sample(
         "cumulative_logsumexp",
-        lambda x, a=(axis, exclusive, reverse): accumulation.cumulative_logsumexp(x, *a), x, reference=cumulated,
+        lambda x, a=(axis, exclusive, reverse): cumulative.cumulative_logsumexp(x, *a), x, reference=cumulated,
         gradient=not exclusive,
     )  # fmt: skip
     if exclusive:  # the first element, -inf, does not move
         sample(
             "cumulative_logsumexp",
-            lambda x, a=axis, r=reverse: accumulation.cumulative_logsumexp(x, a, True, r)[
+            lambda x, a=axis, r=reverse: cumulative.cumulative_logsumexp(x, a, True, r)[
                 (slice(None),) * (a % 3) + (slice(0, -1) if r else slice(1, None),)
             ],
             x,
         )
 for axis, keepdims in [(None, False), (1, False), (-1, True), ((0, 2), False)]:
     for op, reference in [
-        (statistics.reduce_euclidean_norm, lambda x, **kw: np.sqrt(np.sum(np.abs(x) ** 2, **kw))),
-        (statistics.reduce_variance, np.var),
-        (statistics.reduce_std, np.std),
+        (reduction.reduce_euclidean_norm, lambda x, **kw: np.sqrt(np.sum(np.abs(x) ** 2, **kw))),
+        (reduction.reduce_variance, np.var),
+        (reduction.reduce_std, np.std),
     ]:
         for inputs in (x, x + 1j * x[::-1]):
             made = lambda x, o=op, a=axis, k=keepdims: o(x, a, k)  # noqa: E731

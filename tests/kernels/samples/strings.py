@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 
-from aioflow.kernels.data import raw
-from aioflow.kernels.text import string_hash, string_split, strings
+from aioflow.kernels.data import csv
+from aioflow.kernels.text import string_hash, strings
 from aioflow.tensors.dtypes import float64, int32, int64
 
 from . import sample
@@ -143,15 +143,15 @@ def pieces(rows):
 
 
 LINE = text("a b  c", "", "d")
-sample("string_split", split(string_split.string_split), LINE, reference=pieces([["a", "b", "c"], [], ["d"]]))
-sample("string_split", split(string_split.string_split, " ", False), LINE,
+sample("string_split", split(strings.string_split), LINE, reference=pieces([["a", "b", "c"], [], ["d"]]))
+sample("string_split", split(strings.string_split, " ", False), LINE,
        reference=pieces([["a", "b", "", "c"], [""], ["d"]]))  # fmt: skip
-sample("string_split", split(string_split.string_split, ""), text("ab", "c"), reference=pieces([["a", "b"], ["c"]]))
-sample("string_split", split(string_split.string_split, ", "), text("a,b c"), reference=pieces([["a", "b", "c"]]))
-sample("string_split", split(string_split.string_split), NOTHING[:, 0], reference=pieces([]))
-sample("string_split_v2", split(string_split.split), LINE, reference=pieces([["a", "b", "c"], [], ["d"]]))
-sample("string_split_v2", split(string_split.split, "b  "), LINE, reference=pieces([["a ", "c"], [""], ["d"]]))
-sample("string_split_v2", split(string_split.split, None, 1), LINE, reference=pieces([["a", "b  c"], [], ["d"]]))
+sample("string_split", split(strings.string_split, ""), text("ab", "c"), reference=pieces([["a", "b"], ["c"]]))
+sample("string_split", split(strings.string_split, ", "), text("a,b c"), reference=pieces([["a", "b", "c"]]))
+sample("string_split", split(strings.string_split), NOTHING[:, 0], reference=pieces([]))
+sample("string_split_v2", split(strings.split), LINE, reference=pieces([["a", "b", "c"], [], ["d"]]))
+sample("string_split_v2", split(strings.split, "b  "), LINE, reference=pieces([["a ", "c"], [""], ["d"]]))
+sample("string_split_v2", split(strings.split, None, 1), LINE, reference=pieces([["a", "b  c"], [], ["d"]]))
 
 
 def bucket(count, **options):
@@ -175,9 +175,9 @@ for values in (WORDS, ONE, NOTHING):
 
 NUMBERS = np.array([[1.5, -2.0], [0.25, 1e300]])
 RAW = np.array([row.astype("<f8").tobytes() for row in NUMBERS], object)
-sample("decode_raw", lambda t: raw.decode_raw(t, "float64"), RAW, reference=lambda t: NUMBERS)
+sample("decode_raw", lambda t: csv.decode_raw(t, "float64"), RAW, reference=lambda t: NUMBERS)
 sample(
-    "decode_raw", lambda t: raw.decode_raw(t, "int16", little_endian=False), np.array([[b"\x01\x02\xff\xfe"]], object),
+    "decode_raw", lambda t: csv.decode_raw(t, "int16", little_endian=False), np.array([[b"\x01\x02\xff\xfe"]], object),
     reference=lambda t: np.array([[[258, -2]]]),
 )  # fmt: skip
-sample("decode_raw", lambda t: raw.decode_raw(t, "uint8"), np.zeros(0, object), reference=lambda t: np.zeros((0, 0)))
+sample("decode_raw", lambda t: csv.decode_raw(t, "uint8"), np.zeros(0, object), reference=lambda t: np.zeros((0, 0)))

@@ -9,7 +9,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.kernels.state import queues as ops
-from aioflow.kernels.state.queue_handles import (
+from aioflow.kernels.state.resource_handles import (
     QueueSpec,
     fifo_queue,
     padding_fifo_queue,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import aioflow as af
 from aioflow import constant, placeholder
-from aioflow.kernels.text import regex, string_hash, string_split, strings
+from aioflow.kernels.text import regex, string_hash, strings
 from aioflow.library.sparse import sparse_tensor_to_dense
 from tests.support.evaluate import evaluate
 
@@ -48,10 +48,10 @@ def test_strings_are_split_as_python_splits_them(items):
     lines = [item.encode() for item in items]
     with af.Graph().as_default():
         made = {
-            "blanks": (string_split.split(text(*lines)), [line.split() for line in lines]),
-            "a separator": (string_split.split(text(*lines), ", "), [line.split(b", ") for line in lines]),
+            "blanks": (strings.split(text(*lines)), [line.split() for line in lines]),
+            "a separator": (strings.split(text(*lines), ", "), [line.split(b", ") for line in lines]),
             "any of several": (
-                string_split.string_split(text(*lines), ", "),
+                strings.string_split(text(*lines), ", "),
                 [[part for part in re.split(b"[, ]", line) if part] for line in lines],
             ),
         }
@@ -124,8 +124,8 @@ REFUSED = {
         lambda x: strings.regex_full_match(x, r"\pL{500}{5}"), ValueError, "not a regular expression",
     ),
     "a group that is repeated": (lambda x: strings.regex_full_match(x, r"(a)\1"), ValueError, "invalid escape"),
-    "a matrix split": (lambda x: string_split.string_split([["a"]]), ValueError, "rank 1 is needed"),
-    "ragged parts": (lambda x: string_split.split(x, result_type="RaggedTensor"), ValueError, "ragged tensors"),
+    "a matrix split": (lambda x: strings.string_split([["a"]]), ValueError, "rank 1 is needed"),
+    "ragged parts": (lambda x: strings.split(x, result_type="RaggedTensor"), ValueError, "ragged tensors"),
 }  # fmt: skip
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import aioflow as af
 from aioflow import errors
-from aioflow.net.peer.peer_loss import Loss
-from aioflow.net.peer.timeouts import listening_timeout
+from aioflow.net.peer.handshake import listening_timeout
+from aioflow.net.peer.reconnect import Loss
 from aioflow.net.transport.in_memory import MemoryNetwork
 from aioflow.net.transport.liveness import Liveness, MonitorMessage, State, message_interval
 from aioflow.net.wire.control_verbs import bounded_heartbeat

@@ -9,7 +9,7 @@ import pytest
 from aioflow import errors
 from aioflow.net.peer.handshake import Acceptor, connect
 from aioflow.net.peer.link import Link
-from aioflow.net.peer.peer_loss import Loss
+from aioflow.net.peer.reconnect import Loss
 from aioflow.net.transport.channel import ClosedError, receive
 from aioflow.net.transport.in_memory import MemoryNetwork
 from aioflow.net.wire.codec import Envelope

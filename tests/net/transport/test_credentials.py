@@ -11,8 +11,7 @@ import pytest
 
 from aioflow import cli, errors
 from aioflow.net.transport.authority import init, issue
-from aioflow.net.transport.credentials import Token, check_binding, is_loopback, load_token
-from aioflow.net.transport.tls import client_tls, server_tls
+from aioflow.net.transport.credentials import Token, check_binding, client_tls, is_loopback, load_token, server_tls
 
 SECRET = "correct-horse-battery"
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioflow.devices import activity
-from aioflow.net.transport import monitor, monitor_process, monitor_questions
+from aioflow.net.transport import monitor, monitor_process
 from aioflow.net.transport.credentials import Token
 from aioflow.net.transport.liveness import State
 from aioflow.net.transport.monitor import Monitor
@@ -155,7 +155,7 @@ async def test_a_udp_port_in_use_costs_only_the_answers_at_its_own_address(used)
             each.bind(("127.0.0.1", 0))
         addresses = [each.getsockname() for each in (one, other)]
         (other, one)[used].close()
-        (answers,) = monitor_questions.answer(addresses, None, 1.0)
+        (answers,) = monitor.answer(addresses, None, 1.0)
         answers.close()
     assert not Monitor._running
 

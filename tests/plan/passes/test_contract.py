@@ -5,9 +5,9 @@ import pytest
 
 import aioflow as af
 from aioflow.devices import onednn
+from aioflow.plan.passes.flow import verify
 from aioflow.plan.passes.optimise import optimise
 from aioflow.plan.passes.prune import prune
-from aioflow.plan.passes.verify import verify
 
 pytestmark = pytest.mark.skipif(not onednn.available(), reason="oneDNN is not installed, or is switched off")
 

@@ -5,14 +5,10 @@ import pytest
 
 import aioflow as af
 from aioflow.kernels.state import variables
-from aioflow.plan.passes.dedupe import dedupe
-from aioflow.plan.passes.flow import Flow, Node, Value
-from aioflow.plan.passes.fold import fold
-from aioflow.plan.passes.optimise import optimise
+from aioflow.plan.passes.flow import Flow, Node, Value, verify
+from aioflow.plan.passes.optimise import dedupe, fold, optimise, simplify
 from aioflow.plan.passes.order import order
 from aioflow.plan.passes.prune import prune
-from aioflow.plan.passes.simplify import simplify
-from aioflow.plan.passes.verify import verify
 
 
 def flow_of(*fetches, feeds=(), targets=()):

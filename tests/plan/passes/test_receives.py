@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 import aioflow as af
 from aioflow.kernels.control import control_flow
-from aioflow.plan.passes.flow import Flow, Node
+from aioflow.plan.passes.flow import Flow, Node, verify
 from aioflow.plan.passes.receives import delay_receives, received_bytes
-from aioflow.plan.passes.verify import verify
 from tests.support.parts import DEVICES, A, B, World, flows_of, parts_of
 
 LARGE = (256, 1024)

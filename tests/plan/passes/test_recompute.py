@@ -8,15 +8,14 @@ from hypothesis import strategies as st
 import aioflow as af
 from aioflow.devices.gpu import Gpu
 from aioflow.kernels.context import Context
-from aioflow.kernels.control.host_memory import swap_free, swap_in, swap_out
+from aioflow.kernels.control.transfer import swap_free, swap_in, swap_out
 from aioflow.plan.partition import Part
-from aioflow.plan.passes.flow import Flow, Node
+from aioflow.plan.passes.flow import Flow, Node, verify
 from aioflow.plan.passes.liveness import peak
 from aioflow.plan.passes.optimise import optimise
 from aioflow.plan.passes.prune import prune
 from aioflow.plan.passes.recompute import recompute, swap
 from aioflow.plan.passes.timeline import estimated
-from aioflow.plan.passes.verify import verify
 from aioflow.resources.containers import Resources
 from aioflow.tensors.dtypes import DeviceKind
 from aioflow.testing.fake_gpu import FakeGpu

@@ -10,8 +10,8 @@ import aioflow as af
 from aioflow.graph.device_spec import DeviceSpec
 from aioflow.kernels.state.variables import read_variable
 from aioflow.plan.placement.colocation import UnionFind, is_everywhere, is_state, state_key
-from aioflow.plan.placement.place import place
-from aioflow.plan.placement.spanning import lowered
+from aioflow.plan.placement.constraints import lowered
+from aioflow.plan.placement.refinement import place
 from tests.support.placements import HERE, Told, flow_of, only_cpu, only_gpu, short, sites, work
 
 THERE = "/job:localhost/replica:0/task:1"

@@ -11,7 +11,7 @@ import aioflow as af
 from aioflow.plan.cost_model import CostModel, Link
 from aioflow.plan.op_cost import Rates
 from aioflow.plan.placement.constraints import demands
-from aioflow.plan.placement.place import place
+from aioflow.plan.placement.refinement import place
 from aioflow.plan.placement.simulation import Layout, peaks, simulate
 from aioflow.plan.placement.work import Work
 from aioflow.tensors.dtypes import DeviceKind
