@@ -73,7 +73,7 @@ _face = Face(__name__, {
     "aioflow.kernels.control.lossy": "lossy",
     "aioflow.kernels.control.py_func": "numpy_function py_func",
     "aioflow.kernels.control.stacks": "stack_close_v2 stack_pop_v2 stack_push_v2 stack_v2",
-    "aioflow.kernels.data.csv": "decode_compressed decode_csv decode_npy decode_raw",
+    "aioflow.kernels.data.decoders": "decode_compressed decode_csv decode_npy decode_raw",
     "aioflow.kernels.data.json_examples": "decode_json_example",
     "aioflow.kernels.linalg.decompositions": "cholesky qr self_adjoint_eig self_adjoint_eigvals svd",
     "aioflow.kernels.linalg.determinants": "log_matrix_determinant matrix_determinant",

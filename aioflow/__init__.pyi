@@ -117,7 +117,7 @@ from aioflow.kernels.control.debugging import verify_tensor_all_finite as verify
 from aioflow.kernels.control.lossy import lossy as lossy
 from aioflow.kernels.control.py_func import numpy_function as numpy_function
 from aioflow.kernels.control.py_func import py_func as py_func
-from aioflow.kernels.data.csv import decode_raw as decode_raw
+from aioflow.kernels.data.decoders import decode_raw as decode_raw
 from aioflow.kernels.linalg.decompositions import svd as svd
 from aioflow.kernels.linalg.least_squares import matrix_solve_ls as matrix_solve_ls
 from aioflow.kernels.linalg.norms import norm as norm

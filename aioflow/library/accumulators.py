@@ -1,7 +1,4 @@
-"""Handles of conditional accumulators, which add up gradients of several steps or tasks until a take.
-
-Handles of barriers.
-"""
+"""Handles of barriers, and of conditional accumulators, which add up gradients of several steps until a take."""
 
 from typing import Any, Final, NamedTuple
 

@@ -23,7 +23,7 @@ from aioflow.files.tfrecord import TFRecordCompressionType as TFRecordCompressio
 from aioflow.files.tfrecord import TFRecordOptions as TFRecordOptions
 from aioflow.files.tfrecord import TFRecordWriter as TFRecordWriter
 from aioflow.files.tfrecord import tf_record_iterator as tf_record_iterator
-from aioflow.kernels.data.csv import decode_raw as decode_raw
+from aioflow.kernels.data.decoders import decode_raw as decode_raw
 from aioflow.kernels.data.example_wire import make_example as make_example
 from aioflow.kernels.data.example_wire import make_sequence_example as make_sequence_example
 from aioflow.library.decoding import decode_image as decode_image

@@ -1,6 +1,6 @@
 """One task of a cluster: a worker for the masters of all tasks, and a master for its clients.
 
-Asking the tasks of a cluster to stop.
+`stop_servers` asks all tasks of a cluster to stop.
 """
 
 import asyncio

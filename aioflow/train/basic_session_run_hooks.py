@@ -1,7 +1,4 @@
-"""Common hooks: stop at a step, count, log, watch for NaN, wait, feed.
-
-A hook that saves checkpoints while training goes on.
-"""
+"""Common hooks: stop at a step, count, log, watch for NaN, wait, feed, and save checkpoints while training goes on."""
 
 import asyncio
 import logging

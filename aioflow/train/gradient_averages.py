@@ -1,7 +1,4 @@
-"""The mean of gradients of several replicas in one graph.
-
-Gradients sent to parameter servers in a lossy form [P15 section 5.5].
-"""
+"""The mean of gradients of several replicas in one graph, and lossy compression of gradients [P15 section 5.5]."""
 
 import functools
 from collections.abc import Iterable, Sequence

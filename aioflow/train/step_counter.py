@@ -1,8 +1,7 @@
 """The global step: the variable that counts updates, one per graph, and its value at the end of a run.
 
-The moment between two steps of several replicas, which a consistent checkpoint waits for and holds.
-
-Timers by steps or by seconds.
+Also the boundary between two steps of several replicas, which a consistent checkpoint waits for, and timers by steps or
+by seconds.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Values that come from outside a run or pass through it: constants, placeholders, identities.
-
-Tensors made from a shape: of one value, of numbers in a row, of ones in their place.
-"""
+"""Constants, placeholders and identities, and tensors filled by shape: zeros, ones, `fill`, `eye`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final

@@ -1,7 +1,4 @@
-"""Elements and rows picked by indices, and put back.
-
-Numbers of elements, and the positions they stand for.
-"""
+"""Gathers elements and rows by indices, scatters them, and converts element numbers to positions."""
 
 import math
 from collections.abc import Callable

@@ -1,10 +1,9 @@
-"""Choosing elements by a condition.
+"""Selects elements by a condition or a mask, and makes masks from lengths.
 
 `np.where` branches on every element, and where a condition follows no pattern the branches are mispredicted: that is
 ten times slower than arithmetic. So on the CPU large arrays are chosen from by arithmetic on their bits, which keeps
 NaN and infinities where they are, as multiplying floats by 0 and 1 would not.
 
-Elements picked by a mask, and masks made of lengths.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,6 @@
-"""Parts of a tensor by position: `tensor[...]` with all of Python's indexing, and `slice`.
+"""Slices of a tensor: `tensor[...]` with all of Python's indexing, and `slice`.
 
-The gradient of each is an op too, that puts a gradient back in its place among zeros.
-
-The index in the brackets of `tensor[...]`, as plain data.
+The gradient of each is an op that pads its gradient with zeros. The index in the brackets is plain data.
 
 An index is a tuple of entries: an integer, None for a new axis, "..." for all axes not named, or (start, stop, step)
 for a slice. "?" stands for an integer known only in the run: these are inputs of the op, in the order of the index.
@@ -188,7 +186,7 @@ Function = Callable[..., Any]
 
 @op(name="strided_slice")
 def _strided_slice(input_: Spec, index: Any) -> Spec:
-    """The part of `input_` at an index that is known when the graph is built: see `indexing`."""
+    """The part of `input_` at an index that is known when the graph is built: see `parse`."""
     return apply(index, input_)
 
 

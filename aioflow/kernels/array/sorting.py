@@ -1,7 +1,4 @@
-"""Elements by their order: the greatest, the distinct, the inverse of an order.
-
-Elements in rising or falling order along an axis, and whether they are in order.
-"""
+"""Sorting: the greatest and the distinct elements, inverse permutations, and whether elements are in order."""
 
 from collections.abc import Callable
 from typing import Any, Final

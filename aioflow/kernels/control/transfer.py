@@ -1,8 +1,8 @@
-"""How a value gets from one device to another: `send` puts it into the step's rendezvous, `recv` takes it out.
+"""Transfers between devices: `send` puts a value into the step's rendezvous, `recv` takes it out.
 
 Only plans contain them: partition makes a pair for each value and each device that reads it [P15 section 3.2.2].
 
-Values that go between a GPU's memory and the host's. Only plans contain these ops.
+Plans also contain transfers between a GPU's memory and the host's.
 
 `to_host` and `to_device` copy values for kernels that need them in the other memory. `swap_out` and `swap_in` keep a
 value in host memory until it is needed again.

@@ -1,9 +1,7 @@
 """Decode and encode PNG, JPEG, GIF and BMP through Pillow, which is imported at first use.
 
 The codecs read and check the size in an image's header before they decode. They refuse a PNG with fewer pixels than
-its header states, and any truncated file.
-
-Checks that PNG, GIF and BMP files are complete: Pillow decodes damaged ones to fewer frames, or to black pixels.
+its header states, and any truncated file, which Pillow would decode to fewer frames or to black pixels.
 """
 
 import io

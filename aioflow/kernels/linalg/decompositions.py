@@ -1,12 +1,8 @@
-"""Triangular factors of matrices, one matrix or a batch of them in the last two axes.
+"""Cholesky, QR, singular value and eigenvalue decompositions, for batches of matrices in the last two axes.
 
 Q and R are not unique: a column of Q may have the opposite sign, or another phase, if its row of R has it too. Their
-gradients are right for functions that do not depend on it.
-
-Singular and eigenvalues and vectors of matrices, one matrix or a batch of them in the last two axes.
-
-Vectors are not unique: each may have the opposite sign, or another phase. Their gradients are right for functions that
-do not depend on it, where no two of the values are equal.
+gradients are right for functions that do not depend on it. The same holds for singular vectors and eigenvectors, where
+no two of the values are equal.
 """
 
 from collections.abc import Callable

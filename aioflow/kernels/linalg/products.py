@@ -1,6 +1,4 @@
-"""Products of vectors, and of matrices with vectors.
-
-Sums of products of tensors in Einstein's notation, built of transpositions, products of matrices and sums.
+"""Products of vectors, matrices and tensors: `cross`, `matvec`, `tensordot`, and `einsum` in Einstein's notation.
 
     einsum("ij,jk->ik", a, b)       matmul(a, b)
     einsum("bij,bjk->bik", a, b)    a product for each b
@@ -10,8 +8,6 @@ Sums of products of tensors in Einstein's notation, built of transpositions, pro
 Two tensors at a time are multiplied. The axes of a pair are of four sorts: `batch` axes are in both and stay, `inner`
 ones are in both and are summed, `left` and `right` ones are in one alone and stay. So the product is one `matmul` of
 [batch, left, inner] and [batch, inner, right]; without inner axes it is a multiplication that broadcasts.
-
-Products of tensors over any of their axes.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""Inverses of matrices and solutions of linear equations, one matrix or a batch of them in the last two axes.
-
-The exponential of matrices, one matrix or a batch of them in the last two axes.
-"""
+"""Inverses and exponentials of matrices, and solutions of linear equations, for batches in the last two axes."""
 
 from collections.abc import Callable
 from typing import Any, Final

@@ -1,7 +1,4 @@
-"""Comparisons, logic of truth values, and bits of integers. Tensor's == compares identity; `equal` compares values.
-
-Bits of integers moved and counted.
-"""
+"""Comparisons, logic of bools, and bits of integers. Tensor's == compares identity; `equal` compares values."""
 
 from collections.abc import Callable
 from typing import Any, Final

@@ -1,6 +1,6 @@
-"""Running sums and products along an axis, with gradients that are exact where elements are zero.
+"""Running sums, products and log-sum-exp along an axis, sums of many tensors, and polynomials.
 
-Sums of many tensors, polynomials, and running log-sum-exp.
+Gradients of running products are exact where elements are zero.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""Division and products that are 0 where one factor is, division that cuts fractions off, and TensorFlow's `div`.
-
-The logarithm of the logistic function.
-"""
+"""Division that keeps 0 / 0 finite or truncates, TensorFlow's `div`, and the logarithm of the logistic function."""
 
 from collections.abc import Callable
 from typing import Any, Final

@@ -1,9 +1,4 @@
-"""Many elements to one: sums, means, products, extremes, along some axes or all.
-
-Where the extremes are.
-
-How far numbers spread, and how long they are as a vector, along axes.
-"""
+"""Reductions along some axes or all: sums, means, products, extremes and their indices, variances and norms."""
 
 import math
 from collections.abc import Callable, Sequence

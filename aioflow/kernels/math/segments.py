@@ -1,8 +1,7 @@
-"""Rows summed by the segment they belong to, and rows looked up by it: each is the gradient of the other.
+"""Sums, means, extremes and products of rows by segment, with ids in rising order; and lookups of rows by segment.
 
-Rows brought together by the segment they belong to, the ids in rising order: means, extremes and products.
-
-Rows of one segment lie side by side, so that a ufunc's `reduceat` does the work.
+The sum and the lookup are the gradients of each other. The rows of one segment are adjacent, so a ufunc's `reduceat`
+reduces them.
 """
 
 import math

@@ -2,9 +2,8 @@
 
 The patches that a filter sees become the rows of a matrix, and a matrix product does the work, a few megabytes of
 patches at a time: more would leave the cache, and at 3x3 all of them are nine times the images. Channels last, NHWC, is
-how images lie in memory; NCHW is transposed on the way in and out. All is written for any number of spatial axes.
-
-Convolution and bias in one pass over the images: plans fuse `conv2d` and `bias_add` to it.
+how images lie in memory; NCHW is transposed on the way in and out. All is written for any number of spatial axes. Plans
+fuse `conv2d` and `bias_add` to one op, which needs one pass over the images.
 """
 
 import itertools

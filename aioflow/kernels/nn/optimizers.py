@@ -1,12 +1,8 @@
 """One step of an optimizer on one variable: its slots and then itself, from the gradient, in place.
 
-Here gradient descent, momentum, Adagrad and Adam. `lr`, `rho` and the like are tensors of rank 0. The rows that a
-sparse update names must be different: see `deduplicate_rows`. The formulas are those of
-[F: core/kernels/training_ops.cc], with g for the gradient.
-
-One step of Adadelta and of RMSProp on one variable: see `training`.
-
-One step of FTRL-proximal on one variable: see `training`.
+The optimizers are gradient descent, momentum, Adagrad, Adam, Adadelta, RMSProp and FTRL-proximal. `lr`, `rho` and the
+like are tensors of rank 0. The rows that a sparse update names must be different: see `deduplicate_rows`. The formulas
+are those of [F: core/kernels/training_ops.cc], with g for the gradient.
 """
 
 from collections.abc import Sequence

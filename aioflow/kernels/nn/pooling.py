@@ -1,9 +1,7 @@
-"""Pooling: the highest element, or the mean, of each window of an image, with gradients.
+"""Pooling: the highest element, or the mean, of each window of an image or volume, with gradients.
 
 A window that slides over rows and columns is first folded along the rows, then along the columns: at each step whole
 slices of the image are combined, one per element of the window. All is written for any number of spatial axes.
-
-Pooling along three axes.
 """
 
 import functools

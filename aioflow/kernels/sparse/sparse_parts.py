@@ -1,7 +1,4 @@
-"""Positions of sparse tensors put side by side, cut out, reshaped, or filled up: see `sparse`.
-
-The rows of a sparse tensor as Python sequences, for ops that process rows one by one.
-"""
+"""Concatenates, slices, reshapes and fills sparse tensors by their positions, and iterates over their rows."""
 
 import math
 from collections.abc import Sequence

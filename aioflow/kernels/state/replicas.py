@@ -1,8 +1,7 @@
-"""Ops of replicas that train in step: which gradients make a step is decided by one live object, of which these ask.
+"""Ops of synchronous replicas: one quorum object decides which gradients make a step, and these ops ask it.
 
-Of one gradient a ticket goes around: the replica, the step, and a number that no other gradient has.
-
-Ops on the gradients of one variable that replicas have stored until the quorum decides which of them count.
+Each gradient has a ticket: the replica, the step, and a unique number. The gradients of a variable are stored by
+replica until the quorum decides which of them count.
 """
 
 from typing import Any

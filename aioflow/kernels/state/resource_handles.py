@@ -1,9 +1,7 @@
-"""Live objects behind handles: found in a container by kind and name, or made.
+"""Handles to objects of a container, which are found by kind and name, or made; and handles to queues.
 
-Handles to queues, and the queue objects they refer to.
-
-A handle carries the dtypes and shapes of the components of an element. All handles with the same container and name
-refer to the same `aioflow.queues.Queue`.
+A queue's handle carries the dtypes and shapes of the components of an element. All handles with the same container and
+name refer to the same `aioflow.queues.Queue`.
 """
 
 import functools

@@ -1,8 +1,6 @@
-"""Ops on arrays of byte strings: join, split, strip, change case, convert to and from numbers.
+"""Ops on arrays of byte strings: join, split (to the rows of a sparse tensor), strip, change case, convert numbers.
 
 A string is bytes. `unit="UTF8_CHAR"` or `encoding="utf-8"` makes an op work on characters instead of bytes.
-
-Strings taken apart: one row of a sparse tensor for each.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Which tasks are there, and with which devices.
+"""The tasks that can be reached, their devices, and their addresses.
 
 The addresses of a cluster's tasks, with a version; the launcher sends a new version when a task restarts.
 """

@@ -1,7 +1,4 @@
-"""Listens for websockets. A connection is accepted or refused before the websocket handshake ends.
-
-Channels over websockets: how a task is dialled.
-"""
+"""Dials and listens for websockets. A listener accepts or refuses a connection before the websocket handshake ends."""
 
 import asyncio
 import contextlib

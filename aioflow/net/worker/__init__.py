@@ -2,5 +2,5 @@
 
 Input: RegisterGraph and RunGraph of masters, RecvTensor of workers. Output: fetched values, and values of the local
 rendezvous. `worker` registers and runs shares, `step_table` keeps the open steps, `remote_rendezvous` receives values
-of other tasks, `outbox` pushes small ones. This folder never plans, and it knows no client.
+of other tasks and pushes small ones. This folder never plans, and it knows no client.
 """

@@ -5,8 +5,7 @@ import json
 
 import numpy as np
 
-from aioflow.kernels.data import csv as decoding
-from aioflow.kernels.data import csv as decoding_npy
+from aioflow.kernels.data import decoders as decoding
 from aioflow.kernels.data import json_examples, parse_example
 from aioflow.kernels.data.example_wire import make_example, make_sequence_example
 from aioflow.kernels.image import decode_image
@@ -54,11 +53,11 @@ sample("decode_csv", lambda x, d: decoding.decode_csv(x, [d]), one(b"5"), DEFAUL
        reference=lambda x, d: np.int64(5))  # fmt: skip
 
 GRID = np.arange(6, dtype=np.float32).reshape(2, 3)
-sample("decode_npy", lambda x: decoding_npy.decode_npy(x, float32), one(npy(GRID)), reference=lambda x: GRID)
-sample("decode_npy", lambda x: decoding_npy.decode_npy(x, float32, [3, 2]), one(npy(np.asfortranarray(GRID.T))),
+sample("decode_npy", lambda x: decoding.decode_npy(x, float32), one(npy(GRID)), reference=lambda x: GRID)
+sample("decode_npy", lambda x: decoding.decode_npy(x, float32, [3, 2]), one(npy(np.asfortranarray(GRID.T))),
        reference=lambda x: GRID.T)  # fmt: skip
 
-sample("decode_compressed", lambda x: decoding_npy.decode_compressed(x), text(b"a", b""), reference=lambda x: x)
+sample("decode_compressed", lambda x: decoding.decode_compressed(x), text(b"a", b""), reference=lambda x: x)
 
 WORDS = {"features": {"feature": {"n": {"int64List": {"value": ["3", -4]}}}}}
 sample("decode_json_example", json_examples.decode_json_example, text(json.dumps(WORDS).encode(), b"{}"),

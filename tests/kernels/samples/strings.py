@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from aioflow.kernels.data import csv
+from aioflow.kernels.data import decoders as raw
 from aioflow.kernels.text import string_hash, strings
 from aioflow.tensors.dtypes import float64, int32, int64
 
@@ -175,9 +175,9 @@ for values in (WORDS, ONE, NOTHING):
 
 NUMBERS = np.array([[1.5, -2.0], [0.25, 1e300]])
 RAW = np.array([row.astype("<f8").tobytes() for row in NUMBERS], object)
-sample("decode_raw", lambda t: csv.decode_raw(t, "float64"), RAW, reference=lambda t: NUMBERS)
+sample("decode_raw", lambda t: raw.decode_raw(t, "float64"), RAW, reference=lambda t: NUMBERS)
 sample(
-    "decode_raw", lambda t: csv.decode_raw(t, "int16", little_endian=False), np.array([[b"\x01\x02\xff\xfe"]], object),
+    "decode_raw", lambda t: raw.decode_raw(t, "int16", little_endian=False), np.array([[b"\x01\x02\xff\xfe"]], object),
     reference=lambda t: np.array([[[258, -2]]]),
 )  # fmt: skip
-sample("decode_raw", lambda t: csv.decode_raw(t, "uint8"), np.zeros(0, object), reference=lambda t: np.zeros((0, 0)))
+sample("decode_raw", lambda t: raw.decode_raw(t, "uint8"), np.zeros(0, object), reference=lambda t: np.zeros((0, 0)))

@@ -1,8 +1,6 @@
-"""Fields of comma-separated values, as numbers and texts.
+"""Decodes comma-separated values, NumPy's files, compressed bytes and raw numbers.
 
-Arrays in the form of NumPy's files, and compressed bytes: nothing is allocated that the bytes cannot hold.
-
-Numbers read from the bytes of strings.
+No op allocates more than the bytes can hold.
 """
 
 import io
