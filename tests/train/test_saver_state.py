@@ -7,7 +7,7 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.kernels.state.run_state import read, told
+from aioflow.kernels.state.run_state import pack_contents, unpack_contents
 from aioflow.testing import Gate, cluster, faulty_kernel
 from aioflow.waiting.stores import Contents
 
@@ -27,8 +27,8 @@ def items(contents):
 )
 @pytest.mark.parametrize("generator", [None, (3, (1, 2), None)], ids=["none", "some"])
 def test_what_a_queue_holds_is_told_and_read_again(elements, generator):
-    text, *parts = told(Contents(elements, True, generator), [np.dtype(object), np.dtype(np.float32)])
-    found = read(text[()], parts)
+    text, *parts = pack_contents(Contents(elements, True, generator), [np.dtype(object), np.dtype(np.float32)])
+    found = unpack_contents(text[()], parts)
     assert items(found) == items(Contents(elements, True))
     assert (found.closed, found.generator) == (True, generator)
 
@@ -36,7 +36,7 @@ def test_what_a_queue_holds_is_told_and_read_again(elements, generator):
 @pytest.mark.parametrize("text", [b"", b"[]", b'{"closed": true}', b'{"closed": 1, "count": 9, "generator": null}'])
 def test_what_tells_of_no_queue_is_refused(text):
     with pytest.raises(errors.DataLossError):
-        read(text, [np.zeros(1), np.array([1, 1])])
+        unpack_contents(text, [np.zeros(1), np.array([1, 1])])
 
 
 QUEUES = {

@@ -173,14 +173,14 @@ def restore_queue(handle: Spec, state: Spec, parts: Sequence[Spec]) -> None:
 
 @restore_queue.kernel(CPU_, fresh=True)
 async def _(ctx: Context, queue: Queue, state: Array, parts: Sequence[Array]) -> None:
-    contents = await ctx.step.in_thread(read, text_of(state), list(parts))
+    contents = await ctx.step.in_thread(unpack_contents, text_of(state), list(parts))
     assert queue.elements is not None
     items = [queue.elements.item(item) for item in contents.items]
     ctx.step.check()
     queue.refill(Contents(items, contents.closed, contents.generator))
 
 
-def read(text: bytes, parts: Sequence[Array]) -> Contents:
+def unpack_contents(text: bytes, parts: Sequence[Array]) -> Contents:
     """The contents of a queue from the result of `pack_contents`. DataLossError if text and arrays are malformed."""
     try:
         state = json.loads(text)
