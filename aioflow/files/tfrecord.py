@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Final, Protocol, Self
 import numpy as np
 
 from aioflow import errors
-from aioflow.files.crc32c import crc32c, crc32c_each, crc32c_windows, mask, mask_each
+from aioflow.files.crc32c import crc32c, mask, masked_crc32c_windows
 from aioflow.files.filesystem import FILES, Files, Path, as_name, translate_errors
 from aioflow.tensors.recursion import safe_repr
 
@@ -313,14 +313,11 @@ class Records:
 
     def _check_payloads(self, frames: "list[_Frame]") -> Iterator[tuple[int, bytes]]:
         """Yield the records whose payloads match their checksums."""
-        if not frames:
-            return
         buffer, offset = self._buffer, self._offset
-        table = np.array(frames, np.int64)
-        good = mask_each(crc32c_each(buffer, table[:, 0], table[:, 1])) == table[:, 2].astype(np.uint32)
-        for (begin, length, _), right in zip(frames, good.tolist(), strict=True):
-            if right:
-                yield offset + begin - _HEADER.size, buffer[begin : begin + length]
+        for begin, length, crc in frames:
+            payload = buffer[begin : begin + length]
+            if mask(crc32c(payload)) == crc:
+                yield offset + begin - _HEADER.size, payload
             else:
                 where = f"in {self._name!r} at offset {offset + begin - _HEADER.size}"
                 self._leave_out(errors.DataLossError(f"a record of {length} bytes {where} disagrees with its checksum"))
@@ -373,7 +370,7 @@ class Records:
         if len(window) < _HEADER.size:
             return
         stored = np.frombuffer(window, np.uint8).astype(np.uint32)
-        crcs = mask_each(crc32c_windows(window, 8))[: len(window) - 11]
+        crcs = masked_crc32c_windows(window, 8)[: len(window) - 11]
         found = stored[8:-3] | stored[9:-2] << 8 | stored[10:-1] << 16 | stored[11:] << 24
         begin = self._offset + self._position
         self._candidates = (np.flatnonzero(crcs == found) + begin).tolist()
