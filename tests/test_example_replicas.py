@@ -113,6 +113,7 @@ def test_of_a_parameter_server_that_is_killed_all_comes_back_in_step_and_else_wh
     assert len(of(lines, "worker [12]", "recovered .*")) == 2
 
 
+@pytest.mark.long
 @pytest.mark.real
 async def test_a_task_that_fails_is_named_and_the_others_end(monkeypatch):
     nowhere = {job: [f"203.0.113.1:{port}", f"203.0.113.2:{port}"] for job, port in (("ps", 7000), ("worker", 7001))}

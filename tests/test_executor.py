@@ -211,7 +211,7 @@ def test_many_tiny_kernels_never_go_to_a_thread():
 async def test_a_long_region_of_tiny_kernels_lets_the_loop_turn(graph):
     x = af.placeholder(af.float32, [])
     y = x
-    for _ in range(20_000):
+    for _ in range(8_000):
         y = y + 1.0
     turns = 0
 

@@ -84,14 +84,14 @@ async def rage(where, name, consumers, seed=SEED, cuts=CUTS):
 
 
 @pytest.mark.parametrize("where", ["one device", "four devices"])
-@pytest.mark.parametrize("name", some(STORMS, 50))
+@pytest.mark.parametrize("name", some(STORMS, 25))
 async def test_no_element_is_lost_or_doubled(where, name):
     for consumers in CONSUMERS:
         await rage(where, name, consumers)
 
 
 @pytest.mark.parametrize("where", ["a cluster", "a slow cluster"])
-@pytest.mark.parametrize("name", some(part(STORMS, 0, 5), 20))
+@pytest.mark.parametrize("name", some(part(STORMS, 0, 5), 10))
 async def test_no_element_is_lost_or_doubled_between_tasks(where, name):
     for consumers in CONSUMERS:
         await rage(where, name, consumers)

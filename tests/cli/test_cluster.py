@@ -247,7 +247,7 @@ def test_the_loop_is_uvloop_unless_asyncio_is_wanted():
 @pytest.mark.sockets
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc to find child processes in")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.long), signal.SIGINT])
 def test_a_cluster_starts_names_a_dead_task_and_ends_with_its_status_or_by_a_signal(number):
     with running("cluster", "up", "-n", "2", "--ps", "1") as cluster:
         lines = [cluster.stdout.readline().strip() for _ in range(5)]
@@ -279,6 +279,7 @@ def test_a_cluster_starts_names_a_dead_task_and_ends_with_its_status_or_by_a_sig
     assert not any(Path(f"/proc/{child}").exists() for child in children)
 
 
+@pytest.mark.long
 @pytest.mark.sockets
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc to find child processes in")

@@ -282,6 +282,7 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
+@pytest.mark.long
 @on_one_loop
 async def test_a_killed_client_leaves_nothing_though_a_child_has_its_sockets(cluster):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

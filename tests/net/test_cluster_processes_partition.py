@@ -143,6 +143,7 @@ def unable():
     return f"this machine makes no network namespaces: {tried.stderr.strip()}" if tried.returncode else ""
 
 
+@pytest.mark.long
 def test_hosts_that_are_parted_count_as_silent_and_are_used_again_when_they_are_not():
     if unable():
         pytest.skip(unable())

@@ -170,7 +170,7 @@ async def test_changed_bytes_end_in_named_errors_and_nothing_hangs(session, proc
     await session.run(y, {x: value})
     before = {task: processes.memory(task) for task in (PS, FIRST, SECOND)}
     failed = 0
-    for _ in range(amount(5, 25)):
+    for _ in range(amount(3, 25)):
         between.spoil = rng.choice([0.05, 0.3, 1.0])
         found = await outcome(session.run(y, {x: value}, options=af.RunOptions(timeout=0.5)))
         assert isinstance(found, (errors.OpError, np.ndarray)), found

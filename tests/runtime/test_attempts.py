@@ -213,7 +213,7 @@ def test_a_run_that_loses_no_variable_happens_once_for_a_loss_at_any_message(wha
 
 @pytest.mark.parametrize("restore", ["all", "lost"])
 def test_a_run_that_loses_variables_happens_once_and_restored_values_are_reported(restore):
-    assert sum(check_told(restore, at) for at in moments(11))
+    assert sum(check_told(restore, at) for at in moments(amount(31, 11)))
 
 
 @pytest.mark.long

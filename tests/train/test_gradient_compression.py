@@ -109,6 +109,7 @@ async def accuracy_of(how, codec):
         return float(await session.run(model.accuracy, {model.images: unseen.images, model.labels: unseen.labels}))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", some(FEWER, 1))
 @pytest.mark.parametrize("how", ["server", pytest.param("ring", marks=pytest.mark.long)])

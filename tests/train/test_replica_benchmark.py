@@ -15,6 +15,7 @@ def step(required, drawn=0):
         return stragglers.step(runner.run(stragglers.simulate(Plan(required, steps=31, drawn=drawn))))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_with_a_backup_worker_a_step_takes_as_long_as_without_the_one_that_is_slow():
     backed = step(WORKERS - 1)

@@ -14,7 +14,7 @@ from aioflow.checkpoint import list_checkpoints
 from aioflow.testing import Chaos, Gate, cluster, faulty_kernel
 from aioflow.train.savable import SavedVariable
 from aioflow.train.saving import grouped
-from tests.support.cluster_runs import every_seed, failed, new_graph, survives
+from tests.support.cluster_runs import every_fourth_seed, failed, new_graph, survives
 
 SPEC = {"ps": 2, "worker": 1}
 WEATHER = Chaos(seconds=5.0, lasting=(0.05, 5.0))
@@ -199,7 +199,7 @@ async def saved(run, saver, session, path, number):
         return None
 
 
-@every_seed
+@every_fourth_seed
 def test_whatever_happens_to_tasks_no_checkpoint_is_left_that_loads_wrongly(seeds, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda file: None)  # the machine goes on when its tasks crash
     survives(seeds, saves, spec=SPEC, chaos=WEATHER, config=af.Config(file_roots=[tempfile.gettempdir()]))
