@@ -15,7 +15,7 @@ from tests.support.scale import LONG, amount
 
 REGISTRY.complete()  # tests are collected for every op
 
-settings.register_profile("aioflow", deadline=None, max_examples=amount(12, 50), derandomize="CI" in os.environ)
+settings.register_profile("aioflow", deadline=None, max_examples=amount(8, 50), derandomize="CI" in os.environ)
 settings.register_profile("unshrunk", settings.get_profile("aioflow"), phases=set(Phase) - {Phase.shrink})
 settings.load_profile("aioflow")
 

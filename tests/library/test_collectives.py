@@ -57,7 +57,7 @@ def same_bits(values):
 
 @pytest.mark.parametrize("open_shape", [False, True], ids=["known shape", "unknown shape"])
 @pytest.mark.parametrize("op", REFERENCES)
-@pytest.mark.parametrize("devices", [1, 2, 3, 5])
+@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.long), 3, 5])
 async def test_all_devices_get_the_reduction_to_the_same_bits_whatever_the_shape(devices, op, open_shape):
     fetches, feeds, expected = [], {}, []
     for shape in SHAPES:

@@ -99,7 +99,7 @@ async def test_the_largest_graph_that_is_planned_on_the_loop_costs_few_calls(bui
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "build"), some(BUILDERS.items(), 4), ids=some(BUILDERS, 4))
+@pytest.mark.parametrize(("name", "build"), some(BUILDERS.items(), 2), ids=some(BUILDERS, 2))
 async def test_planning_is_linear_in_the_planning_work(monkeypatch, name, build):
     monkeypatch.setattr(plan_cache, "LONG_PLAN", 1 << 60)
     small = 2 if name.startswith(("loops", "branches", "mapped")) else 100

@@ -14,6 +14,7 @@ from aioflow import errors
 from aioflow.testing import Gate, cluster
 from aioflow.train.pipelining import Turn, chart, gpipe, in_order, one_forward_one_backward
 from tests.support.doubles import waiting
+from tests.support.scale import some
 
 SCHEDULES = {"1f1b": one_forward_one_backward, "gpipe": gpipe}
 UNITS = 8, 7, 3
@@ -126,7 +127,7 @@ THREE = af.Config(device_count={"CPU": 3})
 
 
 @pytest.mark.parametrize("rows", [None, 10])
-@pytest.mark.parametrize("micro_batches", [1, 2, 4, 10])
+@pytest.mark.parametrize("micro_batches", some([1, 2, 4, 10], 2))
 @pytest.mark.parametrize("schedule", SCHEDULES)
 async def test_a_pipeline_learns_what_one_device_does_with_whole_batches(schedule, micro_batches, rows):
     one, several = unpipelined(), pipelined(LOCAL, micro_batches, schedule, rows)

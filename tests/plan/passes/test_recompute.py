@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aioflow as af
@@ -22,6 +22,7 @@ from aioflow.testing.fake_gpu import FakeGpu
 from aioflow.testing.fake_streams import Machine
 from tests.support.doubles import gated, light
 from tests.support.parts import A, World
+from tests.support.scale import amount
 
 GPU = DeviceKind.GPU
 SIDE = 128
@@ -220,6 +221,7 @@ def programs(draw):
     return graph, x, value
 
 
+@settings(max_examples=amount(4, 50))
 @given(programs(), st.booleans())
 async def test_random_programs_give_the_same_in_no_more_memory(program, fused):
     graph, x, value = program
