@@ -2,8 +2,8 @@
 
     u64 length | masked crc32c of the length | payload | masked crc32c of the payload        all little-endian
 
-A length is used only if its checksum is right and the rest of the file can hold so many bytes; for a compressed file,
-if the rest could inflate to so many. Payloads are checked many at a time. `skip_corrupt` continues with the next
+The reader uses a length only if its checksum is right and the rest of the file can hold that many bytes; for a
+compressed file, if the rest could inflate to that many. `skip_corrupt` continues with the next
 record, or, after a wrong length, at the next bytes that are followed by their checksum. If a file cannot be
 decompressed further, or is a bomb, its rest is skipped.
 """

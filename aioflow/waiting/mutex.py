@@ -86,7 +86,7 @@ class Mutex:
         return turn
 
     def release(self) -> None:
-        """Its container was reset or its session closed: who waits, and whoever comes later, gets a CancelledError."""
+        """Release it after a reset or the end of the session: present and later waiters get a CancelledError."""
         with self._lock:
             self._released, self._holder = True, None
             turns = [turn for _, turn in self._line.values()]

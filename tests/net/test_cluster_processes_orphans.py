@@ -61,7 +61,6 @@ async def check_nothing_is_left_of_a_client(cluster, number):
         assert await session.run("taken:0") == 1
 
 
-@pytest.mark.long
 @on_one_loop
 async def test_of_a_client_that_is_killed_nothing_is_left(cluster):
     await check_nothing_is_left_of_a_client(cluster, signal.SIGKILL)
