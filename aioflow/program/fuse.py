@@ -4,7 +4,7 @@ In a chain of nodes every element of a result depends only on the elements at it
 works through blocks of the flattened arrays, with a few small buffers for the values between, and distributes the
 blocks over the device's cores. Over small arrays it calls the kernels one after the other. The results are equal.
 
-Runs of element-wise kernels as one kernel of a GPU: see `devices.gpu_chains`.
+Runs of element-wise kernels as one kernel of a GPU: see `devices.gpu`.
 """
 
 import dataclasses
