@@ -123,8 +123,8 @@ async def test_arguments_of_tensorflow_say_what_they_are_called_here():
 
 
 def test_an_op_reads_as_a_function():
-    shown = pydoc.render_doc(af.matmul, renderer=pydoc.plaintext)
-    assert "matmul(a: aioflow.graph.convert.TensorLike, b: aioflow.graph.convert.TensorLike, transpose_a" in shown
+    shown = " ".join(pydoc.render_doc(af.matmul, renderer=pydoc.plaintext).split())  # Python 3.13 breaks the signature
+    assert "a: aioflow.graph.convert.TensorLike, b: aioflow.graph.convert.TensorLike, transpose_a" in shown
     assert "The matrix product of a and b" in shown
     assert "functools" not in shown
     assert "class Op" not in shown
