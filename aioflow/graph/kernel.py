@@ -48,6 +48,8 @@ class Kernel:
         context: the first parameter is the Context of the call instead of the array namespace.
         asynchronous: the kernel is an `async def`.
         when: called when a kernel is chosen; returns whether this process can use the kernel. None: always.
+        scalar: a Python expression that gives the kernel's bits for NumPy scalars of float32, float64, int32, int64 and
+            bool, with `{0}`, `{1}` ... for the inputs and `{type}` for the NumPy type of the result; None without one.
     """
 
     function: Callable[..., Any]
@@ -58,6 +60,7 @@ class Kernel:
     dtypes: frozenset[DType] | None
     priority: int
     when: Callable[[], bool] | None = None
+    scalar: str | None = None
 
     @property
     def context(self) -> bool:

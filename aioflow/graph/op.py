@@ -142,13 +142,14 @@ class Op(Generic[R]):
         only: Iterable[DType] | None = None,
         priority: int = 0,
         when: Callable[[], bool] | None = None,
+        scalar: str | None = None,
     ) -> Callable[[F], F]:
         """Declare a kernel for these kinds of device; `Kernel` describes the flags."""
 
         def declare(function: F) -> F:
             types = None if only is None else frozenset(only)
             for kind in kinds:
-                made = Kernel(function, kind, out, fresh or out, binds, types, priority, when)
+                made = Kernel(function, kind, out, fresh or out, binds, types, priority, when, scalar)
                 self.kernels.setdefault(kind, []).append(made)
                 self.kernels[kind].sort(key=lambda kernel: -kernel.priority)
             return function

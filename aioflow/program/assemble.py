@@ -41,6 +41,7 @@ from aioflow.program.codegen import Region, compile_region
 from aioflow.program.error_location import Found, Place
 from aioflow.program.fuse import Bound, fuse_on_gpu
 from aioflow.program.program import FrameSpec, MergeInput, Outputs, OutsideValue, Program, Route, Unit
+from aioflow.program.scalars import expression_for
 from aioflow.tensors.dtypes import Array, DeviceKind
 
 LONGEST: Final = 500
@@ -374,10 +375,11 @@ class Binder:
         call = kernel.bind(node.definition, node, xp)
         if kernel.asynchronous and isinstance(context.device, Gpu) and not node.at_home:
             call = _streamed(context.device, call)
+        scalar = expression_for(node, kernel, call) if kernel.kind is DeviceKind.CPU and self._ledger is None else None
         call = guarded(call, node, kernel, self._ledger)
         if self._ledger is not None and not shares_memory(node):
             call = account_results(call, self._ledger, node, asynchronous=kernel.asynchronous)
-        return Bound(node, kernel, call)
+        return Bound(node, kernel, call, scalar)
 
 
 def _streamed(gpu: Gpu, call: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ import numpy as np
 from aioflow.kernels import known
 from aioflow.plan import op_cost
 from aioflow.plan.passes.flow import Node, Value
+from aioflow.program import scalars
 from aioflow.program.fuse import Bound, Chain, fuse
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, Spec, TensorShape
@@ -75,6 +76,8 @@ def seconds_of(statement: Statement) -> float:
     """The estimated time of a statement."""
     if isinstance(statement, Structured):
         return statement.seconds
+    if isinstance(statement, Bound) and statement.expression is not None:
+        return scalars.SECONDS
     return sum(op_cost.seconds(node, node.input_specs) for node in statement.nodes)
 
 

@@ -10,6 +10,13 @@ gets one of its own inputs, if that has no later reader.
         del t0
         return (t1,)
 
+Ops of NumPy scalars become operators: see `scalars`.
+
+    async def region(ctx, a0, a1):
+        a0 = a0[()]
+        t0 = a0 * c0
+        return (t0,)
+
 Branches and loops become Python's own: see `control_codegen`. Those nested deeper than Python allows become separate
 coroutines, which the region awaits. On the loop a long region reads the clock now and then, and suspends when the slice
 of time in its context is used up. On a compute thread it never suspends. Before each kernel it checks whether the run
@@ -29,8 +36,6 @@ import types
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from aioflow.kernels.control.transfer import put_away, taken_back
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.liveness import is_surely_alike
@@ -38,6 +43,7 @@ from aioflow.program.blocks import Statement, Structured, seconds_of
 from aioflow.program.control_codegen import write_structured
 from aioflow.program.error_location import Finder, Found, Place, Placer
 from aioflow.program.fuse import Bound, Chain
+from aioflow.program.scalars import NAMES, ScalarValues, gives_scalar
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.tensor_list import TensorList
 
@@ -73,7 +79,7 @@ def pause() -> Generator[None, None, None]:
 _GIVEN: Final = {
     "now": time.perf_counter,
     "pause": pause,
-    "int32": np.int32,
+    **NAMES,
     "listed": TensorList.of,
     "elements": TensorList.elements,
     "put_away": put_away,
@@ -112,6 +118,8 @@ class Source:
         on_thread: whether the region runs on a compute thread and not on the loop.
         names: the kernels and constants by their generated names.
         texts: the name of each value in the source.
+        scalars: the values kept as NumPy scalars.
+        chosen: the names of values that are not made yet and shall have these names.
     """
 
     def __init__(
@@ -124,6 +132,8 @@ class Source:
     ) -> None:
         self.on_thread: Final = on_thread
         self.names: dict[str, Any] = {}
+        self.scalars: Final = ScalarValues(statements)
+        self.chosen: dict[Value, str] = {}
         self.texts: dict[Value, str] = _Texts(self._literal_text)
         self.texts.update({value: f"a{index}" for index, value in enumerate(inputs)})
         self._blamed: dict[int, tuple[Statement, Loops]] = {}
@@ -136,12 +146,16 @@ class Source:
         self.lines = [f"async def region(ctx{arguments}):"]
         if on_thread:
             self.line(1, "stop = ctx.stop")
+        for value in inputs:
+            if value in self.scalars:
+                self.line(1, f"{self.texts[value]} = {self.texts[value]}[()]")
         self.block(statements, outputs, 1, (), inputs)
         results = "".join(f"{self.texts[value]}, " for value in outputs)
         self.line(1, f"return ({results})")
 
     def _literal_text(self, value: Value) -> str:
-        return self._given("c", self._literals[value])
+        literal = self._literals[value]
+        return self._given("c", literal[()] if value in self.scalars else literal)
 
     @property
     def text(self) -> str:
@@ -213,6 +227,11 @@ class Source:
         self._inner[len(self.lines)] = inner
 
     def _call(self, position: int, b: Bound | Chain, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
+        if isinstance(b, Bound) and b.expression is not None:
+            target = self.target(b.results[0], lives)
+            if target != "_":
+                self.line(depth, f"{target} = {self.expression(b)}", b, loops)
+            return
         arguments = [self.texts[value] for value in b.inputs]
         if b.takes_context:
             counted = loops and b.node.definition.counted
@@ -222,23 +241,35 @@ class Source:
             arguments.append(f"out={self.texts[buffer]}")
         targets = [self.target(value, lives) for value in b.results]
         call = f"{self._given('k', b.call)}({', '.join(arguments)})"
+        unpacked = [value for value in b.results if value in self.scalars and not gives_scalar(b.call)]
+        if unpacked and len(targets) == 1:
+            call += "[()]"
         used = any(target != "_" for target in targets)
         if self.on_thread:
             self.line(depth, "if stop.asked: stop.check()", b, loops)
         self.line(depth, f"{', '.join(targets)} = {call}" if used else call, b, loops)
         if used and "_" in targets:
             self.line(depth, "del _")
+        if len(targets) > 1:
+            for value in unpacked:
+                self.line(depth, f"{self.texts[value]} = {self.texts[value]}[()]", b, loops)
+
+    def expression(self, b: Bound) -> str:
+        """The expression of a node of scalar code."""
+        assert b.expression is not None
+        return b.expression.format(*[self.texts[value] for value in b.inputs])
 
     def target(self, value: Value, lives: "_Lifetimes") -> str:
         """Return a name for a new value; `_` if it has no reader."""
         if value not in lives.last_use and value not in lives.wanted:
             return "_"
-        name = self.texts[value] = self.fresh("t")
+        name = self.texts[value] = self.chosen.pop(value, "") or self.fresh("t")
         return name
 
     def drop(self, depth: int, values: Sequence[Value]) -> None:
-        """Drop values, except constants and values of a surrounding block."""
-        dead = [text for text in dict.fromkeys(self.texts[value] for value in values) if not text.startswith("c")]
+        """Drop values, except constants, NumPy scalars and values of a surrounding block."""
+        large = [self.texts[value] for value in values if value not in self.scalars]
+        dead = [text for text in dict.fromkeys(large) if not text.startswith("c")]
         if dead:
             self.line(depth, f"del {', '.join(dead)}")
 

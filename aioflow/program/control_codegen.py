@@ -1,18 +1,22 @@
 """The source of branches and loops inside a region: Python's own `if`, `while` and `for`.
 
-v0, v1 = t3, a0                              the loop variables
-r0 = []                                      a record, for the gradient
-i0 = 0
-while True:
-t4 = k4(v0, c1)
-if not t4: break
-t5 = k5(v0)
-r0.append(t5)
-v0, v1 = t5, v1
-i0 += 1
-if not i0 & 31 and now() > ctx.due: await pause()
+    v0, v1 = t3, a0                              the loop variables
+    r0 = []                                      a record, for the gradient
+    i0 = 0
+    while True:
+        for i0 in range(i0, i0 + 32):            as many iterations as need no look at the clock
+            if not v0 < c1: break
+            t5 = k5(v0)
+            r0.append(t5)
+            v0 = t5
+        else:
+            i0 += 1
+            if now() > ctx.due: await pause()
+            continue
+        break
 
-On a compute thread the last line is `if stop.asked: stop.check()`, the same check as before each kernel.
+A `for` counts the iterations faster than Python's operators. On a compute thread `if stop.asked: stop.check()` takes the
+place of the look at the clock, the same check as before each kernel.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +24,8 @@ from typing import Any, Final, Protocol
 
 from aioflow.plan.passes.flow import Value
 from aioflow.program.blocks import Code, Statement, Structured
+from aioflow.program.fuse import Bound
+from aioflow.program.scalars import ScalarValues
 from aioflow.tensors.dtypes import ResourceSpec
 
 _CHECK_EVERY: Final = 50e-6
@@ -32,10 +38,15 @@ class Writer(Protocol):
     """The part of a region's source that this module uses."""
 
     texts: dict[Value, str]
+    chosen: dict[Value, str]
 
     @property
     def on_thread(self) -> bool:
         """Whether the region runs on a compute thread, and not on the loop."""
+
+    @property
+    def scalars(self) -> ScalarValues:
+        """The values kept as NumPy scalars."""
 
     def line(self, depth: int, text: str, blamed: Statement | None = None, loops: Loops = ()) -> None:
         """Write a line."""
@@ -48,6 +59,9 @@ class Writer(Protocol):
 
     def block(self, statements: Sequence[Statement], outputs: Sequence[Value], depth: int, loops: Loops) -> None:
         """Write statements."""
+
+    def expression(self, b: Bound) -> str:
+        """The expression of a node of scalar code."""
 
     def target(self, value: Value, lives: Any) -> str:
         """A name for a value that is made now."""
@@ -114,7 +128,10 @@ class _Loop:
         """Write it, and name its results."""
         self._write_start(depth)
         self._write_head(depth)
-        self._write_iteration(depth + 1)
+        if self._condition is not None:
+            self._write_condition(self._condition, depth + 2)
+        self._write_iteration(depth + 2)
+        self._write_end(depth)
         self._write_results(lives, depth)
 
     def _input(self, place: int) -> str:
@@ -144,44 +161,79 @@ class _Loop:
                 self._elements.append(name)
 
     def _write_head(self, depth: int) -> None:
-        line = self._source.line
+        line, counter, limit = self._source.line, self._counter, self._limit
+        end = f"{counter} + {self._between_looks()}"
+        line(depth, f"{counter} = 0")
         if self._condition is None:
-            line(depth, f"for {self._counter} in range({self._limit}):")
-            return
-        line(depth, f"{self._counter} = 0")
-        line(depth, "while True:")
-        self._source.block(self._condition.statements, self._condition.outputs, depth + 1, self._loops)
+            line(depth, f"while {counter} < {limit}:")
+            end = f"min({end}, {limit})"
+        else:
+            line(depth, "while True:")
+        line(depth + 1, f"for {counter} in range({counter}, {end}):")
+
+    def _between_looks(self) -> int:
+        """The number of iterations between two looks at the clock."""
+        every = 1
+        while every < _MOST and 2 * every * self._statement.seconds < _CHECK_EVERY:
+            every *= 2
+        return every
+
+    def _write_condition(self, code: Code, depth: int) -> None:
+        """Write the condition; its last operator, if it is scalar code, in the test itself."""
+        source, last = self._source, code.statements[-1] if code.statements else None
+        if isinstance(last, Bound) and last.expression is not None and code.outputs[0] in last.results:
+            source.block(code.statements[:-1], last.inputs, depth, self._loops)
+            test = f"({source.expression(last)})"
+        else:
+            source.block(code.statements, code.outputs, depth, self._loops)
+            test = source.texts[code.outputs[0]]
         enough = f"{self._counter} >= {self._limit} or " if self._limited else ""
-        line(
-            depth + 1,
-            f"if {enough}not {self._source.texts[self._condition.outputs[0]]}: break",
-            self._statement,
-            self._loops,
-        )
+        source.line(depth, f"if {enough}not {test}: break", self._statement, self._loops)
 
     def _write_iteration(self, depth: int) -> None:
         source, body = self._source, self._body
         for place, name in enumerate(self._lists, self._first + self._count):
-            argument = body.arguments.get(place)
-            source.line(
-                depth, f"{source.texts[argument]} = {name}.pop()" if argument else f"{name}.pop()", self._statement
-            )
+            self._write_pop(depth, place, name)
+        source.chosen.update(self._overwritten())
         source.block(body.statements, body.outputs, depth, self._loops)
         for name, value in zip(self._records, body.outputs[self._count :], strict=True):
             kept = f"put_away(ctx.device, {source.texts[value]})" if self._swaps else source.texts[value]
             source.line(depth, f"{name}.append({kept})")
         _assign(source, body, dict(zip(self._names, body.outputs, strict=False)), depth)
-        if self._condition is not None:
-            source.line(depth, f"{self._counter} += 1")
-        look = "if stop.asked: stop.check()" if source.on_thread else f"{self._seldom()}now() > ctx.due: await pause()"
-        source.line(depth, look, self._statement, self._loops)
 
-    def _seldom(self) -> str:
-        """Return the first part of the test of the slice of time, which limits the test to some iterations."""
-        every = 1
-        while every < _MOST and 2 * every * self._statement.seconds < _CHECK_EVERY:
-            every *= 2
-        return f"if not {self._counter} & {every - 1} and " if every > 1 else "if "
+    def _write_pop(self, depth: int, place: int, name: str) -> None:
+        source, popped = self._source, f"{name}.pop()"
+        argument = self._body.arguments.get(place)
+        if argument is not None:
+            elements = self._statement.inputs[place]
+            unpacked = argument in source.scalars and not source.scalars.are_popped(elements)
+            popped = f"{source.texts[argument]} = {popped}{'[()]' if unpacked else ''}"
+        source.line(depth, popped, self._statement)
+
+    def _overwritten(self) -> dict[Value, str]:
+        """The new values of variables that scalar code can write at once, since nothing reads the old ones after it."""
+        body, found = self._body, {}
+        made = {each.results[0]: at for at, each in enumerate(body.statements) if _is_expression(each)}
+        readers = {value: at for at, each in enumerate(body.statements) for value in each.inputs}
+        for number, (name, value) in enumerate(zip(self._names, body.outputs, strict=False)):
+            old = body.arguments.get(self._first + number)
+            alone = body.outputs.count(value) == 1 and old not in body.outputs
+            if value in made and alone and (old is None or readers.get(old, -1) <= made[value]):
+                found[value] = name
+        return found
+
+    def _write_end(self, depth: int) -> None:
+        line, source = self._source.line, self._source
+        look = "if stop.asked: stop.check()" if source.on_thread else "if now() > ctx.due: await pause()"
+        if self._condition is None:
+            line(depth + 1, f"{self._counter} += 1")
+            line(depth + 1, look, self._statement, self._loops)
+            return
+        line(depth + 1, "else:")
+        line(depth + 2, f"{self._counter} += 1")
+        line(depth + 2, look, self._statement, self._loops)
+        line(depth + 2, "continue")
+        line(depth + 1, "break")
 
     def _write_results(self, lives: Any, depth: int) -> None:
         source, results = self._source, self._statement.results
@@ -189,8 +241,7 @@ class _Loop:
             source.texts[value] = name
         count = source.target(results[self._count], lives)
         if count != "_":
-            number = self._limit if self._condition is None else self._counter
-            source.line(depth, f"{count} = int32({number})")
+            source.line(depth, f"{count} = as_int32({self._counter})")
         for name, value in zip(self._records, results[self._count + 1 :], strict=True):
             made = source.target(value, lives)
             if made != "_":
@@ -200,6 +251,10 @@ class _Loop:
             source.line(depth, f"del {', '.join(dropped)}")
         if self._elements:  # unbound if there was no iteration
             source.line(depth, f"{' = '.join(self._elements)} = None")
+
+
+def _is_expression(statement: Statement) -> bool:
+    return isinstance(statement, Bound) and statement.expression is not None
 
 
 def _used(value: Value, lives: Any) -> bool:

@@ -28,11 +28,19 @@ SMALLEST: Final = 2 * BLOCK
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bound:
-    """A node with the kernel chosen for it: `call` takes the inputs, after the Context if `takes_context`."""
+    """A node with the kernel chosen for it.
+
+    Attributes:
+        node: the node.
+        kernel: its kernel.
+        call: the kernel as a function of the inputs, after the Context if `takes_context`.
+        expression: the Python expression that computes the node from NumPy scalars, if it has one; see `scalars`.
+    """
 
     node: Node
     kernel: Kernel
     call: Callable[..., Any]
+    expression: str | None = None
 
     @property
     def nodes(self) -> Sequence[Node]:

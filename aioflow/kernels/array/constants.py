@@ -193,7 +193,7 @@ def _(op: Operation, dy: Tensor) -> Tensor:
 
 
 for _op in (placeholder_with_default, identity, stop_gradient, prevent_gradient):
-    _op.kernel(CPU, GPU)(lambda xp, x: x)
+    _op.kernel(CPU, GPU, scalar="{0}")(lambda xp, x: x)
 
 
 @op

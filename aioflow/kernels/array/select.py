@@ -182,7 +182,7 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
     return xp.where  # type: ignore[no-any-return]
 
 
-@select.kernel(CPU, fresh=True, binds=True, only=BY_BITS, priority=1)
+@select.kernel(CPU, fresh=True, binds=True, only=BY_BITS, priority=1, scalar="{1} if {0} else {2}")
 def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
     dtype = node.output_specs[0].dtype.np
     where, word = xp.where, np.dtype(_WORDS[dtype.itemsize])
@@ -217,7 +217,7 @@ def _(xp: Namespace, x: Array, mask: Array) -> Array:
     return xp.where(mask, x, xp.zeros((), x.dtype))
 
 
-@masked.kernel(CPU, out=True, binds=True, only=BY_BITS, priority=1)
+@masked.kernel(CPU, out=True, binds=True, only=BY_BITS, priority=1, scalar="{0} if {1} else {type}(0)")
 def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
     dtype = node.output_specs[0].dtype.np
     multiply, word = xp.multiply, np.dtype(_WORDS[dtype.itemsize])

@@ -35,7 +35,7 @@ def _(op: Operation, dy: Tensor) -> Tensor | None:
     return cast(dy, x.dtype) if x.dtype.is_differentiable and y.dtype.is_differentiable else None
 
 
-@_cast.kernel(CPU, GPU, fresh=True, binds=True)
+@_cast.kernel(CPU, GPU, fresh=True, binds=True, scalar="{type}({0})")
 def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
     source, target = node.input_specs[0].dtype, node.output_specs[0].dtype
     dtype = target.np

@@ -73,10 +73,10 @@ def except_at_0(made: Op[Tensor], which: int, function: Callable[[Namespace, Arr
         return xp.where((x, y)[which] == 0, xp.zeros((), result.dtype), result)
 
 
-def _mended(made: Op[Tensor], which: int, name: str) -> None:
+def _mended(made: Op[Tensor], which: int, name: str, scalar: str) -> None:
     """Declare the kernel of the CPU: one ufunc, and 0 where it gives NaN though the operand `which` is 0."""
 
-    @made.kernel(CPU, out=True, binds=True, priority=1)
+    @made.kernel(CPU, out=True, binds=True, priority=1, scalar=scalar)
     def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
         function, vdot = getattr(np, name), np.vdot
 
@@ -103,7 +103,7 @@ def _with_zeros(result: Array, zero: Array) -> Array:
 except_at_0(multiply_no_nan, 1, lambda xp, x, y: x * y)
 except_at_0(xdivy, 0, lambda xp, x, y: x / y)
 except_at_0(div_no_nan, 1, lambda xp, x, y: x / y)
-_mended(multiply_no_nan, 1, "multiply")
-_mended(xdivy, 0, "true_divide")
+_mended(multiply_no_nan, 1, "multiply", "{0} * {1} if {1} or {0} - {0} == 0 else {type}(0)")
+_mended(xdivy, 0, "true_divide", "{0} / {1} if {0} or {1} == {1} and {1} else {type}(0)")
 
 OPERATORS.update(div_no_nan=div_no_nan, multiply_no_nan=multiply_no_nan, xdivy=xdivy)
