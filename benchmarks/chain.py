@@ -14,6 +14,7 @@ OPS = 1000
 SHIFT, SCALE = np.float32(0.5), np.float32(0.9)
 START = np.float32(0.25)
 ARRAYS = "NumPy, 0-d out="
+SCALARS = "Python, NumPy scalars"
 
 
 async def rows() -> AsyncIterator[Row]:
@@ -22,11 +23,18 @@ async def rows() -> AsyncIterator[Row]:
         peers.AIOFLOW: aioflow(),
         peers.NUMPY: by_hand(),
         ARRAYS: by_hand_in_place(),
+        SCALARS: with_operators(),
         peers.TENSORFLOW: tensorflow(),
+        peers.JAX: jax(),
     }
     timing = await alternate(sides, agree=1e-5)
-    claim = Claim("aioflow / NumPy by hand", timing.ratio(peers.AIOFLOW, peers.NUMPY), 1.5)
-    yield timed_row(f"chain of {OPS} scalar ops (add, multiply, negative, tanh)", timing, [claim])
+    claims = [
+        Claim("aioflow / NumPy by hand", timing.ratio(peers.AIOFLOW, peers.NUMPY), 1.5),
+        Claim("TensorFlow / aioflow", timing.ratio(peers.TENSORFLOW, peers.AIOFLOW), 2, at_least=True),
+        Claim("aioflow / jax.jit", timing.ratio(peers.AIOFLOW, peers.JAX), 3.5),
+        Claim("aioflow / Python over NumPy scalars", timing.ratio(peers.AIOFLOW, SCALARS), 1.2),
+    ]
+    yield timed_row(f"chain of {OPS} scalar ops (add, multiply, negative, tanh)", timing, claims)
 
 
 @asynccontextmanager
@@ -70,6 +78,33 @@ async def by_hand() -> AsyncIterator[Step]:
         return x
 
     yield step
+
+
+@asynccontextmanager
+async def with_operators() -> AsyncIterator[Step]:
+    """Compute the same with Python's operators of NumPy scalars."""
+
+    def step() -> Any:
+        x = START
+        for _ in range(OPS // 4):
+            x = np.tanh(-((x + SHIFT) * SCALE))
+        return x
+
+    yield step
+
+
+@asynccontextmanager
+async def jax() -> AsyncIterator[Step]:
+    """Run the chain as one compiled function."""
+    module = peers.jax()
+
+    def chain(x: Any) -> Any:
+        for _ in range(OPS // 4):
+            x = module.numpy.tanh(-((x + SHIFT) * SCALE))
+        return x
+
+    call = module.jit(chain)
+    yield lambda: call(START).block_until_ready()
 
 
 @asynccontextmanager

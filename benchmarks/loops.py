@@ -2,7 +2,8 @@
 
 The loop counts to n, which is fed, and scales a float in each iteration. The gradients are by the first value of the
 float and by its scale, a tensor of the surrounding graph. TensorFlow runs its v1 loop of Switch, Merge and
-NextIteration. Python with NumPy's scalars, which saves every value for the gradient, shows the floor.
+NextIteration. JAX runs lax.while_loop, and for the gradient, which that has not, lax.scan of the same number of
+iterations. Python with NumPy's scalars, which saves every value for the gradient, shows the floor.
 """
 
 from collections.abc import AsyncIterator
@@ -32,26 +33,40 @@ class Loop(NamedTuple):
 async def rows() -> AsyncIterator[Row]:
     """Measure the loop, and the loop with its gradient."""
     forward = await alternate(
-        {peers.AIOFLOW: aioflow("result"), peers.TENSORFLOW: tensorflow("result"), PYTHON: by_hand(last)}, agree=1e-4
+        {
+            peers.AIOFLOW: aioflow("result"),
+            peers.TENSORFLOW: tensorflow("result"),
+            peers.JAX: jax(jax_last),
+            PYTHON: by_hand(last),
+        },
+        agree=1e-4,
     )
-    claim = Claim("aioflow / TensorFlow", forward.ratio(peers.AIOFLOW, peers.TENSORFLOW), 1)
-    yield per_iteration("while_loop", forward, claim)
+    yield per_iteration("while_loop", forward, claims(forward, 8))
     backward = await alternate(
         {
             peers.AIOFLOW: aioflow("gradients"),
             peers.TENSORFLOW: tensorflow("gradients"),
+            peers.JAX: jax(jax_sum_of_gradients),
             PYTHON: by_hand(sum_of_gradients),
         },
         agree=1e-4,
     )
-    claim = Claim("TensorFlow / aioflow", backward.ratio(peers.TENSORFLOW, peers.AIOFLOW), 3, at_least=True)
-    yield per_iteration("while_loop with gradient", backward, claim)
+    yield per_iteration("while_loop with gradient", backward, claims(backward, 15))
 
 
-def per_iteration(title: str, timing: Timing, claim: Claim) -> Row:
+def claims(timing: Timing, most: float) -> list[Claim]:
+    """Return the claims against TensorFlow and JAX, and how far from the floor it is."""
+    return [
+        Claim("TensorFlow / aioflow", timing.ratio(peers.TENSORFLOW, peers.AIOFLOW), 2, at_least=True),
+        Claim("aioflow / jax.jit", timing.ratio(peers.AIOFLOW, peers.JAX), most),
+        Claim("aioflow / Python over NumPy scalars", timing.ratio(peers.AIOFLOW, PYTHON), 1.2),
+    ]
+
+
+def per_iteration(title: str, timing: Timing, claims: list[Claim]) -> Row:
     """Return a row of times per iteration."""
     rounds = {side: [seconds / ITERATIONS for seconds in times] for side, times in timing.rounds.items()}
-    return timed_row(f"{title}, per iteration ({OPS})", Timing(rounds, timing.missing), [claim])
+    return timed_row(f"{title}, per iteration ({OPS})", Timing(rounds, timing.missing), claims)
 
 
 def loop(module: Any) -> Loop:
@@ -87,6 +102,30 @@ async def tensorflow(fetch: str) -> AsyncIterator[Step]:
         built = loop(tf)
         call = session.make_callable(getattr(built, fetch), feed_list=built.feeds)
         yield lambda: call(*FEEDS)
+
+
+@asynccontextmanager
+async def jax(function: Any) -> AsyncIterator[Step]:
+    """Yield a step that calls the jitted function."""
+    call = peers.jax().jit(function)
+    yield lambda: call(*FEEDS).block_until_ready()
+
+
+def jax_last(end: Any, start: Any, scale: Any) -> Any:
+    """Return the last x."""
+    lax = peers.jax().lax
+    _, x = lax.while_loop(lambda v: v[0] < end, lambda v: (v[0] + 1, v[1] * scale), (np.int32(0), start))
+    return x
+
+
+def jax_sum_of_gradients(end: Any, start: Any, scale: Any) -> Any:
+    """Return the sum of the gradients by `start` and by `scale`."""
+    module = peers.jax()
+
+    def scanned(start: Any, scale: Any) -> Any:
+        return module.lax.scan(lambda x, _: (x * scale, None), start, length=ITERATIONS)[0]
+
+    return sum(module.grad(scanned, (0, 1))(start, scale))
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
-"""SGD steps of an LSTM of 256 units over 50 steps: `dynamic_rnn` of aioflow and TensorFlow, and PyTorch's nn.LSTM.
+"""SGD steps of an LSTM of 256 units over 50 steps: `dynamic_rnn`, a jitted scan, and PyTorch's nn.LSTM.
 
 The loss is the mean square of all outputs, and the gradients are by the kernel and the bias. aioflow and TensorFlow run
-a while_loop with TensorArrays for the inputs and outputs of iterations. TensorFlow's is its v1 loop, and its cell is
+a while_loop with TensorArrays for the inputs and outputs of iterations, JAX a scan. TensorFlow's is its v1 loop, and its cell is
 defined below, since Keras 2 removed the original. PyTorch's LSTM is a single op. If aioflow finds oneDNN, it is
 measured with and without. The losses of the first three steps must agree on all sides.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks import onednn, peers
 from benchmarks.harness import Step, alternate
-from benchmarks.report import Claim, Row, timed_row
+from benchmarks.report import Row, timed_row
 
 UNITS, INPUTS, STEPS, BATCH = 256, 256, 50, 32
 RATE = 10.0
@@ -26,10 +26,9 @@ KERNEL = DRAW.standard_normal((INPUTS + UNITS, 4 * UNITS), np.float32) / np.floa
 
 async def rows() -> AsyncIterator[Row]:
     """Measure the LSTM."""
-    sides = onednn.sides(aioflow) | {peers.TENSORFLOW: tensorflow(), peers.TORCH: torch()}
+    sides = onednn.sides(aioflow) | {peers.TENSORFLOW: tensorflow(), peers.TORCH: torch(), peers.JAX: jax()}
     timing = await alternate(sides, agree=1e-4)
-    ours = [side for side in sides if side.startswith(peers.AIOFLOW)]
-    claims = [Claim(f"{side} / TensorFlow", timing.ratio(side, peers.TENSORFLOW), 1) for side in ours]
+    claims = onednn.claims(timing, 1)
     yield timed_row(f"LSTM {UNITS}, {STEPS} steps, batch {BATCH}, SGD step", timing, claims)
 
 
@@ -134,3 +133,35 @@ def torch_lstm(module: Any) -> Any:
         lstm.bias_hh_l0[UNITS : 2 * UNITS] = 1
     lstm.bias_hh_l0.requires_grad_(False)
     return lstm
+
+
+@asynccontextmanager
+async def jax() -> AsyncIterator[Step]:
+    """Yield a jitted step that scans over the sequences."""
+    module = peers.jax()
+    update = peers.jax_sgd(jax_loss, RATE)
+    parameters = module.device_put((KERNEL, np.zeros(4 * UNITS, np.float32)))
+
+    def step() -> float:
+        nonlocal parameters
+        value, parameters = update(parameters, SEQUENCES)
+        return float(value)
+
+    yield step
+
+
+def jax_loss(parameters: Any, sequences: Any) -> Any:
+    """Return the mean square of all outputs."""
+    module, (kernel, bias) = peers.jax(), parameters
+
+    def cell(state: Any, inputs: Any) -> Any:
+        memory, output = state
+        gates = module.numpy.concatenate([inputs, output], 1) @ kernel + bias
+        write, candidate, keep, show = module.numpy.split(gates, 4, axis=1)
+        memory = module.nn.sigmoid(keep + 1) * memory + module.nn.sigmoid(write) * module.numpy.tanh(candidate)
+        output = module.nn.sigmoid(show) * module.numpy.tanh(memory)
+        return (memory, output), output
+
+    start = (module.numpy.zeros((BATCH, UNITS)),) * 2
+    _, outputs = module.lax.scan(cell, start, sequences.swapaxes(0, 1))
+    return (outputs**2).mean()

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from benchmarks import onednn, peers
 from benchmarks.harness import alternate
-from benchmarks.mlp import Problem, with_aioflow, with_numpy, with_tensorflow, with_torch
+from benchmarks.mlp import Problem, with_aioflow, with_jax, with_numpy, with_tensorflow, with_torch
 from benchmarks.report import Row, timed_row
 
 PROBLEM = Problem((1024, 1024, 1024, 10), 256)
@@ -19,6 +19,7 @@ async def rows() -> AsyncIterator[Row]:
     others = {
         peers.TENSORFLOW: with_tensorflow.training(PROBLEM),
         peers.TORCH: with_torch.training(PROBLEM),
+        peers.JAX: with_jax.training(PROBLEM),
         peers.NUMPY: with_numpy.training(PROBLEM),
     }
     timing = await alternate(onednn.sides(lambda: with_aioflow.training(PROBLEM)) | others, agree=1e-4)

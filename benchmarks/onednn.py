@@ -11,7 +11,7 @@ from benchmarks.harness import Side, Step, Timing
 from benchmarks.report import Claim
 
 ALONE = "aioflow, NumPy alone"
-PEERS = (peers.TENSORFLOW, peers.TORCH)
+PEERS = (peers.TENSORFLOW, peers.TORCH, peers.JAX)
 
 
 def sides(ours: Callable[[], Side]) -> dict[str, Side]:
@@ -21,9 +21,9 @@ def sides(ours: Callable[[], Side]) -> dict[str, Side]:
 
 
 def claims(timing: Timing, limit: float, alone: float | None = None) -> list[Claim]:
-    """Return claims of the largest ratios to the faster peer's time, with oneDNN and without."""
+    """Return claims of the largest ratios to the fastest peer's time, with oneDNN and without."""
     names = {limit: peers.AIOFLOW, alone: ALONE} if found() else {alone: peers.AIOFLOW}
-    words = "faster of the two"
+    words = "fastest of the three"
     return [Claim(f"{name} / {words}", timing.ratio_to_best(name, PEERS), most) for most, name in names.items() if most]
 
 

@@ -3,9 +3,10 @@
 import contextlib
 import importlib
 import os
+from collections.abc import Callable
 from typing import Any
 
-AIOFLOW, TENSORFLOW, TORCH, NUMPY = "aioflow", "TensorFlow", "PyTorch", "NumPy"
+AIOFLOW, TENSORFLOW, TORCH, JAX, NUMPY = "aioflow", "TensorFlow", "PyTorch", "jax.jit", "NumPy"
 
 
 def aioflow() -> Any:
@@ -29,3 +30,27 @@ def tensorflow() -> Any:
 def torch() -> Any:
     """Import PyTorch, eager, with its default threads."""
     return importlib.import_module("torch")
+
+
+def jax() -> Any:
+    """Import JAX: functions compiled by XLA for the CPU, float32, with its default threads."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    return importlib.import_module("jax")
+
+
+def jax_sgd(loss: Callable[..., Any], rate: float) -> Callable[..., Any]:
+    """Return the jitted function from parameters and batch to the loss and the parameters after a step of SGD."""
+    module = jax()
+
+    def update(parameters: Any, *batch: Any) -> Any:
+        value, slopes = module.value_and_grad(loss)(parameters, *batch)
+        return value, module.tree.map(lambda each, slope: each - rate * slope, parameters, slopes)
+
+    return module.jit(update, donate_argnums=0)  # type: ignore[no-any-return]
+
+
+def jax_cross_entropy(logits: Any, labels: Any) -> Any:
+    """Return the mean softmax cross-entropy of integer labels."""
+    module = jax()
+    chosen = module.numpy.take_along_axis(module.nn.log_softmax(logits), labels[:, None], 1)
+    return -chosen.mean()

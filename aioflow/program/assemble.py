@@ -3,16 +3,17 @@
 In a plain program every node is a unit. In a fused one, nodes that never suspend form regions: two nodes are in one
 region only if exactly the same suspending nodes come before both, so that a wait never delays independent work, and if
 the same control-flow primitives decide whether they are dead. Regions of more than LONGEST nodes are cut, because
-Python holds the GIL while it compiles one, 10 μs per node.
+Python holds the GIL while it compiles one: 10 μs per node, half of it for a node of scalar code.
 
 Kernels chosen and bound: from the nodes of a plan to the statements of a region.
 
 Computes the edges of a program, by the numbers of units: successors, pending counts and inputs of merges.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -41,17 +42,19 @@ from aioflow.program.codegen import Region, compile_region
 from aioflow.program.error_location import Found, Place
 from aioflow.program.fuse import Bound, fuse_on_gpu
 from aioflow.program.program import FrameSpec, MergeInput, Outputs, OutsideValue, Program, Route, Unit
-from aioflow.program.scalars import expression_for
+from aioflow.program.scalars import expression_for, is_scalar_code
 from aioflow.tensors.dtypes import Array, DeviceKind
 
 LONGEST: Final = 500
 
 
-class Group(NamedTuple):
-    """Nodes that become one unit, the waiting node alone if `waits`."""
+@dataclasses.dataclass(slots=True)
+class Group:
+    """Nodes that become one unit, the waiting node alone if `waits`; `length` counts nodes of scalar code as halves."""
 
     nodes: list[Node]
     waits: bool
+    length: float = 0.0
 
 
 def assemble(flow: Flow, context: Context, *, fused: bool, stream: bool, blocks: bool = False) -> Program:
@@ -75,6 +78,7 @@ class _Assembly:
         self._context = context
         self._fused = fused = fused and not has_primitives(flow)
         self._given = set() if stream else set(flow.feeds)
+        self._feed_places = {feed: place for place, feed in enumerate(flow.feeds)}
         flows = any(decides(node) for node in flow.nodes)
         binder = Binder(context)
         if fused or flows or any(node.blocks for node in flow.nodes):
@@ -157,10 +161,11 @@ class _Assembly:
                 continue
             key = mask, self._deciders[node], first_send.get(node, math.inf)
             group = open_group.get(key)
-            if group is None or len(group.nodes) >= LONGEST:
+            if group is None or group.length >= LONGEST:
                 group = open_group[key] = Group([], False)
                 groups.append(group)
             group.nodes.append(node)
+            group.length += 0.5 if is_scalar_code(self._bound[node]) else 1
         if (0, 0, math.inf) not in open_group and any(value in self._literals for value in self._flow.fetches):
             groups.insert(0, Group([], False))
         return groups
@@ -195,7 +200,11 @@ class _Assembly:
         made = set(group.nodes)
         reads = [value for node in group.nodes for value in node.inputs if value.node not in made]
         fused = not group.waits and (self._fused or bool(group.nodes[0].blocks))
-        inputs = [v for v in (dict.fromkeys(reads) if fused else reads) if v not in self._literals]
+        if fused:  # those that are fed come in the order of the call's feeds: then a lone region takes them as they are
+            reads = sorted(
+                dict.fromkeys(reads), key=lambda value: self._feed_places.get(value.node, len(self._feed_places))
+            )
+        inputs = [value for value in reads if value not in self._literals]
         cost = self._cost(group.nodes, inputs)
         places = tuple([slots[value] for value in inputs]), tuple([slots[value] for value in outputs])
         bound = [self._bound[node] for node in group.nodes]

@@ -15,8 +15,8 @@
             continue
         break
 
-A `for` counts the iterations faster than Python's operators. On a compute thread `if stop.asked: stop.check()` takes the
-place of the look at the clock, the same check as before each kernel.
+A `for` counts the iterations faster than Python's operators. On a compute thread `if stop.asked: stop.check()` takes
+the place of the look at the clock, the same check as before each kernel.
 """
 
 from collections.abc import Mapping, Sequence

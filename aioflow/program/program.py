@@ -293,10 +293,8 @@ class Programs:
 
 
 def _single_unit(program: Program) -> Unit | None:
-    """The only unit, if it takes the feeds, makes the fetches, and has no loop: only in a step can a loop be ended."""
+    """The only unit, if it takes the feeds and makes the fetches."""
     if len(program.units) != 1 or program.flows:
         return None
     unit = program.units[0]
-    if unit.cost.endless:
-        return None
     return unit if unit.inputs == program.feeds and unit.outputs == program.fetches else None

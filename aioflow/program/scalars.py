@@ -91,9 +91,18 @@ def is_scalar(spec: Spec) -> bool:
     return spec.rank == 0 and spec.dtype in DTYPES
 
 
-def gives_scalar(call: Callable[..., Array]) -> bool:
-    """Whether a kernel surely gives a NumPy scalar instead of an array of rank 0."""
+def gives_scalar(call: object) -> bool:
+    """Whether a kernel gives NumPy scalars instead of arrays of rank 0."""
     return isinstance(call, np.ufunc)
+
+
+def is_scalar_code(statement: Any) -> bool:
+    """Whether a statement is an expression, or a ufunc that gives a NumPy scalar."""
+    if getattr(statement, "expression", None) is not None:
+        return True
+    return gives_scalar(getattr(statement, "call", None)) and all(
+        spec.rank == 0 for spec in statement.node.output_specs
+    )
 
 
 class ScalarValues:

@@ -116,9 +116,9 @@ class Call:
         if unit is not None and not unit.waits:
             step = _light_step(state)
             outputs = run_light(state, step, planned.plan.counted, unit, given)
-        elif unit is not None and state.config.operation_timeout is None:
+        if unit is not None and outputs is None and state.config.operation_timeout is None:
             step = Step(state, planned.plan.counted)
-            outputs = await step.run_alone(unit, given)
+            outputs = await (step.run_alone if unit.waits else step.run_inline)(unit, given)
         if outputs is None:
             metadata = metadata or (RunMetadata() if options.trace else None)
             known = None if metadata is None else (len(metadata.step_stats), len(metadata.transfers))

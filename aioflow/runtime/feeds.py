@@ -144,9 +144,12 @@ def converter(tensor: Tensor) -> Callable[[Any], Array]:
     plain = tensor.spec.known is None and wanted.kind != "O"
     limit = float(np.finfo(wanted).max) if wanted.kind == "f" and sizes == () else None
     scalar = wanted.type
+    own = scalar if plain and sizes == () and wanted.kind in "bif" else None
 
     def convert(value: Any) -> Array:
         if plain and type(value) is np.ndarray and value.dtype is wanted and _fits(value.shape, sizes):
+            return value
+        if own is not None and type(value) is own:
             return value
         if limit is not None and type(value) is float and -limit <= value <= limit:  # NumPy warns of larger values
             return scalar(value)

@@ -19,7 +19,7 @@ from aioflow.devices.device import HERE, AnyDevice
 from aioflow.executor import Execution, note_standing
 from aioflow.kernels.context import Context, Undo
 from aioflow.program.error_location import located, reraise
-from aioflow.program.program import Outputs, Programs, RunningUnit, Unit
+from aioflow.program.program import Outputs, Programs, RunningUnit, Unit, UnitCoroutine
 from aioflow.rendezvous import Key, LocalRendezvous, Rendezvous
 from aioflow.resources.journal import Journal
 from aioflow.runtime.check_numerics import check_feeds, check_finite, check_promised
@@ -58,6 +58,7 @@ class Step:
         "_began",
         "_cancelling",
         "_common",
+        "_coroutine",
         "_counts",
         "_executors",
         "_numerics",
@@ -93,6 +94,7 @@ class Step:
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
         self._single: Unit | None = None
+        self._coroutine: UnitCoroutine | None = None
         self._common: dict[type, Any] = {}
         self._began = 0.0
         self.executions: Sequence[Execution] = ()
@@ -203,7 +205,8 @@ class Step:
         """The units that have begun and not ended."""
         if self.executions:
             return [begun for execution in self.executions for begun in execution.under_way()]
-        return [] if self._single is None else [RunningUnit(self._single, self._began, None, self.context.device.name)]
+        device = self.context.device.name
+        return [] if self._single is None else [RunningUnit(self._single, self._began, self._coroutine, device)]
 
     def pending_operations(self) -> str:
         """The operations that it computes and waits for, the cause of the delay first; empty if there are none."""
@@ -223,6 +226,41 @@ class Step:
                 reraise(located(error, unit.find, unit.nodes[0], feeds, self.context.device.name))
         self._state.progress += 1
         return outputs
+
+    async def run_inline(self, unit: Unit, feeds: Outputs) -> Outputs | None:
+        """Drive the only unit of a run, which never waits, in the caller's own task; the loop turns between its slices.
+
+        None if these feeds make it so heavy that it belongs on a thread.
+        """
+        bucket = unit.cost.bucket(feeds)
+        if unit.cost.heavy(bucket, feeds):
+            return None
+        self._single, self._began = unit, _clock()
+        self._coroutine = unit.begin(self.context, *feeds)
+        with self:
+            try:
+                outputs, spent = await self._drive(self._coroutine)
+            except BaseException as error:
+                note_standing(error, self)
+                reraise(located(error, unit.find, unit.nodes[0], feeds, self.context.device.name))
+            finally:
+                self._coroutine = None
+        unit.cost.learn(bucket, spent)
+        self._state.progress += 1
+        return outputs
+
+    async def _drive(self, coroutine: UnitCoroutine) -> tuple[Outputs, float]:
+        """The outputs of a coroutine that never waits, and the seconds spent in it."""
+        slices, run, spent = self._state.slice, self._state.quiet.run, 0.0
+        while True:
+            self.context.due = slices.begin()
+            start = _clock()
+            try:
+                run(coroutine.send, None)
+            except StopIteration as done:
+                return done.value, spent + _clock() - start
+            spent += _clock() - start
+            await asyncio.sleep(0)
 
     # Its life
 
@@ -371,13 +409,13 @@ async def run_step(
 def run_light(
     state: SessionState, step: Step, counted: Sequence[str], unit: Unit, feeds: Outputs, journal: Journal | None = None
 ) -> Outputs | None:
-    """Run a single light unit that never suspends, and return the fetched values; None if these feeds make it heavy.
+    """Run a single light unit that never suspends, and return the fetched values; None if it may take long.
 
     It needs no Task, no timeout and no step of its own, since nothing else can run before it is done: all light runs of
     a session share `step`, one after the other.
     """
     bucket = unit.cost.bucket(feeds)
-    if not unit.cost.light(bucket, feeds):
+    if unit.cost.endless or not unit.cost.light(bucket, feeds):
         return None
     step.renew(counted, journal)
     state.slice.begin()
