@@ -1,7 +1,7 @@
 """SGD steps of an LSTM of 256 units over 50 steps: `dynamic_rnn`, a jitted scan, and PyTorch's nn.LSTM.
 
 The loss is the mean square of all outputs, and the gradients are by the kernel and the bias. aioflow and TensorFlow run
-a while_loop with TensorArrays for the inputs and outputs of iterations, JAX a scan. TensorFlow's is its v1 loop, and its cell is
+a while_loop with TensorArrays for the inputs and outputs of iterations. TensorFlow's is its v1 loop, and its cell is
 defined below, since Keras 2 removed the original. PyTorch's LSTM is a single op. If aioflow finds oneDNN, it is
 measured with and without. The losses of the first three steps must agree on all sides.
 """

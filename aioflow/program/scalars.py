@@ -11,7 +11,7 @@ import numpy as np
 
 from aioflow.graph.kernel import Kernel
 from aioflow.plan.passes.flow import Node, Value
-from aioflow.tensors.dtypes import Array, DType, Spec, bool_, float32, float64, int32, int64
+from aioflow.tensors.dtypes import DType, Spec, bool_, float32, float64, int32, int64
 
 DTYPES: Final[frozenset[DType]] = frozenset((float32, float64, int32, int64, bool_))
 """The dtypes of values in scalar code: NumPy's scalars of the others are slower, or no scalars."""
