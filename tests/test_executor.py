@@ -209,7 +209,7 @@ def test_many_tiny_kernels_never_go_to_a_thread():
 
 
 async def test_a_long_region_of_tiny_kernels_lets_the_loop_turn(graph):
-    x = af.placeholder(af.float32, [100])
+    x = af.placeholder(af.float32, [1000])
     y = x
     for _ in range(8_000):
         y = af.tan(y)
@@ -222,11 +222,11 @@ async def test_a_long_region_of_tiny_kernels_lets_the_loop_turn(graph):
             turns += 1
 
     async with af.Session(graph=graph) as session:
-        await session.run(y, {x: np.zeros(100)})
+        await session.run(y, {x: np.ones(1000)})
         counter = asyncio.create_task(count())
         await asyncio.sleep(0)
         turns = 0
-        await session.run(y, {x: np.zeros(100)})
+        await session.run(y, {x: np.ones(1000)})
         counter.cancel()
     assert turns >= 2
 
