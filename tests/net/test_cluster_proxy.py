@@ -169,13 +169,12 @@ async def test_changed_bytes_end_in_named_errors_and_nothing_hangs(session, proc
     value = np.arange(3000, dtype=np.float32)
     await session.run(y, {x: value})
     before = {task: processes.memory(task) for task in (PS, FIRST, SECOND)}
-    failed = 0
-    for _ in range(amount(3, 25)):
+    runs = failed = 0
+    while runs < amount(3, 25) or not failed:  # chance decides which runs fail
         between.spoil = rng.choice([0.05, 0.3, 1.0])
         found = await outcome(session.run(y, {x: value}, options=af.RunOptions(timeout=0.5)))
         assert isinstance(found, (errors.OpError, np.ndarray)), found
-        failed += isinstance(found, errors.OpError)
-    assert failed
+        runs, failed = runs + 1, failed + isinstance(found, errors.OpError)
     between.spoil = 0.0
     between.reset()
     await processes.nothing_runs()
