@@ -68,6 +68,7 @@ class Config:
             is the token.
         ssl: for TLS between tasks: the directory of `aioflow ca init`, or a context for dialling, or a pair of contexts
             for listening and dialling.
+        shared_memory: whether processes of one user on one host exchange large values in shared memory, on Linux.
         file_roots: the folders, or URLs, below which operations may read and write files. None means everywhere in a
             session of this process, and nowhere in a server.
         device_filters: the tasks of the cluster that the session uses, such as ["/job:ps", "/job:worker/task:0"]; by
@@ -98,6 +99,7 @@ class Config:
     heartbeat_timeout: float = 5.0
     token_file: str | os.PathLike[str] | None = dataclasses.field(default=None, repr=False)
     ssl: "Tls | None" = dataclasses.field(default=None, repr=False)
+    shared_memory: bool = True
     file_roots: Sequence[str | os.PathLike[str]] | None = None
     device_filters: Sequence[str] = ()
 

@@ -44,6 +44,9 @@ def worker(parser: argparse.ArgumentParser) -> Run:
         "--heartbeat-timeout", metavar="SECONDS", type=seconds, default=5.0,
         help="a peer that is silent for this long counts as lost (default: %(default)g)",
     )  # fmt: skip
+    parser.add_argument(
+        "--no-shared-memory", action="store_true", help="send large values to processes of this host by sockets, too"
+    )
     parser.add_argument("--loop", choices=["uvloop", "asyncio"], default="uvloop", help="default: uvloop if installed")
     return _run
 
@@ -62,7 +65,7 @@ def _server(options: argparse.Namespace) -> "Server":
     member = _find_member(options)
     config = Config(
         token_file=options.token_file, ssl=options.tls, file_roots=file_roots(options.file_root),
-        heartbeat_timeout=options.heartbeat_timeout,
+        heartbeat_timeout=options.heartbeat_timeout, shared_memory=not options.no_shared_memory,
     )  # fmt: skip
     functions = {} if options.py_funcs is None else load_functions(options.py_funcs)
     return Server(member.cluster, member.job, member.index, config, py_funcs=functions, host=options.host)

@@ -14,13 +14,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
-from aioflow.net.transport.channel import Channel, ClosedError, Reason
+from aioflow.net.transport.channel import Channel, ClosedError, Reason, Sharing
+from aioflow.net.transport.segments import Piece, copied
 from aioflow.net.wire.codec import Envelope
 from aioflow.net.wire.control_verbs import Credit, Drop
 from aioflow.net.wire.framing import Assembler, Frame, Outgoing, Receiver, StreamKey, frame_of
 from aioflow.net.wire.limits import FRAME_SLICE, MIB, Limits
+from aioflow.tensors.as_array import AnyArray
 
 T = TypeVar("T")
+_SHARED: Final = MIB // 8
+"""So many bytes of values, or more, are sent in shared memory, where there is some."""
 _MUCH: Final = 4 * MIB
 """After this many received bytes, the end of a message reports the position to the peer; else the next `Ping` does."""
 
@@ -99,6 +103,9 @@ class Link:
             await self._credits.take(charge)
         begun = whole = False
         try:
+            if message.nbytes >= _SHARED and await self._share(message, deadline):
+                whole = True
+                return
             clock = asyncio.get_running_loop().time
             since = clock()
             for burst in message.bursts(_left(deadline)):
@@ -115,6 +122,36 @@ class Link:
         finally:
             if charge and not whole:
                 self._take_back(message.key, charge, begun)
+
+    async def _share(self, message: Outgoing, deadline: float | None) -> bool:
+        """Send the values in shared memory. Returns false if there is none for them, and sends nothing."""
+        sharing = self._channel.sharing
+        piece = None if sharing is None else await copied(sharing.pool, message.values)
+        if piece is None:
+            return False
+        lent = False
+        try:
+            message.move(piece.views())
+            async with self._turn:
+                await self._room()
+                sharing = self._channel.sharing
+                if sharing is not None and self.flowing:
+                    lent = self._lend(message.head(_left(deadline), message.nbytes), message.chunks(), piece, sharing)
+            return lent
+        finally:
+            if not lent:
+                piece.release()
+
+    def _lend(self, head: Frame, chunks: list[Frame], piece: Piece, sharing: Sharing) -> bool:
+        """Send a frame, and the memory instead of the frames after it, which are kept for another channel."""
+        try:
+            sharing.send_shared(head, piece)
+        except ClosedError:  # `lost` follows
+            self.flowing = False
+            return False
+        for frame in (head, *chunks):
+            self._sent.append(frame)
+        return True
 
     def send_now(self, message: Outgoing) -> None:
         """Send a message of one frame at once, before waiting ones. ClosedError if the link is closed."""
@@ -230,6 +267,11 @@ class Link:
         """A frame has come."""
         self.received += len(frame)
         self._take(self._assembler.feed, frame)
+
+    def shared_received(self, memory: AnyArray) -> None:
+        """All of them are in shared memory."""
+        self.received += self._assembler.raw_expected
+        self._take(self._assembler.adopt, memory)
 
     def _take(self, assemble: Callable[[T], Envelope | None], what: T) -> None:
         """Hand the owner the message that is whole now, if there is one."""

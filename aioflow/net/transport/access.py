@@ -31,7 +31,10 @@ def network_of_server(config: Config, token: Token | None = None) -> WebSocketNe
         )
     if dialling is not None and listening is None:
         raise TypeError("a server listens and dials: ssl is a directory, or a pair of contexts for the two")
-    return WebSocketNetwork(token or load_token(config.token_file), server_tls=listening, client_tls=dialling)
+    return WebSocketNetwork(
+        token or load_token(config.token_file), server_tls=listening, client_tls=dialling,
+        shared_memory=config.shared_memory,
+    )  # fmt: skip
 
 
 def network_of_client(config: Config, secure: bool, token: Token | None = None) -> WebSocketNetwork:
@@ -48,7 +51,9 @@ def network_of_client(config: Config, secure: bool, token: Token | None = None) 
     _, dialling = _contexts(config.ssl)
     if secure and dialling is None:
         dialling = ssl.create_default_context()
-    return WebSocketNetwork(token or load_token(config.token_file), client_tls=dialling)
+    return WebSocketNetwork(
+        token or load_token(config.token_file), client_tls=dialling, shared_memory=config.shared_memory, private=True
+    )
 
 
 def _contexts(tls: "Tls | None") -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:

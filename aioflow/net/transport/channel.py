@@ -1,7 +1,8 @@
 """The protocol of channels, which carry frames between two tasks.
 
-A channel is ordered, loses nothing while it is open, and buffers a bounded number of bytes. There are two kinds: over
-a websocket, and in memory for simulated clusters. A channel for other hardware needs only these five members.
+A channel is ordered, loses nothing while it is open, and buffers a bounded number of bytes. There are three kinds: over
+a websocket, between processes of one host by a Unix socket and shared memory, and in memory for simulated clusters. A
+channel for other hardware needs only these six members.
 """
 
 import asyncio
@@ -11,7 +12,9 @@ from typing import Final, Protocol
 
 from aioflow import errors
 from aioflow.net.transport.liveness import MonitorMessage, Offer, Watch
+from aioflow.net.transport.segments import Piece, SegmentPool
 from aioflow.net.wire.framing import Frame
+from aioflow.tensors.as_array import AnyArray
 
 # Why a channel was closed, as the codes of websockets that applications may use
 NORMAL: Final = 1000
@@ -73,12 +76,36 @@ class FrameReceiver(Protocol):
     def frame_received(self, frame: Frame) -> None:
         """A frame has come, or the next raw bytes. Their memory is the channel's again afterwards."""
 
+    def shared_received(self, memory: AnyArray) -> None:
+        """The raw bytes that follow have come all at once, in shared memory, each value at a multiple of 64 bytes.
+
+        The peer's memory is lent as long as an array uses it.
+        """
+
     def lost(self, reason: Reason) -> None:
         """No more will come, for it was closed, here or there. Told once."""
 
 
+class Sharing(Protocol):
+    """A channel between processes of one host, which can lend each other memory."""
+
+    @property
+    def pool(self) -> SegmentPool:
+        """The memory that can be lent."""
+
+    def send_shared(self, head: Frame, piece: Piece) -> None:
+        """Send a frame, and instead of the frames that follow it the values in lent memory. The loan is the channel's.
+
+        ClosedError if the channel is closed; then the loan is still the caller's.
+        """
+
+
 class Channel(Protocol):
     """Frames to and from one other task."""
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """Sends large values in shared memory, if the channel can do that."""
 
     @property
     def congested(self) -> bool:
@@ -130,6 +157,9 @@ class _One:
 
     def buffer_updated(self, nbytes: int) -> None:
         """Nothing is."""
+
+    def shared_received(self, memory: AnyArray) -> None:
+        """Its frame is no head of values."""
 
     def frame_received(self, frame: Frame) -> None:
         """Receive one frame. The next one comes after this call has returned."""

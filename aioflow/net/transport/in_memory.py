@@ -183,6 +183,10 @@ class MemoryChannel:
         back.changed = self._look_soon
 
     @property
+    def sharing(self) -> None:
+        """Simulated hosts share no memory."""
+
+    @property
     def congested(self) -> bool:
         """Whether much waits to be sent."""
         return self._out.waiting > CONGESTED

@@ -7,7 +7,7 @@ reads it, a small message takes half as long again, and a large one is copied th
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from typing import Final
 
 from aioflow.net.transport import websocket_frames as frames
@@ -21,6 +21,7 @@ from aioflow.net.transport.channel import (
     ClosedError,
     FrameReceiver,
     Reason,
+    Sharing,
 )
 from aioflow.net.wire.framing import Frame
 from aioflow.net.wire.limits import FRAME_SLICE
@@ -35,20 +36,23 @@ class WebSocketChannel(asyncio.BufferedProtocol):
     """A websocket as a channel."""
 
     def __init__(
-        self, transport: asyncio.Transport, longest: int, *, dialled: bool, release: Callable[[], Awaitable[None]]
-    ) -> None:
+        self, transport: asyncio.Transport, longest: int, *, dialled: bool, release: Callable[[], Awaitable[None]],
+        masks: bool = True, opcodes: Container[int] = frames.STANDARD,
+    ) -> None:  # fmt: skip
         """Take over the transport of a websocket after its handshake.
 
         Args:
             transport: its present protocol is still told when the connection is lost.
             longest: the most bytes of a frame.
-            dialled: whether this end dialled, so that it masks what it sends.
+            dialled: whether this end dialled.
             release: releases the other resources of the connection.
+            masks: whether the end that dialled masks its frames.
+            opcodes: the kinds of frames that may come.
         """
         self._transport: Final = transport
         self._before: Final = transport.get_protocol()
-        self._arrivals: Final = frames.FrameReader(longest, masked=not dialled)
-        self._dialled: Final = dialled
+        self._arrivals: Final = frames.FrameReader(longest, masks and not dialled, opcodes)
+        self._masks: Final = masks and dialled
         self._release: Final = release
         self._receiver: FrameReceiver | None = None
         self._direct = False
@@ -79,6 +83,11 @@ class WebSocketChannel(asyncio.BufferedProtocol):
     # Sending
 
     @property
+    def sharing(self) -> Sharing | None:
+        """A websocket carries all bytes itself."""
+        return None
+
+    @property
     def congested(self) -> bool:
         """Whether the transport has enough to do."""
         return self._full and self._ended is None
@@ -105,7 +114,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             raise ClosedError(reason or Reason(LOST))
 
     def _write(self, opcode: int, payload: Frame) -> None:
-        head, payload = frames.frame(opcode, payload, self._dialled)
+        head, payload = frames.frame(opcode, payload, self._masks)
         try:
             if len(payload) <= _JOINED:
                 self._transport.write(b"".join((head, payload)))

@@ -2,6 +2,7 @@
 
 import os
 import struct
+from collections.abc import Container
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,9 +12,16 @@ from aioflow.net.wire.framing import Frame
 CONTINUATION: Final = 0
 TEXT: Final = 1
 BINARY: Final = 2
+SHARED: Final = 3
+RETURNED: Final = 4
+FORGOTTEN: Final = 5
 CLOSE: Final = 8
 PING: Final = 9
 PONG: Final = 10
+
+STANDARD: Final = frozenset((CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG))
+OF_ONE_HOST: Final = frozenset((BINARY, SHARED, RETURNED, FORGOTTEN, CLOSE))
+"""The kinds of frames between processes of one host, three of which the standard leaves to applications."""
 
 LONGEST_HEAD: Final = 14
 _LONGEST_CONTROL: Final = 125
@@ -47,16 +55,19 @@ class Head(NamedTuple):
     mask: bytes
 
 
-def head_at(data: memoryview, at: int, end: int, most: int, masked: bool) -> Head | None:
+def head_at(
+    data: memoryview, at: int, end: int, most: int, masked: bool, opcodes: Container[int] = STANDARD
+) -> Head | None:
     """The head of the frame that begins at `at`, if it is there before `end`.
 
-    FrameError if such a frame may not come: it is `masked` or not, against the rule, or has more than `most` bytes.
+    FrameError if such a frame may not come: it is not one of the `opcodes`, it is `masked` or not, against the rule, or
+    has more than `most` bytes.
     """
     if end - at < 2:
         return None
     first, second = data[at], data[at + 1]
     opcode, nbytes, start = first & 0x0F, second & 0x7F, at + 2
-    if first & 0x70 or opcode not in (BINARY, CONTINUATION, TEXT, CLOSE, PING, PONG):
+    if first & 0x70 or opcode not in opcodes:
         raise FrameError("a frame of a kind came that is not agreed on")
     if bool(second & _MASKED) is not masked:
         raise FrameError("a frame came that is masked" if not masked else "a frame came that is not masked")
@@ -118,17 +129,19 @@ _READ_HEAD: Final = 1 << 12
 class FrameReader:
     """Takes frames out of received bytes. A frame that was taken is valid until the next call of `room`."""
 
-    def __init__(self, longest: int, masked: bool) -> None:
+    def __init__(self, longest: int, masked: bool, opcodes: Container[int] = STANDARD) -> None:
         """Start without bytes.
 
         Args:
             longest: the most bytes of a frame.
             masked: whether the other end must mask its frames.
+            opcodes: the kinds of frames that may come.
         """
         self._left = 0
         """Bytes that have not come of a frame that is taken in parts."""
         self._longest: Final = longest
         self._masked: Final = masked
+        self._opcodes: Final = opcodes
         self._memory: Final = np.empty(longest + LONGEST_HEAD, np.uint8).data
         self._at = self._filled = 0
         self._most = _READ
@@ -169,7 +182,7 @@ class FrameReader:
         """
         if self._left:
             return self._take_part()
-        head = head_at(self._memory, self._at, self._filled, self._longest, self._masked)
+        head = head_at(self._memory, self._at, self._filled, self._longest, self._masked, self._opcodes)
         if head is None:
             return None
         if head.end <= self._filled:

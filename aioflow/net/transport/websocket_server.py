@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import errno
 import logging
+import socket
 import ssl
-from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, NamedTuple, cast
 
 import aiohttp
 from aiohttp import web
@@ -19,6 +20,10 @@ from aioflow.net.transport.channel import Accept, Channel, NotListeningError
 from aioflow.net.transport.credentials import Token, check_binding
 from aioflow.net.transport.liveness import MonitorMessage, Offer, Watch
 from aioflow.net.transport.monitor import QuestionAnswerer
+from aioflow.net.transport.same_host import DOOR, HOST, UnixListener, enter, this_host
+from aioflow.net.transport.segments import SegmentPool, pool
+from aioflow.net.transport.shared_channel import SharedMemoryChannel
+from aioflow.net.transport.unix_transport import UnixTransport
 from aioflow.net.transport.websocket_channel import CLOSING, WebSocketChannel
 from aioflow.net.wire.identity import USUAL, Settings
 from aioflow.net.wire.limits import Limits
@@ -49,16 +54,30 @@ class WebSocketNetwork:
         client_tls: ssl.SSLContext | None = None,
         origins: tuple[str, ...] = (),
         settings: Settings = USUAL,
+        shared_memory: bool = False,
+        private: bool = False,
     ) -> None:
+        """A network without connections.
+
+        Args:
+            token: the token that a dialling task must show; None for no token.
+            server_tls: the TLS of listeners; None for none.
+            client_tls: the TLS of dialling; None for none.
+            origins: the pages of which browsers may connect.
+            settings: how it treats its peers.
+            shared_memory: whether processes of one user on one host send large values in shared memory.
+            private: whether values that come so may be written to, as users of a session may do.
+        """
         self.token: Final = token
         self._server_tls: Final = server_tls
         self._client_tls: Final = client_tls
         self._origins: Final = origins
         self._settings: Final = settings
+        self._memory: Final = Memory(pool() if shared_memory and this_host() else None, private)
 
     async def dial(self, address: str) -> Channel:
         """A channel to the task that listens there."""
-        return await dial(address, self.token, self._client_tls, self._settings.limits)
+        return await dial(address, self.token, self._client_tls, self._settings.limits, self._memory)
 
     async def listen(self, address: str, accept: Accept) -> "WebSocketListener":
         """Serve connections to that address. Port 0 chooses a free port.
@@ -69,7 +88,7 @@ class WebSocketNetwork:
         """
         host, port = split_address(address)
         check_binding(host, self.token, self._server_tls)
-        listener = WebSocketListener(accept, self.token, self._origins, self._settings)
+        listener = WebSocketListener(accept, self.token, self._origins, self._settings, self._memory)
         try:
             await listener.begin(host, port, self._server_tls)
         except OSError as error:
@@ -89,10 +108,44 @@ class WebSocketNetwork:
         await monitor.ask(address, self.token, heartbeat, on_message)
 
 
+class Memory(NamedTuple):
+    """How values are sent between processes of one host.
+
+    Attributes:
+        pool: the shared memory; None to send all bytes through websockets.
+        private: whether values that come in shared memory may be written to.
+    """
+
+    pool: SegmentPool | None
+    private: bool
+
+    def channel(
+        self, sock: socket.socket, tcp: asyncio.Transport, limits: Limits, *, dialled: bool,
+        release: Callable[[], Awaitable[None]],
+    ) -> SharedMemoryChannel:  # fmt: skip
+        """A channel over a Unix socket, on which both ends of a websocket have agreed."""
+        assert self.pool is not None
+
+        async def end() -> None:
+            tcp.abort()
+            await release()
+
+        return SharedMemoryChannel(
+            UnixTransport(sock), tcp, limits.frame, self.pool, dialled=dialled, private=self.private,
+            release=end,
+        )  # fmt: skip
+
+
+TCP_ALONE: Final = Memory(None, private=False)
+"""All values are sent through websockets."""
+
+
 class WebSocketListener:
     """One address at which a task is dialled."""
 
-    def __init__(self, accept: Accept, token: Token | None, origins: tuple[str, ...], settings: Settings) -> None:
+    def __init__(
+        self, accept: Accept, token: Token | None, origins: tuple[str, ...], settings: Settings, memory: Memory
+    ) -> None:
         self._accept: Final = accept
         self._token: Final = token
         self._origins: Final = origins
@@ -101,6 +154,8 @@ class WebSocketListener:
         self._arriving: Final[dict[_HandshakeProtocol, asyncio.TimerHandle]] = {}
         self._slow: Final[dict[asyncio.BaseProtocol, asyncio.TimerHandle]] = {}
         self._serving: Final[set[asyncio.Task[None]]] = set()
+        self._memory: Final = memory
+        self._unix: UnixListener | None = None
         self._server: asyncio.Server | None = None
         self._answers: Sequence[QuestionAnswerer] = ()
         self._address = ""
@@ -112,6 +167,9 @@ class WebSocketListener:
         self._server = await loop.create_server(
             self._protocol, host, port, ssl=tls, ssl_handshake_timeout=limit, backlog=1024
         )
+        if self._memory.pool is not None:
+            with contextlib.suppress(OSError):
+                self._unix = UnixListener(self._settings.handshake)
         names = [socket.getsockname() for socket in self._server.sockets]
         self._answers = monitor.answer(names, self._token, self._settings.silence)
         self._address = f"{f'[{host}]' if ':' in host else host}:{self._server.sockets[0].getsockname()[1]}"
@@ -159,17 +217,45 @@ class WebSocketListener:
             return refusal
         socket = web.WebSocketResponse(compress=False, timeout=CLOSING)
         try:
-            await socket.prepare(request)
+            if self._unix is not None and request.headers.get(HOST) == this_host():
+                channel = await self._agree_on_host(self._unix, socket, request)
+            else:
+                channel = await self._agree(socket, request)
         except (ConnectionError, ValueError):
             return _response(400, "the peer has left, or its request is not for a websocket")
+        if channel is not None:
+            await self._run(channel)
+        return socket
+
+    async def _agree(self, socket: web.WebSocketResponse, request: web.BaseRequest) -> Channel | None:
+        """End the handshake of a websocket, and return its channel; None if the peer has left."""
+        transport = await self._upgrade(socket, request)
+        longest = self._settings.limits.frame
+        return None if transport is None else WebSocketChannel(transport, longest, dialled=False, release=_nothing)
+
+    async def _agree_on_host(
+        self, unix: UnixListener, socket: web.WebSocketResponse, request: web.BaseRequest
+    ) -> Channel | None:
+        """Likewise, with a process of this host: over a Unix socket."""
+        async with unix.expected() as (door, connection):
+            socket.headers[DOOR] = door
+            transport = await self._upgrade(socket, request)
+            if transport is None:
+                return None
+            try:
+                return self._memory.channel(
+                    await connection, transport, self._settings.limits, dialled=False, release=_nothing
+                )
+            except TimeoutError:
+                transport.abort()
+                return None
+
+    async def _upgrade(self, socket: web.WebSocketResponse, request: web.BaseRequest) -> asyncio.Transport | None:
+        await socket.prepare(request)
         timer = self._slow.pop(request.protocol, None)
         if timer is not None:
             timer.cancel()
-        transport = request.transport
-        if transport is not None:  # else the peer has left
-            longest = self._settings.limits.frame
-            await self._run(WebSocketChannel(transport, longest, dialled=False, release=_nothing))
-        return socket
+        return request.transport
 
     async def _run(self, channel: Channel) -> None:
         task = cast("asyncio.Task[None]", asyncio.current_task())
@@ -200,6 +286,8 @@ class WebSocketListener:
         for answers in self._answers:
             answers.close()
         self._server.close()
+        if self._unix is not None:
+            await self._unix.close()
         for timer in (*self._arriving.values(), *self._slow.values()):
             timer.cancel()
         self._arriving.clear()
@@ -270,7 +358,13 @@ class _Socket(aiohttp.ClientWebSocketResponse):
         self.response: Final[aiohttp.ClientResponse] = response
 
 
-async def dial(address: str, token: Token | None, tls: ssl.SSLContext | None, limits: Limits) -> Channel:
+async def dial(
+    address: str,
+    token: Token | None,
+    tls: ssl.SSLContext | None,
+    limits: Limits,
+    memory: Memory = TCP_ALONE,
+) -> Channel:
     """Return a channel to the task that listens at `host:port`.
 
     Raises:
@@ -279,29 +373,40 @@ async def dial(address: str, token: Token | None, tls: ssl.SSLContext | None, li
         UnavailableError: it cannot be reached; NotListeningError if its host reports that no process listens there.
     """
     split_address(address)
-    session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None), ws_response_class=_Socket)
-    try:
-        found = await _upgraded(session, address, token, tls, limits)
-    except BaseException:
-        await session.close()
-        raise
-    if isinstance(found, errors.OpError):
-        await session.close()
-        raise found
-    socket = found
+    host = this_host() if memory.pool is not None else ""
+    channel = await _dial(address, token, tls, limits, memory, host)
+    return channel or cast(Channel, await _dial(address, token, tls, limits, memory, ""))
 
-    async def release() -> None:
-        socket.response.close()
-        await session.close()
 
-    return WebSocketChannel(socket.transport, limits.frame, dialled=True, release=release)
+async def _dial(
+    address: str, token: Token | None, tls: ssl.SSLContext | None, limits: Limits, memory: Memory, host: str
+) -> Channel | None:
+    """A channel. None if a Unix socket was agreed on, because both have the same `host`, and cannot be reached."""
+    async with contextlib.AsyncExitStack() as stack:
+        session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None), ws_response_class=_Socket)
+        stack.push_async_callback(session.close)
+        found = await _upgraded(session, address, token, tls, limits, host)
+        if isinstance(found, errors.OpError):
+            raise found
+        stack.callback(found.response.close)
+        door = found.response.headers.get(DOOR) if host else None
+        if door is None:
+            release = stack.pop_all().aclose
+            return WebSocketChannel(found.transport, limits.frame, dialled=True, release=release)
+        sock = enter(door)
+        if sock is None:
+            return None
+        release = stack.pop_all().aclose
+        return memory.channel(sock, found.transport, limits, dialled=True, release=release)
 
 
 async def _upgraded(
-    session: aiohttp.ClientSession, address: str, token: Token | None, tls: ssl.SSLContext | None, limits: Limits
-) -> "_Socket | errors.OpError":
+    session: aiohttp.ClientSession, address: str, token: Token | None, tls: ssl.SSLContext | None, limits: Limits,
+    host: str,
+) -> "_Socket | errors.OpError":  # fmt: skip
     """Return the websocket, or raise an error without aiohttp's as its cause, which would show the token."""
     headers = {HEADER: "1"} | ({} if token is None else {"Authorization": token.header()})
+    headers |= {HOST: host} if host else {}
     try:
         socket = await session.ws_connect(
             f"{'ws' if tls is None else 'wss'}://{address}{PATH}",

@@ -15,7 +15,8 @@ from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError, announ
 from aioflow.net.wire.control_verbs import Drop, Part
 from aioflow.net.wire.limits import INLINE, Limits
 from aioflow.net.wire.schema import Answer
-from aioflow.net.wire.values import Buffer, describe
+from aioflow.net.wire.values import ALIGNED, Buffer, describe
+from aioflow.tensors.as_array import AnyArray
 
 Frame = bytes | memoryview
 Burst = list[Frame]
@@ -47,7 +48,8 @@ class Outgoing:
             _check_sizes(max([one.nbytes for one in sent]), total, limits)
         self._message: Final = message
         self._descriptors: Final = [one.descriptor for one in sent]
-        self._buffers: Final = [buffer for one in sent for buffer in one.buffers if len(buffer)]
+        self._buffers = [buffer for one in sent for buffer in one.buffers if len(buffer)]
+        self._values: list[Sequence[Buffer]] = [one.buffers for one in sent if one.nbytes]
         self._limits: Final = limits
         self.key: Final[StreamKey] = message.number, isinstance(message.message, Answer)
         self.nbytes: Final = total if total > INLINE else 0
@@ -59,16 +61,31 @@ class Outgoing:
             return
         bursts = _bursts(self._buffers, self._limits.chunk)
         first = next(bursts)
-        yield [self._head(left, _size(first)), *first]
+        yield [self.head(left, _size(first)), *first]
         number, answer = self.key
         for burst in bursts:
             yield [head_of(Envelope(number, Part(answer)), [], {"answer": answer}, _size(burst), self._limits), *burst]
 
     def frame(self, left: float | None = None) -> bytes:
         """The only frame, if no bytes come after it."""
-        return b"".join([self._head(left, 0), *self._buffers])
+        return b"".join([self.head(left, 0), *self._buffers])
 
-    def _head(self, left: float | None, follows: int) -> bytes:
+    @property
+    def values(self) -> Sequence[Sequence[Buffer]]:
+        """The buffers of each value that has bytes."""
+        return self._values
+
+    def move(self, buffers: Sequence[Buffer]) -> None:
+        """Send these buffers, which have the same bytes, one for each value."""
+        self._buffers = list(buffers)
+        self._values = [[buffer] for buffer in buffers]
+
+    def chunks(self) -> list[Frame]:
+        """All bytes in frames."""
+        return list(_chunks(self._buffers, self._limits.chunk))
+
+    def head(self, left: float | None, follows: int) -> bytes:
+        """The first frame, after which so many bytes follow in frames."""
         message = self._message if left is None else self._message._replace(left=left)
         try:
             return head_of(message, self._descriptors, self._fields, follows, self._limits)
@@ -121,6 +138,16 @@ def _chunks(buffers: Sequence[Buffer], chunk: int) -> Iterator[Frame]:
             yield buffer[start : start + chunk]
     if few:
         yield b"".join(few)
+
+
+def offsets(sizes: Iterable[int]) -> tuple[list[int], int]:
+    """Where values of these sizes begin in shared memory, and the bytes up to the end of the last one."""
+    found, at = [], 0
+    for size in sizes:
+        at += -at % ALIGNED if size else 0
+        found.append(at)
+        at += size
+    return found, at
 
 
 # Assembling
@@ -179,6 +206,14 @@ class Assembler:
         assert self._current is not None
         self._current.buffer_updated(nbytes)
         return self._came(self._current, nbytes)
+
+    def adopt(self, memory: AnyArray) -> Envelope | None:
+        """All raw bytes that follow have come at once, each value at a multiple of 64 bytes. Returns as `feed` does."""
+        stream = self._current
+        if stream is None or stream.left != self._follows or not stream.adopt(memory):
+            raise ProtocolError(f"{len(memory)} bytes of shared memory came where they do not belong")
+        stream.left = 0
+        return self._came(stream, self._follows)
 
     def _came(self, stream: "_Stream", nbytes: int) -> Envelope | None:
         self._follows -= nbytes
@@ -254,12 +289,9 @@ class Assembler:
             raise ProtocolError(f"more than {self._limits.requests} messages were announced at a time")
         announced.check()
         self._charged += charge
-        stream = self._streams[key] = _Stream(key, announced.nbytes, charge)
+        stream = self._streams[key] = _Stream(key, announced.nbytes, charge, self._receiver)
         if self._receiver.admits(announced, key):
-            try:
-                stream.allocate(announced)
-            except MemoryError:
-                self._receiver.out_of_memory(announced, key)
+            stream.announced = announced
         stream.fill(announced.inline)
         return stream
 
@@ -279,21 +311,41 @@ class _Stream:
         announced: its decoded first frame; None if the receiver does not want it.
     """
 
-    __slots__ = ("_at", "_memory", "announced", "charge", "key", "left")
+    __slots__ = ("_at", "_memory", "_receiver", "announced", "charge", "key", "left")
 
-    def __init__(self, key: StreamKey, nbytes: int, charge: int) -> None:
+    def __init__(self, key: StreamKey, nbytes: int, charge: int, receiver: Receiver) -> None:
         self.key: Final = key
         self.left = nbytes
         self.charge: Final = charge
         self.announced: Announcement | None = None
-        self._memory: list[memoryview] = []
+        self._receiver: Final = receiver
+        self._memory: list[memoryview] | None = None
+        """The memory of the values that miss bytes, the last value first; None until the first byte comes."""
         self._at = 0
 
-    def allocate(self, announced: Announcement) -> None:
-        """Take the memory for its values. After a MemoryError it has none."""
-        memory = [value.allocate() for value in announced.values]
-        self._memory = [one for one in reversed(memory) if len(one)]
-        self.announced = announced
+    def _allocate(self) -> list[memoryview]:
+        """Take the memory for the values, if they are wanted, and there is memory."""
+        memory: list[memoryview] = []
+        if self.announced is not None:
+            try:
+                memory = [value.allocate() for value in self.announced.values]
+            except MemoryError:
+                self._receiver.out_of_memory(self.announced, self.key)
+                self.announced = None
+                memory = []
+        return [one for one in reversed(memory) if len(one)]
+
+    def adopt(self, memory: AnyArray) -> bool:
+        """The values lie in this memory. False if it has another size, or bytes of them came before."""
+        if self._memory is not None:
+            return False
+        self._memory = []
+        if self.announced is None:
+            return True
+        starts, nbytes = offsets([value.nbytes for value in self.announced.values])
+        for value, start in zip(self.announced.values, starts, strict=True):
+            value.place(memory[start : start + value.nbytes])
+        return nbytes == len(memory)
 
     def fill(self, data: Frame) -> None:
         """The next bytes."""
@@ -306,10 +358,13 @@ class _Stream:
 
     def get_buffer(self, most: int) -> memoryview | None:
         """Where the next bytes belong, `most` at most; None if they are thrown away."""
+        if self._memory is None:
+            self._memory = self._allocate()
         return self._memory[-1][self._at : self._at + most] if self._memory else None
 
     def buffer_updated(self, nbytes: int) -> None:
         """Count bytes that were written to that place."""
+        assert self._memory is not None
         self.left -= nbytes
         self._at += nbytes
         if self._at == len(self._memory[-1]):
@@ -319,7 +374,7 @@ class _Stream:
     def abandon(self) -> None:
         """Release the memory."""
         self.announced = None
-        self._memory.clear()
+        self._memory = []
 
 
 def _whole(announced: Announcement) -> Envelope:

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.sockets
 ANYWHERE = "127.0.0.1:0"
 
 
-@pytest.fixture
-def network():
-    return WebSocketNetwork()
+@pytest.fixture(params=[False, True], ids=["tcp", "shared memory"])
+def network(request):
+    return WebSocketNetwork(shared_memory=request.param)
 
 
 @pytest.fixture
