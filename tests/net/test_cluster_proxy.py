@@ -37,8 +37,9 @@ def processes():
     """A cluster of which one worker is known to the others by an address at which it does not listen."""
     ps, first, second = free_ports(3)
     cluster = {"ps": [f"{THERE}:{ps}"], "worker": [f"{THERE}:{first}", f"{BEFORE}:{second}"]}
-    options = {SECOND: ("--host", THERE)}
-    with Processes(cluster, options=lambda task: options.get(task, ())) as running:
+    own = {SECOND: ("--host", THERE)}
+    # what goes by shared memory passes no proxy
+    with Processes(cluster, options=lambda task: ("--no-shared-memory", *own.get(task, ()))) as running:
         yield running
 
 

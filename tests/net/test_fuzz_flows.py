@@ -116,6 +116,15 @@ def test_registrations_with_other_content_are_refused_or_are_registrations(data)
         assert all(isinstance(part, Part) for part in parts)
 
 
+@pytest.mark.parametrize("number", [[], {}, None, "0", -1, True])
+@pytest.mark.parametrize("of", ["feeds", "fetches"])
+def test_a_registration_whose_feeds_or_fetches_are_not_numbered_is_refused(of, number):
+    plain = content()
+    plain["parts"][0][of][0] = number
+    with pytest.raises(ValueError, match=f"its {of} are not numbered from 0 on"):
+        read(plain)
+
+
 @given(st.data())
 def test_registrations_with_other_bytes_are_refused_or_are_registrations(data):
     packed = bytearray(MESSAGE.graph)

@@ -14,7 +14,7 @@ import secrets
 import socket
 import struct
 import sys
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -67,15 +67,15 @@ class UnixListener:
         self._loop.add_reader(self._socket, self._accept)
 
     @contextlib.asynccontextmanager
-    async def expected(self) -> AsyncIterator["tuple[str, Awaitable[socket.socket]]"]:
-        """Make a key. Gives the value of the header DOOR, and the connection that will show the key.
+    async def expected(self) -> AsyncIterator["tuple[str, Callable[[], Awaitable[socket.socket]]]"]:
+        """Make a key. Gives the value of the header DOOR, and a function that waits for a connection with the key.
 
-        To wait for it raises TimeoutError if it does not come in time.
+        The function raises TimeoutError if the connection does not come in time.
         """
         key = secrets.token_hex(_KEY // 2)
         found = self._expected[key.encode()] = self._loop.create_future()
         try:
-            yield f"{self._name} {key}", asyncio.wait_for(found, self._seconds)
+            yield f"{self._name} {key}", lambda: asyncio.wait_for(found, self._seconds)
         except BaseException:
             if found.done() and not found.cancelled():
                 found.result().close()

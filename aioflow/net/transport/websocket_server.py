@@ -237,14 +237,14 @@ class WebSocketListener:
         self, unix: UnixListener, socket: web.WebSocketResponse, request: web.BaseRequest
     ) -> Channel | None:
         """Likewise, with a process of this host: over a Unix socket."""
-        async with unix.expected() as (door, connection):
+        async with unix.expected() as (door, connected):
             socket.headers[DOOR] = door
             transport = await self._upgrade(socket, request)
             if transport is None:
                 return None
             try:
                 return self._memory.channel(
-                    await connection, transport, self._settings.limits, dialled=False, release=_nothing
+                    await connected(), transport, self._settings.limits, dialled=False, release=_nothing
                 )
             except TimeoutError:
                 transport.abort()

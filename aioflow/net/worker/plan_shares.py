@@ -141,8 +141,8 @@ def parts_of(message: RegisterGraph) -> tuple[list[Part], list[str]]:
         raise ValueError(f"malformed graph: {error}") from None
     if not all(isinstance(name, str) for name in counted):
         raise ValueError("malformed graph: names of operations are text")
-    _check_numbers("fetches", [index for part in parts for index in part.fetches])
-    _check_numbers("feeds", {index for part in parts for index in part.feeds})
+    _check_numbers("fetches", [index for part in parts for index in part.fetches], once=True)
+    _check_numbers("feeds", [index for part in parts for index in part.feeds], once=False)
     if len({part.device for part in parts}) < len(parts):
         raise ValueError("malformed graph: a device has one part")
     return parts, counted
@@ -156,9 +156,10 @@ def shares_of(parts: Iterable[Part]) -> dict[str, Share]:
     return {task: share_of(of_task) for task, of_task in by_task.items()}
 
 
-def _check_numbers(what: str, numbers: Collection[Any]) -> None:
-    """ValueError unless they are all from 0 on, each once."""
-    if not all(type(number) is int for number in numbers) or sorted(numbers) != list(range(len(numbers))):
+def _check_numbers(what: str, numbers: Sequence[Any], *, once: bool) -> None:
+    """ValueError unless they are all from 0 on, each at least once, or each just `once`."""
+    are_numbers = all(type(number) is int for number in numbers)
+    if not are_numbers or sorted(numbers if once else set(numbers)) != list(range(len(set(numbers)))):
         raise ValueError(f"malformed graph: its {what} are not numbered from 0 on: {summarise(tuple(numbers))}")
 
 
