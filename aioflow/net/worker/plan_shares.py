@@ -1,7 +1,7 @@
 """Encodes the partitions of a plan that a master registers with a worker, as one message, and decodes them."""
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgpack
