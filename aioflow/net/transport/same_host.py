@@ -73,9 +73,15 @@ class UnixListener:
         The function raises TimeoutError if the connection does not come in time.
         """
         key = secrets.token_hex(_KEY // 2)
-        found = self._expected[key.encode()] = self._loop.create_future()
+        found: asyncio.Future[socket.socket] = self._loop.create_future()
+        self._expected[key.encode()] = found
+
+        async def connected() -> socket.socket:
+            async with asyncio.timeout(self._seconds):
+                return await found
+
         try:
-            yield f"{self._name} {key}", lambda: asyncio.wait_for(found, self._seconds)
+            yield f"{self._name} {key}", connected
         except BaseException:
             if found.done() and not found.cancelled():
                 found.result().close()

@@ -215,16 +215,27 @@ class WebSocketListener:
         refusal = self._refusal(request)
         if refusal is not None:
             return refusal
-        socket = web.WebSocketResponse(compress=False, timeout=CLOSING)
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        self._serving.add(task)
         try:
-            if self._unix is not None and request.headers.get(HOST) == this_host():
-                channel = await self._agree_on_host(self._unix, socket, request)
-            else:
-                channel = await self._agree(socket, request)
+            return await self._accepted(request)
         except (ConnectionError, ValueError):
             return _response(400, "the peer has left, or its request is not for a websocket")
+        finally:
+            self._serving.discard(task)
+
+    async def _accepted(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Serve the channel that a request opens, until its end."""
+        socket = web.WebSocketResponse(compress=False, timeout=CLOSING)
+        if self._unix is not None and request.headers.get(HOST) == this_host():
+            channel = await self._agree_on_host(self._unix, socket, request)
+        else:
+            channel = await self._agree(socket, request)
         if channel is not None:
-            await self._run(channel)
+            try:
+                await self._accept(channel)
+            finally:
+                await channel.close()
         return socket
 
     async def _agree(self, socket: web.WebSocketResponse, request: web.BaseRequest) -> Channel | None:
@@ -256,15 +267,6 @@ class WebSocketListener:
         if timer is not None:
             timer.cancel()
         return request.transport
-
-    async def _run(self, channel: Channel) -> None:
-        task = cast("asyncio.Task[None]", asyncio.current_task())
-        self._serving.add(task)
-        try:
-            await self._accept(channel)
-        finally:
-            self._serving.discard(task)
-            await channel.close()
 
     def _refusal(self, request: web.BaseRequest) -> web.Response | None:
         """Return the response that refuses a request; None if the request is accepted."""

@@ -1,0 +1,478 @@
+"""Processes of one host: how they find each other, and what they lend each other."""
+
+import asyncio
+import contextlib
+import gc
+import os
+import socket
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aioflow.net.peer.handshake import Acceptor
+from aioflow.net.transport import same_host, websocket_server
+from aioflow.net.transport import websocket_frames as frames
+from aioflow.net.transport.channel import VIOLATION, ClosedError, receive
+from aioflow.net.transport.segments import Piece, Segment, SegmentPool, pool
+from aioflow.net.transport.shared_channel import SharedMemoryChannel
+from aioflow.net.transport.unix_transport import UnixTransport
+from aioflow.net.transport.websocket_server import Memory, WebSocketNetwork, dial
+from aioflow.net.wire.identity import Identity, Settings
+from aioflow.net.wire.limits import STANDARD
+from aioflow.net.wire.worker_verbs import GraphRan, RunGraph
+from aioflow.tensors.tensor_list import TensorList
+from tests.support.net_channel_contract import a_pair
+from tests.support.net_peers import SESSION, WORKER, Service, feeding, idle, meeting, tensor
+from tests.support.scale import amount
+
+pytestmark = [pytest.mark.skipif(pool() is None, reason="the system has no sealed memory"), pytest.mark.sockets]
+ANYWHERE = "127.0.0.1:0"
+MIB = 1 << 20
+
+
+class Echo(Service):
+    """Answers with what it is given."""
+
+    async def answer(self, call):
+        return GraphRan(call.message.feeds) if isinstance(call.message, RunGraph) else await super().answer(call)
+
+
+def echo(*values):
+    return RunGraph(SESSION, 1, 1, {str(place): value for place, value in enumerate(values)})
+
+
+def network(memory=True, **options):
+    return WebSocketNetwork(shared_memory=memory, **options)
+
+
+def maps():
+    return Path("/proc/self/maps").read_text()
+
+
+def is_shared(array):
+    """Whether the memory of an array is a segment of another process, or of a pool."""
+    at = array.__array_interface__["data"][0]
+    for line in maps().splitlines():
+        start, end = (int(number, 16) for number in line.split()[0].split("-"))
+        if start <= at < end:
+            return "memfd:aioflow" in line
+    return False
+
+
+# Agreeing on it
+
+
+@pytest.mark.parametrize(("near", "far"), [(True, False), (False, True), (False, False)])
+async def test_unless_both_ends_want_it_all_bytes_go_through_the_websocket(near, far):
+    async with meeting(network(near), network(far), ANYWHERE, Service()) as (peer, _):
+        value = (await peer.request(tensor(MIB, 3))).values[0]
+        assert not is_shared(value)
+        assert value.tobytes() == b"\x03" * MIB
+
+
+async def test_processes_of_different_hosts_do_not_try(monkeypatch):
+    ends = iter(["one host", "another host"] * 10)
+    monkeypatch.setattr(websocket_server, "this_host", lambda: next(ends))
+    async with a_pair(network(), ANYWHERE) as (near, far):
+        assert near.sharing is None
+        assert far.sharing is None
+
+
+async def test_a_unix_socket_that_cannot_be_reached_is_done_without(monkeypatch):
+    monkeypatch.setattr(websocket_server, "enter", lambda door: None)
+    async with meeting(network(), network(), ANYWHERE, Service()) as (peer, _):
+        assert (await peer.request(tensor(MIB, 3))).values[0].tobytes() == b"\x03" * MIB
+
+
+async def test_another_user_is_turned_away(monkeypatch):
+    async with unix_listener() as (listener, door, _):
+        monkeypatch.setattr(same_host, "_is_ours", lambda sock: False)
+        assert same_host.enter(door) is None
+        assert await is_turned_away(door)
+        assert not listener._arriving
+
+
+async def test_a_key_opens_once_and_for_a_while_only():
+    async with unix_listener(0.2) as (_, door, connected):
+        name, _, key = door.partition(" ")
+        for wrong in ("0" * 32, "x", key[:-1]):
+            assert await is_turned_away(f"{name} {wrong}")
+        with a_client(door):
+            (await connected()).close()
+        assert await is_turned_away(door)
+    async with unix_listener(0.01) as (_, door, connected):
+        with pytest.raises(TimeoutError):
+            await connected()
+
+
+def unix_listener(seconds=5.0):
+    @contextlib.asynccontextmanager
+    async def made():
+        listener = same_host.UnixListener(seconds)
+        try:
+            async with listener.expected() as (door, connected):
+                yield listener, door, connected
+        finally:
+            await listener.close()
+
+    return made()
+
+
+async def is_turned_away(door):
+    """Whether the listener hangs up."""
+    with a_client(door) as sock:
+        sock.shutdown(socket.SHUT_WR)
+        try:
+            return await asyncio.get_running_loop().sock_recv(sock, 10) == b""
+        except ConnectionError:
+            return True
+
+
+def a_client(door):
+    name, _, key = door.partition(" ")
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(f"\0{name}")
+    sock.send(key.encode())
+    sock.setblocking(False)
+    return sock
+
+
+async def test_a_dialled_task_waits_a_moment_for_the_socket(monkeypatch):
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    monkeypatch.setattr(websocket_server, "enter", lambda door: ours)
+    listener = await network(settings=Settings(handshake=0.05)).listen(ANYWHERE, refuse)
+    channel = await dial(listener.address, None, None, STANDARD, Memory(pool(), private=False))
+    while listener.connections:
+        await asyncio.sleep(0.01)
+    theirs.close()
+    await channel.close()
+    await listener.close()
+
+
+async def refuse(channel):
+    raise AssertionError("nobody connects")
+
+
+# What is lent
+
+
+VALUES = [
+    np.arange(100_000, dtype=np.float64).reshape(100, 1000),
+    np.zeros((3, 0, 5), np.int32),
+    np.arange(200_001, dtype=np.int8)[::2],
+    np.array([b"a" * 100_000, b"", b"b" * 70_000], object).reshape(1, 3),
+    np.float32(7),
+    np.arange(300_000) % 3 == 0,
+    TensorList.of([np.arange(50_000), np.ones((200, 300)), np.float64(3)]),
+    b"bytes" * 50_000,
+    None,
+    "text",
+]
+
+
+def plain(value):
+    if isinstance(value, TensorList):
+        return [plain(one) for one in value.elements()]
+    return (value.dtype, value.shape, value.tolist()) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+async def test_values_are_the_same_as_through_a_websocket():
+    found = {}
+    for memory in (False, True):
+        async with meeting(network(memory), network(memory), ANYWHERE, Echo()) as (peer, other):
+            answer = await peer.request(echo(*VALUES))
+            found[memory] = [plain(answer.values[str(place)]) for place in range(len(VALUES))]
+            assert is_shared(answer.values["0"]) is memory
+            assert idle(peer)
+            assert idle(other)
+            del answer
+    assert found[True] == found[False] == [plain(value) for value in VALUES]
+
+
+async def test_a_client_may_write_to_its_values_and_a_task_may_not():
+    async with meeting(network(private=True), network(), ANYWHERE, Echo()) as (peer, _):
+        value = (await peer.request(echo(np.ones(MIB, np.uint8)))).values["0"]
+        value += 1
+        assert value.tolist() == [2] * MIB
+    async with meeting(network(), network(), ANYWHERE, Echo()) as (peer, _):
+        assert not (await peer.request(echo(np.ones(MIB, np.uint8)))).values["0"].flags.writeable
+
+
+async def test_values_outlive_the_connection():
+    async with meeting(network(), network(), ANYWHERE, Echo()) as (peer, _):
+        value = (await peer.request(echo(np.arange(MIB)))).values["0"]
+    assert is_shared(value)
+    async with meeting(network(), network(), ANYWHERE, Echo()) as (peer, _):
+        for number in range(5):
+            await peer.request(echo(np.full(MIB, number)))
+        assert np.array_equal(value, np.arange(MIB))
+
+
+async def test_the_same_memory_serves_one_value_after_the_other():
+    async with meeting(network(), network(), ANYWHERE, Service()) as (peer, _):
+        for number in range(40):
+            value = (await peer.request(tensor(2 * MIB, number))).values[0]
+            assert value[0] == value[-1] == number
+            del value
+            if number == 10:
+                before = pool().nbytes, len(os.listdir("/proc/self/fd"))
+        assert pool().nbytes <= before[0] + 2 * MIB
+        assert len(os.listdir("/proc/self/fd")) <= before[1] + 6
+
+
+async def test_values_that_are_kept_keep_their_memory_and_beyond_the_limit_the_socket_carries_them(monkeypatch):
+    few = SegmentPool(4 * MIB)
+    monkeypatch.setattr(websocket_server, "pool", lambda: few)
+    async with meeting(network(), network(), ANYWHERE, Service()) as (peer, other):
+        kept = [(await peer.request(tensor(MIB, number))).values[0] for number in range(10)]
+        assert [is_shared(value) for value in kept].count(True) == 4
+        assert all((value == number).all() for number, value in enumerate(kept))
+        kept.clear()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert idle(peer)
+        assert idle(other)
+
+
+async def test_a_cancelled_request_gives_its_memory_back(monkeypatch):
+    few = SegmentPool(1 << 30)
+    monkeypatch.setattr(websocket_server, "pool", lambda: few)
+    service = Service()
+    async with meeting(network(), network(), ANYWHERE, service) as (peer, _):
+        for turns in range(60):
+            asking = asyncio.ensure_future(peer.request(feeding(np.ones(6 * MIB, np.uint8))))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.wait([asking])
+        del asking
+        assert (await peer.request(feeding(np.ones(6 * MIB, np.uint8)))).values == {"x": 6 * MIB}
+        service.calls.clear()
+        for _ in range(20):
+            gc.collect()
+            await asyncio.sleep(0.001)
+        assert not [one for one in few._segments if one.loans]
+
+
+async def test_a_dropped_segment_is_unmapped_by_the_peer(monkeypatch):
+    few = SegmentPool(1 << 30, kept=0)
+    monkeypatch.setattr(websocket_server, "pool", lambda: few)
+    async with a_pair(network(), ANYWHERE) as (near, far):
+        near.listen(Taker())
+        far.listen(Taker())
+        assert len(near._mapped) == 0
+        segment = few.create(MIB)
+        near.send_shared(b"head", piece_of(few, segment))
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+        del segment
+        assert few.nbytes == 0
+        assert not far._mapped
+
+
+class Taker:
+    """Takes values, and lets them go."""
+
+    raw_expected = received = 0
+
+    def __init__(self):
+        self.shared = 0
+        self.end = asyncio.get_running_loop().create_future()
+
+    def get_buffer(self, most):
+        return None
+
+    def frame_received(self, frame):
+        assert bytes(frame) == b"head"
+
+    def shared_received(self, memory):
+        self.shared += 1
+
+    def lost(self, reason):
+        self.end.set_result(reason)
+
+
+def piece_of(few, segment):
+    return Piece(few, segment, [1000])
+
+
+# A peer that breaks the rules
+
+
+def shared(number, nbytes, new):
+    return framed(frames.SHARED, struct.pack("<IQ?", number, nbytes, new))
+
+
+def framed(opcode, payload):
+    return b"".join(frames.frame(opcode, payload, mask=False))
+
+
+HOSTILE = {
+    "a segment without a descriptor": ([shared(0, 10, True)], False),
+    "a segment that is not known": ([shared(5, 10, False)], False),
+    "more bytes than there are": ([shared(0, (64 << 10) + 1, True)], True),
+    "no bytes": ([shared(0, 0, True)], True),
+    "a number twice": ([shared(0, 10, True), shared(0, 10, True)], True),
+    "a short record": ([framed(frames.SHARED, b"123")], False),
+    "a return of nothing": ([framed(frames.RETURNED, bytes(4))], False),
+    "a list that is cut": ([framed(frames.RETURNED, bytes(5))], False),
+    "a list of forgotten ones that is cut": ([framed(frames.FORGOTTEN, bytes(3))], False),
+    "a text": ([framed(frames.TEXT, b"hello")], False),
+    "a ping": ([framed(frames.PING, b"")], False),
+    "a part of a message": ([framed(frames.CONTINUATION, b"")], False),
+}
+
+
+@pytest.fixture
+async def hostile():
+    """A channel, and the raw socket at its other end."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    ours.setblocking(False)
+    tcp, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=listening())
+    made = SharedMemoryChannel(UnixTransport(ours), tcp, 1 << 20, pool(), dialled=False, private=False, release=nothing)
+    yield made, theirs
+    await made.close()
+    tcp.abort()
+    theirs.close()
+    await asyncio.sleep(0)
+
+
+def listening():
+    one, other = socket.socketpair()
+    other.close()
+    return one
+
+
+async def nothing():
+    pass
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+async def test_a_peer_that_breaks_the_rules_is_cut_off(case, hostile):
+    channel, theirs = hostile
+    sent, with_memory = HOSTILE[case]
+    before = len(os.listdir("/proc/self/fd"))
+    segment = Segment(64 << 10)
+    taker = Taker()
+    channel.listen(taker)
+    for record in sent:
+        socket.send_fds(theirs, [record], [segment.fileno()] if with_memory else [])
+    del segment
+    assert (await taker.end).code == VIOLATION
+    await channel.close()
+    await asyncio.sleep(0)
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+async def test_a_peer_that_sends_descriptors_without_end_is_cut_off(hostile):
+    channel, theirs = hostile
+    taker = Taker()
+    channel.listen(taker)
+    with socket.socket() as file:
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(10):
+            try:
+                socket.send_fds(theirs, [framed(frames.BINARY, b"head")], [file.fileno()] * 10)
+            except OSError:
+                break
+        await taker.end
+        await channel.close()
+        await asyncio.sleep(0)
+        assert len(os.listdir("/proc/self/fd")) < before
+
+
+async def test_a_channel_that_nobody_hears_shares_nothing():
+    async with a_pair(network(), ANYWHERE) as (near, far):
+        near.send(b"head")
+        assert await receive(far) == b"head"
+        segment = near.pool.create(1000)
+        await near.close()
+        with pytest.raises(ClosedError):
+            near.send_shared(b"head", piece_of(near.pool, segment))
+        near.pool.give_back(segment)
+
+
+# A peer that is killed
+
+CHILD = """
+import asyncio, sys
+from aioflow.net.transport.websocket_server import WebSocketNetwork
+from aioflow.net.peer.handshake import connect
+from aioflow.net.wire.identity import Identity
+from tests.support.net_peers import tensor, feeding
+import numpy as np
+
+async def main():
+    peer = await connect(WebSocketNetwork(shared_memory=True), sys.argv[1], Identity("/job:ps/replica:0/task:0"))
+    print("ready", flush=True)
+    while True:
+        for number in range(250):
+            found, _ = await asyncio.gather(
+                peer.request(tensor(1 << 20, number)), peer.request(feeding(np.full(1 << 19, number % 100, np.uint8))))
+            assert (found.values[0] == number).all()
+            del found
+
+asyncio.run(main())
+"""
+
+
+class Checking(Service):
+    """Checks what it is fed."""
+
+    wrong = 0
+
+    def __init__(self):
+        super().__init__()
+        self.served = asyncio.Semaphore(0)
+
+    async def has_served(self, count):
+        """Wait for so many calls more."""
+        self.calls.clear()
+        while not self.served.locked():
+            await self.served.acquire()
+        for _ in range(count):
+            await self.served.acquire()
+
+    async def answer(self, call):
+        self.served.release()
+        if isinstance(call.message, RunGraph):
+            value = call.message.feeds["x"]
+            self.wrong += int(value.size != 1 << 19 or (value != value[0]).any())
+        return await super().answer(call)
+
+
+@pytest.mark.slow
+async def test_a_process_that_is_killed_at_any_moment_leaves_no_segment_and_no_wrong_value(monkeypatch):
+    few = SegmentPool(1 << 30, kept=8 * MIB)
+    monkeypatch.setattr(websocket_server, "pool", lambda: few)
+    service = Checking()
+    acceptor = Acceptor(Identity(WORKER), service, network=None)
+    listener = await network().listen(ANYWHERE, acceptor.accept)
+    chance = np.random.default_rng(5)
+    try:
+        for _ in range(amount(4, 200)):
+            child = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", CHILD, listener.address, stdout=asyncio.subprocess.PIPE
+            )
+            assert await child.stdout.readline() == b"ready\n"
+            await service.has_served(4)
+            await asyncio.sleep(chance.uniform(0, 0.03))
+            child.kill()
+            await child.wait()
+            child._transport.close()
+            await asyncio.gather(*[peer.close() for peer in acceptor.peers.values()])
+        service.calls.clear()
+        assert not service.wrong
+        for _ in range(20):
+            gc.collect()
+            await asyncio.sleep(0.001)
+        assert not [one for one in few._segments if one.loans]
+        assert few.nbytes <= 16 * MIB  # free memory is dropped when the next loan ends
+        assert maps().count("memfd:aioflow") <= len(few._segments) + len(pool()._segments)
+    finally:
+        await acceptor.close()
+        await listener.close()
