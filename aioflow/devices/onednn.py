@@ -38,8 +38,11 @@ _ERRORS: Final[dict[int, type[errors.OpError]]] = {
 }
 _PATIENCE: Final = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 """The environment variables that set how long idle threads of GNU's OpenMP spin before they sleep."""
-_SPINS: Final = "1000"
-"""The default here, about 10 us. GNU's default is milliseconds of CPU time, which other threads of the process lose."""
+_SPINS: Final = "10000"
+"""The default here, about 100 us: as long as a step is busy between two products, which otherwise wake the threads.
+
+GNU's default is milliseconds of CPU time, which other threads of the process lose.
+"""
 _POINTER: Final = ctypes.c_void_p
 _EXECUTE: Final = (_POINTER, _POINTER, ctypes.c_int, _POINTER)
 _SIZE: Final = ctypes.c_int64
@@ -157,8 +160,7 @@ def library() -> Library | None:
     """Return the library, or None if it is not installed or switched off.
 
     NotFoundError if AIOFLOW_ONEDNN names a file that cannot be loaded. Also None in a process forked from one that used
-    the
-    library: GNU's OpenMP has lost its threads there and would wait for them forever.
+    the library: GNU's OpenMP has lost its threads there and would wait for them forever.
     """
     setting = os.environ.get(SWITCH, "").strip()
     if setting.lower() in ("off", "0") or _forked:

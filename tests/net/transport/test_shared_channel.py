@@ -146,8 +146,11 @@ async def test_a_dialled_task_waits_a_moment_for_the_socket(monkeypatch):
     monkeypatch.setattr(websocket_server, "enter", lambda door: ours)
     listener = await network(settings=Settings(handshake=0.05)).listen(ANYWHERE, refuse)
     channel = await dial(listener.address, None, None, STANDARD, Memory(pool(), private=False))
-    while listener.connections:
+    for _ in range(1000):
+        if not listener.connections:
+            break
         await asyncio.sleep(0.01)
+    assert not listener.connections
     theirs.close()
     await channel.close()
     await listener.close()
