@@ -58,6 +58,8 @@ class Config:
         memory_limit: the most bytes of devices, such as {"CPU:1": 1 << 30}; beyond it ResourceExhaustedError.
         fuse_elementwise: whether element-wise kernels over large arrays run block by block, on all cores; the results
             are the same.
+        fast_math: whether functions such as `sigmoid` and `tanh` of large float32 arrays may be computed by whatever is
+            fastest here, within 4 units in the last place. Otherwise an op gives the same bits however it is run.
         stall_report: seconds without progress after which the session logs the operations that its steps wait for; None
             for never.
         close_timeout: seconds for which `close()` waits for kernels of cancelled runs that are still in C code.
@@ -94,6 +96,7 @@ class Config:
     track_memory: bool = False
     memory_limit: Mapping[str, int] | None = None
     fuse_elementwise: bool = True
+    fast_math: bool = False
     stall_report: float | None = 60.0
     close_timeout: float = 5.0
     heartbeat_timeout: float = 5.0

@@ -31,6 +31,7 @@ class NodeStats:
         output_bytes: the size of its outputs.
         thread: its thread.
         waits: whether it may have waited, so that end - start does not measure work.
+        fast: whether its kernel approximates, as `Config(fast_math=True)` allows.
     """
 
     name: str
@@ -42,6 +43,7 @@ class NodeStats:
     output_bytes: int
     thread: int
     waits: bool
+    fast: bool = False
 
     @property
     def busy(self) -> float:
@@ -158,9 +160,9 @@ class RunMetadata:
         first = min(0, *self._threads) - 1 if self._threads else -1
         lanes = {thread: first - place for place, (thread, _) in enumerate(data["threads"])}
         self._threads |= {lanes[thread]: name for thread, name in data["threads"]}
-        for name, op_type, device, *times, size, thread, waits in data["stats"]:
+        for name, op_type, device, *times, size, thread, waits, fast in data["stats"]:
             scheduled, start, end = [when + later for when in times]
-            stats = NodeStats(name, op_type, device, scheduled, start, end, size, lanes[thread], waits)
+            stats = NodeStats(name, op_type, device, scheduled, start, end, size, lanes[thread], waits, fast)
             self.step_stats.append(stats)
         for key, source, target, size, sent, asked, arrived, threads in data["transfers"]:
             began = None if sent is None else sent + later
@@ -255,14 +257,15 @@ class Trace:
         self._begun.setdefault(name, deque()).append((_here(self.metadata), self.now()))
 
     def record(
-        self, name: str, op_type: str, waits: bool, scheduled: float, start: float, outputs: Sequence[Array]
-    ) -> None:
+        self, name: str, op_type: str, waits: bool, scheduled: float, start: float, outputs: Sequence[Array],
+        fast: bool = False,
+    ) -> None:  # fmt: skip
         """Write down one execution that ends now. It began at `start`, unless it did so on a thread."""
         size = sum(getattr(value, "nbytes", 0) for value in outputs)
         begun = self._begun.get(name)
         thread, start = begun.popleft() if begun else (_here(self.metadata), start)
         end = self.now()
-        stats = NodeStats(name, op_type, self._device, scheduled, start, end, size, thread, waits)
+        stats = NodeStats(name, op_type, self._device, scheduled, start, end, size, thread, waits, fast)
         self.metadata.step_stats.append(stats)
         if self._memory is not None:
             self.metadata.memory.append(MemorySample(self._device, end, self._memory.live))
@@ -342,7 +345,7 @@ class _Drawing:
                 "output_bytes": stats.output_bytes,
                 "ready": stats.scheduled * 1e6,
                 "waited": stats.waiting * 1e6,
-            }
+            } | ({"fast_math": True} if stats.fast else {})
             event = {"name": stats.op_type, **self._thread(stats.device, stats.thread), "args": arguments}
             if stats.waits:
                 yield {**event, "cat": "wait", "ph": "b", "id": number, "ts": stats.start * 1e6}

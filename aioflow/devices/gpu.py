@@ -357,10 +357,11 @@ class GpuTrace(Trace):
         self._before = self._mark()
 
     def record(
-        self, name: str, op_type: str, waits: bool, scheduled: float, start: float, outputs: Sequence[Array]
-    ) -> None:
+        self, name: str, op_type: str, waits: bool, scheduled: float, start: float, outputs: Sequence[Array],
+        fast: bool = False,
+    ) -> None:  # fmt: skip
         """Record one execution. It ends now, unless `mark_launch` was called: then its kernel ends later on the GPU."""
-        super().record(name, op_type, waits, scheduled, start, outputs)
+        super().record(name, op_type, waits, scheduled, start, outputs, fast)
         if self._before is not None:
             self._spans.append((len(self.metadata.step_stats) - 1, self._before, self._mark()))
             self._before = None

@@ -5,6 +5,7 @@ the wheel onednn-cpu-gomp, the folder of the interpreter, conda's folder, and th
 library is not found, every op uses its NumPy kernel.
 """
 
+import contextlib
 import ctypes
 import functools
 import logging
@@ -91,6 +92,8 @@ class Library:
         self.wait.argtypes = (_POINTER,)
         self.sgemm: Final = self._dll.dnnl_sgemm
         self.sgemm.argtypes = _SGEMM
+        self._threads: Final = getattr(self._quick, "omp_get_max_threads", None)
+        self._set_threads: Final = getattr(self._quick, "omp_set_num_threads", None)
         self.engine: Final = self.create("dnnl_engine_create", _CPU, ctypes.c_size_t(0))
 
     def _check_version(self) -> tuple[int, int, int]:
@@ -116,6 +119,19 @@ class Library:
         handle = _POINTER()
         self.call(function, ctypes.byref(handle), *arguments)
         return handle
+
+    @contextlib.contextmanager
+    def one_thread(self) -> Iterator[None]:
+        """Primitives that this thread runs inside the block use no other thread, if OpenMP distributes their work."""
+        if self._threads is None or self._set_threads is None:
+            yield
+            return
+        before = self._threads()
+        self._set_threads(1)
+        try:
+            yield
+        finally:
+            self._set_threads(before)
 
     def query(self, function: str, *arguments: Any) -> ctypes.c_void_p:
         """Call a function that returns a pointer."""

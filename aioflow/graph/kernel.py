@@ -50,6 +50,8 @@ class Kernel:
         when: called when a kernel is chosen; returns whether this process can use the kernel. None: always.
         scalar: a Python expression that gives the kernel's bits for NumPy scalars of float32, float64, int32, int64 and
             bool, with `{0}`, `{1}` ... for the inputs and `{type}` for the NumPy type of the result; None without one.
+        fast: its results differ from those of the op's other kernels, by 4 units in the last place at most. Only
+            `Config(fast_math=True)` chooses it.
     """
 
     function: Callable[..., Any]
@@ -61,6 +63,7 @@ class Kernel:
     priority: int
     when: Callable[[], bool] | None = None
     scalar: str | None = None
+    fast: bool = False
 
     @property
     def context(self) -> bool:

@@ -143,26 +143,32 @@ class Op(Generic[R]):
         priority: int = 0,
         when: Callable[[], bool] | None = None,
         scalar: str | None = None,
+        fast: bool = False,
     ) -> Callable[[F], F]:
         """Declare a kernel for these kinds of device; `Kernel` describes the flags."""
 
         def declare(function: F) -> F:
             types = None if only is None else frozenset(only)
             for kind in kinds:
-                made = Kernel(function, kind, out, fresh or out, binds, types, priority, when, scalar)
+                made = Kernel(function, kind, out, fresh or out, binds, types, priority, when, scalar, fast)
                 self.kernels.setdefault(kind, []).append(made)
                 self.kernels[kind].sort(key=lambda kernel: -kernel.priority)
             return function
 
         return declare
 
-    def kernel_for(self, kind: DeviceKind, specs: Sequence[Spec], outputs: Sequence[Spec] = ()) -> Kernel | None:
-        """Return the usable kernel of highest priority for that kind of device and these dtypes, or None."""
+    def kernel_for(
+        self, kind: DeviceKind, specs: Sequence[Spec], outputs: Sequence[Spec] = (), *, fast: bool = False
+    ) -> Kernel | None:
+        """Return the usable kernel of highest priority for that kind of device and these dtypes, or None.
+
+        Kernels that approximate are among them only with `fast`.
+        """
         if kind is DeviceKind.GPU and not all(spec.dtype in _ON_GPU for spec in (*specs, *outputs)):
             return None
         for kernel in self.kernels.get(kind, ()):
             fits = kernel.dtypes is None or all(spec.dtype in kernel.dtypes for spec in specs)
-            if fits and (kernel.when is None or kernel.when()):
+            if fits and (fast or not kernel.fast) and (kernel.when is None or kernel.when()):
                 return kernel
         return None
 

@@ -57,7 +57,9 @@ class Group:
     length: float = 0.0
 
 
-def assemble(flow: Flow, context: Context, *, fused: bool, stream: bool, blocks: bool = False) -> Program:
+def assemble(
+    flow: Flow, context: Context, *, fused: bool, stream: bool, blocks: bool = False, fast: bool = False
+) -> Program:
     """Return the program of a flow.
 
     Args:
@@ -66,13 +68,14 @@ def assemble(flow: Flow, context: Context, *, fused: bool, stream: bool, blocks:
         fused: whether to compile nodes that never suspend into regions.
         stream: whether feeds arrive while the program runs, each awaited by its own unit, or at its start.
         blocks: whether to fuse chains of element-wise kernels: block by block in heavy regions, one kernel on a GPU.
+        fast: whether to choose kernels that approximate, for arrays.
     """
     lowered = verify(lower(flow, lambda node: not fused or node.waits))
-    return _Assembly(lowered, context, fused, stream, blocks).program()
+    return _Assembly(lowered, context, fused, stream, blocks, fast).program()
 
 
 class _Assembly:
-    def __init__(self, flow: Flow, context: Context, fused: bool, stream: bool, blocks: bool) -> None:
+    def __init__(self, flow: Flow, context: Context, fused: bool, stream: bool, blocks: bool, fast: bool) -> None:
         self._blocks = blocks
         self._flow = flow
         self._context = context
@@ -80,7 +83,7 @@ class _Assembly:
         self._given = set() if stream else set(flow.feeds)
         self._feed_places = {feed: place for place, feed in enumerate(flow.feeds)}
         flows = any(decides(node) for node in flow.nodes)
-        binder = Binder(context)
+        binder = Binder(context, fast)
         if fused or flows or any(node.blocks for node in flow.nodes):
             binder.find_literals(flow.nodes)
         self._literals = binder.literals
@@ -211,7 +214,7 @@ class _Assembly:
         if not fused:
             assert isinstance(bound[0], Bound)
             begin = _alone(bound[0], [self._literals.get(value) for value in reads], outputs)
-            return Unit(index, group.nodes, *places, begin, group.waits, cost, route)
+            return Unit(index, group.nodes, *places, begin, group.waits, cost, route, kernel=bound[0].kernel)
         on_gpu = self._context.kind is DeviceKind.GPU
         if on_gpu and self._blocks:
             bound = fuse_on_gpu(bound, outputs, self._context.xp)
@@ -333,8 +336,9 @@ class Binder:
         literals: the values known before a step: constants and handles, if they are looked up.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, fast: bool = False) -> None:
         self._context = context
+        self._fast = fast
         device = context.device
         self._device, self._ledger = (None, None) if device is None else (device.name, device.accounts)
         self.literals: dict[Value, Array] = {}
@@ -374,7 +378,8 @@ class Binder:
     def _kernel(self, node: Node) -> Bound:
         context = self._context
         kind, xp = (DeviceKind.CPU, np) if node.at_home else (context.kind, context.xp)
-        kernel = node.definition.kernel_for(kind, node.input_specs, node.output_specs)
+        fast = self._fast and any(spec.rank != 0 for spec in node.output_specs)
+        kernel = node.definition.kernel_for(kind, node.input_specs, node.output_specs, fast=fast)
         if kernel is None:
             types = ", ".join(str(spec) for spec in node.input_specs)
             raise errors.UnimplementedError(

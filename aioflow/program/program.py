@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NamedTuple
 
 from aioflow.devices.device import AnyDevice
+from aioflow.graph.kernel import Kernel
 from aioflow.plan.frame_levels import ROOT, decides, role_of
 from aioflow.plan.op_cost import RegionCost
 from aioflow.plan.passes.flow import Node, Value
@@ -110,6 +111,7 @@ class Unit:
         find: finds the node that raised an error, if it has several.
         frees: whether it drops each input after the last use, so that no other object may hold it meanwhile.
         computes: finds the node that its coroutine computes now, if it has several nodes.
+        kernel: its kernel, if it is one node alone.
         heavy: `begin` for a compute thread, made at its first use; None if `begin` serves.
         always: whether it runs although it is dead, to send or receive that.
         route: its place and successors.
@@ -119,8 +121,8 @@ class Unit:
     """
 
     __slots__ = (
-        "always", "begin", "computes", "cost", "find", "frees", "heavy", "index", "inputs", "nodes", "outputs", "place",
-        "role", "route", "successors", "waits",
+        "always", "begin", "computes", "cost", "find", "frees", "heavy", "index", "inputs", "kernel", "nodes",
+        "outputs", "place", "role", "route", "successors", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -137,7 +139,9 @@ class Unit:
         heavy: Callable[..., UnitCoroutine] | None = None,
         computes: Placer | None = None,
         frees: bool = False,
+        kernel: Kernel | None = None,
     ) -> None:
+        self.kernel: Final = kernel
         self.frees: Final = frees
         self.computes: Final = computes
         self.heavy: Final = heavy

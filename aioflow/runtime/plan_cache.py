@@ -191,7 +191,10 @@ class Plans:
         for part in parts:
             device = self._devices[part.device]
             with device if isinstance(device, Gpu) else contextlib.nullcontext():  # constants are brought there
-                program = assemble(part.flow, self._contexts[part.device], fused=fused, stream=stream, blocks=blocks)
+                program = assemble(
+                    part.flow, self._contexts[part.device], fused=fused, stream=stream, blocks=blocks,
+                    fast=self._config.fast_math,
+                )  # fmt: skip
             made.append(DeviceProgram(device, program, () if stream else part.feeds, part.fetches))
         return Programs(made, self._first)
 

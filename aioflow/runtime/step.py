@@ -195,7 +195,8 @@ class Step:
         self._state.progress += 1
         node = unit.nodes[0] if unit.nodes else None
         if executor.trace is not None and node is not None:
-            executor.trace.record(node.name, node.definition.name, unit.waits, start, start, outputs)
+            fast = unit.kernel is not None and unit.kernel.fast
+            executor.trace.record(node.name, node.definition.name, unit.waits, start, start, outputs, fast)
         if self._numerics and node is not None:
             seen = executor.seen(inputs), executor.seen(outputs)
             check_promised(node, *seen, executor.device.name)

@@ -1,5 +1,6 @@
 """Functions of one tensor, element by element: signs, powers, exponentials, circular and hyperbolic functions."""
 
+import functools
 from typing import Final
 
 from aioflow.graph.op import T, op
@@ -7,6 +8,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.array.select import masked, select
 from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, broadcast_gradient, costs, elementwise, ufunc
+from aioflow.kernels.math import onednn_elementwise
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import not_equal
 from aioflow.kernels.math.complex import conj, real
@@ -143,6 +145,10 @@ def _logistic(xp: Namespace, x: Array, out: Array | None = None) -> Array:
 
 
 sigmoid.kernel(CPU, GPU, out=True)(_logistic)
+onednn_elementwise.declare(sigmoid, onednn_elementwise.LOGISTIC, lambda xp, node: functools.partial(_logistic, xp))
+onednn_elementwise.declare(
+    tanh, onednn_elementwise.TANH, lambda xp, node: xp.tanh, when=lambda: onednn_elementwise.beats_numpy("tanh")
+)
 
 
 @sigmoid.kernel(CPU, GPU, fresh=True, only=NARROW, priority=1)
