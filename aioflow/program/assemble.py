@@ -46,6 +46,8 @@ from aioflow.program.scalars import expression_for, is_scalar_code
 from aioflow.tensors.dtypes import Array, DeviceKind
 
 LONGEST: Final = 500
+_MANY, _PART = 3000, 150
+"""Of more nodes, regions have at most this many: Python's compiler holds the interpreter as long as it compiles one."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -149,6 +151,7 @@ class _Assembly:
         groups: list[Group] = []
         open_group: dict[tuple[int, int, float], Group] = {}
         first_send = _first_sends(self._bound)
+        longest = LONGEST if len(self._bound) <= _MANY else _PART
         for node in self._bound:
             mask = 0
             for source in [*[source for source, _ in node.inputs], *node.controls]:
@@ -164,7 +167,7 @@ class _Assembly:
                 continue
             key = mask, self._deciders[node], first_send.get(node, math.inf)
             group = open_group.get(key)
-            if group is None or group.length >= LONGEST:
+            if group is None or group.length >= longest:
                 group = open_group[key] = Group([], False)
                 groups.append(group)
             group.nodes.append(node)

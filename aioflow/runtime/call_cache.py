@@ -7,10 +7,13 @@ from typing import Any, Final, NamedTuple
 from aioflow.config import Config
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.runtime.engine import AnyCall, Changing, Engine
+from aioflow.runtime.engine import AnyCall, Changing, Engine, Unexamined
 from aioflow.runtime.feeds import arrangement, check_distinct, feed_key, in_order
 from aioflow.runtime.fetches import parse_fetches
 from aioflow.runtime.update_gate import Boundary, changed_by
+
+_LARGE: Final = 2000
+"""The planning work of a graph from which on a search through its operations takes over 2 ms."""
 
 
 class Prepared(NamedTuple):
@@ -69,8 +72,9 @@ class CallCache:
         parsed = parse_fetches(self._graph, fetches)
         call: AnyCall = self._engine.call(parsed, ordered)
         targets = (*parsed.operations, *[tensor.op for tensor in parsed.tensors])
-        changed = self._changed_by(targets, tuple(ordered))
-        if changed:
+        if self._graph.planning_work > _LARGE:
+            call = Unexamined(call, functools.partial(changed_by, targets, tuple(ordered)), self._boundary)
+        elif changed := self._changed_by(targets, tuple(ordered)):
             call = Changing(call, changed, self._boundary)
         arrange = arrangement(keys, [flat.index(tensor) for tensor in ordered])
         return Prepared(call, arrange, self._graph.marks)

@@ -1,8 +1,9 @@
 """The engine of a session runs its steps: on the local devices of this process, or on the master of a cluster."""
 
 import asyncio
+import functools
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aioflow import errors
@@ -20,6 +21,7 @@ from aioflow.runtime.call import Call
 from aioflow.runtime.explain import Report, explain
 from aioflow.runtime.fetches import Fetches
 from aioflow.runtime.partial_run import PartialRun, Streamed
+from aioflow.runtime.planning_thread import plan_beside
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.update_gate import Boundary, Handles
 from aioflow.tensors.codecs import Saving
@@ -110,6 +112,24 @@ class Changing:
     ) -> Any:
         """Run the call as soon as its variables may be changed."""
         return await self._boundary.run(self._changed, lambda: self._call.run(values, options, metadata, held))
+
+
+class Unexamined:
+    """A call of a large graph, of which its first run finds out on a thread what variables it changes."""
+
+    def __init__(self, call: AnyCall, examine: Callable[[], Handles], boundary: Boundary) -> None:
+        self._call, self._examine = call, examine
+        self._changing: Final = functools.partial(Changing, call, boundary=boundary)
+        self._found: AnyCall | None = None
+
+    async def run(
+        self, values: Sequence[Any], options: RunOptions, metadata: RunMetadata | None, held: Held | None = None
+    ) -> Any:
+        """Run the call as soon as its variables may be changed."""
+        if self._found is None:
+            changed = await plan_beside(self._examine)
+            self._found = self._changing(changed) if changed else self._call
+        return await self._found.run(values, options, metadata, held)
 
 
 class LocalEngine:

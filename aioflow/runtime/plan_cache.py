@@ -20,6 +20,7 @@ from aioflow.plan.placer import Placer
 from aioflow.program.assemble import assemble
 from aioflow.program.program import DeviceProgram, Programs, Unit
 from aioflow.resources.containers import Resources
+from aioflow.runtime.planning_thread import plan_on
 
 DEFAULT: Final = RunOptions()
 Shape = tuple[int, ...]
@@ -106,7 +107,7 @@ class Plans:
         def find() -> Placement:
             return self._placer.placement(make_flow(signature, self._config.optimize))
 
-        return await self._compute.run(find, "planning") if self.is_long(signature) else find()
+        return await plan_on(self._compute, find) if self.is_long(signature) else find()
 
     def clear(self) -> None:
         """Forget all plans."""
@@ -134,7 +135,7 @@ class Plans:
         found = self.known(signature)
         if found is not None or not self.is_long(signature):
             return found or self.planned(signature)
-        made = await self._compute.run(functools.partial(self._made, signature), "planning")
+        made = await plan_on(self._compute, functools.partial(self._made, signature))
         return self.known(signature) or self._keep(signature, made)
 
     @staticmethod
@@ -164,7 +165,7 @@ class Plans:
             return found
         assemble = functools.partial(self._assembled, planned.plan, variant)
         long = self.is_long(planned.plan.signature)
-        made = await self._compute.run(assemble, "planning") if long else assemble()
+        made = await plan_on(self._compute, assemble) if long else assemble()
         programs = planned.variants.setdefault(variant, made)
         if variant == "fused":
             planned.single_unit = programs.single_unit

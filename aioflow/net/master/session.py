@@ -45,6 +45,7 @@ from aioflow.plan.pipeline import Plan, Signature, make_flow, make_plan
 from aioflow.plan.placement.report import Placement
 from aioflow.plan.placer import Placer
 from aioflow.runtime.plan_cache import LONG_PLAN
+from aioflow.runtime.planning_thread import plan_on
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.validation import check_all_fit
 from aioflow.tracing import RunMetadata
@@ -176,7 +177,7 @@ class MasterSession:
 
     async def work(self, function: Callable[[], T]) -> T:
         """Call the function, on a thread if the graph is so large that the call may take long."""
-        return await self._threads.run(function, "planning") if self.graph.planning_work > LONG_PLAN else function()
+        return await plan_on(self._threads, function) if self.graph.planning_work > LONG_PLAN else function()
 
     async def placement(self, signature: Signature) -> Placement:
         """Where each node of a call would be put, and why."""

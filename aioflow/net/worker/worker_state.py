@@ -12,6 +12,7 @@ from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
 from aioflow.plan.partition import Part
 from aioflow.program.program import Programs
 from aioflow.runtime.plan_cache import LONG_PLAN, Variant
+from aioflow.runtime.planning_thread import plan_on
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import Step
 from aioflow.tensors.dtypes import Spec
@@ -62,7 +63,7 @@ class Registered:
         found = self.known(variant)
         if found is not None or not self._is_long:
             return found or self._made(variant)
-        return await self._state.compute.run(functools.partial(self._made, variant), "planning")
+        return await plan_on(self._state.compute, functools.partial(self._made, variant))
 
     def _made(self, variant: Variant) -> Programs:
         drops = self._state.resources.drops

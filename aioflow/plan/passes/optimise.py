@@ -306,10 +306,13 @@ def optimise(flow: Flow) -> Flow:
 def _simpler(flow: Flow) -> Flow:
     flow = rewrite_blocks(flow, lambda node, block: Block(_simpler(block.flow), block.takes))
     for _ in range(ROUNDS):
-        before = flow
+        count = len(flow.nodes)
         for apply in PASSES:
+            nodes = list(flow.nodes)
             flow = apply(flow)
-        if len(flow.nodes) == len(before.nodes):
+            while nodes:  # freed all at once, many nodes would hold the interpreter, and with it the loop
+                nodes.pop()
+        if len(flow.nodes) == count:
             break
     return flow
 

@@ -1,0 +1,78 @@
+"""Runs planning work on a compute thread so that the loop hardly notices it.
+
+A plan of a large graph is a million objects that all stay. Python's cyclic garbage collector would look through all of
+them again and again while they are made, for tenths of a second each time, during which no thread runs. And the loop's
+thread would wait 5 ms for the interpreter whenever it has something to do.
+"""
+
+import asyncio
+import contextlib
+import functools
+import gc
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+from aioflow.devices.cpu import Threads
+
+T = TypeVar("T")
+_INTERVAL: Final = 0.0005
+"""Seconds after which the planning thread lets another one run."""
+
+
+async def plan_on(threads: Threads, work: Callable[[], T]) -> T:
+    """The result of planning work, done on one of these threads."""
+    return await threads.run(functools.partial(_unnoticed, work), "planning")
+
+
+async def plan_beside(work: Callable[[], T]) -> T:
+    """The result of planning work, done on a thread of the loop."""
+    return await asyncio.get_running_loop().run_in_executor(None, functools.partial(_unnoticed, work))
+
+
+def _unnoticed(work: Callable[[], T]) -> T:
+    with _UNNOTICED.held():
+        return work()
+
+
+class _Unnoticed:
+    """The state of the interpreter while there is planning work, which may overlap."""
+
+    def __init__(self) -> None:
+        self._lock: Final = threading.Lock()
+        self._count = 0
+        self._interval = 0.0
+        self._collects = False
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """No automatic collection begins inside the block, in any thread, and threads take turns more often."""
+        with self._lock:
+            self._count += 1
+            if self._count == 1:
+                self._begin()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._count -= 1
+                if not self._count:
+                    self._end()
+
+    def _begin(self) -> None:
+        self._interval, self._collects = sys.getswitchinterval(), gc.isenabled()
+        gc.disable()
+        sys.setswitchinterval(min(_INTERVAL, self._interval))
+
+    def _end(self) -> None:
+        sys.setswitchinterval(self._interval)
+        if not self._collects:
+            return
+        if not gc.get_freeze_count():  # else the application has frozen objects, which must stay so
+            gc.freeze()
+            gc.unfreeze()  # now all objects are in the oldest generation, and the next collection does not look at them
+        gc.enable()
+
+
+_UNNOTICED: Final = _Unnoticed()

@@ -1,0 +1,120 @@
+"""Planning of large graphs on threads: how the interpreter is set meanwhile, and what the loop notices."""
+
+import asyncio
+import gc
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow.runtime import call_cache
+from aioflow.runtime.planning_thread import plan_beside
+
+INTERVAL = sys.getswitchinterval()
+
+
+def state():
+    return gc.isenabled(), sys.getswitchinterval()
+
+
+@pytest.fixture(autouse=True)
+def usual():
+    assert state() == (True, INTERVAL)
+    yield
+    assert state() == (True, INTERVAL)
+
+
+@pytest.mark.real
+async def test_no_collection_begins_while_work_goes_on_that_may_overlap_with_other_work():
+    begun, end = [threading.Event(), threading.Event()], [threading.Event(), threading.Event()]
+
+    def work(number):
+        begun[number].set()
+        end[number].wait()
+        return state()
+
+    loop = asyncio.get_running_loop()
+    first, second = (asyncio.ensure_future(plan_beside(lambda number=number: work(number))) for number in range(2))
+    for event in begun:
+        await loop.run_in_executor(None, event.wait)
+    assert not gc.isenabled()
+    end[1].set()
+    assert not (await second)[0]
+    assert not gc.isenabled()
+    end[0].set()
+    assert not (await first)[0]
+    assert state() == (True, INTERVAL)
+
+
+@pytest.mark.real
+async def test_after_an_error_all_is_as_before():
+    def work():
+        raise KeyError(state()[0])
+
+    with pytest.raises(KeyError, match="False"):
+        await plan_beside(work)
+
+
+@pytest.mark.real
+async def test_what_was_made_is_old_and_what_the_application_has_frozen_stays_frozen():
+    was_frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    gc.collect()
+    try:
+        made = await plan_beside(lambda: [[] for _ in range(50_000)])
+        assert len(gc.get_objects(generation=0)) < 40_000
+        assert gc.get_freeze_count() == 0
+        gc.freeze()
+        frozen = gc.get_freeze_count()
+        await plan_beside(lambda: [[] for _ in range(10)])
+        assert gc.get_freeze_count() == frozen >= len(made)
+    finally:
+        if not was_frozen:
+            gc.unfreeze()
+
+
+@pytest.mark.real
+async def test_an_application_without_automatic_collection_stays_without():
+    gc.disable()
+    try:
+        await plan_beside(list)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("large", [False, True])
+async def test_what_a_call_changes_is_found_out_for_graphs_of_any_size(large, monkeypatch):
+    monkeypatch.setattr(call_cache, "_LARGE", -1 if large else 1 << 30)
+    with af.Graph().as_default() as graph:
+        v = af.Variable(0.0)
+        grown, init, x = v.assign_add(1.0), af.global_variables_initializer(), af.placeholder(af.float32, [])
+        y = x * 2.0
+    async with af.Session(graph=graph) as session:
+        await session.run(init)
+        await asyncio.gather(*[session.run(grown) for _ in range(20)])
+        assert await session.run([v, y], {x: 3.0}) == [20.0, 6.0]
+        async with session.boundary.between(frozenset([v.handle.op]), 10.0) as reached:
+            assert reached
+            growing = asyncio.ensure_future(session.run(grown))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert await session.run(v) == 20.0
+        await growing
+        assert await session.run(v) == 21.0
+
+
+@pytest.mark.slow
+@pytest.mark.real
+async def test_a_large_graph_gives_the_same_in_many_regions():
+    with af.Graph().as_default() as graph:
+        x = y = af.placeholder(af.float32, [3])
+        for number in range(4000):
+            y = af.tanh(y) if number % 3 == 0 else y * 1.01 + 0.01
+    data, found = np.array([0.1, -2.0, 0.5], np.float32), []
+    for executor in ("regions", "tokens"):
+        async with af.Session(graph=graph, config=af.Config(executor=executor)) as session:
+            found.append(await session.run(y, {x: data}))
+    assert np.array_equal(*found)
