@@ -410,6 +410,8 @@ class RemoteCall:
         self._converters: Final[list[Callable[[Any], Any]]] = [converter(tensor) for tensor in feeds]
         self._feeds: Final = tuple([tensor.name for tensor in feeds])
         computed = [tensor for tensor in fetches.tensors if tensor not in feeds]
+        self._given: Final = [place for place, tensor in enumerate(feeds) if tensor in fetches.tensors]
+        """The feeds that are fetched, too."""
         self._names: Final = tuple(dict.fromkeys([tensor.name for tensor in computed]))
         self._targets: Final = tuple([operation.name for operation in fetches.operations])
 
@@ -462,7 +464,7 @@ class RemoteCall:
 
     def _built(self, values: Sequence[Any], given: Sequence[Any]) -> Any:
         known: dict[str, Any] = {name: scalar(value) for name, value in zip(self._names, values, strict=True)}
-        known.update({name: copied(value) for name, value in zip(self._feeds, given, strict=True)})
+        known.update({self._feeds[place]: copied(given[place]) for place in self._given})
         found = [known[tensor.name] for tensor in self._fetches.tensors]
         if len(found) > len(known):  # a tensor fetched twice gives two arrays
             found = [copied(value) for value in found]
