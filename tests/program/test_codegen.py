@@ -147,13 +147,14 @@ def test_a_short_region_never_looks_at_the_clock_and_a_long_one_does():
     assert "await pause()" in long.text
 
 
-def test_a_graph_of_many_nodes_is_cut_into_regions_that_still_agree(graph):
+@pytest.mark.parametrize(("nodes", "regions"), [(1000, 1), (2900, 3), (4500, 15)])
+def test_a_graph_of_many_nodes_is_cut_into_regions_that_still_agree(graph, nodes, regions):
     x = af.placeholder(af.float32, [])
     y = x
-    for _ in range(4500):
+    for _ in range(nodes):
         y = y + 1.0
     program = program_of(y, feeds=[x])
-    assert len(program.units) == 5
+    assert len(program.units) == regions
     assert all(inspect.iscoroutinefunction(unit.begin) for unit in program.units)
 
 
