@@ -9,7 +9,6 @@ shrink below a reader, and only its owner can write to it.
 """
 
 import asyncio
-import contextlib
 import fcntl
 import functools
 import mmap
@@ -18,12 +17,12 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
 
 from aioflow.net.wire.framing import offsets
+from aioflow.plan.allocation import machine_memory
 from aioflow.resources.containers import COUNTS_ARE_EXACT
 from aioflow.tensors.as_array import AnyArray
 
@@ -37,8 +36,7 @@ _KEPT: Final = 1 << 30
 _MANY: Final = 64
 """Segments of a process, at most: each takes two descriptors of it, and one of each peer."""
 _PART: Final = 4
-"""The segments of a process take at most this part of the usable memory."""
-_LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""The segments of a process take at most this part of the memory that it can have."""
 _NAME: Final = "aioflow"
 _INLINE: Final = 1 << 22
 """Bytes that are copied in the loop's thread: in a millisecond at most."""
@@ -191,15 +189,6 @@ def _rounded(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
-def _usable_memory() -> int:
-    """The bytes of memory of the machine, or of the container that this process runs in."""
-    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for file in _LIMITS:
-        with contextlib.suppress(OSError, ValueError):  # there is no such limit
-            found = min(found, int(Path(file).read_text()))
-    return found
-
-
 @functools.cache
 def pool() -> SegmentPool | None:
     """The pool of this process; None if the system has no such memory."""
@@ -209,7 +198,7 @@ def pool() -> SegmentPool | None:
         Segment(_PAGES)
     except OSError:
         return None  # an old kernel, or a sandbox
-    return SegmentPool(_usable_memory() // _PART)
+    return SegmentPool(machine_memory() // _PART)
 
 
 class Piece:

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aioflow.net.transport import segments
 from aioflow.net.transport.segments import Mapped, Segment, SegmentPool, SharedMemoryError, copied, pool
 
 pytestmark = [pytest.mark.skipif(pool() is None, reason="the system has no sealed memory"), pytest.mark.sockets]
@@ -207,12 +206,3 @@ def test_memory_that_its_owner_could_shrink_is_refused(kind, tmp_path):
     with pytest.raises(SharedMemoryError):
         Mapped(file, private=False)
     assert descriptors() == before
-
-
-def test_a_container_with_little_memory_has_a_small_pool(tmp_path, monkeypatch):
-    (tmp_path / "max").write_text("8388608\n")
-    (tmp_path / "none").write_text("max\n")
-    monkeypatch.setattr(segments, "_LIMITS", (str(tmp_path / "none"), str(tmp_path / "max"), str(tmp_path / "absent")))
-    assert segments._usable_memory() == 8 * MIB
-    monkeypatch.setattr(segments, "_LIMITS", ())
-    assert segments._usable_memory() > 8 * MIB
