@@ -47,12 +47,12 @@ class Simple(Kind):
         """ValueError if it does not fit."""
 
     def write(self, value: Any, values: list[Any]) -> Any:
-        """LocalPeer."""
+        """The value itself."""
         self.check(value)
         return value
 
     def read(self, data: Any, values: Values) -> Any:
-        """LocalPeer."""
+        """The data themselves."""
         self.check(data)
         return data
 
