@@ -19,6 +19,8 @@ from aioflow.devices.cpu import Threads
 T = TypeVar("T")
 _INTERVAL: Final = 0.0005
 """Seconds after which the planning thread lets another one run."""
+_PILE: Final = 50_000
+"""A collection looks through fewer new objects than these in a few milliseconds."""
 
 
 async def plan_on(threads: Threads, work: Callable[[], T]) -> T:
@@ -69,7 +71,8 @@ class _Unnoticed:
         sys.setswitchinterval(self._interval)
         if not self._collects:
             return
-        if not gc.get_freeze_count():  # else the application has frozen objects, which must stay so
+        # An application may have frozen objects, which must stay so; to count them takes long, too.
+        if gc.get_count()[0] > _PILE and not gc.get_freeze_count():
             gc.freeze()
             gc.unfreeze()  # now all objects are in the oldest generation, and the next collection does not look at them
         gc.enable()
