@@ -18,6 +18,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
+from aioflow.net.transport.descriptors import UnixPair, accepted_socket, offer_pair, received
+
 HOST: Final = "X-Aioflow-Host"
 """The header of a request that names the dialling process's host."""
 DOOR: Final = "X-Aioflow-Socket"
@@ -55,7 +57,7 @@ class UnixListener:
         self._seconds: Final = seconds
         self._loop: Final = asyncio.get_running_loop()
         self._name: Final = f"aioflow-{secrets.token_hex(8)}"
-        self._expected: Final[dict[bytes, asyncio.Future[socket.socket]]] = {}
+        self._expected: Final[dict[bytes, asyncio.Future[UnixPair]]] = {}
         self._arriving: Final[set[asyncio.Task[None]]] = set()
         self._socket: Final = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
@@ -67,16 +69,16 @@ class UnixListener:
         self._loop.add_reader(self._socket, self._accept)
 
     @contextlib.asynccontextmanager
-    async def expected(self) -> AsyncIterator["tuple[str, Callable[[], Awaitable[socket.socket]]]"]:
+    async def expected(self) -> AsyncIterator["tuple[str, Callable[[], Awaitable[UnixPair]]]"]:
         """Make a key. Gives the value of the header DOOR, and a function that waits for a connection with the key.
 
         The function raises TimeoutError if the connection does not come in time.
         """
         key = secrets.token_hex(_KEY // 2)
-        found: asyncio.Future[socket.socket] = self._loop.create_future()
+        found: asyncio.Future[UnixPair] = self._loop.create_future()
         self._expected[key.encode()] = found
 
-        async def connected() -> socket.socket:
+        async def connected() -> UnixPair:
             async with asyncio.timeout(self._seconds):
                 return await found
 
@@ -105,19 +107,30 @@ class UnixListener:
 
     async def _admit(self, arrived: socket.socket) -> None:
         """Give a connection to the one who expects it."""
-        admitted = False
         try:
             async with asyncio.timeout(self._seconds):
-                key = await _read_key(self._loop, arrived)
-            found = self._expected.get(key)
-            if found is not None and not found.done():
-                found.set_result(arrived)
-                admitted = True
+                await _readable(self._loop, arrived)
+            admitted = self._is_expected(arrived)
         except (TimeoutError, OSError):
-            pass
-        finally:
-            if not admitted:
-                arrived.close()
+            admitted = False
+        except BaseException:
+            arrived.close()
+            raise
+        if not admitted:
+            arrived.close()
+
+    def _is_expected(self, arrived: socket.socket) -> bool:
+        """Whether its key, which has come with a socket for descriptors, is one that somebody expects."""
+        key, descriptor = received(arrived, _KEY)
+        descriptors = None if descriptor is None else accepted_socket(descriptor)
+        found = self._expected.get(key)
+        if descriptors is None:
+            return False
+        if found is None or found.done():
+            descriptors.close()
+            return False
+        found.set_result(UnixPair(arrived, descriptors))
+        return True
 
     async def close(self) -> None:
         """Accept no more."""
@@ -134,23 +147,25 @@ def _is_ours(sock: socket.socket) -> bool:
     return bool(_CREDENTIALS.unpack(data)[1] == os.geteuid())
 
 
-async def _read_key(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> bytes:
-    """The first bytes of a connection; fewer if it ends."""
-    key = b""
-    while len(key) < _KEY and (more := await loop.sock_recv(sock, _KEY - len(key))):
-        key += more
-    return key
+async def _readable(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
+    """Return when bytes have come, or the end."""
+    come = loop.create_future()
+    loop.add_reader(sock, lambda: come.done() or come.set_result(None))
+    try:
+        await come
+    finally:
+        loop.remove_reader(sock)
 
 
-def enter(door: str) -> socket.socket | None:
+def enter(door: str) -> UnixPair | None:
     """Connect to the Unix socket that an answer names; None if that cannot be."""
     name, _, key = door.partition(" ")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         sock.connect(f"\0{name}")
-        if not _is_ours(sock) or sock.send(key.encode()) != _KEY:
+        if not _is_ours(sock) or len(key) != _KEY:
             raise ConnectionRefusedError(door)
+        return offer_pair(sock, key.encode())
     except (OSError, ValueError):
         sock.close()
         return None
-    return sock

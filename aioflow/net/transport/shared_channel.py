@@ -20,8 +20,8 @@ from typing import Final
 
 from aioflow.net.transport import websocket_frames as frames
 from aioflow.net.transport.channel import ClosedError
+from aioflow.net.transport.descriptors import DescriptorSocket
 from aioflow.net.transport.segments import Mapped, Piece, Segment, SegmentPool, SharedMemoryError
-from aioflow.net.transport.unix_transport import UnixTransport
 from aioflow.net.transport.websocket_channel import WebSocketChannel
 from aioflow.net.wire.framing import Frame
 
@@ -39,13 +39,14 @@ class SharedMemoryChannel(WebSocketChannel):
     """
 
     def __init__(
-        self, transport: UnixTransport, tcp: asyncio.Transport, longest: int, pool: SegmentPool, *, dialled: bool,
-        private: bool, release: Callable[[], Awaitable[None]],
+        self, transport: asyncio.Transport, descriptors: DescriptorSocket, tcp: asyncio.Transport, longest: int,
+        pool: SegmentPool, *, dialled: bool, private: bool, release: Callable[[], Awaitable[None]],
     ) -> None:  # fmt: skip
         """Take over a Unix socket.
 
         Args:
             transport: that socket.
+            descriptors: the socket for descriptors beside it.
             tcp: the transport of the websocket by which both ends agreed on it.
             longest: the most bytes of a frame.
             pool: the memory to lend.
@@ -54,7 +55,7 @@ class SharedMemoryChannel(WebSocketChannel):
             release: releases the other resources of the connection.
         """
         self.pool: Final = pool
-        self._unix: Final = transport
+        self._descriptors: Final = descriptors
         self._tcp: Final = tcp
         self._private: Final = private
         self._lent: Final = _Lent(pool)
@@ -83,8 +84,12 @@ class SharedMemoryChannel(WebSocketChannel):
         number, new = self._lent.lend(piece.segment)
         if new:
             piece.segment.users.add(self)
-        start, record = frames.frame(frames.SHARED, _RECORD.pack(number, piece.nbytes, new), mask=False)
-        self._unix.write_with(b"".join((start, record)), piece.segment if new else None)
+            try:
+                self._descriptors.send(piece.segment)
+            except OSError:  # the peer is gone, or does not take what it was sent
+                self._transport.abort()
+                return
+        self._write(frames.SHARED, _RECORD.pack(number, piece.nbytes, new))
 
     def dropped(self, segment: Segment) -> None:
         """The peer need not map that segment any longer."""
@@ -138,13 +143,19 @@ class SharedMemoryChannel(WebSocketChannel):
             self._receiver.shared_received(memory)
 
     def _map(self, number: int) -> None:
-        file = self._unix.take_descriptor()
+        file = self._taken()
         if file is None:
             raise SharedMemoryError(f"segment {number} came without a descriptor")
         mapped = Mapped(file, self._private)
         if number in self._mapped or len(self._mapped) >= _MOST:
             raise SharedMemoryError(f"segment {number} came twice, or is one of too many")
         self._mapped[number] = mapped
+
+    def _taken(self) -> int | None:
+        try:
+            return self._descriptors.take()
+        except OSError:
+            return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """What the peer may still read is not used again."""

@@ -154,6 +154,11 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         if receiver is not None:
             asyncio.get_running_loop().call_soon(self._tell)
 
+    def add_early(self, data: bytes) -> None:
+        """These bytes have come before the channel took the transport over."""
+        self._arrivals.room()[: len(data)] = data
+        self._arrivals.add(len(data))
+
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the memory for the next bytes."""
         wants = self._arrivals.wants

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import errno
 import logging
-import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple, cast
@@ -18,12 +17,12 @@ from aioflow.net.transport import monitor
 from aioflow.net.transport.addresses import split_address
 from aioflow.net.transport.channel import Accept, Channel, NotListeningError
 from aioflow.net.transport.credentials import Token, check_binding
+from aioflow.net.transport.descriptors import DescriptorSocket, UnixPair, transport_of
 from aioflow.net.transport.liveness import MonitorMessage, Offer, Watch
 from aioflow.net.transport.monitor import QuestionAnswerer
 from aioflow.net.transport.same_host import DOOR, HOST, UnixListener, enter, this_host
 from aioflow.net.transport.segments import SegmentPool, pool
 from aioflow.net.transport.shared_channel import SharedMemoryChannel
-from aioflow.net.transport.unix_transport import UnixTransport
 from aioflow.net.transport.websocket_channel import CLOSING, WebSocketChannel
 from aioflow.net.wire.identity import USUAL, Settings
 from aioflow.net.wire.limits import Limits
@@ -119,21 +118,30 @@ class Memory(NamedTuple):
     pool: SegmentPool | None
     private: bool
 
-    def channel(
-        self, sock: socket.socket, tcp: asyncio.Transport, limits: Limits, *, dialled: bool,
+    async def channel(
+        self, pair: UnixPair, tcp: asyncio.Transport, limits: Limits, *, dialled: bool,
         release: Callable[[], Awaitable[None]],
     ) -> SharedMemoryChannel:  # fmt: skip
-        """A channel over a Unix socket, on which both ends of a websocket have agreed."""
+        """A channel over Unix sockets, on which both ends of a websocket have agreed. It closes them, and releases."""
         assert self.pool is not None
+        try:
+            transport, early = await transport_of(pair.data)
+        except BaseException:
+            pair.close()
+            await release()
+            raise
+        descriptors = DescriptorSocket(pair.descriptors)
 
         async def end() -> None:
+            descriptors.close()
             tcp.abort()
             await release()
 
-        return SharedMemoryChannel(
-            UnixTransport(sock), tcp, limits.frame, self.pool, dialled=dialled, private=self.private,
-            release=end,
-        )  # fmt: skip
+        channel = SharedMemoryChannel(
+            transport, descriptors, tcp, limits.frame, self.pool, dialled=dialled, private=self.private, release=end
+        )
+        channel.add_early(early)
+        return channel
 
 
 TCP_ALONE: Final = Memory(None, private=False)
@@ -254,7 +262,7 @@ class WebSocketListener:
             if transport is None:
                 return None
             try:
-                return self._memory.channel(
+                return await self._memory.channel(
                     await connected(), transport, self._settings.limits, dialled=False, release=_nothing
                 )
             except TimeoutError:
@@ -395,11 +403,11 @@ async def _dial(
         if door is None:
             release = stack.pop_all().aclose
             return WebSocketChannel(found.transport, limits.frame, dialled=True, release=release)
-        sock = enter(door)
-        if sock is None:
+        pair = enter(door)
+        if pair is None:
             return None
         release = stack.pop_all().aclose
-        return memory.channel(sock, found.transport, limits, dialled=True, release=release)
+        return await memory.channel(pair, found.transport, limits, dialled=True, release=release)
 
 
 async def _upgraded(

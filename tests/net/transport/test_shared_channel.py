@@ -15,10 +15,9 @@ import pytest
 from aioflow.net.peer.handshake import Acceptor
 from aioflow.net.transport import same_host, websocket_server
 from aioflow.net.transport import websocket_frames as frames
-from aioflow.net.transport.channel import VIOLATION, ClosedError, receive
+from aioflow.net.transport.channel import LOST, VIOLATION, ClosedError, receive
+from aioflow.net.transport.descriptors import UnixPair, offer_pair
 from aioflow.net.transport.segments import Piece, Segment, SegmentPool, pool
-from aioflow.net.transport.shared_channel import SharedMemoryChannel
-from aioflow.net.transport.unix_transport import UnixTransport
 from aioflow.net.transport.websocket_server import Memory, WebSocketNetwork, dial
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.limits import STANDARD
@@ -135,15 +134,14 @@ def a_client(door):
     name, _, key = door.partition(" ")
     sock = socket.socket(socket.AF_UNIX)
     sock.connect(f"\0{name}")
-    sock.send(key.encode())
     sock.setblocking(False)
+    offer_pair(sock, key.encode()).descriptors.close()
     return sock
 
 
 async def test_a_dialled_task_waits_a_moment_for_the_socket(monkeypatch):
     ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    monkeypatch.setattr(websocket_server, "enter", lambda door: ours)
+    monkeypatch.setattr(websocket_server, "enter", lambda door: offer_pair(ours, b"key"))
     listener = await network(settings=Settings(handshake=0.05)).listen(ANYWHERE, refuse)
     channel = await dial(listener.address, None, None, STANDARD, Memory(pool(), private=False))
     for _ in range(1000):
@@ -333,13 +331,13 @@ HOSTILE = {
 @pytest.fixture
 async def hostile():
     """A channel, and the raw socket at its other end."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX)
-    ours.setblocking(False)
+    ours, theirs = (UnixPair(*pair) for pair in zip(socket.socketpair(), socket.socketpair(), strict=True))
+    ours.descriptors.setblocking(False)
     tcp, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=listening())
-    made = SharedMemoryChannel(UnixTransport(ours), tcp, 1 << 20, pool(), dialled=False, private=False, release=nothing)
+    memory = Memory(pool(), private=False)
+    made = await memory.channel(ours, tcp, STANDARD, dialled=False, release=nothing)
     yield made, theirs
     await made.close()
-    tcp.abort()
     theirs.close()
     await asyncio.sleep(0)
 
@@ -363,7 +361,9 @@ async def test_a_peer_that_breaks_the_rules_is_cut_off(case, hostile):
     taker = Taker()
     channel.listen(taker)
     for record in sent:
-        socket.send_fds(theirs, [record], [segment.fileno()] if with_memory else [])
+        if with_memory:
+            socket.send_fds(theirs.descriptors, [b"\0"], [segment.fileno()])
+        theirs.data.send(record)
     del segment
     assert (await taker.end).code == VIOLATION
     await channel.close()
@@ -371,21 +371,32 @@ async def test_a_peer_that_breaks_the_rules_is_cut_off(case, hostile):
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-async def test_a_peer_that_sends_descriptors_without_end_is_cut_off(hostile):
+async def test_descriptors_that_a_peer_sends_without_end_stay_in_the_socket(hostile):
     channel, theirs = hostile
     taker = Taker()
     channel.listen(taker)
     with socket.socket() as file:
         before = len(os.listdir("/proc/self/fd"))
-        for _ in range(10):
-            try:
-                socket.send_fds(theirs, [framed(frames.BINARY, b"head")], [file.fileno()] * 10)
-            except OSError:
-                break
-        await taker.end
+        theirs.descriptors.setblocking(False)
+        with contextlib.suppress(OSError):
+            while True:
+                socket.send_fds(theirs.descriptors, [b"\0"], [file.fileno()] * 10)
+        assert len(os.listdir("/proc/self/fd")) == before
+        theirs.data.send(shared(0, 10, True))
+        assert (await taker.end).code == VIOLATION
         await channel.close()
         await asyncio.sleep(0)
         assert len(os.listdir("/proc/self/fd")) < before
+
+
+async def test_a_peer_that_takes_no_descriptors_is_lost(hostile):
+    channel, theirs = hostile
+    taker = Taker()
+    channel.listen(taker)
+    theirs.descriptors.close()
+    segment = channel.pool.create(1000)
+    channel.send_shared(b"head", piece_of(channel.pool, segment))
+    assert (await taker.end).code == LOST
 
 
 async def test_a_channel_that_nobody_hears_shares_nothing():
