@@ -149,10 +149,10 @@ def _is_ours(sock: socket.socket) -> bool:
 
 async def _readable(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
     """Return when bytes have come, or the end."""
-    come = loop.create_future()
-    loop.add_reader(sock, lambda: come.done() or come.set_result(None))
+    come = asyncio.Event()
+    loop.add_reader(sock, come.set)
     try:
-        await come
+        await come.wait()
     finally:
         loop.remove_reader(sock)
 

@@ -32,6 +32,10 @@ _JOINED: Final = 1 << 13
 """A payload of no more bytes is joined with its head: to copy it takes less than another call of the system."""
 
 
+_QUICK: Final = 1 << 12
+"""The messages in no more bytes take less than a slice of time."""
+
+
 class WebSocketChannel(asyncio.BufferedProtocol):
     """A websocket as a channel."""
 
@@ -168,7 +172,8 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """So much has come."""
-        self._begin_turn()
+        if nbytes > _QUICK:
+            self._begin_turn()
         if not self._direct:
             self._arrivals.add(nbytes)
             self._tell()
@@ -188,6 +193,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         self._late = None
         if self._behind:
             self._behind = False
+            self._begin_turn()
             self._tell()
 
     @property
@@ -196,12 +202,12 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def _rest(self) -> None:
         """Read more in this turn, or in the next, or when a receiver listens: until then the sender keeps it."""
-        self._behind = self._behind or self._is_late
+        if self._late is not None:
+            self._behind = self._behind or self._is_late
         self._read(self._ended is None and self._is_heard and not self._behind)
 
     def _tell(self) -> None:
         """Hand the frames to the receiver, and report the end of the channel after the last one."""
-        self._begin_turn()
         try:
             self._take()
         except frames.FrameError as error:
@@ -232,7 +238,8 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             if found is None:
                 break
             self._came(*found)
-            self._behind = self._behind or self._is_late
+            if self._late is not None:
+                self._behind = self._behind or self._is_late
 
     def _came(self, opcode: int, payload: Frame) -> None:
         if opcode == frames.BINARY:

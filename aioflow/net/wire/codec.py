@@ -96,7 +96,7 @@ def head_of(envelope: Envelope, descriptors: list[Any], fields: dict[str, Any], 
 def fields_of(message: Message) -> tuple[dict[str, Any], list[Any]]:
     """The fields of a message as plain data, and its values. ValueError if a field does not fit."""
     values: list[Any] = []
-    return VERBS[type(message).__name__].write(message, values), values
+    return VERBS[type(message).__name__].writer(message, values), values
 
 
 class Announcement(NamedTuple):
@@ -125,9 +125,9 @@ class Announcement(NamedTuple):
         return Envelope(self.header.id, self._message(values), self.header.left, self.header.trace)
 
     def _message(self, values: Sequence[Any]) -> Any:
-        left = dict(enumerate(values))
+        left = dict(enumerate(values)) if values else {}
         try:
-            message = self.record.read(self.header.fields, left)
+            message = self.record.reader(self.header.fields, left)
         except ValueError as error:
             raise ProtocolError(str(error)) from None
         if left:
@@ -151,6 +151,8 @@ def _announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
     if record is None:
         raise ValueError(f"unknown message {summarise(header.verb)} in this version of the protocol")
     inline = memoryview(frame)[_LENGTH.size + _LENGTH.unpack_from(frame)[0] :]
+    if not header.values and not len(inline) and not header.follows:
+        return Announcement(record, header, (), 0, inline)
     budget = Budget(len(frame) - len(inline))
     values = tuple([incoming(descriptor, budget) for descriptor in header.values])
     nbytes = sum([value.nbytes for value in values])

@@ -337,11 +337,11 @@ class _Stream:
 
     def adopt(self, memory: AnyArray) -> bool:
         """The values lie in this memory. False if it has another size, or bytes of them came before."""
+        if self.announced is None:
+            return True
         if self._memory is not None:
             return False
         self._memory = []
-        if self.announced is None:
-            return True
         starts, nbytes = offsets([value.nbytes for value in self.announced.values])
         for value, start in zip(self.announced.values, starts, strict=True):
             value.place(memory[start : start + value.nbytes])

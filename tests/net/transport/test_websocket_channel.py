@@ -222,7 +222,7 @@ async def test_who_does_not_mask_is_not_heard():
 
 
 async def test_who_sends_much_does_not_hold_the_loop(monkeypatch):
-    sent = [b"%d" % number for number in range(9)]
+    sent = [b"%d" % number * 500 for number in range(9)]
     receiver, transport, _ = await heard(b"")
     await asyncio.sleep(0)
     monkeypatch.setattr("aioflow.net.transport.websocket_channel.FRAME_SLICE", -1.0)  # each frame takes too long

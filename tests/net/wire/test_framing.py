@@ -128,6 +128,15 @@ def test_what_is_abandoned_is_thrown_away_and_frees_the_window():
     assert found.received == 1 << 20
 
 
+def test_shared_memory_of_an_abandoned_message_is_thrown_away_too():
+    found = assembler()
+    message = Outgoing(Envelope(1, TensorSent((0,), (array(1 << 20),))), LIMITS)
+    found.feed(message.head(None, 1 << 20))
+    found.abandon((1, True))
+    assert found.adopt(np.zeros(1 << 20, np.uint8)) is None
+    assert (found.received, found.pending) == (1 << 20, 0)
+
+
 def test_what_the_sender_takes_back_frees_the_window():
     receiver = Everything()
     found = assembler(receiver=receiver)

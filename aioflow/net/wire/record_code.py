@@ -1,0 +1,68 @@
+"""Generates the functions that write and read the fields of a record: one check per field, and no loop.
+
+A message of a few fields takes a third of the time that a loop over the kinds of its fields takes.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    from aioflow.net.wire.schema import Field
+
+Write = Callable[[Any, list[Any]], dict[str, Any]]
+Read = Callable[[Any, dict[int, Any]], Any]
+_MISSING: Final = object()
+
+
+def writer(name: str, fields: Mapping[str, "Field"]) -> Write:
+    """A function that writes the fields of that record which do not have their defaults, by name."""
+    known: dict[str, Any] = {}
+    lines = ["def write(record, values):", " data = {}"]
+    for number, field in enumerate(fields.values()):
+        known |= {f"write{number}": _blamed(field.kind.write, name, field.name), f"default{number}": field.default}
+        lines.append(f" x = record.{field.name}")
+        if not field.needed:
+            lines.append(f" if x is not default{number} and x != default{number}:")
+        lines.append(f" {' ' * (not field.needed)}data[{field.name!r}] = {_checked(field, f'write{number}')}")
+    made: Write = _defined("write", [*lines, " return data"], known)
+    return made
+
+
+def reader(name: str, cls: type[Any], fields: Mapping[str, "Field"], refuse: Callable[[Any], NoReturn]) -> Read:
+    """A function that reads such a map. `refuse` is called with data of which a field is missing or unknown."""
+    known: dict[str, Any] = {"cls": cls, "refuse": refuse, "MISSING": _MISSING}
+    lines = ["def read(data, values):", " if type(data) is not dict: refuse(data)", " left = len(data)"]
+    for number, field in enumerate(fields.values()):
+        known |= {f"read{number}": _blamed(field.kind.read, name, field.name), f"default{number}": field.make}
+        lines += [
+            f" x = data.get({field.name!r}, MISSING)",
+            f" if x is MISSING: x{number} = {'refuse(data)' if field.needed else f'default{number}()'}",
+            " else:",
+            "  left -= 1",
+            f"  x{number} = {_checked(field, f'read{number}')}",
+        ]
+    arguments = ", ".join(f"x{number}" for number in range(len(fields)))
+    made: Read = _defined("read", [*lines, " if left: refuse(data)", f" return cls({arguments})"], known)
+    return made
+
+
+def _checked(field: "Field", function: str) -> str:
+    accepts = field.kind.accepts
+    return f"x if {accepts} else {function}(x, values)" if accepts else f"{function}(x, values)"
+
+
+def _blamed(function: Callable[[Any, Any], Any], record: str, field: str) -> Callable[[Any, Any], Any]:
+    """The function, with the name of the field in its errors."""
+
+    def blamed(value: Any, values: Any) -> Any:
+        try:
+            return function(value, values)
+        except ValueError as error:
+            raise ValueError(f"{record}.{field}: {error}") from None
+
+    return blamed
+
+
+def _defined(name: str, lines: list[str], known: dict[str, Any]) -> Any:
+    exec("\n".join(lines), known)
+    return known[name]
