@@ -124,7 +124,7 @@ class Server:
         self._worker = Worker(self.name, state, peers)
         self._master = Master(self._book, self._config, self._worker, peers)
         service.add(self, {Stop: Server._stop})
-        service.add(self._worker, workers.HANDLERS)
+        service.add(self._worker, workers.HANDLERS, quick=workers.QUICK)
         service.add(self._worker.step_table, step_table.HANDLERS, step_table.NOTES)
         service.add(self._master, masters.HANDLERS, masters.NOTES)
         peers.on_loss = self._worker.step_table.lost

@@ -105,7 +105,7 @@ def _own_cancellation(error: BaseException) -> bool:
     if not isinstance(error, asyncio.CancelledError):
         return False
     task = asyncio.current_task()
-    return task is not None and not task.cancelling()
+    return task is None or not task.cancelling()
 
 
 def _unwrapped(error: BaseException) -> BaseException:

@@ -115,6 +115,7 @@ class Call:
             await asyncio.sleep(0)  # before the run: no await may follow its last effect
         if unit is not None and not unit.waits:
             step = _light_step(state)
+            state.slice.begin()
             outputs = run_light(state, step, planned.plan.counted, unit, given)
         if unit is not None and outputs is None and state.config.operation_timeout is None:
             step = Step(state, planned.plan.counted)

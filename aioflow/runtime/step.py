@@ -419,7 +419,6 @@ def run_light(
     if unit.cost.endless or not unit.cost.light(bucket, feeds):
         return None
     step.renew(counted, journal)
-    state.slice.begin()
     start = _clock()
     coroutine = unit.begin(step.context, *feeds)
     try:

@@ -96,7 +96,7 @@ class Peer:
         self._monitor: Watch | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._recent: Final = recent
-        self._serving: Final = Serving(self, handler, limits, self._reply)
+        self._serving: Final = Serving(self, handler, limits, self._reply, self._reply_now)
         self._links: Final[list[Link]] = []
         self._reconnect: Final = Reconnect(
             silence, self._finish, lambda: bool(self.busy), redial=redial, has_ended=has_ended
@@ -443,6 +443,20 @@ class Peer:
             await self._send_answer(number, answer)
         except Exception as error:
             await self._send_answer(number, failure_of(error, self.local.task))
+
+    def _reply_now(self, number: int, answer: Answer) -> bool:
+        """Likewise, at once. False, and nothing is sent, if the answer is large, cannot be sent, or has to wait."""
+        link = self._links[0]
+        try:
+            outgoing = Outgoing(Envelope(number, answer), self.limits)
+        except errors.OpError:
+            return False
+        if outgoing.nbytes or link.congested:
+            return False
+        self._recent.end((self.remote.incarnation, number), answer)
+        with contextlib.suppress(ClosedError):
+            link.send_now(outgoing)
+        return True
 
     async def _send_answer(self, number: int, answer: Answer) -> None:
         outgoing = Outgoing(Envelope(number, answer), self.limits)

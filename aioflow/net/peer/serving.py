@@ -61,11 +61,18 @@ class Call:
 
 Reply = Callable[[int, Answer], Coroutine[Any, Any, None]]
 """Sends the answer to the request of that number."""
+ReplyNow = Callable[[int, Answer], bool]
+"""Likewise, at once. False, and nothing is sent, if the answer has to wait."""
 Handler = Callable[[Call], Awaitable[Answer]]
 """Answers a request, or raises the error that the requesting side shall raise. It is cancelled when the request is
 cancelled, when its time limit expires, and when the peer is lost."""
+QuickHandler = Callable[[Call], "Answer | None"]
+"""Answers a request at once. Returns None, and does nothing, if that may take long: then its `Handler` answers it."""
 Hears = Callable[[Call], None]
 """Handles a note, which has no answer."""
+
+
+_NONE: Final[Mapping[type, Any]] = {}
 
 
 class Service:
@@ -73,22 +80,28 @@ class Service:
 
     Attributes:
         notes: the handlers of notes, which have no answer.
+        quick: the quick handlers of requests.
     """
 
     def __init__(self, name: str) -> None:
         self.notes: Final[dict[type[Message], Hears]] = {}
+        self.quick: Final[dict[type[Message], QuickHandler]] = {}
         self._name: Final = name
         self._handlers: dict[type[Message], Handler] = {}
         self._is_stopping = False
 
-    def add(self, target: object, handlers: Mapping[type, Any], notes: Mapping[type, Any] | None = None) -> None:
+    def add(
+        self, target: object, handlers: Mapping[type, Any], notes: Mapping[type, Any] = _NONE,
+        quick: Mapping[type, Any] = _NONE,
+    ) -> None:  # fmt: skip
         """Add handlers, which are methods of the class of `target`."""
-        self._handlers |= {kind: functools.partial(handler, target) for kind, handler in handlers.items()}
-        self.notes.update({kind: functools.partial(handler, target) for kind, handler in (notes or {}).items()})
+        for found, added in ((self._handlers, handlers), (self.notes, notes), (self.quick, quick)):
+            found.update({kind: functools.partial(handler, target) for kind, handler in added.items()})
 
     def stop(self, *still: type[Message]) -> None:
         """From now on refuse requests of all other classes with UnavailableError."""
         self._is_stopping = True
+        self.quick.clear()
         self._handlers = {kind: self._handlers[kind] for kind in still}
 
     async def __call__(self, call: Call) -> Answer:
@@ -104,12 +117,16 @@ class Service:
 class Serving:
     """Answers the requests of one peer, each in its own asyncio task."""
 
-    def __init__(self, peer: Requester, handler: Handler, limits: Limits, reply: Reply) -> None:
+    def __init__(
+        self, peer: Requester, handler: Handler, limits: Limits, reply: Reply, reply_now: ReplyNow
+    ) -> None:  # fmt: skip
         self._peer: Final = peer
         self._handler: Final = handler
         self._notes: Final[Mapping[type[Message], Hears]] = getattr(handler, "notes", {})
+        self._quick: Final[Mapping[type[Message], QuickHandler]] = getattr(handler, "quick", _NONE)
         self._limits: Final = limits
         self._reply: Final = reply
+        self._reply_now: Final = reply_now
         self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
         self._held: Final[dict[int, int]] = {}
         self._context: Final = contextvars.copy_context()
@@ -156,10 +173,28 @@ class Serving:
     def begin(self, message: Envelope) -> None:
         """Answer a request, unless it is being answered. ProtocolError if far too many are open."""
         count = len(self._tasks)
+        quick = self._quick.get(type(message.message))
+        if quick is not None and message.left != 0 and self._answered_at_once(quick, message):
+            return
         if count < self._limits.requests:
             self._start(message.number, lambda: self._serve(message))
         else:
             self.refuse(message.number, f"{count} requests are not answered yet")
+
+    def _answered_at_once(self, quick: QuickHandler, message: Envelope) -> bool:
+        """Answer a request without an asyncio task. False if its quick handler does not."""
+        number = message.number
+        call = Call(message.message, self._peer, number, None, message.trace)
+        try:
+            answer = self._context.copy().run(quick, call)
+        except (Exception, asyncio.CancelledError) as error:
+            answer = self._failure(errors.from_exception(error))
+        if answer is None:
+            return False
+        self._held.pop(number, None)
+        if not self._reply_now(number, answer):
+            self.answer(number, answer)
+        return True
 
     def hear(self, message: Envelope) -> None:
         """Hand a note to its handler. ProtocolError if there is no handler for it."""

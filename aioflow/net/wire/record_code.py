@@ -14,12 +14,12 @@ Read = Callable[[Any, dict[int, Any]], Any]
 _MISSING: Final = object()
 
 
-def writer(name: str, fields: Mapping[str, "Field"]) -> Write:
-    """A function that writes the fields of that record which do not have their defaults, by name."""
+def writer(fields: Mapping[str, "Field"]) -> Write:
+    """A function that writes the fields of a record which do not have their defaults, by name."""
     known: dict[str, Any] = {}
     lines = ["def write(record, values):", " data = {}"]
     for number, field in enumerate(fields.values()):
-        known |= {f"write{number}": _blamed(field.kind.write, name, field.name), f"default{number}": field.default}
+        known |= {f"write{number}": field.write, f"default{number}": field.default}
         lines.append(f" x = record.{field.name}")
         if not field.needed:
             lines.append(f" if x is not default{number} and x != default{number}:")
@@ -28,12 +28,12 @@ def writer(name: str, fields: Mapping[str, "Field"]) -> Write:
     return made
 
 
-def reader(name: str, cls: type[Any], fields: Mapping[str, "Field"], refuse: Callable[[Any], NoReturn]) -> Read:
+def reader(cls: type[Any], fields: Mapping[str, "Field"], refuse: Callable[[Any], NoReturn]) -> Read:
     """A function that reads such a map. `refuse` is called with data of which a field is missing or unknown."""
     known: dict[str, Any] = {"cls": cls, "refuse": refuse, "MISSING": _MISSING}
     lines = ["def read(data, values):", " if type(data) is not dict: refuse(data)", " left = len(data)"]
     for number, field in enumerate(fields.values()):
-        known |= {f"read{number}": _blamed(field.kind.read, name, field.name), f"default{number}": field.make}
+        known |= {f"read{number}": field.read, f"default{number}": field.make}
         lines += [
             f" x = data.get({field.name!r}, MISSING)",
             f" if x is MISSING: x{number} = {'refuse(data)' if field.needed else f'default{number}()'}",
@@ -49,18 +49,6 @@ def reader(name: str, cls: type[Any], fields: Mapping[str, "Field"], refuse: Cal
 def _checked(field: "Field", function: str) -> str:
     accepts = field.kind.accepts
     return f"x if {accepts} else {function}(x, values)" if accepts else f"{function}(x, values)"
-
-
-def _blamed(function: Callable[[Any, Any], Any], record: str, field: str) -> Callable[[Any, Any], Any]:
-    """The function, with the name of the field in its errors."""
-
-    def blamed(value: Any, values: Any) -> Any:
-        try:
-            return function(value, values)
-        except ValueError as error:
-            raise ValueError(f"{record}.{field}: {error}") from None
-
-    return blamed
 
 
 def _defined(name: str, lines: list[str], known: dict[str, Any]) -> Any:

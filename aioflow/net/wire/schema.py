@@ -292,8 +292,8 @@ class Record(Kind):
         self.cls: Final = cls
         self.fields: Final = fields_of(cls)
         self.needed: Final = frozenset(field.name for field in self.fields.values() if field.needed)
-        self.writer: Final = writer(self.name, self.fields)
-        self.reader: Final = reader(self.name, cls, self.fields, self.refuse)
+        self.writer: Final = writer(self.fields)
+        self.reader: Final = reader(cls, self.fields, self.refuse)
 
     def write(self, value: Any, values: list[Any]) -> Any:
         """A map of the fields that do not have their defaults."""
@@ -315,13 +315,18 @@ class Record(Kind):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a record. `needed` if it has no default, which `make` returns, and else fails."""
+    """One field of a record. `needed` if it has no default, which `make` returns, and else fails.
+
+    `write` and `read` are those of its kind; their errors name the field.
+    """
 
     name: str
     kind: Kind
     needed: bool
     default: Any
     make: Callable[[], Any]
+    write: Callable[[Any, list[Any]], Any]
+    read: Callable[[Any, Values], Any]
 
 
 def fields_of(cls: type[Any]) -> dict[str, Field]:
@@ -333,10 +338,23 @@ def fields_of(cls: type[Any]) -> dict[str, Field]:
         if make is dataclasses.MISSING:
             make = functools.partial(_same, field.default)
         default = make()
+        kind, named = _kind_of(hints[field.name]), functools.partial(_naming, f"{cls.__name__}.{field.name}")
         found[field.name] = Field(
-            field.name, _kind_of(hints[field.name]), default is dataclasses.MISSING, default, make
+            field.name, kind, default is dataclasses.MISSING, default, make, named(kind.write), named(kind.read)
         )
     return found
+
+
+def _naming(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The function, with that name in its errors."""
+
+    def named(value: Any, values: Any) -> Any:
+        try:
+            return function(value, values)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+    return named
 
 
 def _same(value: Any) -> Any:

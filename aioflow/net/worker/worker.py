@@ -203,17 +203,11 @@ class Worker:
     async def run(self, call: Call) -> GraphRan:
         """Run its partitions of a step. A failed or cancelled run leaves nothing behind."""
         message: Any = call.message
-        session = self._session(message.session)
-        graph = session.graphs.get(message.graph)
-        if graph is None:
-            raise errors.AbortedError(f"{self.task} does not know graph {message.graph}: it has restarted")
+        session, graph = self._registered(message)
         feeds = values_in_order(message.feeds, len(graph.feeds))
         check_all_fit(graph.feeds, feeds)
         check_options(message.options, _OPTIONS)
         journal = self._journal(message, graph)
-        light = self._run_light(message, session, graph, feeds, journal)
-        if light is not None:
-            return light
         worker_step = self.step_table.at(message.step)
         if worker_step.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
@@ -275,19 +269,29 @@ class Worker:
         await journal.idle()
         return AttemptTakenBack(journal.take_back())
 
-    def _run_light(
-        self, message: Any, session: WorkerSession, graph: Registered, feeds: Sequence[Array], journal: Journal | None
-    ) -> GraphRan | None:
+    def _registered(self, message: Any) -> tuple[WorkerSession, Registered]:
+        session = self._session(message.session)
+        graph = session.graphs.get(message.graph)
+        if graph is None:
+            raise errors.AbortedError(f"{self.task} does not know graph {message.graph}: it has restarted")
+        return session, graph
+
+    def run_light(self, call: Call) -> GraphRan | None:
         """Run a share that is one light unit and concerns no other task, at once. None for other shares."""
+        message: Any = call.message
+        session, graph = self._registered(message)
         if message.options or self._recorders or graph.sends:
             return None
         programs = graph.known(self._state.plans.variant(DEFAULT))
         unit = None if programs is None else programs.single_unit
         if unit is None or unit.waits:
             return None
+        feeds = values_in_order(message.feeds, len(graph.feeds))
+        check_all_fit(graph.feeds, feeds)
         self.step_table.check(message.step)
         if session.light is None:
             session.light = light_step(self._state, StepShare(0, session.counts, LocalRendezvous()))
+        journal = self._journal(message, graph)
         fetched = run_light(self._state, session.light, graph.counted, unit, feeds, journal)
         return None if fetched is None else _ran(fetched)
 
@@ -356,3 +360,5 @@ HANDLERS: Final[Mapping[type, Any]] = {
     TakeBack: Worker.take_back,
 }
 """The handler of each request."""
+QUICK: Final[Mapping[type, Any]] = {RunGraph: Worker.run_light}
+"""The quick handlers."""
