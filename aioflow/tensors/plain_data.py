@@ -12,6 +12,7 @@
 Reading makes no other types, whatever the data says, and checks every length before it allocates.
 """
 
+import functools
 import math
 import sys
 from collections.abc import Callable
@@ -210,12 +211,18 @@ def unpack(data: bytes | memoryview) -> Any:
 
 
 def _unpack(data: bytes | memoryview, **hooks: Callable[[Any], Any]) -> Any:
-    import msgpack
-
+    msgpack = _msgpack()
     try:
         return msgpack.unpackb(data, max_ext_len=0, **hooks)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise ValueError(str(error) or type(error).__name__) from None
+
+
+@functools.cache
+def _msgpack() -> Any:
+    import msgpack
+
+    return msgpack
 
 
 _CONTAINERS: Final = 1024

@@ -27,6 +27,7 @@ from aioflow.tensors.plain_data import summarise, unpack
 
 TRACE: Final = r"|00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
 _LENGTH: Final = struct.Struct("<I")
+_pack: Final = msgpack.Packer().pack
 
 
 class ProtocolError(Exception):
@@ -61,6 +62,8 @@ class Header:
 _HEADER: Final = Record(Header)
 _USUAL: Final = frozenset({"verb", "id", "fields", "values"})
 _MOST: Final = (1 << 64) - 1
+_NO_FIELDS: Final[dict[str, Any]] = {}
+_NO_VALUES: Final[list[Any]] = []
 
 
 class Envelope(NamedTuple):
@@ -83,11 +86,17 @@ def head_of(envelope: Envelope, descriptors: list[Any], fields: dict[str, Any], 
     """The first frame of a message, without the bytes of few values. ValueError if the header is too long."""
     verb = type(envelope.message).__name__
     if envelope.left is None and not envelope.trace and not follows:
-        data: Any = {"verb": verb, "id": envelope.number, "fields": fields, "values": descriptors}
-        packed: bytes = msgpack.packb({name: held for name, held in data.items() if held})
+        data: Any = {"verb": verb}
+        if envelope.number:
+            data["id"] = envelope.number
+        if fields:
+            data["fields"] = fields
+        if descriptors:
+            data["values"] = descriptors
+        packed: bytes = _pack(data)
     else:
         header = Header(verb, envelope.number, fields, descriptors, envelope.left, envelope.trace, follows)
-        packed = msgpack.packb(_HEADER.write(header, []))
+        packed = _pack(_HEADER.write(header, []))
     if len(packed) > limits.header:
         raise ValueError(f"the header of {verb} has {len(packed)} bytes, {limits.header} are the most")
     return _LENGTH.pack(len(packed)) + packed
@@ -146,12 +155,12 @@ def announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
 
 
 def _announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
-    header = _read_header(_unpack(frame, limits))
+    data, inline = _split(memoryview(frame), limits)
+    header = _read_header(data)
     record = VERBS.get(header.verb)
     if record is None:
         raise ValueError(f"unknown message {summarise(header.verb)} in this version of the protocol")
-    inline = memoryview(frame)[_LENGTH.size + _LENGTH.unpack_from(frame)[0] :]
-    if not header.values and not len(inline) and not header.follows:
+    if not (header.values or header.follows or len(inline)):
         return Announcement(record, header, (), 0, inline)
     budget = Budget(len(frame) - len(inline))
     values = tuple([incoming(descriptor, budget) for descriptor in header.values])
@@ -163,13 +172,27 @@ def _announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
     return Announcement(record, header, values, nbytes, inline)
 
 
+def _split(frame: memoryview, limits: Limits) -> tuple[Any, memoryview]:
+    """The header as plain data, and the bytes after it."""
+    if len(frame) < _LENGTH.size:
+        raise ValueError(f"a frame of {len(frame)} bytes has no header")
+    (length,) = _LENGTH.unpack_from(frame)
+    end = _LENGTH.size + length
+    if length > limits.header or end > len(frame):
+        raise ValueError(f"a header of {length} bytes is cut off, or longer than {limits.header}")
+    try:
+        return unpack(frame[_LENGTH.size : end]), frame[end:]
+    except ValueError as error:
+        raise ValueError(f"the header is not valid msgpack: {error}") from None
+
+
 def _read_header(data: Any) -> Header:
     """Return the header. The usual fields are checked without the cost of a Record."""
     if type(data) is dict and data.keys() <= _USUAL:
-        verb, number, fields = data.get("verb"), data.get("id", 0), data.get("fields", {})
-        values = data.get("values", [])
+        verb, number, fields = data.get("verb"), data.get("id", 0), data.get("fields", _NO_FIELDS)
+        values = data.get("values", _NO_VALUES)
         plain = type(number) is int and 0 <= number <= _MOST and type(fields) is dict and type(values) is list
-        if plain and type(verb) is str and len(verb) <= 64 and verb.isascii():
+        if plain and type(verb) is str and verb in VERBS:
             return Header(verb, number, fields, values)
     found: Header = _HEADER.read(data, {})
     return found
@@ -185,15 +208,3 @@ def _check_sizes(header: Header, values: tuple[Incoming, ...], nbytes: int, limi
         raise ValueError(
             f"values of {nbytes} bytes are more than the {limits.message} of a message that were agreed on"
         )
-
-
-def _unpack(frame: bytes | memoryview, limits: Limits) -> Any:
-    if len(frame) < _LENGTH.size:
-        raise ValueError(f"a frame of {len(frame)} bytes has no header")
-    (length,) = _LENGTH.unpack_from(frame)
-    if length > limits.header or length > len(frame) - _LENGTH.size:
-        raise ValueError(f"a header of {length} bytes is cut off, or longer than {limits.header}")
-    try:
-        return unpack(memoryview(frame)[_LENGTH.size : _LENGTH.size + length])
-    except ValueError as error:
-        raise ValueError(f"the header is not valid msgpack: {error}") from None

@@ -15,7 +15,7 @@ from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError, announ
 from aioflow.net.wire.control_verbs import Drop, Part
 from aioflow.net.wire.limits import INLINE, Limits
 from aioflow.net.wire.schema import Answer
-from aioflow.net.wire.values import ALIGNED, Buffer, describe
+from aioflow.net.wire.values import ALIGNED, Buffer, Sent, describe
 from aioflow.tensors.as_array import AnyArray
 
 Frame = bytes | memoryview
@@ -26,6 +26,9 @@ StreamKey = tuple[int, bool]
 BURST: Final = 1 << 20
 """Bytes of raw frames in a burst, at most; there is at least one frame."""
 _SMALL: Final = 4096
+
+
+_NOTHING: Final[list[Sent]] = []
 
 
 class Outgoing:
@@ -42,14 +45,14 @@ class Outgoing:
             self._fields, values = fields_of(message.message)
         except ValueError as error:
             raise errors.InvalidArgumentError(str(error)) from None
-        sent = [describe(value) for value in values]
-        total = sum([one.nbytes for one in sent])
+        sent = [describe(value) for value in values] if values else _NOTHING
+        total = sum([one.nbytes for one in sent]) if sent else 0
         if total > limits.tensor or total > limits.message:
             _check_sizes(max([one.nbytes for one in sent]), total, limits)
         self._message: Final = message
         self._descriptors: Final = [one.descriptor for one in sent]
-        self._buffers = [buffer for one in sent for buffer in one.buffers if len(buffer)]
-        self._values: list[Sequence[Buffer]] = [one.buffers for one in sent if one.nbytes]
+        self._buffers = [buffer for one in sent for buffer in one.buffers if len(buffer)] if total else []
+        self._values: list[Sequence[Buffer]] = [one.buffers for one in sent if one.nbytes] if total else []
         self._limits: Final = limits
         self.key: Final[StreamKey] = message.number, isinstance(message.message, Answer)
         self.nbytes: Final = total if total > INLINE else 0
@@ -68,7 +71,8 @@ class Outgoing:
 
     def frame(self, left: float | None = None) -> bytes:
         """The only frame, if no bytes come after it."""
-        return b"".join([self.head(left, 0), *self._buffers])
+        head = self.head(left, 0)
+        return b"".join([head, *self._buffers]) if self._buffers else head
 
     @property
     def values(self) -> Sequence[Sequence[Buffer]]:

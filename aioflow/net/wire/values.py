@@ -279,15 +279,17 @@ class _ArrayIn(Incoming):
     def place(self, memory: AnyArray) -> None:
         self._array = memory.view(self._dtype.np).reshape(self._shape)
 
+    def fill(self, data: memoryview) -> None:
+        if self.nbytes:
+            self._array = np.frombuffer(data, self._dtype.np).reshape(self._shape).copy()
+        else:
+            super().fill(data)
+
     def value(self) -> Any:
-        return _checked(self._array)
-
-
-def _checked(array: AnyArray) -> AnyArray:
-    """ValueError for a bool that is neither 0 nor 1: NumPy would compute nonsense with it."""
-    if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
-        raise ValueError("a bool is a byte of 0 or 1")
-    return array
+        array = self._array
+        if self._dtype is dtypes.bool_ and array.size and array.view(np.uint8).max() > 1:
+            raise ValueError("a bool is a byte of 0 or 1")  # NumPy would compute nonsense with another
+        return array
 
 
 class _ScalarIn(_ArrayIn):
