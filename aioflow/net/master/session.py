@@ -82,11 +82,13 @@ class RegisteredPlan:
         plan: the plan.
         shares: by task, its share of the plan and the handle of the registration.
         takes: whether one of the shares may take elements.
+        senders: the tasks whose shares send something to others, or may undo it.
     """
 
     plan: Plan
     shares: Mapping[str, tuple[Share, int]]
     takes: bool
+    senders: Sequence[str]
 
 
 class MasterSession:
@@ -167,7 +169,8 @@ class MasterSession:
 
         answers = await self.ask_all(await self.work(write))
         self._holding.update(task for task, share in shares.items() if share.holds)
-        return RegisteredPlan(plan, {task: (shares[task], answer.graph) for task, answer in answers.items()}, takes)
+        registered = {task: (shares[task], answer.graph) for task, answer in answers.items()}
+        return RegisteredPlan(plan, registered, takes, [task for task, share in shares.items() if share.sends])
 
     async def deregister(self, shared: RegisteredPlan) -> None:
         """It is not needed any more."""
@@ -326,7 +329,7 @@ class MasterSession:
         finally:
             self.step_ended(step)
         holders = tuple([task for task, answer in answers.items() if answer.held])
-        senders = [task for task, (share, _) in shared.shares.items() if share.sends and task not in holders]
+        senders = [task for task in shared.senders if task not in holders]
         if senders:
             self.cleanup.schedule_end(step, senders)
         doubt = Doubt(step, holders, shared.takes)

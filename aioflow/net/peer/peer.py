@@ -378,11 +378,11 @@ class Peer:
 
     def _forget(self, number: int, asked: _Asked) -> None:
         del self._asked[number]
-        if asked.future.done() and not asked.future.cancelled():
-            asked.future.exception()  # it was seen to
+        future = asked.future
+        if not future.done() or future.cancelled() or future.exception() is not None:
+            for link in self._links:
+                link.abandon((number, True))
         del asked.future  # its error refers to the frame that holds `asked`
-        for link in self._links:
-            link.abandon((number, True))
 
     def _link_for(self, message: Outgoing) -> Link:
         """Return the second channel for a large message, if it is open."""

@@ -248,9 +248,9 @@ class Serving:
         loop = asyncio.get_running_loop()
         deadline = None if message.left is None else loop.time() + message.left
         call = Call(message.message, self._peer, message.number, deadline, message.trace)
-        limit = asyncio.timeout_at(deadline)
+        limit = None if deadline is None else asyncio.timeout_at(deadline)
         try:
-            if deadline is None:
+            if limit is None:
                 return _checked(message.message, await self._handler(call))
             async with limit:
                 if message.left == 0:
@@ -261,7 +261,7 @@ class Serving:
                 raise
             return self._failure(errors.CancelledError("the handler of the request was cancelled"))
         except Exception as error:
-            if isinstance(error, TimeoutError) and limit.expired():
+            if isinstance(error, TimeoutError) and limit is not None and limit.expired():
                 name = type(message.message).__name__
                 error = errors.DeadlineExceededError(f"the {message.left:g} s for {name} are over")
             return self._failure(error)

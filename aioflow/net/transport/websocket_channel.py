@@ -234,12 +234,18 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def _take(self) -> None:
         while self._is_heard and not self._behind:
-            found = self._arrivals.take(0 if self._receiver is None else self._receiver.raw_expected)
-            if found is None:
+            short = self._arrivals.take_short()
+            if short is not None:
+                self._message(short)
+            elif (found := self._arrivals.take(self._raw_expected)) is not None:
+                self._came(*found)
+            else:
                 break
-            self._came(*found)
             if self._late is not None:
                 self._behind = self._behind or self._is_late
+
+    def _raw_expected(self) -> int:
+        return 0 if self._receiver is None else self._receiver.raw_expected
 
     def _came(self, opcode: int, payload: Frame) -> None:
         if opcode == frames.BINARY:

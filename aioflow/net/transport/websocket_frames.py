@@ -2,7 +2,7 @@
 
 import os
 import struct
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -29,6 +29,9 @@ _FINAL: Final = 0x80
 _MASKED: Final = 0x80
 _SHORT: Final = struct.Struct(">BBH")
 _LONG: Final = struct.Struct(">BBQ")
+_WHOLE_BINARY: Final = _FINAL | BINARY
+_TWO_BYTES: Final = 126
+"""Stands for a length in the two bytes that follow."""
 _SMALL: Final = 256
 """Bytes that are masked as one number: for so few, NumPy takes longer."""
 
@@ -173,11 +176,29 @@ class FrameReader:
         """So many of them were."""
         self._left -= nbytes
 
-    def take(self, raw: int) -> tuple[int, Frame] | None:
+    def take_short(self) -> Frame | None:
+        """The payload of the next frame, if the frame is whole, short, unmasked and BINARY, as most are; else None.
+
+        `take` takes the other frames.
+        """
+        at, filled, memory = self._at, self._filled, self._memory
+        if at + 4 > filled or memory[at] != _WHOLE_BINARY or self._left or self._masked or self._parts is not None:
+            return None
+        start, nbytes = at + 2, memory[at + 1]
+        if nbytes == _TWO_BYTES:
+            start, nbytes = at + 4, memory[at + 2] << 8 | memory[at + 3]
+        elif nbytes > _LONGEST_CONTROL:
+            return None
+        if start + nbytes > filled or nbytes > self._longest:
+            return None
+        self._at = start + nbytes
+        return memory[start : self._at]
+
+    def take(self, raw: Callable[[], int]) -> tuple[int, Frame] | None:
         """Return the opcode and the payload of the next frame; None until it has arrived.
 
         The frames of a fragmented message give CONTINUATION and no bytes, and the last of them BINARY and the whole
-        payload. A frame of up to `raw` bytes is taken part by part, as it arrives. FrameError for a frame that is
+        payload. A frame of up to `raw()` bytes is taken part by part, as it arrives. FrameError for a frame that is
         malformed or not allowed.
         """
         if self._left:
@@ -189,7 +210,7 @@ class FrameReader:
             self._at = head.end
             payload: Frame = self._memory[head.start : head.end]
             return self._whole(head, masked(payload, head.mask) if head.mask else payload)
-        if head.opcode == BINARY and head.final and self._parts is None and head.end - head.start <= raw:
+        if head.opcode == BINARY and head.final and self._parts is None and head.end - head.start <= raw():
             self._at, self._left, self._mask = head.start, head.end - head.start, head.mask
             self._most = _READ if head.mask else _READ_HEAD
             return self._take_part()
