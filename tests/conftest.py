@@ -75,7 +75,7 @@ def process_is_left_clean():
 @pytest.fixture
 def exact_offsets(monkeypatch):
     """The tasks of a simulated cluster know that they share a clock: on a slow machine they estimate an offset."""
-    monkeypatch.setattr("aioflow.net.peer.peer.time", SimpleNamespace(perf_counter=lambda: 0.0))
+    monkeypatch.setattr("aioflow.net.peer.clock_comparison.time", SimpleNamespace(perf_counter=lambda: 0.0))
 
 
 @pytest.fixture

@@ -32,6 +32,11 @@ def decides(node: Node) -> bool:
     return role_of(node) is not None or bool(node.definition.name == "recv" and node.attrs["mortal"])
 
 
+def is_known(node: Node) -> bool:
+    """Whether its value is known before any step."""
+    return (node.definition.name == "constant" or node.definition.handle) and not node.controls
+
+
 class Levels:
     """The levels of a flow: the step itself, and each frame. InvalidArgumentError if a loop is malformed.
 

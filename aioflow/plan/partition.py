@@ -22,9 +22,10 @@ import numpy as np
 
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.control import transfer as transfer  # which registers them
-from aioflow.plan.frame_levels import ROOT, Levels, role_of
+from aioflow.plan.frame_levels import ROOT, Levels, is_known, role_of
 from aioflow.plan.passes.compress import Compression, decoding, encoding, same_task
 from aioflow.plan.passes.flow import Flow, Node, Value, is_back_edge
+from aioflow.plan.passes.recover_loops import BODY, CONDITION, bodies
 from aioflow.plan.placement.colocation import is_everywhere
 from aioflow.rendezvous import PUSHED, TOGETHER
 from aioflow.tensors import dtypes
@@ -90,11 +91,6 @@ def rehomed(flow: Flow, devices: Mapping[Node, str]) -> dict[Node, str]:
     return places
 
 
-def _is_known(node: Node) -> bool:
-    """Whether its value is known before any step."""
-    return (node.definition.name == "constant" or node.definition.handle) and not node.controls
-
-
 class _Copy(NamedTuple):
     """A node on a device; parts are in the order of `order`."""
 
@@ -111,7 +107,8 @@ class _Partition:
         self._places = places
         self._incarnations = incarnations
         self._order = {node: float(index) for index, node in enumerate(flow.nodes)}
-        self._levels = Levels(flow.nodes, {Value(node, 0) for node in flow.nodes if _is_known(node)})
+        self._levels = Levels(flow.nodes, {Value(node, 0) for node in flow.nodes if is_known(node)})
+        self._bodies = bodies(flow.nodes, self._levels)
         self._copies: dict[str, list[_Copy]] = {}
         self._moved: dict[tuple[Node, str], Node] = {}
         self._received: dict[tuple[Value, str], Node] = {}
@@ -265,19 +262,27 @@ class _Partition:
             "incarnation": self._incarnations[home],
             "target": place,
         }
-        after = self._order[origin] + _AFTER
-        sent = self._make(origin, home, after, "send", f"{name} to {place}", (value,), (), (), **key)
+        after, section = self._order[origin] + _AFTER, self._section(origin)
+        sent = self._make(
+            origin, home, after, "send", f"{name} to {place}", (value,), (), (), section=section, position=after, **key
+        )
         self._sends.setdefault(home, []).append(sent)
         pivot = self._pivot(self._levels.beyond[origin], place, order)
         spec, more = value.spec, {"shape": value.spec.shape, "mortal": self._mortal, "host": False, **key}
+        before = order - _BEFORE
         received = self._make(
-            origin, place, order - _BEFORE, "recv", f"{name} on {place}", (), () if pivot is None else (pivot,),
-            [spec], dtype=spec.dtype, **more,
+            origin, place, before, "recv", f"{name} on {place}", (), () if pivot is None else (pivot,), [spec],
+            dtype=spec.dtype, section=section, position=before, **more,
         )  # fmt: skip
         received.sized = [value.planned_spec]
         return received
 
     # Frames
+
+    def _section(self, origin: Node) -> str:
+        """The section of an iteration in which a value is sent; empty outside of loops that may be structured again."""
+        body = self._bodies.get(self._levels.beyond[origin])
+        return "" if body is None else BODY if origin in body else CONDITION
 
     def _pivot(self, level: int, place: str, order: float) -> Node | None:
         """Return a node that runs once in each iteration of a frame on a device; None for the step itself."""

@@ -5,9 +5,7 @@ region only if exactly the same suspending nodes come before both, so that a wai
 the same control-flow primitives decide whether they are dead. Regions of more than LONGEST nodes are cut, because
 Python holds the GIL while it compiles one: 10 μs per node, half of it for a node of scalar code.
 
-Kernels chosen and bound: from the nodes of a plan to the statements of a region.
-
-Computes the edges of a program, by the numbers of units: successors, pending counts and inputs of merges.
+It computes the edges of the program, too, by the numbers of units: successors, pending counts and inputs of merges.
 """
 
 import dataclasses
@@ -28,6 +26,7 @@ from aioflow.plan.frame_levels import ROOT, Levels, deciders, decides, role_of
 from aioflow.plan.passes.flow import Block, Flow, Node, Value, has_primitives, is_back_edge, sources_before, verify
 from aioflow.plan.passes.liveness import shares_memory
 from aioflow.plan.passes.lower import lower
+from aioflow.plan.passes.recover_loops import recover_loops, spans_devices
 from aioflow.program.blocks import (
     Code,
     Statement,
@@ -72,7 +71,9 @@ def assemble(
         blocks: whether to fuse chains of element-wise kernels: block by block in heavy regions, one kernel on a GPU.
         fast: whether to choose kernels that approximate, for arrays.
     """
-    lowered = verify(lower(flow, lambda node: not fused or node.waits))
+    if fused and not stream and context.kind is DeviceKind.CPU and not has_primitives(flow):
+        flow = recover_loops(flow)
+    lowered = verify(lower(flow, lambda node: not fused or (node.waits and not spans_devices(node))))
     return _Assembly(lowered, context, fused, stream, blocks, fast).program()
 
 
@@ -203,9 +204,9 @@ class _Assembly:
     def _unit(self, index: int, group: Group, outputs: list[Value], slots: dict[Value, int], route: Route) -> Unit:
         if route.role is not None:
             return self._primitive(index, group.nodes[0], outputs, slots, route)
-        made = set(group.nodes)
+        made, spans = set(group.nodes), any(spans_devices(node) for node in group.nodes)
         reads = [value for node in group.nodes for value in node.inputs if value.node not in made]
-        fused = not group.waits and (self._fused or bool(group.nodes[0].blocks))
+        fused = spans or (not group.waits and (self._fused or bool(group.nodes[0].blocks)))
         if fused:  # those that are fed come in the order of the call's feeds: then a lone region takes them as they are
             reads = sorted(
                 dict.fromkeys(reads), key=lambda value: self._feed_places.get(value.node, len(self._feed_places))
@@ -222,9 +223,9 @@ class _Assembly:
         if on_gpu and self._blocks:
             bound = fuse_on_gpu(bound, outputs, self._context.xp)
         region = compile_region(bound, inputs, outputs, self._literals)
-        heavy = None if on_gpu else _OnThread(bound, inputs, outputs, self._literals, region, self._blocks)
+        heavy = None if on_gpu or spans else _OnThread(bound, inputs, outputs, self._literals, region, self._blocks)
         find, computes = (region.find, region.computes) if heavy is None else (heavy.find, heavy.computes)
-        return Unit(index, group.nodes, *places, region.begin, False, cost, route, find, heavy, computes, self._fused)
+        return Unit(index, group.nodes, *places, region.begin, spans, cost, route, find, heavy, computes, self._fused)
 
     def _cost(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> op_cost.RegionCost:
         """Return the cost on the loop. Kernels of a GPU are enqueued there, and never need a thread."""

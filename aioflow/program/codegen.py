@@ -36,6 +36,7 @@ import types
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from aioflow.kernels.control.control_flow import DEAD
 from aioflow.kernels.control.transfer import put_away, taken_back
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.liveness import is_surely_alike
@@ -80,6 +81,7 @@ _GIVEN: Final = {
     "now": time.perf_counter,
     "pause": pause,
     **NAMES,
+    "DEAD": DEAD,
     "listed": TensorList.of,
     "elements": TensorList.elements,
     "put_away": put_away,
@@ -120,6 +122,7 @@ class Source:
         texts: the name of each value in the source.
         scalars: the values kept as NumPy scalars.
         chosen: the names of values that are not made yet and shall have these names.
+        contexts: for loops that span devices, the name of the context of an iteration.
     """
 
     def __init__(
@@ -134,6 +137,7 @@ class Source:
         self.names: dict[str, Any] = {}
         self.scalars: Final = ScalarValues(statements)
         self.chosen: dict[Value, str] = {}
+        self.contexts: dict[Loops, str] = {}
         self.texts: dict[Value, str] = _Texts(self._literal_text)
         self.texts.update({value: f"a{index}" for index, value in enumerate(inputs)})
         self._blamed: dict[int, tuple[Statement, Loops]] = {}
@@ -235,12 +239,15 @@ class Source:
         arguments = [self.texts[value] for value in b.inputs]
         if b.takes_context:
             counted = loops and b.node.definition.counted
-            arguments.insert(0, f"ctx.at((*ctx.iteration, {', '.join(loops)}))" if counted else "ctx")
+            inside = f"ctx.at((*ctx.iteration, {', '.join(loops)}))" if counted else "ctx"
+            arguments.insert(0, self.contexts.get(loops, inside))
         buffer = lives.buffer(position, b)
         if buffer is not None:
             arguments.append(f"out={self.texts[buffer]}")
         targets = [self.target(value, lives) for value in b.results]
-        call = f"{self._given('k', b.call)}({', '.join(arguments)})"
+        call = f"{self.kernel(b)}({', '.join(arguments)})"
+        if isinstance(b, Bound) and b.kernel.asynchronous:
+            call = f"(await {call})"
         unpacked = [value for value in b.results if value in self.scalars and not gives_scalar(b.call)]
         if unpacked and len(targets) == 1:
             call += "[()]"
@@ -253,6 +260,10 @@ class Source:
         if len(targets) > 1:
             for value in unpacked:
                 self.line(depth, f"{self.texts[value]} = {self.texts[value]}[()]", b, loops)
+
+    def kernel(self, b: Bound | Chain) -> str:
+        """The name of its kernel."""
+        return self._given("k", b.call)
 
     def expression(self, b: Bound) -> str:
         """The expression of a node of scalar code."""

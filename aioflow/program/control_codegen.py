@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from aioflow.plan.passes.flow import Value
+from aioflow.plan.passes.recover_loops import spans_devices
 from aioflow.program.blocks import Code, Statement, Structured
 from aioflow.program.fuse import Bound
 from aioflow.program.scalars import ScalarValues
@@ -39,6 +40,7 @@ class Writer(Protocol):
 
     texts: dict[Value, str]
     chosen: dict[Value, str]
+    contexts: dict[Loops, str]
 
     @property
     def on_thread(self) -> bool:
@@ -65,6 +67,9 @@ class Writer(Protocol):
 
     def target(self, value: Value, lives: Any) -> str:
         """A name for a value that is made now."""
+
+    def kernel(self, b: Bound) -> str:
+        """The name of the kernel of a statement."""
 
 
 def write_structured(source: Writer, statement: Structured, lives: Any, depth: int, loops: Loops) -> None:
@@ -128,6 +133,8 @@ class _Loop:
         """Write it, and name its results."""
         self._write_start(depth)
         self._write_head(depth)
+        if spans_devices(self._statement.node):
+            self._write_context(depth + 2)
         if self._condition is not None:
             self._write_condition(self._condition, depth + 2)
         self._write_iteration(depth + 2)
@@ -171,6 +178,11 @@ class _Loop:
             line(depth, "while True:")
         line(depth + 1, f"for {counter} in range({counter}, {end}):")
 
+    def _write_context(self, depth: int) -> None:
+        """Write the context of an iteration, for the transfers in it."""
+        here = self._source.contexts[self._loops] = self._source.fresh("h")
+        self._source.line(depth, f"{here} = ctx.at((*ctx.iteration, {', '.join(self._loops)}))")
+
     def _between_looks(self) -> int:
         """The number of iterations between two looks at the clock."""
         every = 1
@@ -188,7 +200,25 @@ class _Loop:
             source.block(code.statements, code.outputs, depth, self._loops)
             test = source.texts[code.outputs[0]]
         enough = f"{self._counter} >= {self._limit} or " if self._limited else ""
-        source.line(depth, f"if {enough}not {test}: break", self._statement, self._loops)
+        if not spans_devices(self._statement.node):
+            source.line(depth, f"if {enough}not {test}: break", self._statement, self._loops)
+            return
+        source.line(depth, f"if not {test}:", self._statement, self._loops)
+        self._write_dead(depth + 1)
+        source.line(depth + 1, "break")
+
+    def _write_dead(self, depth: int) -> None:
+        """Send and receive what is dead in the last iteration: all sends first, since no receive needs another one."""
+        source = self._source
+        here = source.contexts[self._loops]
+        found: dict[str, list[Bound]] = {"send": [], "recv": []}
+        for each in self._body.statements:
+            if isinstance(each, Bound) and each.node.definition.name in found:
+                found[each.node.definition.name].append(each)
+        for each in found["send"]:
+            source.line(depth, f"{source.kernel(each)}({here}, DEAD)", each, self._loops)
+        for each in found["recv"]:
+            source.line(depth, f"await {source.kernel(each)}({here})", each, self._loops)
 
     def _write_iteration(self, depth: int) -> None:
         source, body = self._source, self._body

@@ -193,7 +193,7 @@ REFUSED = {
     "an op that is none": (flow(node(["add"])), "no op 1 of list"),
     "an attribute of a later version": (flow(scalar(attr={"colour": 1})), "constant has no attribute 'colour'"),
     "an attribute that is missing": (flow(scalar(attr={})), r"'c' \(constant\): attribute value is missing"),
-    "all of a send": (flow(scalar(), node("send", [(0, 0)], []), fetches=[]), "edge, .* target is missing"),
+    "all of a send": (flow(scalar(), node("send", [(0, 0)], []), fetches=[]), "edge, .* position is missing"),
     "an attribute of another type": (
         flow(scalar(), node("reduce_sum", [(0, 0)], attr={"keepdims": "yes"})), "'yes' cannot be .*'keepdims'"),
     "too few inputs": (flow(scalar(), node("add", [(0, 0)])), r"'n' \(add\): it takes 2 inputs, and has 1"),

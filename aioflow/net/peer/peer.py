@@ -9,12 +9,11 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-import math
-import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from aioflow import errors
+from aioflow.net.peer.clock_comparison import ClockComparison
 from aioflow.net.peer.link import Link
 from aioflow.net.peer.reconnect import End, HasEnded, Loss, Reconnect, Redial, end_of
 from aioflow.net.peer.serving import NEW, UNKNOWN, Handler, RecentRequests, Serving
@@ -30,8 +29,6 @@ from aioflow.net.wire.schema import ANSWERS, Answer, Message, Note, Request
 
 A = TypeVar("A", bound=Answer)
 _log: Final = logging.getLogger("aioflow.net")
-_FORGETS: Final = 1.1
-"""The shortest round trip grows by this factor each time: an old one says little about clocks that drift."""
 _GRACE: Final = 0.25
 """Seconds to receive messages that a process sent before it ended."""
 
@@ -108,12 +105,7 @@ class Peer:
         self._closing: asyncio.Task[None] | None = None
         self._late = 0
         self._last_note = 0
-        self._round_trip: float | None = None
-        self._clock_offset = 0.0
-        self._shortest = math.inf
-        """How long a trip took, the shortest time; grows slowly, for clocks drift."""
-        self._pinged = 0.0, 0.0
-        """When it was asked the last time: on the loop's clock, and on that of traces."""
+        self._clocks: Final = ClockComparison()
 
     @property
     def statistics(self) -> PeerStatistics:
@@ -121,8 +113,8 @@ class Peer:
         arriving = sum([link.arriving for link in self._links])
         credit = tuple([link.credit for link in self._links])
         return PeerStatistics(
-            len(self._asked), len(self._serving), self._serving.held, arriving, credit, self._late, self._round_trip,
-            self._clock_offset,
+            len(self._asked), len(self._serving), self._serving.held, arriving, credit, self._late,
+            self._clocks.round_trip, self._clocks.offset,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -160,7 +152,7 @@ class Peer:
     @property
     def clock_offset(self) -> float:
         """By how many seconds its clock is ahead of this one's, as far as is known."""
-        return self._clock_offset
+        return self._clocks.offset
 
     @property
     def channels(self) -> int:
@@ -277,10 +269,10 @@ class Peer:
         loop, liveness = asyncio.get_running_loop(), self._liveness
         while True:
             due = liveness.due(loop.time(), self._last_heard)
-            self._pinged = loop.time(), time.perf_counter()
+            asked = self._clocks.ping()
             for link in self._links:
                 if not link.congested:
-                    link.post(Envelope(0, Ping(self._pinged[0], link.position())))
+                    link.post(Envelope(0, Ping(asked, link.position())))
             await asyncio.sleep(due - loop.time())
             if liveness.is_silent(loop.time(), due, self._last_heard):
                 stopped = ": its process is stopped" * liveness.is_stopped
@@ -295,20 +287,14 @@ class Peer:
         ping: Any = message.message
         _forget(link, ping.received)
         if not link.congested:
-            link.post(Envelope(0, Pong(ping.clock, time.perf_counter())))
+            link.post(Envelope(0, Pong(ping.clock, self._clocks.now())))
 
     def _pong(self, link: Link, message: Envelope) -> None:
         """Compare the clocks of traces of both tasks. The round trip is timed by the loop's clock."""
         if link is not self._links[0]:
             return  # a large message may have delayed it
         pong: Any = message.message
-        self._round_trip = asyncio.get_running_loop().time() - pong.ping
-        if pong.ping == self._pinged[0]:
-            now = time.perf_counter()
-            trip = now - self._pinged[1]
-            if trip < self._shortest:  # the offset is known the better the shorter the trip
-                self._clock_offset = pong.clock - (now + self._pinged[1]) / 2
-            self._shortest = min(trip, _FORGETS * self._shortest)
+        self._clocks.pong(pong.ping, pong.clock)
 
     # Asking
 

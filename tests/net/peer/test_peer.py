@@ -389,7 +389,7 @@ async def test_a_peer_that_is_silent_is_lost_after_so_long(network, service, sil
 @pytest.fixture
 def virtual_clock(monkeypatch):
     """The peers measure round trips and offsets in virtual time, whatever the machine takes."""
-    monkeypatch.setattr("aioflow.net.peer.peer.time", SimpleNamespace(perf_counter=now))
+    monkeypatch.setattr("aioflow.net.peer.clock_comparison.time", SimpleNamespace(perf_counter=now))
 
 
 async def test_a_peer_that_has_nothing_to_say_is_not_silent(virtual_clock, pair):

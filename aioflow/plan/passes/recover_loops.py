@@ -1,0 +1,260 @@
+"""Turns the share of a device in a loop that spans devices back into a structured loop that sends and receives.
+
+A loop over several devices is lowered to primitives, so that its nodes can be placed one by one. On each device there
+is then a frame of its own. Where the nodes of the frame only compute, send and receive, one coroutine runs it far
+faster than the executor, which begins every node of every iteration by itself. The values that the frame exchanges with
+other devices are the same, so each device may run its frame in either way.
+
+A coroutine waits for its receives one after the other. So that devices never wait for each other in a circle, all of
+them keep to one order. It is given by the partition: in an iteration the transfers that the condition may need come
+first, then those of the body, and either in the order of the whole graph. No node needs a transfer that comes later.
+
+In the last iteration the condition does not hold, and what the body would have sent is dead. It is sent as dead, since
+a device that runs its frame node by node receives it.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from aioflow.graph.op import REGISTRY
+from aioflow.plan import op_cost
+from aioflow.plan.frame_levels import ROOT, Levels, is_known, role_of
+from aioflow.plan.passes.flow import Block, Flow, Node, Value, is_back_edge, sources_before
+from aioflow.plan.passes.relink import in_place, relinked
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import SCALAR, Spec
+
+CONDITION: Final = "condition"
+BODY: Final = "body"
+"""The sections of an iteration. Values of the body are dead in the last iteration."""
+SPANNING: Final = "spanning"
+"""The attribute of a loop whose body sends and receives."""
+LIGHT: Final = 100e-6
+"""Seconds. The kernels of an iteration that takes longer may run on threads, several iterations at a time."""
+_TRANSFERS: Final = frozenset({"send", "recv"})
+
+
+def bodies(nodes: Sequence[Node], levels: Levels) -> dict[int, set[Node]]:
+    """For each frame of a whole flow that devices may run as a structured loop, the nodes of its body."""
+    found = {}
+    for level in range(1, len(levels.names)):
+        inside = [node for node in nodes if levels.inside[node] == level]
+        entered = [node for node in nodes if levels.beyond[node] == level and levels.inside[node] != level]
+        if all(levels.inside[node] == ROOT for node in entered) and _is_plain(inside) and not _may_be_dead(entered):
+            found[level] = _body(inside)
+    return found
+
+
+def _is_plain(inside: Sequence[Node]) -> bool:
+    """Whether a frame has no other frames and branches in it, and its nodes neither wait nor have an effect."""
+    conditions = [node for node in inside if role_of(node) == "loop_cond"]
+    return len(conditions) == 1 and all(
+        _is_part(node, conditions[0]) and not (role_of(node) is None and (node.waits or node.has_effect))
+        for node in inside
+    )
+
+
+def _is_part(node: Node, condition: Node) -> bool:
+    """Whether a node has its place in a plain loop: a primitive that of its kind, another one outside of the exits."""
+    sources = [source for source, _ in node.inputs]
+    match role_of(node):
+        case "merge":
+            return sorted(map(str, map(role_of, sources))) == ["enter", "next_iteration"]
+        case "switch":
+            return sources[1] is condition and node.inputs[0] == Value(sources[0], 0) and role_of(sources[0]) == "merge"
+        case "exit":
+            return role_of(sources[0]) == "switch" and node.inputs[0].index == 0
+        case "enter":
+            return False
+    return all(index == 1 for source, index in node.inputs if role_of(source) == "switch")
+
+
+def _may_be_dead(entered: Iterable[Node]) -> bool:
+    """Whether one of these nodes depends on a branch."""
+    seen: set[Node] = set()
+    waiting = list(entered)
+    while waiting:
+        node = waiting.pop()
+        if role_of(node) in ("switch", "merge") or (node.definition.name == "recv" and node.attrs["mortal"]):
+            return True
+        if node not in seen and role_of(node) != "exit":
+            seen.add(node)
+            waiting += sources_before(node)
+    return False
+
+
+def _body(inside: Iterable[Node]) -> set[Node]:
+    found: set[Node] = set()
+    for node in inside:
+        if role_of(node) == "switch" or (
+            role_of(node) not in ("merge", "exit") and any(source in found for source in sources_before(node))
+        ):
+            found.add(node)
+    return found
+
+
+def spans_devices(node: Node) -> bool:
+    """Whether it is a structured loop that sends and receives."""
+    return bool(node.blocks) and SPANNING in node.attrs
+
+
+def recover_loops(flow: Flow) -> Flow:
+    """The flow of one device with a structured loop for each frame that can be one."""
+    if not any(node.definition.name in _TRANSFERS and node.attrs["section"] for node in flow.nodes):
+        return flow
+    known = {Value(node, 0) for node in flow.nodes if is_known(node)}
+    levels = Levels(flow.nodes, known)
+    frames = [_Frame(flow.nodes, levels, level, known) for level in range(1, len(levels.names))]
+    return _replaced(flow, [frame for frame in frames if frame.can_be_loop])
+
+
+class _Frame:
+    """The nodes of a frame on one device.
+
+    Attributes:
+        inside: the nodes in it.
+        entered: the nodes through which values enter.
+    """
+
+    def __init__(self, nodes: Sequence[Node], levels: Levels, level: int, known: set[Value]) -> None:
+        self._known = known
+        self.inside: Final = [node for node in nodes if levels.inside[node] == level]
+        self.entered: Final = [n for n in nodes if levels.beyond[n] == level and levels.inside[n] != level]
+        self._variables = [node for node in self.inside if role_of(node) == "merge"]
+        self._captures = [node for node in self.entered if node.attrs.get("is_constant")]
+        self._conditions = [node for node in self.inside if role_of(node) == "loop_cond"]
+        self._computing = [node for node in self.inside if role_of(node) is None]
+        self._later = self._of_body()
+
+    def _of_body(self) -> set[Node]:
+        """The nodes that have no values in the last iteration."""
+        found: set[Node] = set()
+        for node in self.inside:
+            is_transfer = node.definition.name in _TRANSFERS and node.attrs["section"] == BODY
+            sources = [source for source in sources_before(node) if role_of(source) != "merge"]
+            if is_transfer or role_of(node) in ("switch", "exit") or any(source in found for source in sources):
+                found.add(node)
+        return found
+
+    @property
+    def can_be_loop(self) -> bool:
+        """Whether it has the primitives of one loop, and else only light nodes that compute, and transfers."""
+        return (
+            len(self._conditions) == 1
+            and self._conditions[0] not in self._later
+            and all(role_of(node) == "enter" for node in self.entered)
+            and all(_is_part(node, self._conditions[0]) for node in self.inside)
+            and all(self._is_plain(node) for node in self._computing)
+            and self._is_light()
+            and not self._shares_values()
+        )
+
+    def _is_plain(self, node: Node) -> bool:
+        if node.definition.name in _TRANSFERS:
+            return bool(node.attrs["section"])
+        return not (node.waits or node.has_effect or node.blocks)
+
+    def _is_light(self) -> bool:
+        nodes = [node for node in self._computing if node.definition.name not in _TRANSFERS]
+        is_known = all(spec.shape.is_fully_defined() for node in nodes for spec in node.output_specs)
+        return is_known and sum(op_cost.seconds(node, node.input_specs) for node in nodes) < LIGHT
+
+    def _shares_values(self) -> bool:
+        """Whether the body reads what the condition has computed."""
+        own = set(self._computing) - self._later
+        return any(source in own for node in self._computing if node in self._later for source, _ in node.inputs)
+
+    def loop(self) -> Node:
+        """The structured loop."""
+        condition, merges = self._conditions[0], self._variables
+        starts = [next(source for source, _ in merge.inputs if not is_back_edge(source, merge)) for merge in merges]
+        again = [next(source for source, _ in merge.inputs if is_back_edge(source, merge)) for merge in merges]
+        attrs = {
+            "limited": False, "variables": len(merges), "replays": 0, "swap_memory": False, SPANNING: True,
+            "parallel_iterations": 1, "back_prop": False,
+        }  # fmt: skip
+        inputs = tuple([node.inputs[0] for node in (*starts, *self._captures)])
+        controls = tuple(dict.fromkeys(control for node in self.entered for control in node.controls))
+        specs = [*[merge.output_specs[0] for merge in merges], Spec(dtypes.int32, SCALAR)]
+        name = self.entered[0].attrs["frame_name"]
+        blocks = self._block(False, [condition.inputs[0]]), self._block(True, [node.inputs[0] for node in again])
+        return Node(condition.operation, REGISTRY["while_loop"], name, inputs, controls, attrs, specs, blocks)
+
+    def results(self, loop: Node) -> dict[Value, Value]:
+        """The values that leave the frame, as outputs of the structured loop."""
+        exits = [node for node in self.inside if role_of(node) == "exit"]
+        return {Value(n, 0): Value(loop, self._variables.index(n.inputs[0].node.inputs[0].node)) for n in exits}
+
+    def _block(self, later: bool, outputs: Sequence[Value]) -> Block:
+        """The condition, or the body, which is `later`."""
+        given = (*self._variables, *self._captures)
+        made = {
+            node: Node(node.operation, REGISTRY["argument"], f"{node.name}/argument", (), (), {}, node.output_specs[:1])
+            for node in given
+        }
+        arguments, constants = tuple(made.values()), dict[Node, None]()
+
+        def moved(value: Value) -> Value:
+            role = role_of(value.node)
+            if role in ("switch", "loop_cond"):
+                return moved(value.node.inputs[0])
+            if value in self._known:
+                constants.setdefault(value.node)
+                return value
+            return Value(made[value.node], value.index)
+
+        for node in _in_turn([node for node in self._computing if (node in self._later) is later]):
+            controls = tuple([made[control] for control in node.controls if control in made and control not in given])
+            made[node] = node.with_edges(tuple([moved(value) for value in node.inputs]), controls)
+        fetches = tuple([moved(value) for value in outputs])
+        sends = tuple([node for node in made.values() if node.definition.name == "send"])
+        return Block(Flow([*constants, *made.values()], arguments, fetches, sends), tuple(range(len(given))))
+
+
+def _in_turn(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with their transfers in the order of the whole graph, each after the nodes that it needs."""
+    own = set(nodes)
+    transfers = sorted((n for n in nodes if n.definition.name in _TRANSFERS), key=lambda n: float(n.attrs["position"]))
+    placed: dict[Node, None] = {}
+
+    def place(node: Node) -> None:
+        stack = [node]
+        while stack:
+            missing = [source for source in _sources(stack[-1]) if source in own and source not in placed]
+            if missing:
+                stack += missing
+            else:
+                placed.setdefault(stack.pop())
+
+    for node in (*transfers, *nodes):
+        place(node)
+    return list(placed)
+
+
+def _sources(node: Node) -> list[Node]:
+    """The sources of a node, and for the test of the loop what makes it."""
+    found = sources_before(node)
+    return [s.inputs[0].node if role_of(s) == "loop_cond" else s for s in found]
+
+
+def _replaced(flow: Flow, frames: Sequence[_Frame]) -> Flow:
+    """The flow with a structured loop for each of these frames."""
+    if not frames:
+        return flow
+    loops = {frame.loop(): frame for frame in frames}
+    stands = {node: loop for loop, frame in loops.items() for node in (*frame.inside, *frame.entered)}
+    moved = {value: made for loop, frame in loops.items() for value, made in frame.results(loop).items()}
+
+    def before(node: Node) -> list[Node]:
+        return [stands.get(source, source) for source in sources_before(node)]
+
+    nodes = in_place([*[node for node in flow.nodes if node not in stands], *loops], before)
+    inputs = {node: tuple([moved.get(value, value) for value in node.inputs]) for node in nodes}
+    controls = {node: _once(stands.get(control, control) for control in node.controls) for node in nodes}
+    fetches = tuple([moved.get(value, value) for value in flow.fetches])
+    targets = _once(stands.get(node, node) for node in flow.targets)
+    return relinked(Flow(nodes, flow.feeds, fetches, targets), nodes, controls, inputs)
+
+
+def _once(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(dict.fromkeys(nodes))
