@@ -2,11 +2,11 @@
 
 The frames are those of a websocket, unmasked, and three more:
 
-    SHARED      the number of a segment, the bytes of the values in it, and whether its descriptor comes with the frame
+    SHARED      the number of a segment, the bytes of the values in it, and whether the segment is new
     RETURNED    numbers of segments: one loan of each has ended
     FORGOTTEN   numbers of segments that the owner has dropped
 
-A segment has its number from the first frame that names it, which brings its descriptor, until it is forgotten.
+A segment has its number from the frame that names it first until it is forgotten; its descriptor is passed before.
 """
 
 import asyncio
