@@ -13,6 +13,7 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from aioflow.graph import scopes
 from aioflow.graph.device_spec import DeviceSpec, check_device
+from aioflow.graph.memo import Memo
 from aioflow.graph.operation import Attrs, Operation, Tensor, items_of, user_line
 from aioflow.graph.scopes import ControlBlock, DeviceFunction, Scope, scope_of
 from aioflow.lazy import Registry
@@ -41,7 +42,8 @@ class Graph:
     """A computation, described by operations in the order they were built.
 
     Any number of tasks and threads may add to it and run it at the same time. `planning_work` is an estimate of the
-    time to plan it; `marks` counts the calls of `prevent_feeding` and `prevent_fetching`.
+    time to plan it; `marks` counts the calls of `prevent_feeding` and `prevent_fetching`; `memo` has what planning has
+    found out about calls.
     """
 
     def __init__(self) -> None:
@@ -49,6 +51,7 @@ class Graph:
         self.seed: int | None = None
         self._operations: list[Operation] = []
         self.planning_work: int = 0
+        self.memo: Final = Memo()
         self._by_name: dict[str, Operation] = {}
         self._used: dict[str, int] = {}
         self._collections: dict[str, list[Any]] = {}

@@ -8,13 +8,15 @@ split         places each node, and makes a partition for each device
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.kernels.array.constants import missing_feed
 from aioflow.plan.partition import Part
-from aioflow.plan.passes.flow import Flow, has_primitives, verify
+from aioflow.plan.passes.flow import Flow, has_primitives, release, verify
 from aioflow.plan.passes.optimise import optimise
 from aioflow.plan.passes.order import order
 from aioflow.plan.passes.prune import keep_unread, prune, trim
@@ -39,6 +41,12 @@ class Signature:
 
     def _parts(self) -> tuple[object, ...]:
         return self.feeds, self.fetches, self.targets
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph of its elements; None if it has none."""
+        element = next((e for part in (self.feeds, self.fetches, self.targets) for e in part), None)
+        return None if element is None else element.graph
 
     def names(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """The names of its feeds, fetches and target operations."""
@@ -71,14 +79,27 @@ def make_plan(signature: Signature, split: Callable[[Flow], Sequence[Part]], opt
 
 
 def make_flow(signature: Signature, optimize: bool = True) -> Flow:
-    """Return the flow of a call before placement. InvalidArgumentError if a needed placeholder is not fed."""
+    """Return the flow of a call before placement. InvalidArgumentError if a needed placeholder is not fed.
+
+    All sessions of a graph share its flows.
+    """
+    graph = signature.graph
+    make = functools.partial(_made_flow, signature, optimize)
+    return make() if graph is None else graph.memo.get((signature, optimize), make)
+
+
+def _made_flow(signature: Signature, optimize: bool) -> Flow:
     flow = prune(signature.feeds, signature.fetches, signature.targets)
     if has_primitives(flow):  # handmade control flow runs unchanged
         _check_fed(flow)
         return verify(flow)
     flow = keep_unread(trim(order(flow)))
     _check_fed(flow)  # after trimming: a branch may capture a placeholder that none of its results needs
-    return verify(optimise(flow) if optimize else flow)
+    if optimize:
+        nodes = list(flow.nodes)
+        flow = optimise(flow)
+        release(nodes)
+    return verify(flow)
 
 
 def _check_fed(flow: Flow) -> None:

@@ -47,6 +47,8 @@ from aioflow.tensors.dtypes import Array, DeviceKind
 LONGEST: Final = 500
 _MANY, _PART = 3000, 150
 """Of more nodes, regions have at most this many: Python's compiler holds the interpreter as long as it compiles one."""
+_WIDE: Final = 250
+"""A node of more inputs is run by itself, since to compile its call takes milliseconds."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -163,7 +165,7 @@ class _Assembly:
                 waiting += 1
                 continue
             before[node] = mask
-            if role_of(node) is not None or node.definition.name == "send":
+            if role_of(node) is not None or node.definition.name == "send" or len(node.inputs) > _WIDE:
                 groups.append(Group([node], False))
                 continue
             key = mask, self._deciders[node], first_send.get(node, math.inf)
@@ -206,7 +208,8 @@ class _Assembly:
             return self._primitive(index, group.nodes[0], outputs, slots, route)
         made, spans = set(group.nodes), any(spans_devices(node) for node in group.nodes)
         reads = [value for node in group.nodes for value in node.inputs if value.node not in made]
-        fused = spans or (not group.waits and (self._fused or bool(group.nodes[0].blocks)))
+        wide = any(len(node.inputs) > _WIDE for node in group.nodes)
+        fused = spans or (not group.waits and ((self._fused and not wide) or any(n.blocks for n in group.nodes)))
         if fused:  # those that are fed come in the order of the call's feeds: then a lone region takes them as they are
             reads = sorted(
                 dict.fromkeys(reads), key=lambda value: self._feed_places.get(value.node, len(self._feed_places))

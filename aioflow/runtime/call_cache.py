@@ -38,7 +38,6 @@ class CallCache:
         self._engine: Final = engine
         self._boundary: Final = boundary
         self._size: Final = config.plan_cache_size
-        self._changed_by: Final = functools.lru_cache(self._size)(changed_by)
         self._calls: Final[dict[Any, Prepared]] = {}
 
     def __len__(self) -> int:
@@ -72,9 +71,11 @@ class CallCache:
         parsed = parse_fetches(self._graph, fetches)
         call: AnyCall = self._engine.call(parsed, ordered)
         targets = (*parsed.operations, *[tensor.op for tensor in parsed.tensors])
+        asked = targets, tuple(ordered)
+        examine = functools.partial(self._graph.memo.get, (changed_by, *asked), functools.partial(changed_by, *asked))
         if self._graph.planning_work > _LARGE:
-            call = Unexamined(call, functools.partial(changed_by, targets, tuple(ordered)), self._boundary)
-        elif changed := self._changed_by(targets, tuple(ordered)):
+            call = Unexamined(call, examine, self._boundary)
+        elif changed := examine():
             call = Changing(call, changed, self._boundary)
         arrange = arrangement(keys, [flat.index(tensor) for tensor in ordered])
         return Prepared(call, arrange, self._graph.marks)
@@ -82,7 +83,6 @@ class CallCache:
     def clear(self) -> None:
         """Forget all calls."""
         self._calls.clear()
-        self._changed_by.cache_clear()
 
 
 def _key(fetches: Any) -> Any:

@@ -141,8 +141,8 @@ class Plans:
     @staticmethod
     def is_long(signature: Signature) -> bool:
         """Whether planning it may take long: the graph has much planning work."""
-        element = next((e for part in (signature.fetches, signature.targets) for e in part), None)
-        return element is not None and element.graph.planning_work > LONG_PLAN
+        graph = signature.graph
+        return graph is not None and graph.planning_work > LONG_PLAN
 
     def _made(self, signature: Signature, optimize: bool = True, streamed: bool = False) -> Planned:
         split = functools.partial(self._placer.split, streamed=streamed, fed=self._fed.get(signature))

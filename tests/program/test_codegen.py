@@ -10,8 +10,9 @@ import aioflow as af
 from aioflow.kernels.context import Context
 from aioflow.plan.passes.flow import Flow, Value
 from aioflow.plan.passes.prune import prune
+from aioflow.program import assemble as assembling
 from aioflow.program.assemble import assemble
-from aioflow.program.codegen import Source
+from aioflow.program.codegen import Source, compile_region
 from aioflow.program.fuse import Bound
 from aioflow.resources.containers import Resources
 
@@ -165,6 +166,22 @@ async def test_a_cut_region_gives_the_right_value(graph):
         y = y + x
     async with af.Session(graph=graph) as session:
         assert await session.run(y, {x: 1.0}) == 4501.0
+
+
+@pytest.mark.parametrize(("inputs", "longest"), [(200, 210), (1000, 1), (3000, 1)])
+async def test_a_node_of_many_inputs_is_not_compiled(graph, monkeypatch, inputs, longest):
+    """To compile a call of thousands of arguments holds the interpreter for tens of milliseconds."""
+    compiled = []
+    monkeypatch.setattr(assembling, "compile_region", lambda *parts: compiled.append(parts) or compile_region(*parts))
+    x = af.placeholder(af.float32, [2])
+    total = af.add_n([x + float(number) for number in range(inputs)]) * 2.0
+    found = []
+    for executor in ("regions", "tokens"):
+        async with af.Session(graph=graph, config=af.Config(executor=executor)) as session:
+            found.append(await session.run(total, {x: [1.0, 2.0]}))
+    np.testing.assert_array_equal(*found, strict=True)
+    arguments = [len(node.inputs) for statements, *_ in compiled for node in (s.node for s in statements)]
+    assert max(arguments) < longest + 2
 
 
 def test_an_empty_flow_needs_no_region():

@@ -191,6 +191,7 @@ def _update_input(operation: Operation, index: int, tensor: Tensor) -> None:
             old.insert(place, operation)
 
         graph.on_failure(undo)
+        graph.memo.clear()
 
 
 def _check_back_edge(operation: Operation, index: int, tensor: Tensor) -> None:

@@ -7,6 +7,7 @@ Checks the rules of a legal flow, which hold after every pass.
 """
 
 import dataclasses
+import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,7 @@ from aioflow.graph.operation import Attrs, Operation
 from aioflow.kernels.control.control_flow import PRIMITIVES
 from aioflow.tensors.dtypes import Array, Spec
 
+_NAME: Final = operator.attrgetter("name")
 _HARMLESS: Final = frozenset({"argument", "absent", "cond", "while_loop", "tensor_array"})
 """Ops that are stateful only to prevent merging; they have no effect of their own."""
 
@@ -212,7 +214,16 @@ def rewrite(flow: Flow, visit: Callable[[Node], Replacement]) -> Flow:
     fetches = tuple([done[node][index] for node, index in flow.fetches])
     targets = tuple(dict.fromkeys(anchor for node in flow.targets for anchor in anchors[node]))
     feeds = tuple([done[node][0].node for node in flow.feeds])
+    release(done)
+    release(anchors)
     return sweep(feeds, fetches, targets)
+
+
+def release(found: list[Node] | dict[Node, Any]) -> None:
+    """Empty it. Freed all at once, many nodes would hold the interpreter, and with it the loop."""
+    take: Callable[[], object] = found.pop if isinstance(found, list) else found.popitem
+    while found:
+        take()
 
 
 def rewrite_blocks(flow: Flow, change: Callable[[Node, Block], Block]) -> Flow:
@@ -272,8 +283,16 @@ def in_order(
         if node not in found:
             found[node] = len(found)
             stack.extend(sources(node))
-    by_age = sorted(found, key=lambda node: (node.operation.id, node.name))
+    by_age = _by_age(found)
     return by_age if _respects(by_age, before) else _topological(by_age, before)
+
+
+def _by_age(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes in the order that the user built them; those of one operation by name."""
+    ages: dict[int, list[Node]] = {}
+    for node in nodes:
+        ages.setdefault(node.operation.id, []).append(node)
+    return [node for age in sorted(ages) for node in sorted(ages[age], key=_NAME)]
 
 
 def _respects(nodes: Sequence[Node], sources: Callable[[Node], Iterable[Node]]) -> bool:

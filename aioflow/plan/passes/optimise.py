@@ -16,7 +16,7 @@ from aioflow.devices import onednn
 from aioflow.kernels.nn.convolution import conv2d_with_bias
 from aioflow.plan import op_cost
 from aioflow.plan.allocation import needed
-from aioflow.plan.passes.flow import Block, Flow, Node, Replacement, Value, rewrite, rewrite_blocks
+from aioflow.plan.passes.flow import Block, Flow, Node, Replacement, Value, release, rewrite, rewrite_blocks
 from aioflow.plan.passes.prune import trim
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DeviceKind, float32, spec_of
@@ -310,8 +310,7 @@ def _simpler(flow: Flow) -> Flow:
         for apply in PASSES:
             nodes = list(flow.nodes)
             flow = apply(flow)
-            while nodes:  # freed all at once, many nodes would hold the interpreter, and with it the loop
-                nodes.pop()
+            release(nodes)
         if len(flow.nodes) == count:
             break
     return flow
