@@ -104,7 +104,7 @@ class _Partition:
     ) -> None:
         self._compression = compression
         self._flow = flow
-        self._places = places
+        self._places = dict(places)
         self._incarnations = incarnations
         self._order = {node: float(index) for index, node in enumerate(flow.nodes)}
         self._levels = Levels(flow.nodes, {Value(node, 0) for node in flow.nodes if is_known(node)})
@@ -115,6 +115,7 @@ class _Partition:
         self._lossy: dict[tuple[Value, Codec], Value] = {}
         self._numbers = itertools.count()
         self._pulses: dict[Node, Value] = {}
+        self._joins: dict[frozenset[Node], Node] = {}
         self._sends: dict[str, list[Node]] = {}
         self._running: set[tuple[int, str]] = set()
         self._merges: dict[tuple[int, str], Node] = {}
@@ -158,7 +159,7 @@ class _Partition:
         cyclic = any(is_back_edge(source, node) for source, _ in node.inputs)
         before = [value for value in node.inputs if not is_back_edge(value.node, node)]
         inputs = tuple([self._value(value, place, order) for value in before])
-        controls = [self._control(control, place, order) for control in node.controls]
+        controls = [self._control(control, place, order) for control in self._joined(node)]
         made = node.with_edges(inputs, tuple(dict.fromkeys(each for each in controls if each is not None)))
         self._add(place, order, made)
         self._moved[node, place] = made
@@ -211,6 +212,37 @@ class _Partition:
             made = node.with_edges(inputs, tuple([each for each in controls if each is not None]))
             self._moved[node, place] = self._add(place, order - 0.1, made)
         return self._moved[node, place]
+
+    def _joined(self, node: Node) -> list[Node]:
+        """The nodes to wait for: one that waits for all on another device, where that saves messages."""
+        place = self._places[node]
+        if self._levels.inside[node] != ROOT or len(node.controls) < 2:
+            return list(node.controls)
+        found: dict[str, list[Node]] = {}
+        for control in node.controls:
+            found.setdefault(place if self._is_known_on(control, place) else self._places[control], []).append(control)
+        near = found.pop(place, [])
+        return near + [each[0] if len(each) == 1 else self._join(each, home) for home, each in found.items()]
+
+    def _is_known_on(self, node: Node, place: str) -> bool:
+        """Whether the device need not be told that a node has run."""
+        if is_everywhere(node) or self._places[node] == place or self._levels.beyond[node] != ROOT:
+            return True
+        values = [Value(node, index) for index in range(len(node.output_specs))]
+        return any((value, place) in self._received for value in (*values, self._pulses.get(node)))
+
+    def _join(self, nodes: Sequence[Node], home: str) -> Node:
+        """A node that has run when these nodes of a device have."""
+        key = frozenset(nodes)
+        if key not in self._joins:
+            last = max(nodes, key=self._order.__getitem__)
+            after = self._order[last] + _AFTER
+            name = f"{last.name} and {len(nodes) - 1} before it"
+            made = self._make(last, home, after, "no_op", name, (), [self._moved[node, home] for node in nodes], [])
+            self._joins[key] = self._moved[made, home] = made
+            self._places[made], self._order[made] = home, after
+            self._levels.inside[made] = self._levels.beyond[made] = ROOT
+        return self._joins[key]
 
     def _control(self, node: Node, place: str, order: float) -> Node | None:
         """Return the node to wait for on a device instead of `node`; None if there is none."""

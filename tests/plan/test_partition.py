@@ -383,6 +383,29 @@ async def test_control_edges_to_one_device_share_a_pulse(session, sent):
     assert len(sent) == 1  # the value itself tells that it is there
 
 
+async def test_control_edges_of_a_node_from_one_device_are_one_message(session, sent):
+    with af.device(DEVICES[1]):
+        counts = [af.Variable(0, name=f"count_{number}") for number in range(4)]
+        added = [count.assign_add(1) for count in counts]
+    with af.device(DEVICES[2]):
+        other = af.Variable(0)
+        more = other.assign_add(1)
+    with af.device(DEVICES[0]):
+        both = af.group(*[each.op for each in added], more.op, name="both")
+        with af.control_dependencies([both]):
+            after = af.identity(7.0)
+        with af.control_dependencies([added[0].op, added[2].op]):
+            after_two = af.identity(8.0)
+    await session.run(af.global_variables_initializer())
+    sent.clear()
+    assert await session.run([after, after_two]) == [7.0, 8.0]
+    assert await session.run(counts) == [1, 1, 1, 1]
+    assert sum(edges(sent).values()) == 3
+    sent.clear()
+    assert await session.run([after, added[0]]) == [7.0, 2]
+    assert sum(edges(sent).values()) == 2
+
+
 async def test_control_edges_between_devices_order_effects(session):
     with af.device(DEVICES[0]):
         v = af.Variable(1.0)
