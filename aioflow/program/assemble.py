@@ -1,14 +1,8 @@
 """Assembles the program of a flow: chooses and binds kernels, groups nodes into units, gives values slots.
 
-In a plain program every node is a unit. In a fused one, nodes that never suspend form regions: two nodes are in one
-region only if exactly the same suspending nodes come before both, so that a wait never delays independent work, and if
-the same control-flow primitives decide whether they are dead. Regions of more than LONGEST nodes are cut, because
-Python holds the GIL while it compiles one: 10 μs per node, half of it for a node of scalar code.
-
 It computes the edges of the program, too, by the numbers of units: successors, pending counts and inputs of merges.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -23,7 +17,7 @@ from aioflow.kernels.context import Context
 from aioflow.plan import op_cost
 from aioflow.plan.allocation import guarded
 from aioflow.plan.frame_levels import ROOT, Levels, deciders, decides, role_of
-from aioflow.plan.passes.flow import Block, Flow, Node, Value, has_primitives, is_back_edge, sources_before, verify
+from aioflow.plan.passes.flow import Block, Flow, Node, Value, has_primitives, is_back_edge, verify
 from aioflow.plan.passes.liveness import shares_memory
 from aioflow.plan.passes.lower import lower
 from aioflow.plan.passes.recover_loops import recover_loops, spans_devices
@@ -40,24 +34,10 @@ from aioflow.program.blocks import (
 from aioflow.program.codegen import Region, compile_region
 from aioflow.program.error_location import Found, Place
 from aioflow.program.fuse import Bound, fuse_on_gpu
+from aioflow.program.groups import WIDE, Group, grouped, waits
 from aioflow.program.program import FrameSpec, MergeInput, Outputs, OutsideValue, Program, Route, Unit
-from aioflow.program.scalars import expression_for, is_scalar_code
+from aioflow.program.scalars import expression_for
 from aioflow.tensors.dtypes import Array, DeviceKind
-
-LONGEST: Final = 500
-_MANY, _PART = 3000, 150
-"""Of more nodes, regions have at most this many: Python's compiler holds the interpreter as long as it compiles one."""
-_WIDE: Final = 250
-"""A node of more inputs is run by itself, since to compile its call takes milliseconds."""
-
-
-@dataclasses.dataclass(slots=True)
-class Group:
-    """Nodes that become one unit, the waiting node alone if `waits`; `length` counts nodes of scalar code as halves."""
-
-    nodes: list[Node]
-    waits: bool
-    length: float = 0.0
 
 
 def assemble(
@@ -73,15 +53,19 @@ def assemble(
         blocks: whether to fuse chains of element-wise kernels: block by block in heavy regions, one kernel on a GPU.
         fast: whether to choose kernels that approximate, for arrays.
     """
-    if fused and not stream and context.kind is DeviceKind.CPU and not has_primitives(flow):
+    exchanges = fused and not stream and context.kind is DeviceKind.CPU and not has_primitives(flow)
+    if exchanges:
         flow = recover_loops(flow)
     lowered = verify(lower(flow, lambda node: not fused or (node.waits and not spans_devices(node))))
-    return _Assembly(lowered, context, fused, stream, blocks, fast).program()
+    return _Assembly(lowered, context, fused, stream, blocks, fast, exchanges).program()
 
 
 class _Assembly:
-    def __init__(self, flow: Flow, context: Context, fused: bool, stream: bool, blocks: bool, fast: bool) -> None:
+    def __init__(
+        self, flow: Flow, context: Context, fused: bool, stream: bool, blocks: bool, fast: bool, exchanges: bool
+    ) -> None:
         self._blocks = blocks
+        self._exchanges = exchanges
         self._flow = flow
         self._context = context
         self._fused = fused = fused and not has_primitives(flow)
@@ -102,7 +86,7 @@ class _Assembly:
 
     def program(self) -> Program:
         """Group, give slots, link."""
-        groups = self._groups() if self._fused else [Group([node], self._waits(node)) for node in self._bound]
+        groups = self._groups()
         home = {node: index for index, group in enumerate(groups) for node in group.nodes}
         crossing = self._crossing(groups, home)
         links = Links([group.nodes for group in groups], crossing, self._levels, self._flow.feeds, self._literals)
@@ -139,44 +123,12 @@ class _Assembly:
                 sizes[level] += 1
         return slots, sizes
 
-    def _waits(self, node: Node) -> bool:
-        bound = self._bound[node]
-        return node.waits or (isinstance(bound, Bound) and bound.kernel.asynchronous)
-
     def _groups(self) -> list[Group]:
-        """Group nodes by the suspending nodes before them and by the nodes that decide whether they are dead.
-
-        A send does not wait for other work: nodes of a group lead to the same first send. Groups are in the order of
-        their first nodes.
-        """
-        before: dict[Node, int] = {}
-        waiting = 0
-        groups: list[Group] = []
-        open_group: dict[tuple[int, int, float], Group] = {}
-        first_send = _first_sends(self._bound)
-        longest = LONGEST if len(self._bound) <= _MANY else _PART
-        for node in self._bound:
-            mask = 0
-            for source in [*[source for source, _ in node.inputs], *node.controls]:
-                mask |= before.get(source, 0)
-            if self._waits(node):
-                groups.append(Group([node], True))
-                before[node] = mask | 1 << waiting
-                waiting += 1
-                continue
-            before[node] = mask
-            if role_of(node) is not None or node.definition.name == "send" or len(node.inputs) > _WIDE:
-                groups.append(Group([node], False))
-                continue
-            key = mask, self._deciders[node], first_send.get(node, math.inf)
-            group = open_group.get(key)
-            if group is None or group.length >= longest:
-                group = open_group[key] = Group([], False)
-                groups.append(group)
-            group.nodes.append(node)
-            group.length += 0.5 if is_scalar_code(self._bound[node]) else 1
-        if (0, 0, math.inf) not in open_group and any(value in self._literals for value in self._flow.fetches):
-            groups.insert(0, Group([], False))
+        if not self._fused:
+            return [Group([node], waits(node, self._bound[node])) for node in self._bound]
+        groups = grouped(self._bound, self._deciders, self._exchanges)
+        if not any(group.is_still for group in groups) and any(value in self._literals for value in self._flow.fetches):
+            groups.insert(0, Group([], False, is_still=True))
         return groups
 
     def _crossing(self, groups: Sequence[Group], home: dict[Node, int]) -> list[list[Value]]:
@@ -185,7 +137,7 @@ class _Assembly:
         Fetched literals come from the first group that never waits.
         """
         crossing: list[dict[Value, None]] = [{} for _ in groups]
-        still = next((index for index, group in enumerate(groups) if self._is_still(group)), -1)
+        still = next((index for index, group in enumerate(groups) if group.is_still), -1)
         for value in self._flow.fetches:
             if value.node not in self._given:
                 crossing[home.get(value.node, still)].setdefault(value)
@@ -199,17 +151,13 @@ class _Assembly:
                 crossing[home[node]].setdefault(Value(node, 0))
         return [list(values) for values in crossing]
 
-    def _is_still(self, group: Group) -> bool:
-        """Whether it is a region that runs in every step and never waits."""
-        return not group.waits and all(role_of(node) is None and not self._deciders[node] for node in group.nodes[:1])
-
     def _unit(self, index: int, group: Group, outputs: list[Value], slots: dict[Value, int], route: Route) -> Unit:
         if route.role is not None:
             return self._primitive(index, group.nodes[0], outputs, slots, route)
-        made, spans = set(group.nodes), any(spans_devices(node) for node in group.nodes)
+        made, exchanges = set(group.nodes), group.exchanges or any(map(spans_devices, group.nodes))
         reads = [value for node in group.nodes for value in node.inputs if value.node not in made]
-        wide = any(len(node.inputs) > _WIDE for node in group.nodes)
-        fused = spans or (not group.waits and ((self._fused and not wide) or any(n.blocks for n in group.nodes)))
+        wide = any(len(node.inputs) > WIDE for node in group.nodes)
+        fused = exchanges or (not group.waits and ((self._fused and not wide) or any(n.blocks for n in group.nodes)))
         if fused:  # those that are fed come in the order of the call's feeds: then a lone region takes them as they are
             reads = sorted(
                 dict.fromkeys(reads), key=lambda value: self._feed_places.get(value.node, len(self._feed_places))
@@ -226,9 +174,11 @@ class _Assembly:
         if on_gpu and self._blocks:
             bound = fuse_on_gpu(bound, outputs, self._context.xp)
         region = compile_region(bound, inputs, outputs, self._literals)
-        heavy = None if on_gpu or spans else _OnThread(bound, inputs, outputs, self._literals, region, self._blocks)
+        heavy = None if on_gpu or exchanges else _OnThread(bound, inputs, outputs, self._literals, region, self._blocks)
         find, computes = (region.find, region.computes) if heavy is None else (heavy.find, heavy.computes)
-        return Unit(index, group.nodes, *places, region.begin, spans, cost, route, find, heavy, computes, self._fused)
+        return Unit(
+            index, group.nodes, *places, region.begin, group.waits, cost, route, find, heavy, computes, self._fused
+        )
 
     def _cost(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> op_cost.RegionCost:
         """Return the cost on the loop. Kernels of a GPU are enqueued there, and never need a thread."""
@@ -243,19 +193,6 @@ class _Assembly:
         inputs = tuple([slots[value] for value in reads if value not in self._literals])
         cost = op_cost.RegionCost(estimate_for([], []), 1)
         return Unit(index, [node], inputs, tuple([slots[value] for value in outputs]), _never, False, cost, route)
-
-
-def _first_sends(nodes: Iterable[Node]) -> dict[Node, float]:
-    """For each node that something sent depends on, the first send that does."""
-    found: dict[Node, float] = {}
-    for number, node in enumerate(node for node in nodes if node.definition.name == "send"):
-        stack = [node]
-        while stack:
-            each = stack.pop()
-            if each not in found:
-                found[each] = number
-                stack.extend(sources_before(each))
-    return found
 
 
 class _OnThread:

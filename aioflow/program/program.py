@@ -153,7 +153,7 @@ class Unit:
         self.begin: Final = begin
         self.waits: Final = waits
         self.cost: Final = cost
-        self.always: Final = any(node.definition.name in ("send", "recv") for node in nodes[:1])
+        self.always: Final = any(node.definition.name in ("send", "recv") for node in nodes)
         self.route: Final = route
         self.successors: Final = route.successors
         self.role: Final = route.role

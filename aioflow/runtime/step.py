@@ -117,9 +117,12 @@ class Step:
         if self.journal is not None and self._counts:
             self.journal.undo(functools.partial(self._state.give_back_counts, self._counts))
 
-    def renew(self, counted: Sequence[str], journal: Journal | None = None) -> None:
+    def renew(
+        self, counted: Sequence[str], journal: Journal | None = None, rendezvous: Rendezvous | None = None
+    ) -> None:
         """Become the next step."""
         self.journal = journal
+        self._rendezvous = rendezvous
         self.id = self._state.step_count = self._state.step_count + 1
         if self._common:
             self._common = {}
@@ -408,7 +411,13 @@ async def run_step(
 
 
 def run_light(
-    state: SessionState, step: Step, counted: Sequence[str], unit: Unit, feeds: Outputs, journal: Journal | None = None
+    state: SessionState,
+    step: Step,
+    counted: Sequence[str],
+    unit: Unit,
+    feeds: Outputs,
+    journal: Journal | None = None,
+    rendezvous: Rendezvous | None = None,
 ) -> Outputs | None:
     """Run a single light unit that never suspends, and return the fetched values; None if it may take long.
 
@@ -418,7 +427,7 @@ def run_light(
     bucket = unit.cost.bucket(feeds)
     if unit.cost.endless or not unit.cost.light(bucket, feeds):
         return None
-    step.renew(counted, journal)
+    step.renew(counted, journal, rendezvous)
     start = _clock()
     coroutine = unit.begin(step.context, *feeds)
     try:

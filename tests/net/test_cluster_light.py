@@ -1,6 +1,7 @@
 """Shares of a step that are over at once: they belong to their session and their step as others do."""
 
 import asyncio
+import functools
 import json
 
 import numpy as np
@@ -10,6 +11,9 @@ import aioflow as af
 from aioflow import errors
 from aioflow.kernels.control.lossy import lossy_encode_top_k, lossy_residual
 from aioflow.kernels.state.run_state import restore_run_counts, run_counts
+from aioflow.net.master.doubts import StepCleanup
+from aioflow.net.wire.worker_verbs import RunGraph
+from aioflow.net.worker.worker import Worker
 from aioflow.testing.simulated_cluster import SimulatedCluster
 
 MASTER, OTHER = "/job:worker/task:0", "/job:worker/task:1"
@@ -61,3 +65,63 @@ async def test_what_a_share_at_once_has_changed_is_taken_back_if_another_fails(c
         with pytest.raises(errors.OpError, match="boom"):
             await opened.run([encoded, bad], values)
         np.testing.assert_array_equal(await opened.run(encoded, values), await opened.run(fresh, values))
+
+
+# Shares that push
+
+
+def pushing():
+    """What another task computes is pushed to the master."""
+    x = af.placeholder(af.float32, [])
+    with af.device(OTHER):
+        twice = x * 2.0
+    with af.device(MASTER):
+        return x, twice + 1.0
+
+
+async def test_a_share_that_only_pushes_is_over_as_soon_as_it_has_run(cluster, graph, monkeypatch):
+    told, schedule = [], StepCleanup.schedule_end
+    monkeypatch.setattr(StepCleanup, "schedule_end", lambda *call: told.append(call) or schedule(*call))
+    x, result = pushing()
+    async with session(cluster, graph) as opened:
+        for number in range(5):
+            assert await opened.run(result, {x: number}) == 2.0 * number + 1.0
+            for server in cluster.servers.values():
+                assert not server._worker.step_table.open
+    assert told == []
+
+
+async def test_a_share_that_pushes_runs_without_a_task_once_the_tasks_are_connected(cluster, graph):
+    ran, run = [], Worker.run
+
+    async def noted(self, call):
+        ran.append(self.task[-1])
+        return await run(self, call)
+
+    for server in cluster.servers.values():
+        server._service._handlers[RunGraph] = functools.partial(noted, server._worker)
+    x, result = pushing()
+    async with session(cluster, graph) as opened:
+        assert await opened.run(result, {x: 1.0}) == 3.0
+        ran.clear()
+        assert await asyncio.gather(*[opened.run(result, {x: float(n)}) for n in range(10)]) == [
+            2.0 * n + 1.0 for n in range(10)
+        ]
+    assert ran == ["0"] * 10
+
+
+async def test_the_error_of_a_share_that_pushes_ends_the_step_of_the_receiver(cluster, graph):
+    x = af.placeholder(af.int32, [])
+    with af.device(OTHER):
+        quotient = 6 // x
+    with af.device(MASTER):
+        result = quotient + 1
+    async with session(cluster, graph) as opened:
+        for value in (1, 0, 2, 0, 3):
+            if value:
+                assert await opened.run(result, {x: value}) == 6 // value + 1
+            else:
+                with pytest.raises(errors.InvalidArgumentError, match="floordiv"):
+                    await opened.run(result, {x: value})
+            await asyncio.sleep(0.1)
+            assert not any(server._worker.step_table.open for server in cluster.servers.values())

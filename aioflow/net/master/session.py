@@ -82,13 +82,13 @@ class RegisteredPlan:
         plan: the plan.
         shares: by task, its share of the plan and the handle of the registration.
         takes: whether one of the shares may take elements.
-        senders: the tasks whose shares send something to others, or may undo it.
+        lasting: the tasks on which a step lasts after their shares have run.
     """
 
     plan: Plan
     shares: Mapping[str, tuple[Share, int]]
     takes: bool
-    senders: Sequence[str]
+    lasting: Sequence[str]
 
 
 class MasterSession:
@@ -170,7 +170,7 @@ class MasterSession:
         answers = await self.ask_all(await self.work(write))
         self._holding.update(task for task, share in shares.items() if share.holds)
         registered = {task: (shares[task], answer.graph) for task, answer in answers.items()}
-        return RegisteredPlan(plan, registered, takes, [task for task, share in shares.items() if share.sends])
+        return RegisteredPlan(plan, registered, takes, [task for task, share in shares.items() if share.lasts])
 
     async def deregister(self, shared: RegisteredPlan) -> None:
         """It is not needed any more."""
@@ -329,9 +329,9 @@ class MasterSession:
         finally:
             self.step_ended(step)
         holders = tuple([task for task, answer in answers.items() if answer.held])
-        senders = [task for task in shared.senders if task not in holders]
-        if senders:
-            self.cleanup.schedule_end(step, senders)
+        lasting = [task for task in shared.lasting if task not in holders]
+        if lasting:
+            self.cleanup.schedule_end(step, lasting)
         doubt = Doubt(step, holders, shared.takes)
         if metadata is not None:
             metadata.step_id = number

@@ -37,9 +37,9 @@ class Share:
     fetches: tuple[int, ...]
 
     @property
-    def sends(self) -> bool:
-        """Whether other tasks get something of it, maybe after it has run."""
-        return sends_elsewhere(self.parts)
+    def lasts(self) -> bool:
+        """Whether a step lasts on the task after the share has run."""
+        return lasts(self.parts)
 
     @property
     def holds(self) -> bool:
@@ -67,14 +67,26 @@ def handed_over(parts: Iterable[Part]) -> tuple[str, ...]:
     return tuple([node.name for node in _nodes(parts) if takes_or_puts(node.definition)])
 
 
-def sends_elsewhere(parts: Iterable[Part]) -> bool:
-    """Whether any of these parts, all of one task, has something that another task gets, or may undo."""
+def lasts(parts: Iterable[Part]) -> bool:
+    """Whether a step lasts on its task after these parts have run: other tasks ask for values, or it may be undone."""
     return any(
         node.definition.name == "lossy_encode_top_k"
-        or (node.definition.name == "send" and task_of(node.attrs["target"]) != task_of(part.device))
+        or (_is_sent_elsewhere(node, part) and not node.attrs["edge"].startswith(PUSHED))
         for part in parts
         for node in part.flow.nodes
     )
+
+
+def pushed_to(parts: Iterable[Part]) -> tuple[str, ...]:
+    """The tasks to which these parts of one task push values."""
+    sends = [node for part in parts for node in part.flow.nodes if _is_sent_elsewhere(node, part)]
+    return tuple(
+        dict.fromkeys(task_of(node.attrs["target"]) for node in sends if node.attrs["edge"].startswith(PUSHED))
+    )
+
+
+def _is_sent_elsewhere(node: Node, part: Part) -> bool:
+    return node.definition.name == "send" and task_of(node.attrs["target"]) != task_of(part.device)
 
 
 def senders_to(parts: Sequence[Part]) -> Senders:

@@ -43,7 +43,7 @@ from aioflow.net.worker.plan_shares import Senders, parts_of
 from aioflow.net.worker.queue_service import QueueService
 from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
 from aioflow.net.worker.step_table import StepTable
-from aioflow.net.worker.worker_state import Registered, WorkerSession, is_lost
+from aioflow.net.worker.worker_state import Registered, WorkerSession, WorkerStep, is_lost
 from aioflow.plan.passes.flow import Node
 from aioflow.rendezvous import LocalRendezvous
 from aioflow.resources.journal import Journal, Journals
@@ -241,12 +241,23 @@ class Worker:
         worker_step.only_puts = not graph.takes
         if journal is not None and held:
             journal.undo(functools.partial(_give_back, journal, step.handover, graph.handed_over))
-        if not (graph.sends or held):
-            self.step_table.end(message.step, None)
+        if not (worker_step.rendezvous.flush() or graph.lasts or held):
+            await self._pushed(message.step, worker_step)
+        if not (graph.lasts or held):
+            self.step_table.end_pushed(message.step)
         for recorder in self._recorders:
             recorder.add_step(message.step, metadata)
         packed = pack_trace(metadata) if options.trace else b""
         return _ran(fetched, packed, held)
+
+    async def _pushed(self, number: int, step: WorkerStep) -> None:
+        """Return when a step that has run has pushed all its values. An error ends the step."""
+        try:
+            await step.rendezvous.flushed()
+        except BaseException as error:
+            cancelled = errors.CancelledError("the run was cancelled")
+            self.step_table.end(number, errors.from_exception(error) if isinstance(error, Exception) else cancelled)
+            raise
 
     def _journal(self, message: Any, graph: Registered) -> Journal | None:
         """The journal of the step's attempt; None without an attempt. AbortedError if the attempt is being undone."""
@@ -277,10 +288,10 @@ class Worker:
         return session, graph
 
     def run_light(self, call: Call) -> GraphRan | None:
-        """Run a share that is one light unit and concerns no other task, at once. None for other shares."""
+        """Run a share at once that is one light unit and waits for no other task. None for other shares."""
         message: Any = call.message
         session, graph = self._registered(message)
-        if message.options or self._recorders or graph.sends:
+        if message.options or self._recorders or graph.lasts or not all(map(self._peers.connected, graph.pushed_to)):
             return None
         programs = graph.known(self._state.plans.variant(DEFAULT))
         unit = None if programs is None else programs.single_unit
@@ -291,9 +302,27 @@ class Worker:
         self.step_table.check(message.step)
         if session.light is None:
             session.light = light_step(self._state, StepShare(0, session.counts, LocalRendezvous()))
-        journal = self._journal(message, graph)
-        fetched = run_light(self._state, session.light, graph.counted, unit, feeds, journal)
+        run = functools.partial(
+            run_light, self._state, session.light, graph.counted, unit, feeds, self._journal(message, graph)
+        )
+        fetched = self._run_pushing(message.step, run) if graph.pushed_to else run()
         return None if fetched is None else _ran(fetched)
+
+    def _run_pushing(self, number: int, run: Callable[..., Sequence[Array] | None]) -> Sequence[Array] | None:
+        """Run a light share that pushes values to connected tasks."""
+        step = self.step_table.at(number)
+        if step.begun:
+            return None
+        try:
+            fetched = run(step.rendezvous)
+            step.rendezvous.flush()
+            step.rendezvous.here.check()
+        except Exception as error:
+            self.step_table.end(number, errors.from_exception(error))
+            raise
+        if fetched is not None:
+            self.step_table.end_pushed(number)
+        return fetched
 
     def _traced(self, options: Mapping[str, Any]) -> bool:
         return options.get("trace") is True or bool(self._recorders)

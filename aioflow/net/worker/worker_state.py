@@ -7,7 +7,7 @@ from typing import Final
 from aioflow.graph.operation import BODY_WORK
 from aioflow.kernels.context import Undo
 from aioflow.net.peer.serving import Requester
-from aioflow.net.worker.plan_shares import Senders, handed_over, lasting, senders_to, sends_elsewhere
+from aioflow.net.worker.plan_shares import Senders, handed_over, lasting, lasts, pushed_to, senders_to
 from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
 from aioflow.plan.partition import Part
 from aioflow.program.program import Programs
@@ -33,8 +33,10 @@ class Registered:
         """Its feeds in order, with their names in errors."""
         self.senders: Final = senders_to(parts)
         """The tasks that send something unasked."""
-        self.sends: Final = sends_elsewhere(parts)
-        """Whether other tasks get something of it, or may undo it, so that a step is not over when it has run."""
+        self.lasts: Final = lasts(parts)
+        """Whether other tasks ask for values of it, or may undo it, so that a step is not over when it has run."""
+        self.pushed_to: Final = pushed_to(parts)
+        """The tasks to which it sends something unasked."""
 
     @functools.cached_property
     def lasting(self) -> Sequence[str]:

@@ -1,0 +1,168 @@
+"""Groups the nodes of a flow into units.
+
+In a plain program every node is a unit. In a fused one, nodes that never suspend form regions: two nodes are in one
+region only if exactly the same suspending nodes come before both, so that a wait never delays independent work, and if
+the same control-flow primitives decide whether they are dead. Regions of more than LONGEST nodes are cut, because
+Python holds the GIL while it compiles one: 10 μs per node, half of it for a node of scalar code.
+
+A light share of a step that exchanges small values with other devices is one coroutine, which receives and sends: the
+executor would take longer than its kernels. Since it waits for one value after the other, every value that it sends
+must depend on all values that it has received before. Then no other device waits longer than it must.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from aioflow.plan import op_cost
+from aioflow.plan.frame_levels import role_of
+from aioflow.plan.passes.compress import same_task
+from aioflow.plan.passes.flow import Node, sources_before
+from aioflow.plan.passes.recover_loops import LIGHT
+from aioflow.program.blocks import Statement
+from aioflow.program.fuse import Bound
+from aioflow.program.scalars import is_scalar_code
+from aioflow.rendezvous import PUSHED
+
+LONGEST: Final = 500
+_MANY, _PART = 3000, 150
+"""Of more nodes, regions have at most this many: Python's compiler holds the interpreter as long as it compiles one."""
+WIDE: Final = 250
+"""A node of more inputs is run by itself, since to compile its call takes milliseconds."""
+TRANSFERS: Final = frozenset({"send", "recv"})
+
+
+@dataclasses.dataclass(slots=True)
+class Group:
+    """Nodes that become one unit.
+
+    Attributes:
+        nodes: the nodes.
+        waits: whether the unit may suspend for long.
+        length: the number of nodes; those of scalar code count as halves.
+        is_still: whether it is a region that never waits, nor for anything, and runs in every step.
+        exchanges: whether it is a region that sends or receives.
+    """
+
+    nodes: list[Node]
+    waits: bool
+    length: float = 0.0
+    is_still: bool = False
+    exchanges: bool = False
+
+
+def waits(node: Node, bound: Statement) -> bool:
+    """Whether a node suspends, so that it is no part of a region that never does."""
+    return node.waits or (isinstance(bound, Bound) and bound.kernel.asynchronous)
+
+
+def grouped(bound: Mapping[Node, Statement], deciders: Mapping[Node, int], exchanges: bool) -> list[Group]:
+    """The groups of a fused program, in the order of their first nodes.
+
+    `exchanges` says whether a region may send and receive.
+    """
+    share = light_share(bound, deciders) if exchanges else None
+    if share is None:
+        return _by_waits(bound, deciders)
+    receives = any(node.definition.name == "recv" for node in share)
+    return [Group(share, receives, is_still=not receives, exchanges=True)]
+
+
+def _by_waits(bound: Mapping[Node, Statement], deciders: Mapping[Node, int]) -> list[Group]:
+    """Group nodes by the suspending nodes before them and by the nodes that decide whether they are dead.
+
+    A send does not wait for other work: nodes of a group lead to the same first send.
+    """
+    before: dict[Node, int] = {}
+    waiting = 0
+    groups: list[Group] = []
+    open_group: dict[tuple[int, int, float], Group] = {}
+    first_send = _first_sends(bound)
+    longest = LONGEST if len(bound) <= _MANY else _PART
+    for node in bound:
+        mask = 0
+        for source in [*[source for source, _ in node.inputs], *node.controls]:
+            mask |= before.get(source, 0)
+        if waits(node, bound[node]):
+            groups.append(Group([node], True))
+            before[node] = mask | 1 << waiting
+            waiting += 1
+            continue
+        before[node] = mask
+        if role_of(node) is not None or node.definition.name == "send" or len(node.inputs) > WIDE:
+            groups.append(Group([node], False))
+            continue
+        key = mask, deciders[node], first_send.get(node, math.inf)
+        group = open_group.get(key)
+        if group is None or group.length >= longest:
+            group = open_group[key] = Group([], False, is_still=not (mask or deciders[node]))
+            groups.append(group)
+        group.nodes.append(node)
+        group.length += 0.5 if is_scalar_code(bound[node]) else 1
+    return groups
+
+
+def _first_sends(nodes: Iterable[Node]) -> dict[Node, float]:
+    """For each node that something sent depends on, the first send that does."""
+    found: dict[Node, float] = {}
+    for number, node in enumerate(node for node in nodes if node.definition.name == "send"):
+        stack = [node]
+        while stack:
+            each = stack.pop()
+            if each not in found:
+                found[each] = number
+                stack.extend(sources_before(each))
+    return found
+
+
+# Shares as one coroutine
+
+
+def light_share(bound: Mapping[Node, Statement], deciders: Mapping[Node, int]) -> list[Node] | None:
+    """The nodes in the order in which one coroutine runs them; None if the executor must run them."""
+    nodes = list(bound)
+    transfers = [node for node in nodes if node.definition.name in TRANSFERS]
+    if not transfers or len(nodes) > LONGEST or any(deciders[node] for node in nodes):
+        return None
+    if not (all(_may_join(node, bound[node]) for node in nodes) and _is_light(nodes)):
+        return None
+    return _by_stage(nodes)
+
+
+def _may_join(node: Node, bound: Statement) -> bool:
+    if role_of(node) is not None or node.blocks or len(node.inputs) > WIDE:
+        return False
+    if node.definition.name != "recv":
+        return not waits(node, bound)
+    at_once = node.attrs["edge"].startswith(PUSHED) or same_task(node.attrs["source"], node.attrs["target"])
+    return at_once and not node.attrs["mortal"]
+
+
+def _is_light(nodes: Sequence[Node]) -> bool:
+    computing = [node for node in nodes if node.definition.name not in TRANSFERS]
+    is_known = all(spec.shape.is_fully_defined() for node in nodes for spec in node.output_specs)
+    return is_known and sum(op_cost.seconds(node, node.input_specs) for node in computing) < LIGHT
+
+
+def _by_stage(nodes: Sequence[Node]) -> list[Node] | None:
+    """The nodes with each receive as late as its consumers allow; None if a send would wait for one without need.
+
+    The stage of a node is the number of the last receive that it depends on.
+    """
+    stages: dict[Node, int] = {}
+    needs: dict[Node, int] = {}
+    receives = 0
+    for node in nodes:
+        sources = [source for source in sources_before(node) if source in stages]
+        needs[node], stages[node] = 0, 0
+        for source in sources:
+            needs[node] |= needs[source]
+            stages[node] = max(stages[node], stages[source])
+        if node.definition.name == "recv":
+            receives += 1
+            needs[node] |= 1 << receives
+            stages[node] = receives
+        elif node.definition.name == "send" and needs[node].bit_count() != stages[node]:
+            return None
+    return sorted(nodes, key=stages.__getitem__)
