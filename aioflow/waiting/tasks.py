@@ -24,7 +24,7 @@ class OwnedTasks:
         self._tasks: Final[dict[asyncio.Task[Any], None]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._running())
+        return bool(self._tasks)
 
     def start(
         self, coroutine: Coroutine[Any, Any, T], name: str, context: contextvars.Context | None = None

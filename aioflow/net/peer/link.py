@@ -205,15 +205,6 @@ class Link:
         self._sent.forget(position)
         self._changed.set()
 
-    @property
-    def sent(self) -> int:
-        """The position after the last frame."""
-        return self._sent.end
-
-    def has_received(self, position: int) -> bool:
-        """Whether the peer has told that it has received all up to that position."""
-        return self._sent.start >= position
-
     # From one channel to the next
 
     def keeps(self, position: int) -> bool:
@@ -351,21 +342,20 @@ class SentLog:
     alive.
 
     Attributes:
-        start: the position that the peer has reported.
         end: the position after the last frame.
     """
 
-    __slots__ = ("_frames", "end", "start")
+    __slots__ = ("_frames", "_start", "end")
 
     def __init__(self) -> None:
         self.end: int = 0
-        self.start: int = 0
+        self._start = 0
         self._frames: Final[deque[Frame]] = deque()
 
     @property
     def nbytes(self) -> int:
         """The bytes of the kept frames."""
-        return self.end - self.start
+        return self.end - self._start
 
     def append(self, frame: Frame) -> None:
         """Add a frame."""
@@ -376,12 +366,12 @@ class SentLog:
         """Drop the frames that the peer has received whole. ValueError if the position lies beyond the sent bytes."""
         if position > self.end:
             raise ValueError(f"the peer has received {position} bytes, but only {self.end} were sent")
-        while self._frames and self.start + len(self._frames[0]) <= position:
-            self.start += len(self._frames.popleft())
+        while self._frames and self._start + len(self._frames[0]) <= position:
+            self._start += len(self._frames.popleft())
 
     def keeps(self, position: int) -> bool:
         """Whether all frames after that position are kept, and the position was reached."""
-        return self.start <= position <= self.end
+        return self._start <= position <= self.end
 
     def after(self, position: int) -> deque[Frame]:
         """The frames that the peer lacks, the first one without its part before the position.
@@ -390,12 +380,12 @@ class SentLog:
         """
         if not self.keeps(position):
             raise ValueError(
-                f"the peer needs the bytes from {position} on, but only those from {self.start} on are kept"
+                f"the peer needs the bytes from {position} on, but only those from {self._start} on are kept"
             )
         self.forget(position)
         frames = self._frames.copy()
-        if position > self.start:
-            frames[0] = frames[0][position - self.start :]
+        if position > self._start:
+            frames[0] = frames[0][position - self._start :]
         return frames
 
 

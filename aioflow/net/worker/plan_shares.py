@@ -8,6 +8,7 @@ import msgpack
 
 from aioflow import errors
 from aioflow.graph.effects import has_lasting_effect, takes_elements, takes_or_puts
+from aioflow.graph.operation import Attrs
 from aioflow.net.wire.graph_updates import MOST
 from aioflow.net.wire.worker_verbs import RegisterGraph
 from aioflow.net.worker.remote_rendezvous import task_of
@@ -68,25 +69,30 @@ def handed_over(parts: Iterable[Part]) -> tuple[str, ...]:
 
 
 def lasts(parts: Iterable[Part]) -> bool:
-    """Whether a step lasts on its task after these parts have run: other tasks ask for values, or it may be undone."""
-    return any(
-        node.definition.name == "lossy_encode_top_k"
-        or (_is_sent_elsewhere(node, part) and not node.attrs["edge"].startswith(PUSHED))
+    """Whether a step lasts on its task after these parts have run: other tasks get values of it, or may undo it."""
+    return _has_lossy(parts) or bool(_sent(parts))
+
+
+def pushed_to(parts: Iterable[Part]) -> tuple[str, ...] | None:
+    """The tasks to which these parts of one task push values; None if a task asks for some, or may undo the step."""
+    sent = _sent(parts)
+    if _has_lossy(parts) or not all(attrs["edge"].startswith(PUSHED) for attrs in sent):
+        return None
+    return tuple(dict.fromkeys(task_of(attrs["target"]) for attrs in sent))
+
+
+def _has_lossy(parts: Iterable[Part]) -> bool:
+    return any(node.definition.name == "lossy_encode_top_k" for part in parts for node in part.flow.nodes)
+
+
+def _sent(parts: Iterable[Part]) -> list[Attrs]:
+    """The attributes of the sends to other tasks."""
+    return [
+        node.attrs
         for part in parts
         for node in part.flow.nodes
-    )
-
-
-def pushed_to(parts: Iterable[Part]) -> tuple[str, ...]:
-    """The tasks to which these parts of one task push values."""
-    sends = [node for part in parts for node in part.flow.nodes if _is_sent_elsewhere(node, part)]
-    return tuple(
-        dict.fromkeys(task_of(node.attrs["target"]) for node in sends if node.attrs["edge"].startswith(PUSHED))
-    )
-
-
-def _is_sent_elsewhere(node: Node, part: Part) -> bool:
-    return node.definition.name == "send" and task_of(node.attrs["target"]) != task_of(part.device)
+        if node.definition.name == "send" and task_of(node.attrs["target"]) != task_of(part.device)
+    ]
 
 
 def senders_to(parts: Sequence[Part]) -> Senders:

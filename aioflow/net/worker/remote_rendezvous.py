@@ -35,15 +35,11 @@ class TaskOutbox(Protocol):
     def put(self, key: Key, value: Any) -> None:
         """Add a value."""
 
-    @property
-    def pushes(self) -> "Mapping[Peer, int]":
-        """The connections over which it has pushed values, with the position of the last one."""
+    def has_used(self, peer: object) -> bool:
+        """Whether it has pushed a value over the connection to that peer."""
 
-    def flush(self) -> bool:
-        """Send the values now. False if the task must be dialled first."""
-
-    async def flushed(self) -> None:
-        """Return when all values are sent, or discarded."""
+    def flush(self) -> None:
+        """Send the values now."""
 
     def cancel(self) -> None:
         """Discard the values that are not sent yet."""
@@ -98,23 +94,12 @@ class RemoteRendezvous:
 
     def has_pushed_to(self, peer: object) -> bool:
         """Whether a value was pushed over the connection to that peer."""
-        return any(peer in line.pushes for line in self._outboxes.values())
+        return any(line.has_used(peer) for line in self._outboxes.values())
 
-    @property
-    def pushes(self) -> list[tuple[Peer, int]]:
-        """The connections over which values were pushed, each with the position of the last one."""
-        return [push for line in self._outboxes.values() for push in line.pushes.items()]
-
-    def flush(self) -> bool:
-        """Push the values now that would leave when the loop turns. False if a task must be dialled first."""
-        done = [line.flush() for line in self._outboxes.values()]
-        return all(done)
-
-    async def flushed(self) -> None:
-        """Return when all pushed values are sent. Raises the error of the step if one cannot be sent."""
-        for line in list(self._outboxes.values()):
-            await line.flushed()
-        self.here.check()
+    def flush(self) -> None:
+        """Push the values now that would leave when the loop turns."""
+        for line in self._outboxes.values():
+            line.flush()
 
     def arrive(self, key: Key, value: Any) -> None:
         """Accept a pushed value. A failed step ignores it."""
@@ -241,8 +226,8 @@ class Outbox:
         self._failed: Final = failed
         self._items: list[tuple[str, Array]] = []
         self._asked = False
-        self.pushes: dict[Peer, int] = {}
-        """The connections over which it has sent values, each with the position of the last one."""
+        self._used: Final[set[Peer]] = set()
+        """The connections over which it has sent something."""
         self._working: Final = OwnedTasks()
 
     def put(self, key: Key, transfer: Transfer) -> None:
@@ -271,35 +256,33 @@ class Outbox:
         """A value in the memory of a GPU."""
         self._add(key, await receive(transfer, self._device, host=True))
 
-    def flush(self) -> bool:
-        """Send the values now. False if the task must be dialled first, or a GPU still brings one."""
-        if self._items:
-            peer = self._tasks.connected(self._task)
-            if peer is not None:
-                self._send(peer)
-            elif not self._working:
-                self._begin(self._dialled)
-        self._asked = False
-        return not self._working
-
-    async def flushed(self) -> None:
-        """Return when all values are sent, or discarded."""
-        while not self.flush():
-            await self._working.ended()
+    def flush(self) -> None:
+        """Send the values now, or as soon as the task is dialled."""
+        if not self._items:
+            return
+        peer = self._tasks.connected(self._task)
+        if peer is None:
+            self._begin(self._dialled)
+        else:
+            self._send(peer)
 
     async def _dialled(self) -> None:
         self._send(await self._tasks.of(self._task))
 
     def _send(self, peer: Peer) -> None:
+        self._asked = False
         items, self._items = self._items, []
-        self.pushes[peer] = peer.link_at(0).sent
+        self._used.add(peer)
         try:
             for start in range(0, len(items), MOST_KEYS):
                 keys, values = zip(*items[start : start + MOST_KEYS], strict=True)
                 peer.notify(PushTensors(self._step, keys, values))
-            self.pushes[peer] = peer.link_at(0).sent
         except errors.OpError as error:
             self._failed(error)
+
+    def has_used(self, peer: object) -> bool:
+        """Whether it has sent something over the connection to that peer."""
+        return peer in self._used
 
     def cancel(self) -> None:
         """Drop the values that are not sent yet, and stop sending."""

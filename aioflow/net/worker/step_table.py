@@ -6,7 +6,7 @@ lasts until the master reports its end on all tasks, so that all values are rece
 
 import contextlib
 import functools
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -61,8 +61,6 @@ class StepTable:
         """The steps that are over, and whether an error has ended them."""
         self._dialling: Final[set[str]] = set()
         self._tasks: Final = OwnedTasks()
-        self._pushed: Final[dict[Peer, deque[tuple[int, int]]]] = {}
-        """The last pushes of steps that have ended here: positions and steps, by connection. Some may get lost."""
         self._early = 0
         """Bytes that have come unasked for steps that have not begun."""
 
@@ -122,15 +120,6 @@ class StepTable:
         if worker_step.step is not None:
             worker_step.step.abort(error or errors.CancelledError("the step is over"))
 
-    def end_pushed(self, step: int) -> None:
-        """End a step that has run, and has pushed all that it sends."""
-        for peer, position in self.open[step].rendezvous.pushes:
-            pushed = self._pushed.setdefault(peer, deque())
-            while pushed and peer.link_at(0).has_received(pushed[0][0]):
-                pushed.popleft()
-            pushed.append((position, step))
-        self.end(step, None)
-
     def broken(self, step: int, error: errors.OpError) -> None:
         """End a step that cannot continue here with that error, unless it has run and holds takes or puts.
 
@@ -157,12 +146,6 @@ class StepTable:
         for task in tasks:
             with contextlib.suppress(errors.OpError):  # a task that cannot be reached has noticed the loss, too
                 await self._tell(task, CancelStep(step, failure_of(error, self.task)))
-
-    async def _end_all_there(self, steps: Iterable[int], task: str, error: errors.OpError) -> None:
-        with contextlib.suppress(errors.OpError):  # a task that cannot be reached has noticed the loss, too
-            peer = await self._peers.of(task)
-            for step in steps:
-                await peer.request(CancelStep(step, failure_of(error, self.task)))
 
     async def _tell(self, task: str, request: CancelStep) -> None:
         """Send a cancel to a task. A restarted task does not notice the end of an old connection: it is told again."""
@@ -311,9 +294,6 @@ class StepTable:
         may have taken its place, and steps that wait for the new process go on: this task dials it to find these steps.
         """
         task, has_ended = peer.remote.task, _has_ended(peer)
-        pushed = [step for position, step in self._pushed.pop(peer, ()) if not peer.link_at(0).has_received(position)]
-        if pushed and not has_ended:
-            self._begin(self._end_all_there(pushed, task, error))
         self._end_all(lambda worker_step: worker_step.rendezvous.has_pushed_to(peer), error)
         if not has_ended:
             self._end_all(lambda worker_step: task in worker_step.senders, error)

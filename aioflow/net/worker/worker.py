@@ -43,7 +43,7 @@ from aioflow.net.worker.plan_shares import Senders, parts_of
 from aioflow.net.worker.queue_service import QueueService
 from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
 from aioflow.net.worker.step_table import StepTable
-from aioflow.net.worker.worker_state import Registered, WorkerSession, WorkerStep, is_lost
+from aioflow.net.worker.worker_state import Registered, WorkerSession, is_lost
 from aioflow.plan.passes.flow import Node
 from aioflow.rendezvous import LocalRendezvous
 from aioflow.resources.journal import Journal, Journals
@@ -241,23 +241,13 @@ class Worker:
         worker_step.only_puts = not graph.takes
         if journal is not None and held:
             journal.undo(functools.partial(_give_back, journal, step.handover, graph.handed_over))
-        if not (worker_step.rendezvous.flush() or graph.lasts or held):
-            await self._pushed(message.step, worker_step)
         if not (graph.lasts or held):
-            self.step_table.end_pushed(message.step)
+            self.step_table.end(message.step, None)
+        worker_step.rendezvous.flush()  # before the answer
         for recorder in self._recorders:
             recorder.add_step(message.step, metadata)
         packed = pack_trace(metadata) if options.trace else b""
         return _ran(fetched, packed, held)
-
-    async def _pushed(self, number: int, step: WorkerStep) -> None:
-        """Return when a step that has run has pushed all its values. An error ends the step."""
-        try:
-            await step.rendezvous.flushed()
-        except BaseException as error:
-            cancelled = errors.CancelledError("the run was cancelled")
-            self.step_table.end(number, errors.from_exception(error) if isinstance(error, Exception) else cancelled)
-            raise
 
     def _journal(self, message: Any, graph: Registered) -> Journal | None:
         """The journal of the step's attempt; None without an attempt. AbortedError if the attempt is being undone."""
@@ -291,7 +281,7 @@ class Worker:
         """Run a share at once that is one light unit and waits for no other task. None for other shares."""
         message: Any = call.message
         session, graph = self._registered(message)
-        if message.options or self._recorders or graph.lasts or not all(map(self._peers.connected, graph.pushed_to)):
+        if message.options or self._recorders or graph.pushed_to is None:
             return None
         programs = graph.known(self._state.plans.variant(DEFAULT))
         unit = None if programs is None else programs.single_unit
@@ -305,23 +295,24 @@ class Worker:
         run = functools.partial(
             run_light, self._state, session.light, graph.counted, unit, feeds, self._journal(message, graph)
         )
-        fetched = self._run_pushing(message.step, run) if graph.pushed_to else run()
+        fetched = self._run_pushing(call, run) if graph.pushed_to else run()
         return None if fetched is None else _ran(fetched)
 
-    def _run_pushing(self, number: int, run: Callable[..., Sequence[Array] | None]) -> Sequence[Array] | None:
-        """Run a light share that pushes values to connected tasks."""
-        step = self.step_table.at(number)
+    def _run_pushing(self, call: Call, run: Callable[..., Sequence[Array] | None]) -> Sequence[Array] | None:
+        """Run a light share that pushes values. The step lasts until the master ends it."""
+        message: Any = call.message
+        step = self.step_table.at(message.step)
         if step.begun:
             return None
         try:
             fetched = run(step.rendezvous)
-            step.rendezvous.flush()
-            step.rendezvous.here.check()
         except Exception as error:
-            self.step_table.end(number, errors.from_exception(error))
+            self.step_table.end(message.step, errors.from_exception(error))
             raise
         if fetched is not None:
-            self.step_table.end_pushed(number)
+            self.step_table.step_started(step)
+            step.owner = call.peer
+            step.rendezvous.flush()
         return fetched
 
     def _traced(self, options: Mapping[str, Any]) -> bool:

@@ -34,9 +34,9 @@ class Registered:
         self.senders: Final = senders_to(parts)
         """The tasks that send something unasked."""
         self.lasts: Final = lasts(parts)
-        """Whether other tasks ask for values of it, or may undo it, so that a step is not over when it has run."""
+        """Whether other tasks get something of it, or may undo it, so that a step is not over when it has run."""
         self.pushed_to: Final = pushed_to(parts)
-        """The tasks to which it sends something unasked."""
+        """The tasks to which it sends something unasked; None if it also sends what is asked for, or may be undone."""
 
     @functools.cached_property
     def lasting(self) -> Sequence[str]:
