@@ -16,6 +16,7 @@ from aioflow import errors
 from aioflow.resources.journal import Journal
 from aioflow.tensors import object_arrays
 from aioflow.tensors.dtypes import Array, Namespace, Spec
+from aioflow.tensors.lent_memory import can_be_kept
 
 _NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
 
@@ -191,10 +192,14 @@ class VariableState:
         return value
 
     def assign(self, value: Array, journal: Journal | None = None) -> Array:
-        """Replace the value by a copy of `value`. InvalidArgumentError for a shape the variable cannot have."""
+        """Replace the value by a copy of `value`, or by itself if nothing can change it.
+
+        InvalidArgumentError for a shape the variable cannot have.
+        """
         self._check_shape(value)
         single = isinstance(value, np.generic) or not hasattr(value, "shape")
-        copied = np.array(value) if single else object_arrays.copy_array(value)
+        kept = can_be_kept(value)
+        copied = value if kept else np.array(value) if single else object_arrays.copy_array(value)
         with self._lock:
             if self._author is not journal:
                 self.note(journal)
@@ -272,8 +277,8 @@ class VariableState:
         return spare if free and spare.shape == self._value.shape else xp.empty_like(self._value)
 
     def _is_held(self) -> bool:
-        """Whether others may hold the present array, too."""
-        return sys.getrefcount(self._value) > _ONLY_OURS or not COUNTS_ARE_EXACT
+        """Whether others may hold the present array, too, or its memory."""
+        return sys.getrefcount(self._value) > _ONLY_OURS or not COUNTS_ARE_EXACT or can_be_kept(self._value)
 
     def settle(self, drafted: Array) -> None:
         """Make the array of `draft`, filled and changed, the value.
@@ -281,7 +286,7 @@ class VariableState:
         The memory of the old value is kept, and used again when its other holders have released it: on many machines
         new memory costs more than the rest of an update. A GPU keeps such memory itself.
         """
-        if drafted is not self._value and isinstance(drafted, np.ndarray):
+        if drafted is not self._value and isinstance(drafted, np.ndarray) and not can_be_kept(self._value):
             self._spare = self._value
         self._value = drafted
 

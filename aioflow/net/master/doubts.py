@@ -135,7 +135,7 @@ class Doubts:
         self._settle(doubt, not doubt.uncommitted)
 
 
-_TOGETHER: Final = 0.002
+_TOGETHER: Final = 0.02
 """Seconds in which steps that are over are gathered."""
 
 

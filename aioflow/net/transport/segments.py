@@ -25,6 +25,7 @@ from aioflow.net.wire.framing import offsets
 from aioflow.plan.allocation import machine_memory
 from aioflow.resources.containers import COUNTS_ARE_EXACT
 from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.lent_memory import LentMemory
 
 _SEALS: Final = 0x0001 | 0x0002 | 0x0004 | 0x0010
 """F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_FUTURE_WRITE of Linux."""
@@ -286,8 +287,10 @@ class Mapped:
             if fcntl.fcntl(file, _GET_SEALS) & _SEALS != _SEALS:
                 raise SharedMemoryError("shared memory came that is not sealed")
             self.nbytes: Final = os.fstat(file).st_size
-            kind, access = (mmap.MAP_PRIVATE, mmap.PROT_WRITE) if private else (mmap.MAP_SHARED, 0)
-            self._map: Final = mmap.mmap(file, self.nbytes, kind, mmap.PROT_READ | access)
+            if private:
+                self._map: mmap.mmap = mmap.mmap(file, self.nbytes, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+            else:
+                self._map = LentMemory(file, self.nbytes, mmap.MAP_SHARED, mmap.PROT_READ)
         except (OSError, ValueError) as error:
             raise SharedMemoryError(f"a file that came is no shared memory: {error}") from None
         finally:

@@ -1,0 +1,24 @@
+"""Memory that another process of this host lends: it changes nothing there while an array of this process uses it."""
+
+import mmap
+
+import numpy as np
+
+from aioflow.tensors.dtypes import Array
+
+
+class LentMemory(mmap.mmap):
+    """A mapped segment of the other process. It is lent as long as arrays over it live."""
+
+
+def can_be_kept(array: Array) -> bool:
+    """Whether a copy of the array is not needed to keep its value: it takes most of some memory that is lent.
+
+    It can be kept only as it is, since nobody can write to it.
+    """
+    if not isinstance(array, np.ndarray) or array.flags.writeable or not array.flags.c_contiguous:
+        return False
+    whole = array.base
+    if not isinstance(whole, np.ndarray) or not isinstance(whole.base, memoryview):
+        return False
+    return isinstance(whole.base.obj, LentMemory) and 2 * array.nbytes >= whole.nbytes

@@ -1,0 +1,129 @@
+"""Variables whose values are in memory that another process lends: they are kept without a copy, and never changed."""
+
+import mmap
+import os
+import weakref
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow.resources.containers import VariableState
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import Spec, TensorShape
+from aioflow.tensors.lent_memory import LentMemory, can_be_kept
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no memory that is lent")
+
+LENGTH = 1 << 12
+"""Floats."""
+
+
+def lend():
+    """An array over lent memory, and the owner's view of it."""
+    file = os.memfd_create("test", os.MFD_CLOEXEC)
+    try:
+        os.truncate(file, 4 * LENGTH)
+        owner = np.frombuffer(mmap.mmap(file, 4 * LENGTH), np.float32)
+        owner[:] = np.arange(LENGTH)
+        memory = np.frombuffer(LentMemory(file, 4 * LENGTH, mmap.MAP_SHARED, mmap.PROT_READ), np.uint8)
+    finally:
+        os.close(file)
+    return memory.view(np.float32), owner
+
+
+@pytest.fixture
+def lent():
+    """(the array over lent memory, the owner's view of it)."""
+    return lend()
+
+
+def state():
+    return VariableState("v", Spec(dtypes.float32, TensorShape([None])))
+
+
+def test_a_large_value_is_kept_as_it_is(lent):
+    variable = state()
+    assert variable.assign(lent[0]) is lent[0]
+    assert variable.read() is lent[0]
+
+
+@pytest.mark.parametrize("part", [slice(0, LENGTH // 4), slice(0, LENGTH, 2)])
+def test_a_small_part_of_the_memory_is_copied(lent, part):
+    variable = state()
+    assert not np.shares_memory(variable.assign(lent[0][part]), lent[0])
+    np.testing.assert_array_equal(variable.read(), lent[0][part])
+
+
+def test_memory_that_someone_may_write_to_is_copied(lent):
+    for value in (lent[1], np.arange(3, dtype="f4"), np.broadcast_to(np.float32(1), 5), np.float32(2)):
+        assert not can_be_kept(value)
+    file = lent[1].copy()
+    file.flags.writeable = False  # its owner may make it writable again
+    assert not can_be_kept(file)
+    assert state().assign(file) is not file
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_a_change_is_made_in_a_copy(lent, times):
+    variable = state()
+    variable.assign(lent[0])
+    for _ in range(times):
+        variable.begin_change()
+        found = variable.writable()
+        found += 1.0
+        del found
+        variable.end_change()
+    np.testing.assert_array_equal(variable.read(), np.arange(LENGTH) + times)
+    np.testing.assert_array_equal(lent[1], np.arange(LENGTH))
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_a_drafted_change_never_uses_the_memory(lent, times):
+    variable = state()
+    variable.assign(lent[0])
+    for _ in range(times):
+        variable.begin_change()
+        room, filled_with = variable.draft(np)
+        assert not np.shares_memory(room, lent[1])
+        np.add(room if filled_with is None else filled_with, 1.0, out=room)
+        del filled_with
+        variable.settle(room)
+        del room
+        variable.end_change()
+    np.testing.assert_array_equal(variable.read(), np.arange(LENGTH) + times)
+    np.testing.assert_array_equal(lent[1], np.arange(LENGTH))
+
+
+def test_the_loan_ends_when_the_value_is_replaced_or_changed():
+    for replace in (True, False):
+        value, _ = lend()
+        variable, ended = state(), []
+        weakref.finalize(value.base, ended.append, True)
+        variable.assign(value)
+        del value
+        assert ended == []
+        if replace:
+            variable.assign(np.zeros(3, np.float32))
+        else:
+            variable.begin_change()
+            variable.writable()
+            variable.end_change()
+        assert ended == [True]
+
+
+async def test_updates_in_a_session(lent):
+    with af.Graph().as_default() as graph:
+        variable = af.Variable(np.zeros(LENGTH, np.float32))
+        x = af.placeholder(af.float32, [LENGTH])
+        assigned = variable.assign(x)
+        with af.control_dependencies([assigned]):
+            added = variable.assign_add(x)
+        stepped = af.train.GradientDescentOptimizer(0.5).minimize(af.reduce_sum(variable * 2.0))
+    async with af.Session(graph=graph) as session:
+        await session.run(variable.initializer)
+        for _ in range(3):
+            np.testing.assert_array_equal(await session.run(added, {x: lent[0]}), 2.0 * np.arange(LENGTH))
+            await session.run(stepped)
+            np.testing.assert_array_equal(await session.run(variable), 2.0 * np.arange(LENGTH) - 1.0)
+    np.testing.assert_array_equal(lent[1], np.arange(LENGTH))
