@@ -26,7 +26,7 @@ define environment
 	@touch $@
 endef
 
-.PHONY: demo stubs test test-long test-all test-dask test-ray soak bench oracle clean
+.PHONY: demo stubs test test-long test-all test-dask test-ray soak bench oracle gpu clean
 
 demo: .venv/demo.stamp
 	.venv/bin/python examples/train_digits.py
@@ -67,6 +67,12 @@ soak: .venv/test.stamp
 
 bench: .venv-bench/bench.stamp
 	.venv-bench/bin/python -m benchmarks --as-installed
+
+# What needs a GPU, in at most 8 minutes and without a network: PYTHON has CuPy, and the packages of the extra `dev`.
+gpu:
+	$(PYTHON) -c "import cupy; print(cupy.cuda.runtime.getDeviceProperties(0)['name'].decode(), cupy.__version__)"
+	timeout 240 $(PYTHON) -m pytest -m gpu -rs tests
+	timeout 240 $(PYTHON) -m benchmarks gpu
 
 # More examples: make oracle EXAMPLES=500
 oracle: .venv-oracle/oracle.stamp
