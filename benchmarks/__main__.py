@@ -41,6 +41,7 @@ ROWS = (
     "cluster_training",
     "cluster_control",
     "cluster_growth",
+    "all_reduce",
     "gradient_compression",
     "saving",
     "restoring",
