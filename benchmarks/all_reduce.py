@@ -1,7 +1,7 @@
-"""All-reduce of float32 over four worker processes of this host, beside Gloo's in as many processes, in the same rounds.
+"""All-reduce of float32 over four worker processes of this host, beside Gloo's in as many processes.
 
-Each of Gloo's processes times its own calls, which begin after a barrier. A step of aioflow is timed by the client, from
-the call to the answer that the sums are on all workers. A rate is the bytes of the tensor of one worker by the time.
+Each of Gloo's processes times its own calls, which begin after a barrier. The client times a step of aioflow, from the
+call to the answer that the sums are on all workers. A rate is the bytes of the tensor of one worker by the time.
 """
 
 import asyncio
