@@ -4,156 +4,31 @@ Each function takes a list with one tensor per device, on the devices of the ten
 length, with each result on the device of its number. The names are those of TensorFlow's `contrib.nccl`.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-import numpy as np
-
-from aioflow.graph import scopes
-from aioflow.graph.building import same_graph, transactional
+from aioflow.graph.building import transactional
 from aioflow.graph.convert import TensorLike, convert_to_tensor
+from aioflow.graph.device_spec import DeviceSpec
 from aioflow.graph.indexed_slices import IndexedSlices
-from aioflow.graph.operation import Operation, Tensor
-from aioflow.kernels.array.concat import concat, split
-from aioflow.kernels.array.constants import constant, identity
-from aioflow.kernels.array.shapes import rank, reshape, shape, size
-from aioflow.kernels.control.assertions import assert_equal
-from aioflow.kernels.control.lossy import lossy, lossy_decode, lossy_encode, lossy_encode_top_k, lossy_residual
-from aioflow.kernels.families import NARROW
-from aioflow.kernels.math.arithmetic import add_n, maximum, minimum
-from aioflow.kernels.math.casting import cast
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.constants import identity
 from aioflow.lazy import Face
-from aioflow.library.control import control_dependencies, name_scope
-from aioflow.tensors import dtypes
+from aioflow.library.control import name_scope
+from aioflow.library.dense_reduction import (
+    OPS,
+    Groups,
+    check_same_shapes,
+    divide,
+    join,
+    merged_shape,
+    piece_count,
+    reduced,
+    shares,
+)
+from aioflow.library.ring import Ring
 from aioflow.tensors.codecs import Codec
-from aioflow.tensors.dtypes import COMPLEX, FLOAT, DType, TensorShape
-
-Reduction = Callable[[Sequence[Tensor]], Tensor]
-"""(two or more tensors of one shape) -> a tensor of that shape; adds the first two first."""
-
-
-class Ring:
-    """The devices of some tensors, in order; the first follows the last."""
-
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
-        self._graph: Final = same_graph(*tensors)
-        self._places: Final = [_places_of(tensor.op) for tensor in tensors]
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    @contextlib.contextmanager
-    def at(self, number: int) -> Iterator[None]:
-        """Put operations built inside on the device of the tensor of that number, whatever the enclosing scopes."""
-        colocation, devices = self._places[number % len(self)]
-        with scopes.change_scope(self._graph, colocation=colocation, devices=devices):
-            yield
-
-    def collect(self, pieces: Sequence[Sequence[Tensor]], reduction: Reduction) -> list[Tensor]:
-        """Reduce the pieces `pieces[device][number]` of each number around the ring, ending on that device."""
-        return [self._collect([own[number] for own in pieces], number, reduction) for number in range(len(pieces[0]))]
-
-    def _collect(self, pieces: Sequence[Tensor], home: int, reduction: Reduction) -> Tensor:
-        count = len(self)
-        reduced = pieces[(home + 1) % count]
-        for number in range(home + 2, home + count + 1):
-            with self.at(number):
-                reduced = reduction([reduced, pieces[number % count]])
-        return reduced
-
-    def collect_in_order(
-        self, pieces: Sequence[Sequence[Tensor]], reduction: Reduction, codec: str | None
-    ) -> list[Tensor]:
-        """Do the same, but send all pieces directly to their final device and reduce them there in device order.
-
-        With a codec, pieces are sent in that form. A piece that is already on its final device stays exact.
-        """
-        reduced = []
-        for home in range(len(pieces[0])):
-            sent = [each[home] for each in pieces]
-            if codec is not None:
-                sent = [
-                    piece if number == home else self._lossy(piece, number, codec) for number, piece in enumerate(sent)
-                ]
-            with self.at(home):
-                reduced.append(reduction(sent))
-        return reduced
-
-    def _lossy(self, piece: Tensor, number: int, codec: str) -> Tensor:
-        with self.at(number):
-            made: Tensor = lossy(piece, codec)
-            return made
-
-    def spread(self, values: Sequence[Tensor], codec: str | None) -> list[list[Tensor]]:
-        """Copy `values`, each on the device of its number, to all devices, around the ring.
-
-        In a lossy form they are the same bits on all devices, including the first one.
-        """
-        rows = [self._passed_on(value, home, codec) for home, value in enumerate(values)]
-        return [[row[number] for row in rows] for number in range(len(self))]
-
-    def _passed_on(self, value: Tensor, home: int, codec: str | None) -> list[Tensor]:
-        with self.at(home):
-            sent = value if codec is None else _encode(value, codec)
-        found: dict[int, Tensor] = {}
-        for number in range(home, home + len(self)):
-            with self.at(number):
-                sent = identity(sent) if number > home else sent
-                edge = "" if number == home else f"{value.name} to {sent.device or sent.op.name}"
-                found[number % len(self)] = sent if codec is None else _decode(sent, value, codec, edge)
-        return [found[number] for number in range(len(self))]
-
-
-def _places_of(op: Operation) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the colocation and the requested device that put an operation beside another one."""
-    device = op.device or next(filter(None, map(_device_of(op), op.colocation)), "")
-    return ((), (device,)) if device else (op.colocation or (op.name,), ())
-
-
-def _device_of(op: Operation) -> Callable[[str], str]:
-    """Return the device that an operation beside `op` asks for; "" if it is not in this graph."""
-
-    def device(name: str) -> str:
-        try:
-            return op.graph.get_operation_by_name(name).device
-        except KeyError:
-            return ""
-
-    return device
-
-
-def _encode(value: Tensor, codec: str) -> Tensor:
-    parsed = Codec.parse(codec)
-    if parsed.name == "top_k":
-        return lossy_encode_top_k(value, lossy_residual(), parsed.keep)
-    return lossy_encode(value, codec)
-
-
-def _decode(wire: Tensor, value: Tensor, codec: str, edge: str) -> Tensor:
-    return lossy_decode(wire, codec, value.dtype, value.shape, edge)
-
-
-Reducible = Tensor | IndexedSlices
-
-
-def _pairwise(of_two: Callable[[Tensor, Tensor], Any]) -> Reduction:
-    def reduction(values: Sequence[Tensor]) -> Tensor:
-        first, *rest = values
-        for value in rest:
-            first = of_two(first, value)
-        return first
-
-    return reduction
-
-
-_OPS: Final[Mapping[str, Reduction]] = {
-    "sum": add_n,
-    "mean": add_n,
-    "prod": _pairwise(lambda a, b: a * b),
-    "min": _pairwise(minimum),
-    "max": _pairwise(maximum),
-}
 
 
 @transactional
@@ -162,6 +37,7 @@ def all_reduce(
     op: str = "sum",
     codec: str | None = None,
     in_task_order: bool = False,
+    groups: Groups | None = None,
     name: str | None = None,
 ) -> list[Any]:
     """Return the sum, or another reduction, of all tensors on each of their devices, the same to the last bit on all.
@@ -178,21 +54,28 @@ def all_reduce(
             IndexedSlices, which change from step to step, are sent exactly. Gradients stop there: they are None.
         in_task_order: whether each piece is reduced in the order of `tensors`, on one device, so that the result equals
             to the last bit that of one device. As many bytes are sent, but from all to all. A codec always does this.
+        groups: lists of numbers of tensors, each number once: the tensors on devices of one host, as `groups_by_host`
+            returns them. Pieces are reduced inside each group, in the order of its list, then between the groups, round
+            rings; so each byte leaves a host once. Only what leaves a host is sent in the form of `codec`. Rows of
+            IndexedSlices are sent round one ring.
         name: the name scope.
 
     Raises:
         TypeError: the dtypes differ, or cannot be reduced so.
-        ValueError: there are none, their shapes differ, or there is no such op or codec.
+        ValueError: there are none, their shapes differ, or there is no such op or codec; the groups do not have each
+            tensor once, or several groups are to be reduced in task order.
         InvalidArgumentError: in the step, if shapes that were not known differ.
     """
     _check(op, codec)
+    if groups is not None and len(groups) > 1 and in_task_order:
+        raise ValueError(f"{len(groups)} groups cannot be reduced in task order: each is reduced by itself first")
     given = [value if isinstance(value, IndexedSlices) else convert_to_tensor(value) for value in tensors]
     with name_scope(name, "all_reduce", given):
         slices = [value for value in given if isinstance(value, IndexedSlices)]
         dense = [value for value in given if isinstance(value, Tensor)]
         if slices and dense:
             raise TypeError("some are tensors, others IndexedSlices: all must be of one kind")
-        return list(_slices(slices, op, codec) if slices else _reduced(dense, op, codec, in_task_order))
+        return list(_slices(slices, op, codec) if slices else reduced(dense, op, codec, in_task_order, groups))
 
 
 def all_sum(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]:
@@ -213,6 +96,37 @@ def all_min(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]
 def all_max(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]:
     """Return the greatest of each element, on each of the tensors' devices: `all_reduce`."""
     return list(all_reduce(tensors, "max", name=name or "all_max"))
+
+
+def groups_by_host(tensors: Sequence[Tensor], tasks: Iterable[tuple[str, str]]) -> list[list[int]]:
+    """Return the numbers of the tensors, those on devices of one host together, as `all_reduce(groups=)` takes them.
+
+    Args:
+        tensors: each on a device of a task.
+        tasks: names and addresses of tasks: an `af.train.ClusterSpec`.
+
+    Raises:
+        ValueError: a tensor is on no device of these tasks.
+    """
+    hosts = {(spec.job, spec.task): _host_of(address) for spec, address in _parsed(tasks)}
+    found: dict[str, list[int]] = {}
+    for number, tensor in enumerate(tensors):
+        spec = DeviceSpec.from_string(Ring([tensor]).device(0))
+        host = hosts.get((spec.job, spec.task or 0))
+        if host is None:
+            raise ValueError(
+                f"tensor {number} is on {spec.to_string() or 'no device'}, which is in no task of the cluster"
+            )
+        found.setdefault(host, []).append(number)
+    return list(found.values())
+
+
+def _parsed(tasks: Iterable[tuple[str, str]]) -> list[tuple[DeviceSpec, str]]:
+    return [(DeviceSpec.from_string(name), address) for name, address in tasks]
+
+
+def _host_of(address: str) -> str:
+    return address.rpartition(":")[0]
 
 
 @transactional
@@ -238,24 +152,24 @@ def broadcast(tensors: Sequence[TensorLike], root: int = 0, name: str | None = N
     if not 0 <= root < len(given):
         raise ValueError(f"there are {len(given)} tensors: root cannot be {root!r}")
     with name_scope(name, "broadcast", given):
-        ring, whole = Ring(given), _merged_shape(given)
-        count = _pieces(whole, len(ring))
+        ring, whole = Ring(given), merged_shape(given)
+        count = piece_count(whole, len(ring))
         if not count:
-            return _check_same_shapes(ring, given)
-        pieces = _divide(ring, root, given[root], whole, count)
+            return check_same_shapes(ring, given)
+        pieces = divide(ring, root, given[root], whole, count)
         here = []
         for number, piece in enumerate(pieces):
             with ring.at(number):
                 here.append(identity(piece))
-        return _join(ring, given, ring.spread(here, None), whole)
+        return join(ring, given, ring.spread(here, None), whole)
 
 
 # Arguments
 
 
 def _check(op: str, codec: str | None) -> None:
-    if op not in _OPS:
-        raise ValueError(f"op must be one of {', '.join(_OPS)}, not {op!r}")
+    if op not in OPS:
+        raise ValueError(f"op must be one of {', '.join(OPS)}, not {op!r}")
     if codec is not None:
         Codec.parse(codec)
         if op not in ("sum", "mean"):
@@ -264,104 +178,6 @@ def _check(op: str, codec: str | None) -> None:
 
 def _convert_all(tensors: Sequence[TensorLike]) -> list[Tensor]:
     return [convert_to_tensor(tensor) for tensor in tensors]
-
-
-def _merged_shape(tensors: Sequence[Tensor]) -> TensorShape:
-    """Return the known part of the shape of all tensors."""
-    if not tensors:
-        raise ValueError("at least one tensor is needed")
-    whole = tensors[0].spec.same_dtype(*[tensor.spec for tensor in tensors[1:]]).shape
-    for tensor in tensors[1:]:
-        whole = whole.merge_with(tensor.shape)
-    return whole
-
-
-def _pieces(whole: TensorShape, devices: int) -> int:
-    """Return the number of pieces: one for each device, unless there are too few elements."""
-    known = whole.num_elements()
-    return devices if known is None else min(devices, known)
-
-
-# Dense tensors
-
-
-def _reduced(tensors: Sequence[Tensor], op: str, codec: str | None, in_task_order: bool) -> list[Tensor]:
-    whole = _merged_shape(tensors)
-    if op == "mean":
-        tensors[0].spec.only(FLOAT | COMPLEX)
-    ring = Ring(tensors)
-    count = _pieces(whole, len(ring))
-    if len(ring) == 1 or not count:
-        return _check_same_shapes(ring, tensors)
-    pieces = [_divide(ring, number, tensor, whole, count) for number, tensor in enumerate(_agreeing(ring, tensors))]
-    if op == "mean" and tensors[0].dtype in NARROW:  # the sum could overflow
-        reduced = ring.collect_in_order(pieces, _wide_sum, codec)
-    elif in_task_order or codec is not None:
-        reduced = ring.collect_in_order(pieces, _OPS[op], codec)
-    else:
-        reduced = ring.collect(pieces, _OPS[op])
-    if op == "mean":
-        reduced = _shares(ring, reduced, tensors[0].dtype)
-    return _join(ring, tensors, ring.spread(reduced, codec), whole)
-
-
-def _check_same_shapes(ring: Ring, tensors: Sequence[Tensor]) -> list[Tensor]:
-    found = []
-    for number, tensor in enumerate(tensors):
-        with ring.at(number):
-            found.append(identity(tensor))
-    return found
-
-
-def _agreeing(ring: Ring, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return the tensors, after a check in the run that each has the shape of the one before, if that is unknown."""
-    if all(tensor.shape.is_fully_defined() for tensor in tensors):
-        return tensors
-    outlines, found = [], []
-    for number, tensor in enumerate(tensors):
-        with ring.at(number):
-            outlines.append(concat([reshape(rank(tensor), [1]), shape(tensor)], 0))
-    for number, tensor in enumerate(tensors):
-        with ring.at(number):
-            same = assert_equal(outlines[number], outlines[number - 1], message="the ranks and shapes differ")
-            with control_dependencies([same]):
-                found.append(identity(tensor))
-    return found
-
-
-def _divide(ring: Ring, number: int, tensor: Tensor, whole: TensorShape, count: int) -> list[Tensor]:
-    """Divide a tensor into `count` one-dimensional pieces of nearly the same size."""
-    with ring.at(number):
-        flat = reshape(tensor, [-1])
-        known = whole.num_elements()
-        if known is not None:
-            return split(flat, [(known + count - 1 - piece) // count for piece in range(count)])
-        spare = constant(np.arange(count - 1, -1, -1), dtypes.int32)
-        return split(flat, (size(flat) + spare) // count, num=count)
-
-
-def _wide_sum(values: Sequence[Tensor]) -> Tensor:
-    return add_n([cast(value, dtypes.float32) for value in values])
-
-
-def _shares(ring: Ring, sums: Sequence[Tensor], dtype: DType) -> list[Tensor]:
-    shares = []
-    for number, total in enumerate(sums):
-        with ring.at(number):
-            shares.append(cast(total / constant(len(ring), total.dtype), dtype))
-    return shares
-
-
-def _join(
-    ring: Ring, tensors: Sequence[Tensor], pieces: Sequence[Sequence[Tensor]], whole: TensorShape
-) -> list[Tensor]:
-    """Return on each device a tensor of its pieces, in the shape of its own tensor."""
-    found = []
-    for number, tensor in enumerate(tensors):
-        with ring.at(number):
-            flat = concat(pieces[number], 0)
-            found.append(reshape(flat, whole.as_list() if whole.is_fully_defined() else shape(tensor)))
-    return found
 
 
 # Rows
@@ -376,7 +192,7 @@ def _slices(slices: Sequence[IndexedSlices], op: str, codec: str | None) -> list
     rows = _gather_rows([each.values for each in slices], 0, None if keeps else codec)
     places = _gather_rows([each.indices for each in slices], 0, None)
     if op == "mean":
-        rows = _shares(ring, rows, rows[0].dtype)
+        rows = shares(ring, rows)
     return [IndexedSlices(*parts) for parts in zip(rows, places, [each.dense_shape for each in slices], strict=True)]
 
 
@@ -392,5 +208,5 @@ def _gather_rows(tensors: Sequence[Tensor], axis: int, codec: str | None) -> lis
     return found
 
 
-__all__ = ["all_gather", "all_max", "all_min", "all_prod", "all_reduce", "all_sum", "broadcast"]
+__all__ = ["all_gather", "all_max", "all_min", "all_prod", "all_reduce", "all_sum", "broadcast", "groups_by_host"]
 Face(__name__, {__name__: " ".join(__all__)})

@@ -21,8 +21,8 @@ from aioflow.kernels.array.concat import concat, split
 from aioflow.kernels.array.shapes import reshape
 from aioflow.kernels.control.lossy import LOSSY
 from aioflow.library import collectives
-from aioflow.library.collectives import Ring
 from aioflow.library.control import group, name_scope
+from aioflow.library.ring import Ring
 from aioflow.library.variables import Variable
 from aioflow.tensors.dtypes import DType
 

@@ -2,7 +2,9 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import CONVERTERS, TensorLike, convert_to_tensor, is_constant
@@ -14,10 +16,13 @@ from aioflow.kernels import known
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.shapes import free, outputs, shape
 from aioflow.kernels.families import CPU, GPU
+from aioflow.resources.buffers import BUFFERS
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, DType, Namespace, Spec, TensorShape
 
 Function = Callable[..., Any]
+_LARGE: Final = 1 << 20
+"""Bytes. Larger results use the memory of earlier values again."""
 
 
 def _merged(values: Sequence[Spec]) -> TensorShape:
@@ -64,7 +69,17 @@ _concat.moves = True
 
 @_concat.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    return functools.partial(xp.concatenate, axis=node.attrs["axis"])
+    whole = node.output_specs[0]
+    nbytes = whole.bytes
+    if xp is not np or nbytes is None or nbytes < _LARGE or whole.dtype.np.hasobject:
+        return functools.partial(xp.concatenate, axis=node.attrs["axis"])
+    shape: Any = whole.sizes
+
+    def into_used_memory(values: Sequence[Array]) -> Array:
+        out = BUFFERS.take(nbytes).view(whole.dtype.np).reshape(shape)
+        return np.concatenate(values, node.attrs["axis"], out=out)
+
+    return into_used_memory
 
 
 def concat(values: TensorLike, axis: int, name: str | None = None) -> Tensor:

@@ -23,6 +23,7 @@ import numpy as np
 
 from aioflow.net.wire.framing import offsets
 from aioflow.plan.allocation import machine_memory
+from aioflow.resources.buffers import LENDABLE
 from aioflow.resources.containers import COUNTS_ARE_EXACT
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.lent_memory import LentMemory
@@ -62,6 +63,7 @@ class Segment:
 
     Attributes:
         memory: all its bytes.
+        start: their address.
         loans: how many times it is lent.
         users: the channels whose peers map it.
         is_dropped: whether its pool uses it no longer.
@@ -81,6 +83,7 @@ class Segment:
             os.close(self._file)
             raise
         self.memory: Final[AnyArray] = np.frombuffer(self._map, np.uint8)
+        self.start: Final[int] = self.memory.__array_interface__["data"][0]
         weakref.finalize(self, os.close, self._file)
 
     def fileno(self) -> int:
@@ -154,6 +157,30 @@ class SegmentPool:
             self._segments.append(found)
         return found
 
+    def take(self, nbytes: int) -> AnyArray | None:
+        """So many bytes of any content in a segment of their own, which is free when no array uses them any more.
+
+        None if the limits leave no memory for them.
+        """
+        segment = self.reuse(nbytes) or self.create(nbytes)
+        if segment is None:
+            return None
+        found = segment.memory[:nbytes]
+        self.give_back(segment)
+        return found
+
+    def lend(self, buffer: bytes | memoryview) -> "Piece | None":
+        """Lend the segment of which these are the first bytes, as `take` gives them; None if there is none."""
+        if not isinstance(buffer, memoryview) or not isinstance(buffer.obj, np.ndarray):
+            return None
+        array = np.frombuffer(buffer, np.uint8)
+        with self._lock:
+            for segment in self._segments:
+                if segment.start == array.__array_interface__["data"][0]:
+                    segment.loans += 1
+                    return Piece(self, segment, [len(array)])
+        return None
+
     def give_back(self, segment: Segment) -> None:
         """End one loan."""
         with self._lock:
@@ -199,7 +226,9 @@ def pool() -> SegmentPool | None:
         Segment(_PAGES)
     except OSError:
         return None  # an old kernel, or a sandbox
-    return SegmentPool(machine_memory() // _PART)
+    found = SegmentPool(machine_memory() // _PART)
+    LENDABLE.provide(found.take)
+    return found
 
 
 class Piece:
@@ -233,7 +262,12 @@ class Piece:
 
 
 async def copied(pool: SegmentPool, values: Values) -> Piece | None:
-    """The values copied to shared memory; None if there is no memory for them. A thread copies much at a time."""
+    """The values in shared memory; None if there is no memory for them. A thread copies much at a time.
+
+    One value that is at the start of a segment is not copied.
+    """
+    if len(values) == len(values[0]) == 1 and (lent := pool.lend(values[0][0])) is not None:
+        return lent
     sizes = [sum(map(len, buffers)) for buffers in values]
     nbytes = offsets(sizes)[1]
     segment = pool.reuse(nbytes)

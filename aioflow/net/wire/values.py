@@ -14,11 +14,6 @@ write into an array before the message is sent.
 `incoming` decodes. Descriptors are not trusted: an inconsistent one raises ValueError before any allocation. A value
 takes memory besides its bytes: an empty tensor has no bytes, but is still an object. So each message has one `Budget`
 of memory. Its values take from the budget before they make objects. Each frame is copied to its final place.
-
-Memory for received values, used again.
-
-Most steps receive values of the same sizes as the step before, whose memory is free again. New memory must be zeroed by
-the system first; on many virtual machines that takes longer than the rest of a receive.
 """
 
 import abc
@@ -26,7 +21,6 @@ import functools
 import itertools
 import math
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -35,7 +29,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.kernels.control.control_flow import DEAD
-from aioflow.resources.containers import COUNTS_ARE_EXACT
+from aioflow.resources.buffers import BUFFERS
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import DType
@@ -443,49 +437,3 @@ def _incoming(descriptor: Any, budget: Budget, depth: int) -> Incoming:
             raise ValueError(f"lists are nested more than {DEEPEST} deep")
         rest += [budget, depth]
     return make(*rest)
-
-
-_SMALLEST: Final = 1 << 17
-"""Bytes. Smaller values use memory that the process has already."""
-_MOST: Final = 1 << 28
-"""Bytes that are kept at most."""
-_MANY: Final = 64
-"""So many pieces are kept at most."""
-
-
-class Buffers:
-    """Keeps the memory of earlier values, within bounds, and gives it again when no other object refers to it."""
-
-    def __init__(self) -> None:
-        self._kept: Final[list[AnyArray]] = []
-        self._lock: Final = threading.Lock()
-
-    def take(self, nbytes: int) -> AnyArray:
-        """So many bytes of any content, which are the caller's as long as anything that shares them lives."""
-        if not COUNTS_ARE_EXACT or not _SMALLEST <= nbytes <= _MOST:
-            return np.empty(nbytes, np.uint8)
-        with self._lock:
-            found = self._free(nbytes)
-            if found is None:
-                found = np.empty(nbytes, np.uint8)
-            self._kept.append(found)
-            self._shrink()
-        return found[:]
-
-    def _free(self, nbytes: int) -> AnyArray | None:
-        for place in range(len(self._kept)):
-            if self._kept[place].nbytes == nbytes and sys.getrefcount(self._kept[place]) == _ONLY_OURS:
-                return self._kept.pop(place)
-        return None
-
-    def _shrink(self) -> None:
-        while len(self._kept) > _MANY or sum([array.nbytes for array in self._kept]) > _MOST:
-            del self._kept[0]
-
-
-_ONE: Final = [object()]
-_ONLY_OURS: Final = sys.getrefcount(_ONE[0])
-"""The reference count of an object that only a list refers to."""
-
-BUFFERS: Final = Buffers()
-"""Those of this process."""

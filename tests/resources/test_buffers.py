@@ -5,8 +5,8 @@ import gc
 import numpy as np
 import pytest
 
-from aioflow.net.wire import values
-from aioflow.net.wire.values import Buffers
+from aioflow.resources import buffers
+from aioflow.resources.buffers import Buffers
 
 SIZE = 1 << 20
 
@@ -76,6 +76,6 @@ def test_what_is_kept_is_bounded_and_the_oldest_goes(kept):
 
 
 def test_where_references_are_not_counted_exactly_none_is_used_again(kept, monkeypatch):
-    monkeypatch.setattr(values, "COUNTS_ARE_EXACT", False)
+    monkeypatch.setattr(buffers, "COUNTS_ARE_EXACT", False)
     kept.take(SIZE)
     assert not kept._kept

@@ -1,0 +1,84 @@
+"""Memory for large values, used again.
+
+Most steps make and receive values of the same sizes as the step before, whose memory is free again. New memory must be
+zeroed by the system first; on many virtual machines that takes longer than a copy.
+
+A value for peers of this host is best computed in memory that they can map: then it is sent without a copy.
+"""
+
+import math
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow.resources.containers import COUNTS_ARE_EXACT
+from aioflow.tensors.as_array import AnyArray
+
+_SMALLEST: Final = 1 << 17
+"""Bytes. Smaller values use memory that the process has already."""
+_MOST: Final = 1 << 28
+"""Bytes that are kept at most."""
+_MANY: Final = 64
+"""So many pieces are kept at most."""
+
+
+class Buffers:
+    """Keeps the memory of earlier values, within bounds, and gives it again when no other object refers to it."""
+
+    def __init__(self) -> None:
+        self._kept: Final[list[AnyArray]] = []
+        self._lock: Final = threading.Lock()
+
+    def take(self, nbytes: int) -> AnyArray:
+        """So many bytes of any content, which are the caller's as long as anything that shares them lives."""
+        if not COUNTS_ARE_EXACT or not _SMALLEST <= nbytes <= _MOST:
+            return np.empty(nbytes, np.uint8)
+        with self._lock:
+            found = self._free(nbytes)
+            if found is None:
+                found = np.empty(nbytes, np.uint8)
+            self._kept.append(found)
+            self._shrink()
+        return found[:]
+
+    def _free(self, nbytes: int) -> AnyArray | None:
+        for place in range(len(self._kept)):
+            if self._kept[place].nbytes == nbytes and sys.getrefcount(self._kept[place]) == _ONLY_OURS:
+                return self._kept.pop(place)
+        return None
+
+    def _shrink(self) -> None:
+        while len(self._kept) > _MANY or sum([array.nbytes for array in self._kept]) > _MOST:
+            del self._kept[0]
+
+
+_ONE: Final = [object()]
+_ONLY_OURS: Final = sys.getrefcount(_ONE[0])
+"""The reference count of an object that only a list refers to."""
+
+BUFFERS: Final = Buffers()
+"""Those of this process."""
+
+
+class LendableMemory:
+    """Memory that other processes of this host can map. There is none before `provide`."""
+
+    def __init__(self) -> None:
+        self._take: Callable[[int], AnyArray | None] | None = None
+
+    def provide(self, take: Callable[[int], AnyArray | None]) -> None:
+        """Take memory by this function, which returns None if there is none left."""
+        self._take = take
+
+    def empty(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> AnyArray:
+        """Return an array of any content: in such memory if it is large and there is some, else in other memory."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        memory = self._take(nbytes) if self._take is not None and nbytes >= _SMALLEST else None
+        return (BUFFERS.take(nbytes) if memory is None else memory).view(dtype).reshape(shape)
+
+
+LENDABLE: Final = LendableMemory()
+"""That of this process, which `net` provides."""
