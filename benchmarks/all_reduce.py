@@ -26,7 +26,7 @@ RING, ONE_HOST = "aioflow, ring", "aioflow, one host"
 ROUNDS, BLOCK = 7, 0.4
 FASTER = 1.5
 
-OPTIONS: Mapping[str, Mapping[str, Any]] = {RING: {}, ONE_HOST: {"in_task_order": True}}
+OPTIONS: Mapping[str, Mapping[str, Any]] = {RING: {}, ONE_HOST: {"groups": [range(WORKERS)]}}
 """The arguments of `all_reduce`, by side."""
 
 

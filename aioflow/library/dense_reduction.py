@@ -1,7 +1,7 @@
 """Reductions of dense tensors on several devices, whose result all of these devices get: the parts of `all_reduce`.
 
-A tensor is divided into pieces, which are reduced at the same time on different devices. A large piece is divided
-again: while a device adds one part, it sends the part before and receives the part after it.
+A tensor is divided into pieces, which are reduced at the same time on different devices. Large pieces go round a ring
+in two parts, so that a device adds one part while it sends or receives the other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +22,8 @@ from aioflow.library.ring import Reduction, Ring
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import COMPLEX, FLOAT, TensorShape
 
-_PART: Final = 8 << 20
-"""Bytes of a part of a piece, at most, unless the parts would be too many."""
-_PARTS: Final = 16
-"""The most parts of a piece."""
+_PART: Final = 4 << 20
+"""Bytes of a piece of which two halves go round the ring."""
 _DIRECT: Final = 1 << 20
 """Bytes of a tensor that each device of a group gets from all others, and reduces itself: that takes one message less
 in a row."""
@@ -86,8 +84,8 @@ def _round_the_ring(
 
 
 def _parts(whole: TensorShape, item: int, count: int) -> int:
-    """Return the number of parts of a piece, of which there are `count`."""
-    return min(_PARTS, -(-(whole.num_elements() or 0) * item // (count * _PART)) or 1)
+    """Return the number of parts of each of `count` pieces: of two, a device adds one while it sends the other."""
+    return 2 if (whole.num_elements() or 0) * item > count * _PART else 1
 
 
 def _mean_of(count: int) -> Reduction:
@@ -124,7 +122,7 @@ def _in_groups(
     if len(groups) == 1 and nbytes <= _DIRECT:
         return _everywhere(ring, _agreeing(ring, tensors), _of_group(op, len(tensors)))
     most = max(map(len, groups))
-    pieces = divide_all(ring, tensors, whole, piece_count(whole, most * _parts(whole, tensors[0].dtype.size, most)))
+    pieces = divide_all(ring, tensors, whole, piece_count(whole, most))
     found: list[list[Tensor]] = [[] for _ in tensors]
     for number in range(len(pieces[0])):
         totals = [_group_total(ring, group, number, pieces, _of_group(op, len(tensors))) for group in groups]

@@ -39,12 +39,14 @@ def all_reduce_gradients(
     codec: str | None = None,
     in_task_order: bool = False,
     bucket_bytes: int = BUCKET_BYTES,
+    groups: collectives.Groups | None = None,
     name: str | None = None,
 ) -> list[list[tuple[Gradient, Any]]]:
     """Return the variables of each tower with the gradients of all towers, reduced, as `apply_gradients` takes them.
 
     Consecutive gradients of one dtype travel together, in buckets, since a message for each would cost more than its
-    bytes.
+    bytes. The buckets are filled from the last variable to the first, in the order in which a backward pass computes
+    the gradients. Each bucket is reduced as soon as its gradients exist, while those of later buckets are computed.
 
     Args:
         towers: for each device (gradient, variable) pairs from `compute_gradients`, in the same order. The gradient of
@@ -53,6 +55,7 @@ def all_reduce_gradients(
         codec: a lossy form, see `af.collectives.all_reduce`, for gradients of float32 and float64.
         in_task_order: whether the sums equal, to the last bit, those of one device that adds tower after tower.
         bucket_bytes: the most bytes of a bucket; a gradient that is larger, or of unknown shape, travels alone.
+        groups: the numbers of the towers of each host, see `af.collectives.all_reduce`.
         name: the name scope.
 
     Raises:
@@ -61,10 +64,10 @@ def all_reduce_gradients(
     _check(towers, bucket_bytes)
     found: list[list[tuple[Gradient, Any]]] = [[(None, variable) for _, variable in pairs] for pairs in towers]
     rows = {place: row for place, row in enumerate(_rows(towers)) if row[0] is not None}
-    places = list(rows)
+    places = list(reversed(rows))
     with name_scope(name, "all_reduce_gradients"):
-        for bucket in buckets([_measure(row) for row in rows.values()], bucket_bytes):
-            reduced = _reduce([rows[places[number]] for number in bucket], op, codec, in_task_order)
+        for bucket in buckets([_measure(rows[place]) for place in places], bucket_bytes):
+            reduced = _reduce([rows[places[number]] for number in bucket], op, codec, in_task_order, groups)
             for number, row in zip(bucket, reduced, strict=True):
                 for pairs, gradient in zip(found, row, strict=True):
                     pairs[places[number]] = (gradient, pairs[places[number]][1])
@@ -120,19 +123,19 @@ def _measure(row: Sequence[Tensor | IndexedSlices]) -> Measure:
 
 
 def _reduce(
-    rows: Sequence[Sequence[Any]], op: str, codec: str | None, in_task_order: bool
+    rows: Sequence[Sequence[Any]], op: str, codec: str | None, in_task_order: bool, groups: collectives.Groups | None
 ) -> Sequence[Sequence[Gradient]]:
     """Return for each gradient of a bucket those of all towers, reduced."""
     codec = codec if rows[0][0].dtype in LOSSY else None
     if len(rows) == 1:
-        return [collectives.all_reduce(rows[0], op, codec, in_task_order)]
+        return [collectives.all_reduce(rows[0], op, codec, in_task_order, groups)]
     towers: list[list[Tensor]] = [list(each) for each in zip(*rows, strict=True)]
     ring = Ring([tower[0] for tower in towers])
     packed = []
     for number, tower in enumerate(towers):
         with ring.at(number):
             packed.append(concat([reshape(gradient, [-1]) for gradient in tower], 0))
-    reduced = collectives.all_reduce(packed, op, codec, in_task_order)
+    reduced = collectives.all_reduce(packed, op, codec, in_task_order, groups)
     unpacked = []
     for number, tower in enumerate(towers):
         with ring.at(number):

@@ -1,5 +1,6 @@
 """Training whose gradients go round a ring: variables stay equal to the last bit, whatever happens to the cluster."""
 
+import asyncio
 import functools
 from types import SimpleNamespace
 
@@ -9,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aioflow as af
-from aioflow.testing import Chaos, cluster
+from aioflow.testing import Chaos, Gate, cluster
 from aioflow.train.all_reduce import buckets
 from tests.support.cluster_runs import every_fourth_seed, failed, new_graph, survives
+from tests.support.doubles import gated
 
 WORKERS = 3
 TASKS = [f"/job:worker/task:{number}" for number in range(WORKERS)]
@@ -36,7 +38,7 @@ def share(number):
 
 
 @functools.cache
-def model(codec=None, in_task_order=False):
+def model(codec=None, in_task_order=False, groups=None):
     with new_graph() as graph:
         images, labels = af.placeholder(af.float32, [None, 4]), af.placeholder(af.int64, [None])
         optimizer = af.train.AdamOptimizer(0.05)
@@ -46,7 +48,8 @@ def model(codec=None, in_task_order=False):
                 loss, variables = tower(images[share(number)], labels[share(number)])
                 losses.append(loss)
                 towers.append(optimizer.compute_gradients(loss, variables))
-        reduced = af.train.all_reduce_gradients(towers, codec=codec, in_task_order=in_task_order, bucket_bytes=60)
+        options = {"codec": codec, "in_task_order": in_task_order, "groups": groups}
+        reduced = af.train.all_reduce_gradients(towers, **options, bucket_bytes=60)
         train = optimizer.apply_gradients([pair for pairs in reduced for pair in pairs])
         named = [[variable for _, variable in pairs] for pairs in towers]
         slots = [[optimizer.get_slot(variable, "m") for variable in variables[:3]] for variables in named]
@@ -204,6 +207,62 @@ def test_each_gradient_is_in_one_bucket_with_its_likes(measures, limit):
         inside = [measures[number] for number in bucket]
         assert len(bucket) == 1 or len({dtype for dtype, _ in inside}) == 1
         assert len(bucket) == 1 or sum(size for _, size in inside) <= limit
+
+
+@pytest.mark.parametrize("groups", [None, [[0, 1, 2]], [[0, 2], [1]]])
+@pytest.mark.parametrize("codec", [None, "bfloat16"])
+async def test_a_bucket_is_reduced_before_the_gradients_of_later_buckets_exist(codec, groups):
+    last, reduced_first, towers = Gate(), Gate(), []
+    with af.Graph().as_default() as graph:
+        for number in range(3):
+            with af.device(f"/cpu:{number}"):
+                early = [af.fill([4], af.constant(number + scale)) for scale in (1.0, 2.0)]
+                late = [gated(af.fill([4], af.constant(number + scale)), last) for scale in (3.0, 4.0)]
+                towers.append([(gradient, af.Variable(np.zeros(4))) for gradient in (*late, *early)])
+        reduced = af.train.all_reduce_gradients(towers, "sum", codec, bucket_bytes=32, groups=groups)
+        found = [[gradient for gradient, _ in pairs[:2]] for pairs in reduced]
+        for number, pairs in enumerate(reduced):
+            with af.device(f"/cpu:{number}"):
+                found[number] += [gated(gradient, reduced_first) for gradient, _ in pairs[2:]]
+        async with (
+            af.Session(graph=graph, config=af.Config(device_count={"CPU": 3})) as session,
+            asyncio.TaskGroup() as own,
+        ):
+            running = own.create_task(session.run(found))
+            await reduced_first.arrived(6)
+            assert not running.done()
+            reduced_first.open()
+            last.open()
+    for values in await running:
+        assert [value.tolist() for value in values] == [[12] * 4, [15] * 4, [6] * 4, [9] * 4]
+
+
+async def test_towers_in_groups_of_hosts_stay_equal_to_the_bit():
+    several = model(groups=((0, 2), (1,)))
+    async with (
+        cluster({"worker": WORKERS}) as simulated,
+        af.Session(simulated.target("worker", 0), graph=several.graph) as session,
+    ):
+        await session.run(several.init)
+        for batch in BATCHES:
+            await session.run(several.train, feeds(several, batch))
+        first, *others = map(bits, await session.run(several.towers))
+        assert others == [first] * (WORKERS - 1)
+
+
+def test_buckets_are_filled_from_the_last_variable_on():
+    with af.Graph().as_default():
+        towers = towers_of(*[lambda number, size=size: af.fill([size], 1.0) for size in (4, 2, 1, 1)])
+        reduced = af.train.all_reduce_gradients(towers, bucket_bytes=16)
+    together = [{each.name for each in op_inputs(gradient)} for gradient, _ in reduced[0]]
+    assert together[1] == together[2] == together[3]
+    assert together[0] != together[1]
+
+
+def op_inputs(tensor):
+    """The tensors from which its bucket was divided."""
+    found = tensor.op.inputs[0]
+    return found.op.inputs[:1] if found.op.type == "split_v" else [found]
 
 
 def test_what_no_tower_has_a_gradient_for_stays_without():

@@ -158,6 +158,39 @@ async def test_many_bytes_are_copied_beside_the_loop_and_a_cancelled_copy_is_giv
     assert few.nbytes == one.memory.nbytes
 
 
+async def test_a_value_at_the_start_of_a_segment_is_lent_without_a_copy():
+    few = SegmentPool(10 * MIB)
+    array = few.take(MIB)
+    array[:] = 7
+    found = [await copied(few, [[memoryview(array.view(np.float32).reshape(512, 512)).cast("B")]]) for _ in range(2)]
+    assert few.nbytes == MIB
+    assert {piece.segment.loans for piece in found} == {2}
+    assert [bytes(view[:2]) for piece in found for view in piece.views()] == [b"\7\7"] * 2
+    segment = found[0].segment
+    del array
+    for piece in found:
+        assert not segment.is_free
+        piece.release()
+    assert segment.is_free
+
+
+@pytest.mark.parametrize("start", [64, 4096])
+async def test_a_value_elsewhere_in_a_segment_is_copied(start):
+    few = SegmentPool(10 * MIB)
+    array = few.take(MIB)
+    piece = await copied(few, [[memoryview(array[start:])]])
+    assert piece.segment.memory is not array.base
+    piece.release()
+
+
+def test_memory_to_compute_in_is_bounded_as_other_memory():
+    few = SegmentPool(MIB)
+    array = few.take(MIB)
+    assert few.take(1) is None
+    del array
+    assert few.take(MIB).nbytes == MIB
+
+
 async def test_without_memory_nothing_is_copied():
     assert await copied(SegmentPool(MIB), [[bytes(2 * MIB)]]) is None
 
