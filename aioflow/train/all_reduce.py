@@ -22,6 +22,7 @@ from aioflow.kernels.array.shapes import reshape
 from aioflow.kernels.control.lossy import LOSSY
 from aioflow.library import collectives
 from aioflow.library.control import group, name_scope
+from aioflow.library.dense_reduction import Groups
 from aioflow.library.ring import Ring
 from aioflow.library.variables import Variable
 from aioflow.tensors.dtypes import DType
@@ -39,7 +40,7 @@ def all_reduce_gradients(
     codec: str | None = None,
     in_task_order: bool = False,
     bucket_bytes: int = BUCKET_BYTES,
-    groups: collectives.Groups | None = None,
+    groups: Groups | None = None,
     name: str | None = None,
 ) -> list[list[tuple[Gradient, Any]]]:
     """Return the variables of each tower with the gradients of all towers, reduced, as `apply_gradients` takes them.
@@ -123,7 +124,7 @@ def _measure(row: Sequence[Tensor | IndexedSlices]) -> Measure:
 
 
 def _reduce(
-    rows: Sequence[Sequence[Any]], op: str, codec: str | None, in_task_order: bool, groups: collectives.Groups | None
+    rows: Sequence[Sequence[Any]], op: str, codec: str | None, in_task_order: bool, groups: Groups | None
 ) -> Sequence[Sequence[Gradient]]:
     """Return for each gradient of a bucket those of all towers, reduced."""
     codec = codec if rows[0][0].dtype in LOSSY else None
