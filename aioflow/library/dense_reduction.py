@@ -24,9 +24,9 @@ from aioflow.tensors.dtypes import COMPLEX, FLOAT, TensorShape
 
 _PART: Final = 4 << 20
 """Bytes of a piece of which two halves go round the ring."""
-_DIRECT: Final = 1 << 20
-"""Bytes of a tensor that each device of a group gets from all others, and reduces itself: that takes one message less
-in a row."""
+_DIRECT: Final = 16 << 20
+"""Bytes of all tensors of a group that each of its devices reads and reduces itself, at most. That takes half as many
+messages, and none waits for another."""
 
 
 Groups = Sequence[Sequence[int]]
@@ -118,7 +118,7 @@ def _in_groups(
     ring: Ring, tensors: Sequence[Tensor], op: str, codec: str | None, groups: list[list[int]], whole: TensorShape
 ) -> list[Tensor]:
     """Reduce each piece in each group on one device, then between the groups, and send it to all of the group."""
-    nbytes = (whole.num_elements() or _DIRECT) * tensors[0].dtype.size
+    nbytes = (whole.num_elements() or _DIRECT) * tensors[0].dtype.size * len(ring)
     if len(groups) == 1 and nbytes <= _DIRECT:
         return _everywhere(ring, _agreeing(ring, tensors), _of_group(op, len(tensors)))
     most = max(map(len, groups))
@@ -142,10 +142,14 @@ def _group_total(
 
 
 def _everywhere(ring: Ring, tensors: Sequence[Tensor], reduction: Reduction) -> list[Tensor]:
-    found = []
+    """Reduce all tensors on each device. Each is copied once, to memory that all peers can read."""
+    found, lendable = [], []
+    for number, tensor in enumerate(tensors):
+        with ring.at(number):
+            lendable.append(sum_for_peers([tensor]))
     for number in range(len(ring)):
         with ring.at(number):
-            found.append(reduction(tensors))
+            found.append(reduction(lendable))
     return found
 
 

@@ -76,7 +76,7 @@ async def test_a_mean_of_narrow_floats_is_not_infinite_if_their_sum_is(groups):
 
 
 async def test_one_group_adds_in_the_order_of_its_list_even_large_tensors():
-    arrays = drawn(3, [600_001], np.float32)
+    arrays = drawn(3, [1_600_001], np.float32)
     tensors, feeds = on_devices(arrays)
     found = await run(af.collectives.all_reduce(tensors, groups=[[2, 0, 1]]), feeds, 3)
     assert same_bits([*found, (arrays[2] + arrays[0]) + arrays[1]])
@@ -106,7 +106,7 @@ async def test_each_byte_leaves_a_host_once(size):
     assert left == dict.fromkeys(range(3), 2 * 2 * 4 * size // 3)
 
 
-@pytest.mark.parametrize(("size", "messages"), [(1000, 12), (600_000, 24)])
+@pytest.mark.parametrize(("size", "messages"), [(1000, 12), (1_000_000, 12), (1_100_000, 24)])
 async def test_a_small_tensor_is_reduced_by_each_device_of_the_only_group(size, messages):
     tensors, feeds = on_devices(drawn(4, [size], np.float32))
     made = []

@@ -171,15 +171,16 @@ class SegmentPool:
 
     def lend(self, buffer: bytes | memoryview) -> "Piece | None":
         """Lend the segment of which these are the first bytes, as `take` gives them; None if there is none."""
-        if not isinstance(buffer, memoryview) or not isinstance(buffer.obj, np.ndarray):
+        array = buffer.obj if isinstance(buffer, memoryview) else None
+        base = array.base if isinstance(array, np.ndarray) else None
+        if not isinstance(base, np.ndarray):
             return None
-        array = np.frombuffer(buffer, np.uint8)
         with self._lock:
-            for segment in self._segments:
-                if segment.start == array.__array_interface__["data"][0]:
-                    segment.loans += 1
-                    return Piece(self, segment, [len(array)])
-        return None
+            segment = next((one for one in self._segments if one.memory is base), None)
+            if segment is None or np.frombuffer(buffer, np.uint8).__array_interface__["data"][0] != segment.start:
+                return None
+            segment.loans += 1
+            return Piece(self, segment, [buffer.nbytes])
 
     def give_back(self, segment: Segment) -> None:
         """End one loan."""
