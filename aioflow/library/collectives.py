@@ -192,7 +192,7 @@ def _slices(slices: Sequence[IndexedSlices], op: str, codec: str | None) -> list
     rows = _gather_rows([each.values for each in slices], 0, None if keeps else codec)
     places = _gather_rows([each.indices for each in slices], 0, None)
     if op == "mean":
-        rows = shares(ring, rows)
+        rows = shares(ring, rows, lend=False)
     return [IndexedSlices(*parts) for parts in zip(rows, places, [each.dense_shape for each in slices], strict=True)]
 
 

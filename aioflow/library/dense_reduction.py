@@ -79,7 +79,7 @@ def _round_the_ring(
         found = ring.collect_in_order(pieces, _mean_of(len(ring)) if mean else OPS[op], codec)
     else:
         found = ring.collect(pieces, OPS[op])
-        found = shares(ring, found) if mean else found
+        found = shares(ring, found, lend=True) if mean else found
     return join(ring, tensors, ring.spread(found, codec), whole)
 
 
@@ -92,12 +92,12 @@ def _mean_of(count: int) -> Reduction:
     return lambda values: sum_for_peers(values, divisor=count)
 
 
-def shares(ring: Ring, sums: Sequence[Tensor]) -> list[Tensor]:
-    """Return each sum, which is on the device of its number, divided by the number of devices."""
+def shares(ring: Ring, sums: Sequence[Tensor], lend: bool) -> list[Tensor]:
+    """Return each sum, which is on the device of its number, divided by their number; `lend` if peers get it."""
     found = []
     for number, total in enumerate(sums):
         with ring.at(number):
-            found.append(_mean_of(len(ring))([total]))
+            found.append(sum_for_peers([total], divisor=len(ring), lend=lend))
     return found
 
 
@@ -120,7 +120,7 @@ def _in_groups(
     """Reduce each piece in each group on one device, then between the groups, and send it to all of the group."""
     nbytes = (whole.num_elements() or _DIRECT) * tensors[0].dtype.size * len(ring)
     if len(groups) == 1 and nbytes <= _DIRECT:
-        return _everywhere(ring, _agreeing(ring, tensors), _of_group(op, len(tensors)))
+        return _everywhere(ring, _agreeing(ring, tensors), op)
     most = max(map(len, groups))
     pieces = divide_all(ring, tensors, whole, piece_count(whole, most))
     found: list[list[Tensor]] = [[] for _ in tensors]
@@ -141,7 +141,7 @@ def _group_total(
         return reduction([pieces[member][number] for member in group])
 
 
-def _everywhere(ring: Ring, tensors: Sequence[Tensor], reduction: Reduction) -> list[Tensor]:
+def _everywhere(ring: Ring, tensors: Sequence[Tensor], op: str) -> list[Tensor]:
     """Reduce all tensors on each device. Each is copied once, to memory that all peers can read."""
     found, lendable = [], []
     for number, tensor in enumerate(tensors):
@@ -149,8 +149,15 @@ def _everywhere(ring: Ring, tensors: Sequence[Tensor], reduction: Reduction) -> 
             lendable.append(sum_for_peers([tensor]))
     for number in range(len(ring)):
         with ring.at(number):
-            found.append(reduction(lendable))
+            found.append(_whole(lendable, op))
     return found
+
+
+def _whole(tensors: Sequence[Tensor], op: str) -> Tensor:
+    """Return the reduction as a value of its own, which no peer gets."""
+    if op in ("sum", "mean"):
+        return sum_for_peers(tensors, divisor=len(tensors) if op == "mean" else 1, lend=False)
+    return OPS[op](tensors)
 
 
 def _of_group(op: str, count: int) -> Reduction:

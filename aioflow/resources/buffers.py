@@ -44,6 +44,10 @@ class Buffers:
             self._shrink()
         return found[:]
 
+    def empty(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> AnyArray:
+        """An array of any content in such memory."""
+        return self.take(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+
     def _free(self, nbytes: int) -> AnyArray | None:
         for place in range(len(self._kept)):
             if self._kept[place].nbytes == nbytes and sys.getrefcount(self._kept[place]) == _ONLY_OURS:
@@ -77,7 +81,7 @@ class LendableMemory:
         """Return an array of any content: in such memory if it is large and there is some, else in other memory."""
         nbytes = math.prod(shape) * dtype.itemsize
         memory = self._take(nbytes) if self._take is not None and nbytes >= _SMALLEST else None
-        return (BUFFERS.take(nbytes) if memory is None else memory).view(dtype).reshape(shape)
+        return BUFFERS.empty(shape, dtype) if memory is None else memory.view(dtype).reshape(shape)
 
 
 LENDABLE: Final = LendableMemory()

@@ -82,6 +82,21 @@ async def test_one_group_adds_in_the_order_of_its_list_even_large_tensors():
     assert same_bits([*found, (arrays[2] + arrays[0]) + arrays[1]])
 
 
+@pytest.mark.parametrize("groups", [None, *GROUPS[2]])
+@pytest.mark.parametrize("size", [100_000, 3_000_000])
+async def test_a_variable_that_has_taken_the_result_can_be_changed_in_place(groups, size):
+    tensors, feeds = on_devices([np.ones(size, np.float32)] * 2)
+    with af.device(place(1)):
+        variable = af.Variable(np.zeros(size, np.float32))
+        taken = variable.assign(af.collectives.all_reduce(tensors, groups=groups)[1])
+        grown = variable.assign_add(np.ones(size, np.float32))
+    async with af.Session(config=af.Config(device_count={"CPU": 2})) as session:
+        for _ in range(2):
+            await session.run(taken.op, feeds)
+            await session.run(grown.op)
+            assert (await session.run(grown)).tolist() == [4] * size
+
+
 # What is sent
 
 

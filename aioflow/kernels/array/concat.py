@@ -76,8 +76,7 @@ def _(xp: Namespace, node: NodeView) -> Function:
     shape: Any = whole.sizes
 
     def into_used_memory(values: Sequence[Array]) -> Array:
-        out = BUFFERS.take(nbytes).view(whole.dtype.np).reshape(shape)
-        return np.concatenate(values, node.attrs["axis"], out=out)
+        return np.concatenate(values, node.attrs["axis"], out=BUFFERS.empty(shape, whole.dtype.np))
 
     return into_used_memory
 

@@ -14,7 +14,7 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.families import CPU, GPU, NARROW, elements
-from aioflow.resources.buffers import LENDABLE
+from aioflow.resources.buffers import BUFFERS, LENDABLE
 from aioflow.tensors.dtypes import COMPLEX, FLOAT, NUMERIC, Array, Namespace, Spec, float32
 
 _BLOCK: Final = 1 << 16
@@ -22,8 +22,10 @@ _BLOCK: Final = 1 << 16
 
 
 @op
-def sum_for_peers(inputs: Sequence[T], divisor: int = 1) -> Spec:
+def sum_for_peers(inputs: Sequence[T], divisor: int = 1, lend: bool = True) -> Spec:
     """The sum of all inputs in their order, divided by `divisor`; they have one shape.
+
+    `lend` says whether peers get the result. Then it is read-only: a peer may read it for longer than this process.
 
     Floats of two bytes and less are added and divided as float32, and rounded once, if there is a divisor.
     """
@@ -42,7 +44,7 @@ def sum_for_peers(inputs: Sequence[T], divisor: int = 1) -> Spec:
 @sum_for_peers.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor, ...]:
     divisor = op.attrs["divisor"]
-    each = dy if divisor == 1 else sum_for_peers([dy], divisor)
+    each = dy if divisor == 1 else sum_for_peers([dy], divisor, lend=False)
     return (each,) * len(op.inputs)
 
 
@@ -53,7 +55,7 @@ def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
 
 @sum_for_peers.kernel(CPU, GPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[[Sequence[Array]], Array]:
-    divisor, dtype = node.attrs["divisor"], node.output_specs[0].dtype
+    divisor, lend, dtype = node.attrs["divisor"], node.attrs["lend"], node.output_specs[0].dtype
     between = float32.np if divisor > 1 and dtype in NARROW else dtype.np
 
     def total(values: Sequence[Array]) -> Array:
@@ -62,9 +64,9 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Sequence[Array]], Array]:
             raise errors.InvalidArgumentError(f"the shapes differ: {', '.join(str(list(v.shape)) for v in values)}")
         if xp is not np or not shape:
             return _summed(values, divisor, between).astype(dtype.np, copy=False)
-        result = LENDABLE.empty(shape, dtype.np)
+        result = LENDABLE.empty(shape, dtype.np) if lend else BUFFERS.empty(shape, dtype.np)
         _sum_blocks([value.reshape(-1) for value in values], divisor, between, result.reshape(-1))
-        result.flags.writeable = False  # a peer may read it when no value of this process refers to it any more
+        result.flags.writeable = not lend
         return result
 
     return total
