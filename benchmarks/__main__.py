@@ -19,6 +19,7 @@ ROWS = (
     "mlp_large",
     "convnet",
     "lstm",
+    "transformer",
     "loops",
     "elementwise",
     "null_step",

@@ -224,7 +224,7 @@ class Builder:
 class Routine:
     """A sequence of primitives, called with the arrays in order. Safe to use from any thread.
 
-    The arrays must be contiguous and have the sizes that the routine was built for. This is not checked.
+    The arrays must have the layouts that the routine was built for. This is not checked.
     """
 
     def __init__(

@@ -101,21 +101,24 @@ def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
 @matmul.kernel(CPU, GPU, out=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Product:
     a, b = node.input_specs
-    product = _dot(xp) if a.rank == b.rank == 2 else _batched(xp, _dot(xp))
+    product = _dot(xp) if a.rank == b.rank == 2 else _batched(_dot(xp), xp.matmul)
     return _flipped(xp, product, node)
 
 
 @matmul.kernel(CPU, fresh=True, binds=True, only=NARROW, priority=1)
 def _(xp: Namespace, node: NodeView) -> Product:
-    product, dtype = _flipped(xp, _batched(xp, _dot(xp)), node), node.output_specs[0].dtype.np
+    product, dtype = _flipped(xp, _batched(_dot(xp), xp.matmul), node), node.output_specs[0].dtype.np
     return lambda a, b: product(a.astype(xp.float32), b.astype(xp.float32)).astype(dtype)
 
 
 @matmul.kernel(CPU, out=True, binds=True, only={float32}, priority=1, when=onednn.available)
 def _(xp: Namespace, node: NodeView) -> Product:
     (a, b), lib = node.input_specs, onednn.library()
-    dot = _dot(xp) if lib is None else onednn_matmul.faster(lib, _dot(xp))
-    return _flipped(xp, dot if a.rank == b.rank == 2 else _batched(xp, dot), node)
+    if lib is None:
+        dot, matmul = _dot(xp), xp.matmul
+    else:
+        dot, matmul = onednn_matmul.faster(lib, _dot(xp)), onednn_matmul.faster_batches(lib, xp.matmul)
+    return _flipped(xp, dot if a.rank == b.rank == 2 else _batched(dot, matmul), node)
 
 
 def _dot(xp: Namespace) -> Product:
@@ -130,9 +133,8 @@ def _dot(xp: Namespace) -> Product:
     return product
 
 
-def _batched(xp: Namespace, dot: Product) -> Product:
+def _batched(dot: Product, matmul: Product) -> Product:
     """The product of batches; by one big product where all matrices of a batch meet the same one."""
-    matmul = xp.matmul
 
     def product(a: Array, b: Array, out: Array | None = None) -> Array:
         if a.ndim < 2 or b.ndim < 2:

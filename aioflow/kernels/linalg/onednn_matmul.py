@@ -1,10 +1,12 @@
-"""The product of two matrices of float32 by oneDNN, where it is faster than NumPy's.
+"""Products of matrices of float32 by oneDNN, where it is faster than NumPy's.
 
 Small products stay with NumPy: its BLAS uses one thread and its call costs less; for large ones oneDNN is faster. One
-library should also compute all large operations, because the thread pools of two libraries disturb each other.
+library should also compute all large operations, because the thread pools of two libraries disturb each other: after
+products of a batch by NumPy on two cores, a product by oneDNN takes twice as long.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -18,6 +20,8 @@ Product = Callable[..., Array]
 
 SMALL: Final = 1 << 19
 """Multiplications up to which NumPy's product is not slower."""
+ALONE: Final = 1 << 18
+"""Multiplications up to which NumPy's BLAS computes each product of a batch on one thread."""
 _SRC, _DST, _WEIGHTS = 1, 17, 33
 
 
@@ -31,7 +35,7 @@ def faster(lib: Library, dot: Product) -> Product:
         (a, flip_a), (b, flip_b) = _flat(a), _flat(b)
         rows, inner = a.shape[:: -1 if flip_a else 1]
         columns = b.shape[0 if flip_b else 1]
-        place = _place(rows, columns, out, a, b)
+        place = _place((rows, columns), out, a, b)
         if flip_b and not flip_a and rows * columns * inner > 16 * SMALL:
             routine = ROUTINES.find(
                 lib, (_by_columns, rows, columns, inner), functools.partial(_by_columns, rows, columns, inner)
@@ -49,6 +53,50 @@ def faster(lib: Library, dot: Product) -> Product:
     return product
 
 
+def faster_batches(lib: Library, matmul: Product) -> Product:
+    """`matmul`, the products of two batches of matrices, by oneDNN if the matrices are large and need no broadcast."""
+
+    def products(a: Array, b: Array, out: Array | None = None) -> Array:
+        (*batch, rows, inner), columns = a.shape, b.shape[-1]
+        count = math.prod(batch)
+        large = rows * inner * columns > ALONE and a.shape[:-2] == b.shape[:-2] and b.shape[-2] == inner
+        if not (large and count and a.dtype == b.dtype == np.float32):
+            return matmul(a, b, out=out)
+        (a, of_a), (b, of_b) = _stacked(a, count), _stacked(b, count)
+        routine = ROUTINES.find(lib, (_by_matrix, of_a, of_b), functools.partial(_by_matrix, of_a, of_b))
+        place = _place((*batch, rows, columns), out, a, b)
+        if routine is None:
+            matmul(a, b, out=place.reshape(count, rows, columns))
+        else:
+            routine(a, b, place)
+        return _delivered(place, out)
+
+    return products
+
+
+def _stacked(x: Array, count: int) -> tuple[Array, Layout]:
+    """The matrices of a batch without gaps in memory, or their transposes, and how they lie there.
+
+    With gaps, oneDNN takes longer than a copy and it together.
+    """
+    flipped = x.swapaxes(-1, -2)
+    if x.flags.c_contiguous or not flipped.flags.c_contiguous:
+        x = np.ascontiguousarray(x).reshape(count, *x.shape[-2:])
+        return x, Layout.dense(x.shape)
+    rows, columns = x.shape[-2:]
+    x = flipped.reshape(count, columns, rows).swapaxes(1, 2)
+    return x, Layout(x.shape, (rows * columns, 1, rows))
+
+
+def _by_matrix(of_a: Layout, of_b: Layout, build: Builder) -> None:
+    """The products of two batches."""
+    of_c = Layout.dense((*of_a.sizes[:-1], of_b.sizes[-1]))
+    a, b, c = map(build.layout, (of_a, of_b, of_c))
+    made = build.primitive("dnnl_matmul_primitive_desc_create", a, b, None, c)
+    places = build.array(a), build.array(b), build.array(c)
+    build.run(made, dict(zip((_SRC, _WEIGHTS, _DST), places, strict=True)))
+
+
 def _flat(x: Array) -> tuple[Array, bool]:
     """The matrix without gaps in memory, or its transpose, and whether it is that."""
     if x.flags.c_contiguous:
@@ -56,10 +104,10 @@ def _flat(x: Array) -> tuple[Array, bool]:
     return (x.T, True) if x.flags.f_contiguous else (np.ascontiguousarray(x), False)
 
 
-def _place(rows: int, columns: int, out: Array | None, a: Array, b: Array) -> Array:
+def _place(shape: tuple[int, ...], out: Array | None, a: Array, b: Array) -> Array:
     """Where to write: `out` if that is possible while `a` and `b` are read."""
     if out is None or not out.flags.c_contiguous or out.ctypes.data in (a.ctypes.data, b.ctypes.data):
-        return np.empty((rows, columns), np.float32)
+        return np.empty(shape, np.float32)
     return out
 
 

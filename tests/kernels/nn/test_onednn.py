@@ -16,7 +16,7 @@ from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.constants import constant, placeholder
 from aioflow.kernels.array.shapes import reshape
 from aioflow.kernels.linalg.matmul import matmul
-from aioflow.kernels.linalg.onednn_matmul import SMALL
+from aioflow.kernels.linalg.onednn_matmul import ALONE, SMALL, faster_batches
 from aioflow.kernels.nn import (
     onednn_activation,
     onednn_convolution,
@@ -370,3 +370,68 @@ def test_sums_of_columns(shape, dtype):
     np.testing.assert_allclose(
         total, x.reshape(-1, shape[-1]).sum(0, np.float64) if x.size else np.zeros(shape[-1]), atol=2e-2
     )
+
+
+BATCHES = [(4,), (2, 3), (1,), (2, 1, 2)]
+
+
+@needs_library
+@pytest.mark.parametrize("flip_b", [False, True])
+@pytest.mark.parametrize("flip_a", [False, True])
+@pytest.mark.parametrize("batch", BATCHES)
+def test_products_of_large_batches(batch, flip_a, flip_b):
+    rows, inner, columns = 96, 80, 72
+    assert rows * inner * columns > ALONE
+    a = np.random.default_rng(1).standard_normal((*batch, *((inner, rows) if flip_a else (rows, inner))), np.float32)
+    b = np.random.default_rng(2).standard_normal(
+        (*batch, *((columns, inner) if flip_b else (inner, columns))), np.float32
+    )
+    agree(lambda x, y: matmul(x, y, transpose_a=flip_a, transpose_b=flip_b), a, b)
+
+
+def products(lib=None):
+    """The products of batches by oneDNN, and how often they were left to NumPy."""
+    left = []
+
+    def by_numpy(a, b, out=None):
+        left.append(a.shape)
+        return np.matmul(a, b, out=out)
+
+    return faster_batches(lib or onednn.library(), by_numpy), left
+
+
+@needs_library
+@pytest.mark.parametrize("into", ["a new array", "a given one", "an input", "columns of a larger one"])
+@pytest.mark.parametrize("order", ["plain", "transposed", "heads"])
+def test_products_of_batches_have_the_same_bits_wherever_they_are_written(into, order):
+    size, rows = 6, 80
+    x = np.random.default_rng(1).standard_normal((2, size // 2, rows, rows), np.float32)
+    a = {"plain": x, "transposed": x.swapaxes(-1, -2), "heads": x.transpose(0, 2, 1, 3).copy().transpose(0, 2, 1, 3)}[
+        order
+    ]
+    b = np.random.default_rng(2).standard_normal(a.shape, np.float32)
+    product, left = products()
+    expected = product(a, b)
+    np.testing.assert_allclose(expected, np.matmul(a, b), rtol=1e-3, atol=1e-4)
+    if into == "an input":
+        out = b
+    else:
+        out = np.empty((*a.shape[:-1], 2 * rows), np.float32)[..., ::2] if "columns" in into else np.empty_like(b)
+    found = product(a, b) if into == "a new array" else product(a, b, out)
+    assert into == "a new array" or found is out
+    np.testing.assert_array_equal(found, expected)
+    assert left == []
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [((5, 8, 8), (5, 8, 8)), ((2, 96, 96), (1, 96, 96)), ((96, 96), (2, 96, 96)), ((0, 96, 96), (0, 96, 96))],
+)
+def test_small_products_and_broadcast_ones_are_left_to_numpy(a, b):
+    product, left = products()
+    found = product(np.ones(a, np.float32), np.ones(b, np.float32))
+    np.testing.assert_array_equal(found, np.matmul(np.ones(a, np.float32), np.ones(b, np.float32)))
+    assert left == [a]
+    with pytest.raises(ValueError, match="mismatch"):
+        product(np.ones((2, 96, 96), np.float32), np.ones((2, 95, 96), np.float32))
