@@ -39,6 +39,9 @@ class Host(Protocol):
     async def inline(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         """Drive a coroutine that never waits here, letting the loop turn when its slice of time is used up."""
 
+    def exchanging(self, coroutine: UnitCoroutine) -> UnitCoroutine:
+        """A coroutine of several nodes that sends and receives, as it is driven here."""
+
     def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine, stop: Stop) -> UnitCoroutine:
         """Drive a coroutine that never waits on a compute thread. Cancelling asks it to stop."""
 
@@ -160,7 +163,7 @@ class Execution:
             context = activation.context = activation.context or context.at(activation.iteration)
         if unit.waits:
             coroutine = unit.begin(context, *inputs)
-            return coroutine, True, coroutine
+            return coroutine if unit.kernel is not None else self._host.exchanging(coroutine), True, coroutine
         bucket = unit.cost.bucket(inputs)
         if unit.cost.heavy(bucket, inputs) and not unit.always:  # a send belongs to the loop's thread
             own = context.stoppable()

@@ -13,6 +13,7 @@ from aioflow.kernels.context import Context, StepView, Stop
 from aioflow.program.program import Outputs, Unit, UnitCoroutine
 from aioflow.runtime.session_state import SessionState
 from aioflow.tracing import Trace
+from aioflow.waiting.tasks import in_context
 
 _clock: Final = time.perf_counter
 
@@ -65,6 +66,10 @@ class DeviceExecutor:
                 return outputs
             spent += _clock() - start
             await asyncio.sleep(0)
+
+    def exchanging(self, coroutine: UnitCoroutine) -> UnitCoroutine:
+        """A coroutine of several nodes that sends and receives, as it is driven here."""
+        return in_context(self._state.quiet, coroutine)
 
     async def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine, stop: Stop) -> Outputs:
         """Drive a coroutine that never waits on a compute thread.

@@ -6,8 +6,9 @@ How long work may hold an event loop before the loop gets a turn.
 import asyncio
 import contextvars
 import time
+import types
 import weakref
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final, TypeVar
 
 from aioflow.errors import OpError
@@ -122,6 +123,29 @@ class Suspended(Coroutine[Any, Any, T]):
         if waiting_on is not None:
             waiting_on._asyncio_future_blocking = True
         return waiting_on
+
+
+@types.coroutine
+def in_context(context: contextvars.Context, coroutine: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+    """Run a coroutine with these context variables, in the caller's task."""
+    resume: Callable[[Any], Any] = coroutine.send
+    value: Any = None
+    while True:
+        try:
+            awaited = context.run(resume, value)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        finally:
+            value = None  # an error leads here by its traceback
+        try:
+            value = yield awaited
+            resume = coroutine.send
+        except GeneratorExit:
+            coroutine.close()
+            raise
+        except BaseException as error:
+            resume, value = coroutine.throw, error
 
 
 SLICE: Final = 0.002

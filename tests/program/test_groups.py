@@ -150,6 +150,18 @@ async def test_other_shares_are_left_to_the_executor(graph, shares, work):
     assert not exchanging(shares["1"])
 
 
+@pytest.mark.parametrize("turns", [2, 3])
+async def test_numpy_warns_of_nothing_in_a_share_that_waits(graph, shares, turns):
+    x = y = af.placeholder(af.float32, [2])
+    for number in range(turns):
+        with on(number % 2):
+            y = y / (y - y)
+    with np.errstate(all="raise"):
+        found = await both_ways(graph, y, {x: [1.0, 0.0]})
+    assert np.isnan(found[1])
+    assert shares
+
+
 async def test_a_fetched_constant_of_a_share_that_waits(graph):
     x = af.placeholder(af.float32, [])
     with on(1):
@@ -204,7 +216,7 @@ async def test_a_waiting_share_is_explained_and_cancelled(graph):
         task = asyncio.ensure_future(session.run(result))
         await gate.arrived()
         waits = (await session.explain()).waits
-        assert any(wait.op_type == "recv" and wait.task is not None for wait in waits) or len(waits) >= 1
+        assert {wait.op_type for wait in waits} >= {"recv"}
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -191,6 +191,23 @@ async def test_an_error_names_the_node_and_the_iteration(graph, recovered):
     assert any("iteration 3 of 'divides'" in note for note in raised.value.__notes__)
 
 
+async def test_numpy_warns_of_nothing_in_a_loop(graph, recovered):
+    start = af.placeholder(af.float32, [2])
+
+    def body(i, x):
+        with on(1):
+            made = x / (x - x)
+        with on(0):
+            return i + 1, made * 1e38 * 1e38
+
+    with on(0):
+        result = af.while_loop(lambda i, x: i < 3, body, [0, start])[1]
+    with np.errstate(all="raise"):
+        fast, slow = await both_ways(graph, result, {start: [1.0, 0.0]})
+    np.testing.assert_array_equal(fast, slow)
+    assert len(recovered) == 2
+
+
 async def test_a_long_loop_lets_others_run_and_can_be_cancelled(graph, recovered):
     start = af.placeholder(af.float32, [])
     result = there_and_back(10**9, start)

@@ -1,0 +1,75 @@
+"""Coroutines that are driven in a context of their own."""
+
+import asyncio
+import contextvars
+
+import pytest
+
+from aioflow.waiting.tasks import in_context
+
+NAME = contextvars.ContextVar("name", default="outside")
+
+
+def inside():
+    context = contextvars.Context()
+    context.run(NAME.set, "inside")
+    return context
+
+
+async def test_a_coroutine_in_a_context_sees_its_variables_and_others_do_not():
+    seen, gate = [], asyncio.Event()
+
+    async def work():
+        seen.append(NAME.get())
+        await gate.wait()
+        seen.append(NAME.get())
+        return NAME.get()
+
+    async def opens():
+        seen.append(NAME.get())
+        gate.set()
+
+    found, _ = await asyncio.gather(in_context(inside(), work()), opens())
+    assert found == "inside"
+    assert seen == ["inside", "outside", "inside"]
+
+
+async def test_errors_and_cancels_reach_a_coroutine_in_a_context():
+    seen = []
+
+    async def work():
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append(NAME.get())
+            await asyncio.sleep(0)
+            raise ValueError("instead") from None
+
+    async def run():
+        await in_context(inside(), work())
+
+    task = asyncio.ensure_future(run())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(ValueError, match="instead"):
+        await task
+    assert seen == ["inside"]
+
+
+def test_a_coroutine_in_a_context_is_closed_with_it():
+    seen = []
+
+    async def work():
+        try:
+            await Yields()
+        finally:
+            seen.append("closed")
+
+    class Yields:
+        def __await__(self):
+            yield
+
+    coroutine = in_context(inside(), work())
+    coroutine.send(None)
+    coroutine.close()
+    assert seen == ["closed"]
