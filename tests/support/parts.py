@@ -141,6 +141,9 @@ class _Host:
         except StopIteration as done:
             return done.value
 
+    def exchanging(self, coroutine: Any) -> Any:
+        return coroutine
+
     def offload(self, unit: Any, bucket: int, coroutine: Any, stop: Any) -> Any:
         return self.inline(unit, bucket, coroutine)
 
