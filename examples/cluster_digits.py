@@ -122,7 +122,8 @@ async def train(session: af.Session, model: Model, digits: Digits, epochs: int, 
         for images, labels in digits.batches(random):
             loss, step, _ = await run_step(images, labels, NOISE)
         if (epoch + 1) * 4 // epochs > epoch * 4 // epochs:
-            print(f"worker {task}: epoch {epoch + 1}/{epochs}, step {step} of all, loss {loss:.4f}", flush=True)
+            line = f"worker {task}: epoch {epoch + 1}/{epochs}, step {step} of all, loss {loss:.4f}\n"
+            print(line, end="", flush=True)  # in one write: the other worker prints to the same place
 
 
 # All tasks
