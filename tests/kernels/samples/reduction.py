@@ -83,8 +83,8 @@ def along(reference, start, exclusive, reverse):
 
 for op, reference, start in [(cumulative.cumsum, np.cumsum, 0), (cumulative.cumprod, np.cumprod, 1)]:
     for inputs in (x, with_zeros, complexes):
-        for exclusive in (False, True):
-            for reverse in (False, True):
+        for exclusive in (True, False):  # a short run tries the first alone
+            for reverse in (True, False):
                 sample(
                     op.name, lambda x, o=op, e=exclusive, r=reverse: o(x, -1, e, r), inputs,
                     reference=along(reference, start, exclusive, reverse),
