@@ -95,6 +95,24 @@ def test_a_drafted_change_never_uses_the_memory(lent, times):
     np.testing.assert_array_equal(lent[1], np.arange(LENGTH))
 
 
+def test_the_memory_of_an_old_value_is_not_used_again():
+    value, owner = lend()
+    variable = state()
+    variable.assign(value)
+    del value
+    for _ in range(3):
+        held = variable.read()
+        variable.begin_change()
+        room, filled_with = variable.draft(np)
+        np.add(filled_with, 1.0, out=room)
+        del filled_with, held
+        variable.settle(room)
+        del room
+        variable.end_change()
+    np.testing.assert_array_equal(variable.read(), np.arange(LENGTH) + 3)
+    np.testing.assert_array_equal(owner, np.arange(LENGTH))
+
+
 def test_the_loan_ends_when_the_value_is_replaced_or_changed():
     for replace in (True, False):
         value, _ = lend()
