@@ -3,24 +3,29 @@
 In a step each worker fetches the parameters from all parameter servers, computes next to nothing, and sends each server
 an update; a server adds up the updates of all workers before it applies them.
 
-- Simulated, all tasks are in one process, on a virtual clock that only the network moves: the time grows with the
-  number of messages that wait for each other. Beside it stands the processor time of all tasks, which is real.
+- Simulated, all tasks are in one process, on a virtual clock. The network moves it, and so do the frames and nodes
+  that each host handles one after the other, at the costs that `cluster_costs` measures. Beside it stands the processor
+  time of all tasks, which is real. The curves are drawn to `build/cluster_growth.png`, with those of the paper.
 - With processes, all tasks share the cores of this machine: the time grows with the work.
 """
 
 import asyncio
+import importlib
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from aioflow.testing.processors import Costs
 from benchmarks import peers
+from benchmarks.cluster_costs import measured
 from benchmarks.cluster_processes import Targets, clusters
 from benchmarks.cluster_sides import Built, both
 from benchmarks.harness import Timing, alternate, freeze
 from benchmarks.report import Claim, Row, span
 
-SIMULATED, REAL = (1, 4, 16, 64), (1, 2, 4, 8)
+MANY, FEW, REAL = (1, 10, 100, 1000), (1, 10, 64), (1, 2, 4, 8)
 SERVERS, REAL_SERVERS = 4, 2
 LATENCY, BANDWIDTH = 50e-6, 1.25e9
 """Latency in seconds, and bytes per second, of each channel of the simulated network."""
@@ -32,9 +37,12 @@ ROWS, WIDTH, PICKED, MIB = 16_384, 256, 32, 1 << 18
 
 async def rows() -> AsyncIterator[Row]:
     """Measure on the simulated network, then with processes."""
+    yield costs_row(await measured())
+    curves = {}
     for name in VARIANTS:
-        if name != DENSE:
-            yield await asyncio.to_thread(simulated, name)
+        curves[name] = await asyncio.to_thread(simulated, name)
+        yield told(name, curves[name])
+    draw(curves)
     async with clusters({"ps": REAL_SERVERS, "worker": REAL[-1]}) as targets:
         for name in VARIANTS:
             yield await with_processes(targets, name)
@@ -103,10 +111,10 @@ def parameter(m: Any, server: int, shape: list[int], name: str) -> Any:
 
 
 Variant = Callable[[Any, int, int], Built]
-NULL, DENSE = "no_op on each worker", "dense, 1 MiB a parameter"
+NULL, SCALAR, DENSE = "no_op on each worker", "scalar", "dense, 1 MiB a parameter"
 VARIANTS: dict[str, Variant] = {
     NULL: no_ops,
-    "scalar": scalar,
+    SCALAR: scalar,
     f"sparse, {PICKED} rows of {WIDTH}": sparse,
     DENSE: large,
 }
@@ -126,24 +134,59 @@ class Simulated(NamedTuple):
     """Processor seconds of all tasks."""
 
 
-def simulated(name: str) -> Row:
-    """Measure the growth on the simulated network."""
-    variant = VARIANTS[name]
-    found = {workers: simulate(variant, workers) for workers in SIMULATED}
-    first, most = found[1], SIMULATED[-1]
+def simulated(name: str) -> dict[int, Simulated]:
+    """Simulate steps with more and more workers. Large parameters take real memory: there are fewer."""
+    return {workers: simulate(VARIANTS[name], workers) for workers in (MANY if name in (NULL, SCALAR) else FEW)}
+
+
+def costs_row(found: Costs) -> Row:
+    """Return the processor time of the work of a task, measured with processes, beside that of the simulation."""
+    used = Costs()
+    figures = {
+        f"a {what}": f"{each * 1e9:.3g} ns, simulated {simulated * 1e9:.3g} ns"
+        for what, each, simulated in (
+            ("frame", found.message, used.message), ("byte", found.byte, used.byte), ("node", found.node, used.node)
+        )
+    }  # fmt: skip
+    return Row("processor time of the work of a task", figures)
+
+
+def told(name: str, found: dict[int, Simulated]) -> Row:
+    """Return the growth on the simulated network."""
+    first, ten, most = found[1], found[10], max(found)
     figures = {
         f"{workers} workers": f"{span(one.seconds):>9} ({one.seconds / first.seconds:.2f}x), "
         f"{one.messages:.0f} frames, {span(one.work)} of the processor"
         for workers, one in found.items()
     }
-    further = [(found[b].messages - found[a].messages) / (b - a) for a, b in ((1, 4), (16, 64))]
+    further = (found[most].messages - ten.messages) / (most - 10)
     claims = [
         Claim(f"time, {most} workers / 1", found[most].seconds / first.seconds, 1 + math.log2(most)),
-        Claim("frames for a further worker, of 64 / of 4", further[1] / further[0], 1.1),
+        Claim(f"time, {most} workers / 10", found[most].seconds / ten.seconds, 3),
+        Claim(f"frames for a further worker, of {most} / of 10", further / ((ten.messages - first.messages) / 9), 1.1),
     ]
-    notes = [f"{further[1]:.1f} frames for each further worker, answers included"]
+    notes = [f"{further:.1f} frames for each further worker, answers included"]
     title = f"null step by workers, simulated: {LATENCY * 1e6:.0f} us, {BANDWIDTH / 1e9:g} GB/s a channel; {name}"
-    return Row(title if variant is no_ops else f"{title}, {SERVERS} ps", figures, claims, notes)
+    return Row(title if name == NULL else f"{title}, {SERVERS} ps", figures, claims, notes)
+
+
+PAPER = {"the paper, scalar": {1: 1.8e-3, 100: 8.8e-3}}
+"""Figure 6: seconds of a step with 16 parameter servers, by workers."""
+PICTURE = Path("build/cluster_growth.png")
+
+
+def draw(curves: Mapping[str, Mapping[int, Simulated]]) -> None:
+    """Draw the time of a step by the number of workers, both by their logarithms."""
+    matplotlib = importlib.import_module("matplotlib.figure")
+    figure = matplotlib.Figure(figsize=(8, 5))
+    axes = figure.add_subplot(xscale="log", yscale="log", xlabel="workers", ylabel="seconds of a step")
+    for name, found in curves.items():
+        axes.plot(list(found), [one.seconds for one in found.values()], marker="o", label=name)
+    for name, points in PAPER.items():
+        axes.plot(list(points), list(points.values()), marker="x", linestyle="--", label=name)
+    axes.legend()
+    PICTURE.parent.mkdir(exist_ok=True)
+    figure.savefig(PICTURE)
 
 
 def simulate(variant: Variant, workers: int) -> Simulated:
@@ -162,38 +205,43 @@ async def simulated_steps(variant: Variant, workers: int) -> Simulated:
     with af.Graph().as_default() as graph:
         built = variant(af, workers, SERVERS)
     jobs = {"worker": workers} if variant is no_ops else {"ps": SERVERS, "worker": workers}
-    async with SimulatedCluster(jobs, latency=LATENCY, bandwidth=BANDWIDTH) as cluster:
+    async with (
+        SimulatedCluster(jobs, latency=LATENCY, bandwidth=BANDWIDTH, costs=Costs()) as cluster,
+        af.Session(cluster.target("worker", 0), graph=graph) as session,
+    ):
+        if built.init is not None:
+            await session.run(built.init)
+        step = session.make_callable(built.fetches)
+        await step()
+        await asyncio.sleep(0.1)
+        clock = asyncio.get_running_loop().time
+        freeze()
         frames = counted(cluster)
-        async with af.Session(cluster.target("worker", 0), graph=graph) as session:
-            if built.init is not None:
-                await session.run(built.init)
-            step = session.make_callable(built.fetches)
+        spent, work = 0.0, time.thread_time()
+        for _ in range(STEPS):
+            began = clock()
             await step()
-            await asyncio.sleep(0.1)
-            clock = asyncio.get_running_loop().time
-            freeze()
-            frames.clear()
-            spent, work = 0.0, time.thread_time()
-            for _ in range(STEPS):
-                began = clock()
-                await step()
-                spent += clock() - began
-            await asyncio.sleep(10 * LATENCY)  # for the messages that follow the end of a step
-            return Simulated(spent / STEPS, len(frames) / STEPS, (time.thread_time() - work) / STEPS)
+            spent += clock() - began
+        await asyncio.sleep(10 * LATENCY)  # for the messages that follow the end of a step
+        return Simulated(spent / STEPS, len(frames) / STEPS, (time.thread_time() - work) / STEPS)
 
 
 def counted(cluster: Any) -> list[None]:
     """Return a list that grows with each frame from now on."""
     frames: list[None] = []
+    of_host = cluster.processors.of
 
-    def count() -> float:
-        frames.append(None)
-        return 0.0
+    def count(source: str) -> Callable[[Any, float], float]:
+        handle = of_host(source).handle
 
-    hosts = [*cluster.servers, "client"]
-    for source in hosts:
-        for target in hosts:
-            cluster.network.path(source, target).delay = count
+        def departure(frame: Any, now: float) -> float:
+            frames.append(None)
+            return float(handle(frame, now))
+
+        return departure
+
+    for (source, _), path in cluster.network.paths.items():
+        path.departure = count(source)
     return frames
 
 

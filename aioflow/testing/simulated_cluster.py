@@ -43,6 +43,7 @@ If the block raises, the error has a note with the faults and their times.
 
 import asyncio
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence, Sized
 from types import TracebackType
@@ -57,6 +58,7 @@ from aioflow.net.transport.liveness import State
 from aioflow.net.wire.identity import Settings
 from aioflow.testing.chaos import QUIET, Chaos, Mishap, describe_frame, draw_mishaps, inject_faults
 from aioflow.testing.hosts import Hosts, ids_drawn_from, on_host, tasks_in_order
+from aioflow.testing.processors import Costs, Processor, Processors
 from aioflow.waiting.tasks import Slice
 
 
@@ -73,9 +75,16 @@ class _EndlessSlice(Slice):
 class _SimulatedServer(Server):
     """A server whose schedule does not depend on the speed of the machine."""
 
+    processor: Processor | None = None
+
     async def _start(self, stack: contextlib.AsyncExitStack) -> None:
         await super()._start(stack)
         self._worker._state.slice = _EndlessSlice()
+        if self.processor is not None:
+            self._worker.on_run = functools.partial(self._charge, self.processor)
+
+    def _charge(self, processor: Processor, nodes: int) -> None:
+        processor.run_nodes(nodes, asyncio.get_running_loop().time())
 
     def held(self) -> list[str]:
         """Return a line for each kind of steps and sessions that it still has."""
@@ -96,6 +105,7 @@ class SimulatedCluster:
         spec: the cluster.
         network: their network; a test may cause faults in it.
         servers: {host: running server}.
+        processors: the processors of the hosts; None if work takes no time.
         mishaps: the faults of hosts that the seed plans.
         story: the faults that occurred, line by line.
         began: when the cluster was entered, on the loop's clock; times of mishaps and of the story count from there.
@@ -114,6 +124,7 @@ class SimulatedCluster:
         settings: Settings | None = None,
         py_funcs: Mapping[str, Callable[..., Any]] | None = None,
         verbose: bool = False,
+        costs: Costs | None = None,
     ) -> None:
         """Describe the cluster.
 
@@ -128,6 +139,7 @@ class SimulatedCluster:
             settings: their connections to each other and to sessions; by default as `config` says.
             py_funcs: functions for `af.py_func` on the servers; `current_host()` names the server there.
             verbose: whether the story records each frame.
+            costs: the processor time of frames and nodes on each host; by default they take none.
         """
         self.spec: Final = spec if isinstance(spec, ClusterSpec) else ClusterSpec(_with_host_names(spec))
         self.network: Final = MemoryNetwork(latency, bandwidth, self._prepare)
@@ -146,6 +158,7 @@ class SimulatedCluster:
         self._settings: Final = settings
         self._py_funcs: Final = py_funcs
         self._verbose: Final = verbose
+        self.processors: Final = None if costs is None else Processors(costs)
         self._hosts: Final = Hosts()
         self._partitions: Final[list[Mishap]] = []
         self._starts: Final = dict.fromkeys(self._tasks, 0)
@@ -212,6 +225,7 @@ class SimulatedCluster:
             self.spec, job, index, self._config, network=self.network.at(host), settings=self._settings,
             py_funcs=self._py_funcs,
         )  # fmt: skip
+        server.processor = None if self.processors is None else self.processors.of(host)
         with on_host(host):
             self.servers[host] = await server.__aenter__()
         self._starts[host] += 1
@@ -262,6 +276,8 @@ class SimulatedCluster:
 
     def _prepare(self, source: str, target: str, path: Path) -> None:
         name = f"{source} to {target}"
+        if self.processors is not None:
+            self.processors.prepare(source, target, path)
         if self._seed is not None:
             inject_faults(path, name, self._seed, self._chaos, self._is_active, self._record)
         if self._verbose:

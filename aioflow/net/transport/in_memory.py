@@ -54,6 +54,8 @@ class Path:
         twice: whether a frame arrives twice, asked for each.
         lost: whether a frame is lost, and with it all later frames of its channel, asked for each.
         sent: called with each frame.
+        departure: given a frame and the present, the time at which its host has finished with sending it.
+        handling: given a frame and the time of its arrival, the time at which its host has read it.
     """
 
     latency: float = 0.0
@@ -63,6 +65,8 @@ class Path:
     twice: Callable[[bytes], bool] = lambda frame: False
     lost: Callable[[], bool] = lambda: False
     sent: Callable[[Frame], None] = lambda frame: None
+    departure: Callable[[Frame, float], float] = lambda frame, now: now
+    handling: Callable[[Frame, float], float] = lambda frame, now: now
 
 
 class _Pipe:
@@ -76,6 +80,8 @@ class _Pipe:
         """Whether frames that are sent from now on are lost."""
         self._frames: deque[tuple[float, Frame, bool]] = deque()
         """Frames, each with its time of arrival, and whether it repeats the one before."""
+        self._read = False
+        """Whether the time of the first frame is the time at which the receiving host has read it."""
         self._free = 0.0
         self._last = 0.0
         self._reached = 0.0
@@ -93,7 +99,7 @@ class _Pipe:
         if self.hanging:
             self.waiting += len(frame)
             return
-        self._free = max(self._free, now) + len(frame) / path.bandwidth
+        self._free = max(self._free, path.departure(frame, now)) + len(frame) / path.bandwidth
         self._last = max(self._last, self._free + path.latency + path.delay())
         self._frames.append((self._last, frame, False))
         self.waiting += len(frame)
@@ -110,13 +116,23 @@ class _Pipe:
     def take(self) -> tuple[bytes, bool] | None:
         """The next frame, if it has arrived, and whether it repeats the one before."""
         now = max(self._reached, asyncio.get_running_loop().time())
-        if self.path.parted or not self._frames or self._frames[0][0] > now:
+        if self.path.parted or not self._frames or self._frames[0][0] > now or not self._is_read(now):
             return None
         _, frame, repeated = self._frames.popleft()
+        self._read = False
         self.waiting -= len(frame)
         if self.waiting <= CONGESTED:
             _done(self._writer)
         return bytes(frame), repeated
+
+    def _is_read(self, now: float) -> bool:
+        """Whether the receiving host has read the first frame, which has arrived. If not, its time is when it has."""
+        if not self._read:
+            self._read = True
+            _, frame, repeated = self._frames[0]
+            until = self.path.handling(frame, now)
+            self._frames[0] = until, frame, repeated
+        return self._frames[0][0] <= now
 
     @property
     def empty(self) -> bool:
@@ -154,6 +170,7 @@ class _Pipe:
             self._timer = None
         if reason.code == LOST:
             self._frames.clear()
+            self._read = False
             self.waiting = 0
         self.wake()
 
@@ -336,6 +353,7 @@ class MemoryNetwork:
 
     Attributes:
         monitors: the monitors of the hosts.
+        paths: the paths that are or were used, by the hosts that they go from and to.
     """
 
     def __init__(
@@ -353,9 +371,11 @@ class MemoryNetwork:
         """
         self._make: Final[Callable[[], Path]] = lambda: Path(latency, bandwidth)
         self._prepare: Final = prepare
-        self._paths: Final[dict[tuple[str, str], Path]] = {}
+        self.paths: Final[dict[tuple[str, str], Path]] = {}
         self._listeners: Final[dict[str, MemoryListener]] = {}
         self._channels: list[MemoryChannel] = []
+        self._most = 64
+        """The number of kept channels above which closed ones are forgotten."""
         self._crashes: Final[Counter[str]] = Counter()
         self._dark: Final[dict[str, None]] = {}
         """Hosts that do not even refuse a connection."""
@@ -396,9 +416,16 @@ class MemoryNetwork:
             raise NotListeningError(f"no server listens at {address}")
         out, into = _Pipe(there), _Pipe(back)
         near, far = MemoryChannel(out, into, (host, address)), MemoryChannel(into, out, (address, host))
-        self._channels = [channel for channel in self._channels if channel.open] + [near, far]
+        self._keep(near, far)
         listener.begin(far)
         return near
+
+    def _keep(self, *channels: MemoryChannel) -> None:
+        """Add channels; when there are twice as many as were open, forget the closed ones."""
+        self._channels += channels
+        if len(self._channels) > self._most:
+            self._channels = [channel for channel in self._channels if channel.open]
+            self._most = max(64, 2 * len(self._channels))
 
     async def _change(self) -> None:
         future = asyncio.get_running_loop().create_future()
@@ -412,9 +439,9 @@ class MemoryNetwork:
 
     def path(self, source: str, target: str) -> Path:
         """How frames go from one host to another."""
-        found = self._paths.get((source, target))
+        found = self.paths.get((source, target))
         if found is None:
-            found = self._paths[source, target] = self._make()
+            found = self.paths[source, target] = self._make()
             self._prepare(source, target, found)
         return found
 

@@ -67,6 +67,7 @@ class Worker:
 
     Attributes:
         step_table: the steps that run here, as other tasks see them.
+        on_run: called with the number of nodes of a share that is about to run; a simulation takes time for them.
     """
 
     def __init__(self, task: str, state: SessionState, peers: Peers) -> None:
@@ -80,6 +81,7 @@ class Worker:
         self._recorders: Final[list[RunMetadata]] = []
         self._live: Final = QueueService(state.resources, self.step_table)
         self._journals: Final = Journals()
+        self.on_run: Callable[[int], None] | None = None
 
     # What there is
 
@@ -224,6 +226,7 @@ class Worker:
         )
         if journal is not None:
             journal.begin(message.step)
+        self._begins(graph)
         try:
             fetched = await step.run(await graph.ready(self._variant(options)), feeds, None)
         except BaseException as error:
@@ -277,6 +280,10 @@ class Worker:
             raise errors.AbortedError(f"{self.task} does not know graph {message.graph}: it has restarted")
         return session, graph
 
+    def _begins(self, graph: Registered) -> None:
+        if self.on_run is not None:
+            self.on_run(graph.nodes)
+
     def run_light(self, call: Call) -> GraphRan | None:
         """Run a share at once that is one light unit and waits for no other task. None for other shares."""
         message: Any = call.message
@@ -292,6 +299,7 @@ class Worker:
         self.step_table.check(message.step)
         if session.light is None:
             session.light = light_step(self._state, StepShare(0, session.counts, LocalRendezvous()))
+        self._begins(graph)
         run = functools.partial(
             run_light, self._state, session.light, graph.counted, unit, feeds, self._journal(message, graph)
         )

@@ -38,6 +38,11 @@ class Registered:
         self.pushed_to: Final = pushed_to(parts)
         """The tasks to which it sends something unasked; None if it also sends what is asked for, or may be undone."""
 
+    @property
+    def nodes(self) -> int:
+        """The number of its nodes, without those inside of branches and loops."""
+        return sum([len(part.flow.nodes) for part in self._parts])
+
     @functools.cached_property
     def lasting(self) -> Sequence[str]:
         """The names of its operations whose effects cannot be undone."""

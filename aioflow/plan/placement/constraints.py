@@ -149,7 +149,7 @@ class _Group:
 
     def _at_home(self, homes: Mapping[Hashable, str]) -> Demand | None:
         """The device that their state is on, if it is on one."""
-        numbers = {site.name: number for number, site in enumerate(self._rules.sites)}
+        numbers = self._rules.numbers
         living = [(numbers[homes[key]], handle) for key, handle in self._states if homes.get(key) in numbers]
         if not living:
             return None

@@ -54,6 +54,11 @@ class Rules:
         self.available: Final = frozenset(site.kind for site in sites)
         self._kinds: dict[Op[Any], _Kinds] = {}
         self._fits: dict[tuple[DeviceSpec, frozenset[DeviceKind]], tuple[int, ...]] = {}
+        self.numbers: Final = {site.name: number for number, site in enumerate(sites)}
+        self._of_task: Final[dict[tuple[str | None, int | None], list[int]]] = {}
+        for number, site in enumerate(sites):
+            self._of_task.setdefault((site.spec.job, site.spec.task), []).append(number)
+        self._nameless: Final = any(None in task for task in self._of_task)
 
     def kinds(self, node: Node) -> frozenset[DeviceKind]:
         """The kinds of device, of those there are, that have a kernel for the node and all that it runs."""
@@ -94,13 +99,20 @@ class Rules:
 
     def exactly(self, wanted: DeviceSpec, kinds: frozenset[DeviceKind] | None = None) -> tuple[int, ...]:
         """The devices that have all parts that are asked for, by number."""
+        sites = self.sites
         return tuple(
             [
                 number
-                for number, site in enumerate(self.sites)
-                if (kinds is None or site.kind in kinds) and conflict(site.spec, wanted) is None
+                for number in self._candidates(wanted)
+                if (kinds is None or sites[number].kind in kinds) and conflict(sites[number].spec, wanted) is None
             ]
         )
+
+    def _candidates(self, wanted: DeviceSpec) -> Sequence[int]:
+        """The devices that may fit: with a job and a task, those of that task."""
+        if wanted.job is None or wanted.task is None or self._nameless:
+            return range(len(self.sites))
+        return self._of_task.get((wanted.job, wanted.task), ())
 
     def check(self, operation: Operation) -> None:
         """InvalidArgumentError if it asks for a device that is not there."""

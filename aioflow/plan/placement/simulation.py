@@ -19,6 +19,9 @@ from aioflow.plan.op_cost import BIG_KERNEL, Site
 from aioflow.plan.placement.work import CLIENT, Work, state_bytes
 from aioflow.tensors.dtypes import DeviceKind
 
+_MOST_CLASSES: Final = 64
+"""So many classes of devices are considered for the mean time of a transfer."""
+
 
 class Layout:
     """The devices by number, and the costs of transfers between them.
@@ -51,15 +54,14 @@ class Layout:
         ]
         self.class_of: Final = _numbered(list(zip(self.kind_of, tasks, strict=True)))
         classes = range(max(self.class_of) + 1)
+        members: list[list[int]] = [[] for _ in classes]
+        for site, number in enumerate(self.class_of):
+            members[number].append(site)
         room = [math.inf if site.memory_limit is None else site.memory_limit for site in sites]
-        self.roomiest: Final = [
-            max(range(len(sites)), key=lambda i: (self.class_of[i] == number, room[i], -i)) for number in classes
-        ]
-        firsts = [self.class_of.index(number) for number in classes]
-        lasts = [len(sites) - 1 - self.class_of[::-1].index(number) for number in classes]
-        self._ends = [[(sites[first], sites[last]) for last in lasts] for first in firsts]
+        self.roomiest: Final = [max(each, key=lambda i: (room[i], -i)) for each in members]
+        self._ends: Final = [(sites[each[0]], sites[each[-1]]) for each in members]
         self._typical: dict[float, float] = {}
-        self._known: list[list[dict[float, float]]] = [[{} for _ in classes] for _ in classes]
+        self._known: dict[tuple[int, int, float], float] = {}
 
     def lane(self, seconds: float, site: int) -> int:
         """Return the lane of a node that takes this time."""
@@ -69,12 +71,15 @@ class Layout:
         """Return the seconds of a transfer from one device to another."""
         if source == target:
             return 0.0
-        first, second = self.class_of[source], self.class_of[target]
-        known = self._known[first][second]
-        found = known.get(nbytes)
+        key = self.class_of[source], self.class_of[target], nbytes
+        found = self._known.get(key)
         if found is None:
-            found = known[nbytes] = self._model.transfer(nbytes, *self._ends[first][second])
+            found = self._known[key] = self._transfer(nbytes, *key[:2])
         return found
+
+    def _transfer(self, nbytes: float, first: int, second: int) -> float:
+        """The seconds of a transfer from one class to another."""
+        return self._model.transfer(nbytes, self._ends[first][0], self._ends[second][1])
 
     def shares(self, source: int, target: int) -> bool:
         """Whether a value read at `target` stays in the memory of `source`: both are CPUs of one task."""
@@ -82,10 +87,11 @@ class Layout:
         return same and self.sites[source].kind is DeviceKind.CPU
 
     def typical(self, nbytes: float) -> float:
-        """The mean over pairs of classes."""
+        """The mean over pairs of classes; of very many classes, over pairs of some of them."""
         found = self._typical.get(nbytes)
         if found is None:
-            each = [self._model.transfer(nbytes, *ends) for row in self._ends for ends in row]
+            some = range(0, len(self._ends), math.ceil(len(self._ends) / _MOST_CLASSES))
+            each = [self._transfer(nbytes, first, second) for first in some for second in some]
             found = self._typical[nbytes] = sum(each) / len(each)
         return found
 
