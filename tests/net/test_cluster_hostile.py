@@ -249,7 +249,7 @@ UNKNOWN = {
     "a call of a session": (lambda h: MakeCallable(NOBODY), errors.AbortedError, "does not know the session"),
     "devices of a session": (lambda h: ListDevices(NOBODY), errors.AbortedError, "does not know the session"),
     "a release in a session": (lambda h: ReleaseCallable(NOBODY, 1), errors.AbortedError, "does not know the session"),
-    "a graph of a session": (lambda h: RegisterGraph(NOBODY, b""), errors.AbortedError, "does not know the session"),
+    "a graph of a session": (lambda h: RegisterGraph(NOBODY, 1, b""), errors.AbortedError, "does not know the session"),
     "a run in a session": (lambda h: RunGraph(NOBODY, 1, 1), errors.AbortedError, "does not know the session"),
     "the end of a graph": (lambda h: DeregisterGraph(NOBODY, 1), errors.AbortedError, "does not know the session"),
     "the commit of a step": (lambda h: CommitStep(h.session, 9), errors.AbortedError, "put its elements back"),
@@ -322,8 +322,8 @@ def test_whoever_does_not_know_its_number_cannot_end_what_is_anothers():
 def test_a_step_that_is_run_again_is_refused_as_long_as_it_is_known():
     async def program(cluster):
         hostile = await Hostile.at(cluster)
-        graph = (await hostile.ask(RegisterGraph(hostile.worker_session, EMPTY))).graph
-        again = [await hostile.ask(RunGraph(hostile.worker_session, graph, 8)) for _ in range(3)]
+        await hostile.ask(RegisterGraph(hostile.worker_session, 1, EMPTY))
+        again = [await hostile.ask(RunGraph(hostile.worker_session, 1, 8)) for _ in range(3)]
         assert [isinstance(answer, errors.AbortedError) for answer in again] == [False, True, True]
         assert "step 8 is over" in again[1].message
         await hostile.peer.close()

@@ -27,7 +27,7 @@ SESSION = "0123456789abcdef" * 2
 def registered(flow):
     """The request that registers a flow whole, on one device."""
     part = Part(DEVICE, flow, tuple(range(len(flow.feeds))), tuple(range(len(flow.fetches))))
-    return registration(SESSION, share_of([part]), (), takes=False)
+    return registration(SESSION, 1, share_of([part]), (), takes=False)
 
 
 def sample_flow():
@@ -51,7 +51,7 @@ MESSAGE = registered(FLOW)
 def read(plain, constants=None):
     """The parts of a registration with that content."""
     packed = plain if isinstance(plain, bytes) else msgpack.packb(plain)
-    return parts_of(RegisterGraph(SESSION, packed, MESSAGE.constants if constants is None else constants))
+    return parts_of(RegisterGraph(SESSION, 1, packed, MESSAGE.constants if constants is None else constants))
 
 
 def content():

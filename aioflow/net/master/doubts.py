@@ -136,14 +136,17 @@ class Doubts:
 
 
 _TOGETHER: Final = 0.02
-"""Seconds in which steps that are over are gathered."""
+"""Seconds in which steps that are over are gathered, at least."""
+_TOGETHER_OF_EACH: Final = 0.0005
+"""The same, for each task of the session: the notes to them take a twentieth of this time."""
 
 
 class StepCleanup:
     """The notes to the tasks of one session about its steps."""
 
-    def __init__(self, peers: Peers) -> None:
+    def __init__(self, peers: Peers, tasks: int) -> None:
         self._peers: Final = peers
+        self._together: Final = max(_TOGETHER, tasks * _TOGETHER_OF_EACH)
         self._over: dict[str, list[int]] = {}
         """By task, the steps of which it does not know yet that they are over."""
         self._timer: asyncio.TimerHandle | None = None
@@ -153,7 +156,7 @@ class StepCleanup:
         for task in tasks:
             self._over.setdefault(task, []).append(step)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_TOGETHER, self._send)
+            self._timer = asyncio.get_running_loop().call_later(self._together, self._send)
 
     def over(self, step: int, tasks: Iterable[str]) -> None:
         """The step is over, and the client has its values."""

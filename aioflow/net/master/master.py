@@ -242,12 +242,12 @@ class Master:
         message: Any = call.message
         session = self._session(message.session)
         signature = session.signature(message.feeds, message.fetches, message.targets)
-        return Placed(pack_placement(await session.placement(signature)))
+        return Placed(pack_placement(await session.plans.placement(signature)))
 
     async def replan(self, call: Call) -> Reply:
         """Forget the plans of a session."""
         message: Any = call.message
-        self._session(message.session).replan()
+        self._session(message.session).plans.drop_all()
         return Reply()
 
     async def use_queue(self, call: Call) -> QueueServed:
@@ -336,7 +336,7 @@ async def use_queue(session: MasterSession, message: Any, deadline: float | None
     if message.action in STEPS:
         return await _step(session, task, handle, message, deadline)
     asked = ServeQueue(handle, message.action, message.values, message.number, message.option)
-    served: QueueServed = await session.ask(task, asked, deadline)
+    served: QueueServed = await session.peers.ask(task, asked, deadline)
     return served
 
 
@@ -346,7 +346,7 @@ async def _step(session: MasterSession, task: str, handle: bytes, message: Any, 
     asked = ServeQueue(handle, message.action, message.values, message.number, message.option, doubt.step)
     try:
         with session.doubts.running(message.token, doubt):
-            served: QueueServed = await session.ask(task, asked, deadline)
+            served: QueueServed = await session.peers.ask(task, asked, deadline)
     except BaseException:
         session.settle(doubt, False)
         raise
@@ -358,7 +358,7 @@ async def _place(session: MasterSession, name: str) -> tuple[str, bytes]:
     """The task of a handle, and the handle in the form for that task."""
     signature = session.signature((), (), (name,))
     flow = make_flow(signature, session.config.optimize)
-    parts = await session.work(lambda: session.placer.split(flow))
+    parts = await session.plans.work(lambda: session.plans.placer.split(flow))
     device = next((p.device for p in parts for node in p.flow.nodes if node.name == name), None)
     if device is None:
         raise errors.InvalidArgumentError(f"{name!r} is not the handle of a queue")

@@ -14,7 +14,8 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.graph.operation import Tensor
 from aioflow.net.master.doubts import Doubt
-from aioflow.net.master.session import MasterSession, RegisteredPlan
+from aioflow.net.master.registered_plans import RegisteredPlan
+from aioflow.net.master.session import MasterSession
 from aioflow.net.wire.failures import first_error
 from aioflow.net.wire.master_verbs import StepDone
 from aioflow.net.wire.worker_verbs import RunGraph
@@ -76,8 +77,7 @@ class PartialOverTasks:
         self._worker: Final = worker
         self._shared: Final = shared
         self._step: Final = secrets.randbits(64)
-        others = shared.shares.items()
-        self._requests: Final = {task: RunGraph(session.number, handle, self._step) for task, (_, handle) in others}
+        self._requests: Final = dict.fromkeys(shared.asked, RunGraph(session.number, shared.number, self._step))
         shares = shares_of(shared.plan.parts)
         self._tasks: Final = tuple(shares)
         self._takes: Final = any(share.takes for share in shares.values())
@@ -110,7 +110,7 @@ class PartialOverTasks:
     def _streamed(self, own: Sequence[Part], state: SessionState, rendezvous: RemoteRendezvous) -> Streamed:
         share = StepShare(self._step, self.session.counts, rendezvous)
         programs = state.plans.assembled(own, "streamed")
-        ask = functools.partial(self.session.ask_all, self._requests)
+        ask = functools.partial(self.session.peers.ask_all, self._requests)
         return _StreamedShares(state, self._shared.plan, programs, share, ask)
 
     def _over(self, step: Streamed, runner: "asyncio.Task[None]") -> None:
@@ -120,7 +120,7 @@ class PartialOverTasks:
         self._is_kept = self._takes and step.failure is None
         if not self._is_kept:
             self._end(step.failure)
-        self.session.start_task(self.session.deregister(self._shared))
+        self.session.start_task(self.session.plans.deregister(self._shared))
 
     def _end(self, failure: errors.OpError | None) -> None:
         self._worker.step_table.end(self._step, failure)
@@ -180,6 +180,7 @@ class PartialOverTasks:
 
 async def _registered(session: MasterSession, worker: Worker, signature: Signature) -> RegisteredPlan:
     """The plan of a partial run of that worker's, registered with the other tasks."""
-    split = functools.partial(session.placer.split, streamed=True, home=worker.home)
-    plan: Plan = await session.work(functools.partial(make_plan, signature, split, session.config.optimize))
-    return await session.register(plan, {task: s for task, s in shares_of(plan.parts).items() if task != worker.task})
+    split = functools.partial(session.plans.placer.split, streamed=True, home=worker.home)
+    plan: Plan = await session.plans.work(functools.partial(make_plan, signature, split, session.config.optimize))
+    shares = {task: share for task, share in shares_of(plan.parts).items() if task != worker.task}
+    return await session.plans.register(plan, shares, ())

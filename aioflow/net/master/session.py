@@ -1,17 +1,15 @@
 """A session in its master: the graph, the plans on all tasks, the steps [P15 section 3.3].
 
-A step is one RunGraph for each task that takes part. Tasks request values from each other, never from the master. The
-first error ends the step on all tasks, and the client receives it.
+A step is one RunGraph for each task that takes part, from the master or from another task. Tasks request values from
+each other, never from the master. The first error ends the step on all tasks, and the client receives it.
 """
 
 import asyncio
-import dataclasses
 import functools
 import itertools
 import secrets
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.config import Config
@@ -20,10 +18,11 @@ from aioflow.devices.device import DeviceAttributes
 from aioflow.graph.graph import Graph
 from aioflow.net.master.attempt_tasks import AttemptTasks
 from aioflow.net.master.doubts import Doubt, Doubts, StepCleanup
+from aioflow.net.master.registered_plans import RegisteredPlan, RegisteredPlans
 from aioflow.net.peer.peers import Peers, request_unless_busy
 from aioflow.net.peer.serving import Requester
 from aioflow.net.peer.statuses import attributes, devices_in, statuses_of
-from aioflow.net.wire.failures import failure_of, first_error
+from aioflow.net.wire.failures import failure_of
 from aioflow.net.wire.graph_updates import extend
 from aioflow.net.wire.master_verbs import StepDone
 from aioflow.net.wire.worker_verbs import (
@@ -31,27 +30,22 @@ from aioflow.net.wire.worker_verbs import (
     CommitGraph,
     CreateWorkerSession,
     DeleteWorkerSession,
-    DeregisterGraph,
     Inspect,
     Inspected,
-    RegisterGraph,
     RunGraph,
     Status,
 )
 from aioflow.net.worker.introspection import TaskReport, joined, pack_trace, unpack_trace
-from aioflow.net.worker.plan_shares import Share, registration, shares_of
+from aioflow.net.worker.plan_shares import Share
 from aioflow.net.worker.remote_rendezvous import task_of
-from aioflow.plan.pipeline import Plan, Signature, make_flow, make_plan
-from aioflow.plan.placement.report import Placement
+from aioflow.net.worker.worker import holders_of
+from aioflow.plan.pipeline import Signature
 from aioflow.plan.placer import Placer
-from aioflow.runtime.plan_cache import LONG_PLAN
-from aioflow.runtime.planning_thread import plan_on
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.validation import check_all_fit
 from aioflow.tracing import RunMetadata
 from aioflow.waiting.tasks import OwnedTasks
 
-T = TypeVar("T")
 _TOLD: Final = 0.1
 """The share of a step's time limit that is kept to find out what the step waits for."""
 _LONGEST_TOLD: Final = 0.5
@@ -72,23 +66,6 @@ class Stream(Protocol):
 
     async def stop(self) -> None:
         """End it if it still runs, and wait until nothing of it is left."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RegisteredPlan:
-    """A plan that is registered with its workers.
-
-    Attributes:
-        plan: the plan.
-        shares: by task, its share of the plan and the handle of the registration.
-        takes: whether one of the shares may take elements.
-        lasting: the tasks on which a step lasts after their shares have run.
-    """
-
-    plan: Plan
-    shares: Mapping[str, tuple[Share, int]]
-    takes: bool
-    lasting: Sequence[str]
 
 
 class MasterSession:
@@ -116,25 +93,22 @@ class MasterSession:
         """The number of operations that the client has sent."""
         self.config: Final = config
         self.peers: Final = peers
-        self.placer: Final = Placer(config, devices, number)
+        self.plans: Final = RegisteredPlans(number, self.graph, config, Placer(config, devices, number), peers, threads)
         self._threads: Final = threads
         self.attempts: Final = AttemptTasks(peers)
         self._extending: Final = asyncio.Lock()
         self._numbers: Final = itertools.count(1)
         self.under_way: Final[dict[int, int]] = {}
         """The steps, by how all tasks know them: their numbers in this session."""
-        self._shared: Final[OrderedDict[Signature, asyncio.Task[RegisteredPlan]]] = OrderedDict()
         self._work: Final = OwnedTasks()
-        self.cleanup: Final = StepCleanup(peers)
+        self.cleanup: Final = StepCleanup(peers, len(self.tasks))
         self.stale: bool = False
         """Whether a task was lost, and may have restarted since."""
-        self._holding: Final[set[str]] = set()
-        """The tasks that may have variables, queues or the like of this session."""
         self._lost_reported = ""
         """The lost tasks named by the errors of steps, since the session was renewed."""
         self._renewing: Final = asyncio.Lock()
 
-    # Plans
+    # The graph
 
     def signature(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Signature:
         """The call of these names. InvalidArgumentError if the graph has no such tensor or operation."""
@@ -144,62 +118,6 @@ class MasterSession:
         except (TypeError, ValueError, KeyError) as error:
             raise errors.InvalidArgumentError(str(error)) from None
         return Signature(tuple(tensors[: len(feeds)]), tuple(tensors[len(feeds) :]), tuple(operations))
-
-    async def _ready(self, signature: Signature) -> RegisteredPlan:
-        """The plan of a call, registered; made once, however many ask for it."""
-        found = self._shared.get(signature)
-        if found is None or (found.done() and (found.cancelled() or found.exception() is not None)):
-            found = self._shared[signature] = self._work.start(self._share(signature), "registering a plan")
-            found.add_done_callback(lambda done: done.cancelled() or done.exception())
-            if len(self._shared) > self.config.plan_cache_size:
-                self._drop(self._shared.popitem(last=False)[1])
-        self._shared.move_to_end(signature)
-        return await asyncio.shield(found)
-
-    async def _share(self, signature: Signature) -> RegisteredPlan:
-        plan: Plan = await self.work(functools.partial(make_plan, signature, self.placer.split, self.config.optimize))
-        return await self.register(plan, shares_of(plan.parts))
-
-    async def register(self, plan: Plan, shares: Mapping[str, Share]) -> RegisteredPlan:
-        """Make these shares of a plan ready on their tasks."""
-        takes = any(share.takes for share in shares.values())
-
-        def write() -> dict[str, RegisterGraph]:
-            return {task: registration(self.number, share, plan.counted, takes) for task, share in shares.items()}
-
-        answers = await self.ask_all(await self.work(write))
-        self._holding.update(task for task, share in shares.items() if share.holds)
-        registered = {task: (shares[task], answer.graph) for task, answer in answers.items()}
-        return RegisteredPlan(plan, registered, takes, [task for task, share in shares.items() if share.lasts])
-
-    async def deregister(self, shared: RegisteredPlan) -> None:
-        """It is not needed any more."""
-        await self.notify_all(
-            {task: DeregisterGraph(self.number, handle) for task, (_, handle) in shared.shares.items()}
-        )
-
-    async def work(self, function: Callable[[], T]) -> T:
-        """Call the function, on a thread if the graph is so large that the call may take long."""
-        return await plan_on(self._threads, function) if self.graph.planning_work > LONG_PLAN else function()
-
-    async def placement(self, signature: Signature) -> Placement:
-        """Where each node of a call would be put, and why."""
-        return await self.work(lambda: self.placer.placement(make_flow(signature, self.config.optimize)))
-
-    def replan(self) -> None:
-        """Forget all plans, here and on all tasks."""
-        for shared in self._shared.values():
-            self._drop(shared)
-        self._shared.clear()
-
-    def _drop(self, registering: "asyncio.Task[RegisteredPlan]") -> None:
-        """Deregister a plan that is not needed any more, as soon as its registration has ended."""
-        self.start_task(self._drop_registered(registering))
-
-    async def _drop_registered(self, registering: "asyncio.Task[RegisteredPlan]") -> None:
-        await asyncio.wait([registering])
-        if not registering.cancelled() and registering.exception() is None:
-            await self.deregister(registering.result())
 
     async def extend(self, data: bytes, constants: Mapping[str, Array], version: int) -> None:
         """Add operations to the graph. AbortedError if it has not as many as the client believes."""
@@ -212,25 +130,6 @@ class MasterSession:
             else:
                 add()
             self.version = self.graph.version
-
-    async def ask_all(self, requests: Mapping[str, Any], deadline: float | None = None) -> dict[str, Any]:
-        """The answers of several tasks. The first error cancels the others."""
-        if len(requests) == 1:
-            ((task, request),) = requests.items()
-            return {task: await self.ask(task, request, deadline)}
-        try:
-            async with asyncio.TaskGroup() as group:
-                asked = {
-                    task: group.create_task(self.ask(task, request, deadline)) for task, request in requests.items()
-                }
-        except BaseExceptionGroup as several:
-            raise first_error(several) from None
-        return {task: answer.result() for task, answer in asked.items()}
-
-    async def ask(self, task: str, request: Any, deadline: float | None = None) -> Any:
-        """The answer of a task."""
-        peer = await self.peers.of(task)
-        return await peer.request(request, deadline=deadline)
 
     async def _renew(self, deadline: float | None) -> None:
         """Make the session anew on all tasks that can be reached, with the devices that they have now."""
@@ -245,10 +144,10 @@ class MasterSession:
             there = [task for task, found in statuses.items() if isinstance(found, Status)]
             await self.begin(there, deadline)
             self.devices = [now.get(device.name, device) for device in self.devices]
-            self.placer.use(self.devices)
-            self._shared.clear()
+            self.plans.placer.use(self.devices)
+            self.plans.forget()
             self.stale, self._lost_reported = False, ""
-            self._holding.difference_update(lost)
+            self.plans.holding.difference_update(lost)
         if lost:
             raise errors.AbortedError(
                 f"{' and '.join(lost)} has restarted since the last step: its state for this session, such as "
@@ -258,11 +157,11 @@ class MasterSession:
     def _lost_state(self, now: Mapping[str, DeviceAttributes]) -> list[str]:
         """Return the restarted tasks that held state and that no step has reported yet."""
         anew = {task_of(device.name) for device in self.devices if now.get(device.name, device) != device}
-        return [task for task in self.tasks if task in anew & self._holding and task not in self._lost_reported]
+        return [task for task in self.tasks if task in anew & self.plans.holding and task not in self._lost_reported]
 
     async def begin(self, tasks: Sequence[str], deadline: float | None) -> None:
         """Make the session on these tasks."""
-        await self.ask_all(dict.fromkeys(tasks, CreateWorkerSession(self.number, self.counts)), deadline)
+        await self.peers.ask_all(dict.fromkeys(tasks, CreateWorkerSession(self.number, self.counts)), deadline)
 
     # Steps
 
@@ -277,7 +176,7 @@ class MasterSession:
         """
         check_all_fit([(tensor.name, tensor.spec) for tensor in signature.feeds], feeds)
         try:
-            shared = await self.registered_plan(functools.partial(self._ready, signature), deadline)
+            shared = await self.registered_plan(functools.partial(self.plans.of, signature), deadline)
             return await self._run(shared, feeds, options, deadline, token, metadata, attempt)
         except errors.OpError as error:
             self.note_failure(error)
@@ -314,21 +213,15 @@ class MasterSession:
         token: int, metadata: RunMetadata | None, attempt: tuple[int, ...],
     ) -> StepDone:  # fmt: skip
         step = secrets.randbits(64)
-        self.attempts.record(attempt, {task: share for task, (share, _) in shared.shares.items()})
-        requests = {
-            task: RunGraph(
-                self.number, handle, step,
-                {str(place): feeds[index] for place, index in enumerate(share.feeds)}, options, attempt,
-            )
-            for task, (share, handle) in shared.shares.items()
-        }  # fmt: skip
+        self.attempts.record(attempt, shared.shares)
+        requests = self._requests(shared, step, feeds, options, attempt, alone=metadata is not None)
         number = self.step_started(step)
         try:
-            with self.doubts.running(token, Doubt(step, tuple(requests))):
-                answers = await self._run_to_end(step, requests, deadline)
+            with self.doubts.running(token, Doubt(step, tuple(shared.shares))):
+                answers = await self._run_to_end(step, requests, shared.shares, deadline)
         finally:
             self.step_ended(step)
-        holders = tuple([task for task, answer in answers.items() if answer.held])
+        holders = holders_of(answers)
         lasting = [task for task in shared.lasting if task not in holders]
         if lasting:
             self.cleanup.schedule_end(step, lasting)
@@ -339,12 +232,24 @@ class MasterSession:
         if holders:
             self.in_doubt(token, doubt)
         fetched: list[Any] = [None] * len(shared.plan.signature.fetches)
-        for task, (share, _) in shared.shares.items():
-            for place, index in enumerate(share.fetches):
-                fetched[index] = answers[task].values[str(place)]
+        for task, answer in answers.items():
+            for place, index in enumerate(shared.shares[task].fetches):
+                fetched[index] = answer.values[str(place)]
         held = bool(holders and token)
         traced = b"" if metadata is None else pack_trace(metadata)
         return StepDone(tuple(fetched), traced, held, held and shared.takes)
+
+    def _requests(
+        self, shared: RegisteredPlan, step: int, feeds: Sequence[Array], options: Mapping[str, Any],
+        attempt: tuple[int, ...], alone: bool,
+    ) -> dict[str, RunGraph]:  # fmt: skip
+        """The requests of a step: to the tasks that ask the others, or to each task alone."""
+
+        def request(share: Share) -> RunGraph:
+            given = {str(place): feeds[index] for place, index in enumerate(share.feeds)}
+            return RunGraph(self.number, shared.number, step, given, options, attempt, alone)
+
+        return {task: request(shared.shares[task]) for task in (shared.shares if alone else shared.asked)}
 
     def in_doubt(self, token: int, doubt: Doubt) -> None:
         """Record that the client gets the values of a step. CancelledError if it has refused them."""
@@ -353,7 +258,9 @@ class MasterSession:
 
     async def commit(self, doubt: Doubt, deadline: float | None) -> None:
         """Commit a step on its tasks: they no longer give it back by themselves."""
-        await self.ask_all(dict.fromkeys(doubt.tasks, CommitGraph(doubt.step, doubt.settled is not None)), deadline)
+        await self.peers.ask_all(
+            dict.fromkeys(doubt.tasks, CommitGraph(doubt.step, doubt.settled is not None)), deadline
+        )
 
     async def _unless_cancelled(self, doubt: Doubt, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -380,24 +287,28 @@ class MasterSession:
         """The step is not under way any more."""
         del self.under_way[step]
 
-    async def _run_to_end(self, step: int, requests: Mapping[str, RunGraph], deadline: float | None) -> dict[str, Any]:
-        """Return the answers of all tasks. Any failure ends the step on all of them."""
+    async def _run_to_end(
+        self, step: int, requests: Mapping[str, RunGraph], tasks: Iterable[str], deadline: float | None
+    ) -> dict[str, Any]:
+        """Return the answers to the requests. Any failure ends the step on all of its tasks."""
         try:
             if deadline is None:
-                return await self.ask_all(requests)
-            return await self._in_time(step, requests, deadline)
+                return await self.peers.ask_all(requests)
+            return await self._in_time(step, requests, tasks, deadline)
         except BaseException as error:
-            await asyncio.shield(self.start_task(self.end(step, requests, error)))
+            await asyncio.shield(self.start_task(self.end(step, tasks, error)))
             raise
 
-    async def _in_time(self, step: int, requests: Mapping[str, RunGraph], deadline: float) -> dict[str, Any]:
+    async def _in_time(
+        self, step: int, requests: Mapping[str, RunGraph], tasks: Iterable[str], deadline: float
+    ) -> dict[str, Any]:
         """The same with a time limit. When it expires, the tasks report the waits of the step before it ends."""
-        asked = asyncio.ensure_future(self.ask_all(requests, deadline))
+        asked = asyncio.ensure_future(self.peers.ask_all(requests, deadline))
         asked.add_done_callback(lambda done: done.cancelled() or done.exception())  # if that is raised, it was seen to
         try:
             await asyncio.wait([asked], timeout=_told_in_time(deadline) - asyncio.get_running_loop().time())
             if not asked.done():
-                raise await self._timeout_error(step, requests)
+                raise await self._timeout_error(step, tasks)
             return asked.result()
         finally:
             asked.cancel()
@@ -439,15 +350,15 @@ class MasterSession:
         for task, answer in answers.items():
             peer = self.peers.connected(task)
             unpack_trace(bytes(answer.metadata), metadata, 0.0 if peer is None else peer.clock_offset)
-        nodes = [node for share, _ in shared.shares.values() for part in share.parts for node in part.flow.nodes]
-        learn = functools.partial(self.placer.model.learn, nodes, metadata.step_stats, metadata.transfers)
+        nodes = [node for share in shared.shares.values() for part in share.parts for node in part.flow.nodes]
+        learn = functools.partial(self.plans.placer.model.learn, nodes, metadata.step_stats, metadata.transfers)
         await self._threads.run(learn, "learning what nodes take")
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """A task of the session's, which ends before it does."""
         return self._work.start(work, "for a session")
 
-    async def end(self, step: int, tasks: Mapping[str, Any], error: BaseException | None) -> None:
+    async def end(self, step: int, tasks: Iterable[str], error: BaseException | None) -> None:
         """Tell the connected tasks that a step is over, or end it there with an error."""
         if error is None:
             self.cleanup.over(step, tasks)
@@ -466,6 +377,7 @@ class MasterSession:
         self.doubts.close()
         self.cleanup.close()
         await self._work.ended()
+        await self.plans.ended()
         await self.notify_all(dict.fromkeys(self.tasks, DeleteWorkerSession(self.number)))
 
 

@@ -13,6 +13,7 @@ from aioflow.net.peer.peer import Peer
 from aioflow.net.peer.reconnect import Loss
 from aioflow.net.peer.serving import Call, Handler, Service
 from aioflow.net.transport.channel import Network, NotListeningError
+from aioflow.net.wire.failures import first_error
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.schema import Answer, Note, Request
 from aioflow.net.wire.worker_verbs import GetStatus
@@ -127,6 +128,29 @@ class Peers:
             return self._itself
         peer = self._peers.get(task)
         return peer if peer is not None and peer.end is None else None
+
+    def is_own(self, task: str) -> bool:
+        """Whether that is the task itself."""
+        return task == self._local.task
+
+    async def ask(self, task: str, request: Request[A], deadline: float | None = None) -> A:
+        """The answer of a task."""
+        peer = await self.of(task)
+        return await peer.request(request, deadline=deadline)
+
+    async def ask_all(self, requests: Mapping[str, Request[A]], deadline: float | None = None) -> dict[str, A]:
+        """The answers of several tasks. The first error cancels the others."""
+        if len(requests) == 1:
+            ((task, request),) = requests.items()
+            return {task: await self.ask(task, request, deadline)}
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = {
+                    task: group.create_task(self.ask(task, request, deadline)) for task, request in requests.items()
+                }
+        except BaseExceptionGroup as several:
+            raise first_error(several) from None
+        return {task: answer.result() for task, answer in asked.items()}
 
     async def notify_all(self, requests: Mapping[str, Any], seconds: float) -> None:
         """Send each connected task its request, and wait for the answers; errors are ignored.

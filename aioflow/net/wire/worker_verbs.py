@@ -80,28 +80,24 @@ class DeleteWorkerSession(Request[Reply]):
 
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
-class GraphRegistered(Answer):
-    """A graph can be run, under that handle."""
-
-    graph: Number
-
-
-@verb
-@dataclasses.dataclass(frozen=True, slots=True)
-class RegisterGraph(Request[GraphRegistered]):
+class RegisterGraph(Request[Reply]):
     """Register a partition of a plan with the worker that runs it.
 
     Attributes:
+        number: the number of the plan in its session.
         graph: the partition, in msgpack.
         constants: arrays of it that are sent as values.
         takes: whether a partition of the plan takes elements, on this task or another. Then the changes of a step are
             undone if the master is lost before `CommitGraph`. Otherwise they stay: the client may have the values.
+        below: the tasks that the worker asks to run their partitions when it is asked to run this one.
     """
 
     session: SessionId
+    number: Number
     graph: Data
     constants: NamedValues = dataclasses.field(default_factory=dict)
     takes: Switch = False
+    below: Names = ()
 
 
 @verb
@@ -122,25 +118,28 @@ class GraphRan(Answer):
         values: its fetched values by name.
         metadata: its trace, if it was requested.
         held: whether it keeps the step's takes and puts until the master reports the end of the step.
+        holders: the tasks below it that keep some.
     """
 
     values: NamedValues = dataclasses.field(default_factory=dict)
     metadata: Data = b""
     held: Switch = False
+    holders: Names = ()
 
 
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunGraph(Request[GraphRan]):
-    """Run the partition of a worker in a step.
+    """Run the partition of a worker in a step, and those of the tasks below it. The first error is the answer.
 
     Attributes:
-        graph: the handle; AbortedError if the worker does not know it, for example after a restart.
+        graph: the number of the plan; AbortedError if the worker does not know it, for example after a restart.
         step: the step: 64 random bits.
         feeds: its fed values by name.
         options: the fields of `RunOptions` by name.
         attempt: the attempt that the step belongs to, if its run is repeated after a failure; AbortedError if that
             attempt is being undone.
+        alone: whether the tasks below the worker are not asked by it.
     """
 
     session: SessionId
@@ -149,6 +148,7 @@ class RunGraph(Request[GraphRan]):
     feeds: NamedValues = dataclasses.field(default_factory=dict)
     options: Options = dataclasses.field(default_factory=dict)
     attempt: Attempt = ()
+    alone: Switch = False
 
 
 @verb

@@ -122,7 +122,9 @@ def share_of(parts: Sequence[Part]) -> Share:
     return Share(tuple(numbered), feeds, fetches)
 
 
-def registration(session: str, share: Share, counted: Sequence[str], takes: bool) -> RegisterGraph:
+def registration(
+    session: str, number: int, share: Share, counted: Sequence[str], takes: bool, below: Sequence[str] = ()
+) -> RegisterGraph:
     """The request that registers a share of a plan, which takes elements on some task or does not.
 
     InvalidArgumentError if something in it cannot leave the process.
@@ -139,7 +141,8 @@ def registration(session: str, share: Share, counted: Sequence[str], takes: bool
         )
         arrays += beside
     graph = msgpack.packb({"parts": parts, "counted": list(counted)})
-    return RegisterGraph(session, graph, {str(index): array for index, array in enumerate(arrays)}, takes)
+    constants = {str(index): array for index, array in enumerate(arrays)}
+    return RegisterGraph(session, number, graph, constants, takes, tuple(below))
 
 
 def parts_of(message: RegisterGraph) -> tuple[list[Part], list[str]]:

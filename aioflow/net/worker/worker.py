@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from aioflow.kernels.context import Undo
 from aioflow.net.peer.peers import Peers
 from aioflow.net.peer.serving import Call
 from aioflow.net.wire.control_verbs import Reply
+from aioflow.net.wire.failures import first_error
 from aioflow.net.wire.fields import Device, ticket_of
 from aioflow.net.wire.worker_verbs import (
     AttemptTakenBack,
@@ -26,7 +26,6 @@ from aioflow.net.wire.worker_verbs import (
     DropContainers,
     GetStatus,
     GraphRan,
-    GraphRegistered,
     Inspect,
     Inspected,
     QueueServed,
@@ -77,7 +76,6 @@ class Worker:
         self._sessions: Final[dict[str, WorkerSession]] = {}
         self.step_table: Final = StepTable(task, state, peers)
         self._peers: Final = peers
-        self._handles: Final = itertools.count(1)
         self._recorders: Final[list[RunMetadata]] = []
         self._live: Final = QueueService(state.resources, self.step_table)
         self._journals: Final = Journals()
@@ -154,15 +152,14 @@ class Worker:
         self._sessions.pop(session, None)
         self._state.resources.forget(session)
 
-    async def register(self, call: Call) -> GraphRegistered:
+    async def register(self, call: Call) -> Reply:
         """Make a graph ready. InvalidArgumentError if it cannot be run here."""
         message: Any = call.message
         session = self._session(message.session)
         read = functools.partial(self._read, message)
         graph = await self._state.compute.run(read, "reading a graph") if len(message.graph) > _LONG else read()
-        handle = next(self._handles)
-        session.graphs[handle] = graph
-        return GraphRegistered(handle)
+        session.graphs[message.number] = graph
+        return Reply()
 
     def _read(self, message: Any) -> Registered:
         try:
@@ -174,7 +171,7 @@ class Worker:
                 raise errors.InvalidArgumentError(f"{self.task} has no {part.device}: {', '.join(self._devices)}")
             for node in part.flow.nodes:
                 self._check_registered(node)
-        made = Registered(self._state, parts, counted, message.takes)
+        made = Registered(self._state, parts, counted, message.takes, message.below)
         made.programs(self._state.plans.variant(DEFAULT))
         return made
 
@@ -203,6 +200,20 @@ class Worker:
     # Steps
 
     async def run(self, call: Call) -> GraphRan:
+        """Run its partitions of a step, and ask the tasks below it to run theirs."""
+        message: Any = call.message
+        _, graph = self._registered(message)
+        if message.alone or not graph.below:
+            return await self._run_share(call)
+        try:
+            async with asyncio.TaskGroup() as group:
+                others = group.create_task(self._peers.ask_all(dict.fromkeys(graph.below, message), call.deadline))
+                own = group.create_task(self._run_share(call))
+        except BaseExceptionGroup as several:
+            raise first_error(several) from None
+        return dataclasses.replace(own.result(), holders=holders_of(others.result()))
+
+    async def _run_share(self, call: Call) -> GraphRan:
         """Run its partitions of a step. A failed or cancelled run leaves nothing behind."""
         message: Any = call.message
         session, graph = self._registered(message)
@@ -214,7 +225,7 @@ class Worker:
         if worker_step.begun:
             raise errors.AlreadyExistsError(f"step {message.step:x} runs already")
         self.step_table.step_started(worker_step)
-        worker_step.owner, worker_step.senders = call.peer, graph.senders
+        worker_step.owner, worker_step.senders = session.owner, graph.senders
         self.step_table.listen_to(graph.senders)
         options = message.options
         options = RunOptions(check_numerics=options.get("check_numerics") is True, trace=self._traced(options))
@@ -288,7 +299,7 @@ class Worker:
         """Run a share at once that is one light unit and waits for no other task. None for other shares."""
         message: Any = call.message
         session, graph = self._registered(message)
-        if message.options or self._recorders or graph.pushed_to is None:
+        if message.options or self._recorders or graph.pushed_to is None or (graph.below and not message.alone):
             return None
         programs = graph.known(self._state.plans.variant(DEFAULT))
         unit = None if programs is None else programs.single_unit
@@ -303,23 +314,24 @@ class Worker:
         run = functools.partial(
             run_light, self._state, session.light, graph.counted, unit, feeds, self._journal(message, graph)
         )
-        fetched = self._run_pushing(call, run) if graph.pushed_to else run()
+        fetched = self._run_pushing(session, message.step, run) if graph.pushed_to else run()
         return None if fetched is None else _ran(fetched)
 
-    def _run_pushing(self, call: Call, run: Callable[..., Sequence[Array] | None]) -> Sequence[Array] | None:
+    def _run_pushing(
+        self, session: WorkerSession, number: int, run: Callable[..., Sequence[Array] | None]
+    ) -> Sequence[Array] | None:
         """Run a light share that pushes values. The step lasts until the master ends it."""
-        message: Any = call.message
-        step = self.step_table.at(message.step)
+        step = self.step_table.at(number)
         if step.begun:
             return None
         try:
             fetched = run(step.rendezvous)
         except Exception as error:
-            self.step_table.end(message.step, errors.from_exception(error))
+            self.step_table.end(number, errors.from_exception(error))
             raise
         if fetched is not None:
             self.step_table.step_started(step)
-            step.owner = call.peer
+            step.owner = session.owner
             step.rendezvous.flush()
         return fetched
 
@@ -368,6 +380,12 @@ def _give_back(journal: Journal, handover: Handover, names: Sequence[str]) -> No
     """Undo the takes and puts of a step. If that is impossible, record that its operations may happen twice."""
     if not handover.refuse():
         journal.leaves(names)
+
+
+def holders_of(answers: Mapping[str, GraphRan]) -> tuple[str, ...]:
+    """The tasks that keep takes and puts of a step, by the answers of some of them."""
+    below = [task for answer in answers.values() for task in answer.holders]
+    return (*[task for task, answer in answers.items() if answer.held], *below)
 
 
 def _ran(fetched: Sequence[Array], metadata: bytes = b"", held: bool = False) -> GraphRan:

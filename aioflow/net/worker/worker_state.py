@@ -22,11 +22,15 @@ from aioflow.waiting.handover import Handover
 class Registered:
     """A graph that can be run."""
 
-    def __init__(self, state: SessionState, parts: Sequence[Part], counted: Sequence[str], takes: bool) -> None:
+    def __init__(
+        self, state: SessionState, parts: Sequence[Part], counted: Sequence[str], takes: bool, below: Sequence[str]
+    ) -> None:
         self._state: Final = state
         self._parts: Final = parts
         self.takes: Final = takes
         """Whether a part of its plan takes elements, here or on another task."""
+        self.below: Final = below
+        """The tasks that this one asks to run their shares in a step."""
         self._programs: Final[dict[Variant, tuple[int, Programs]]] = {}
         self.counted: Final = counted
         self.feeds: Final = _specs(parts)

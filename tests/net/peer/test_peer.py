@@ -481,10 +481,10 @@ async def test_an_answer_to_something_else_breaks_the_protocol(peer, other, serv
     task = asyncio.create_task(peer.request(WAITING))
     await service.gate.arrived()
     from aioflow.net.wire.codec import Envelope
-    from aioflow.net.wire.worker_verbs import GraphRegistered
+    from aioflow.net.wire.worker_verbs import Traced
 
-    other._links[0].post(Envelope(1, GraphRegistered(1)))
-    assert "GraphRegistered answers no DeregisterGraph" in (await outcome(task)).message
+    other._links[0].post(Envelope(1, Traced()))
+    assert "Traced answers no DeregisterGraph" in (await outcome(task)).message
     assert peer.end.loss is Loss.VIOLATION
 
 

@@ -113,7 +113,7 @@ READERS = {
     "unpack": unpack,
     "GraphDef": GraphDef.from_msgpack,
     "placement": unpack_placement,
-    "RegisterGraph": lambda data: plan_shares.parts_of(RegisterGraph("0" * 32, data, {})),
+    "RegisterGraph": lambda data: plan_shares.parts_of(RegisterGraph("0" * 32, 1, data)),
 }
 PACKED = {
     "empty lists": msgpack.packb([[]] * 1_000_000),

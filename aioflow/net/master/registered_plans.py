@@ -1,0 +1,138 @@
+"""The plans of a session, which its master makes and registers with the workers that run their shares."""
+
+import asyncio
+import dataclasses
+import functools
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from aioflow.config import Config
+from aioflow.devices.cpu import Threads
+from aioflow.graph.graph import Graph
+from aioflow.net.master.fan_out import fan_out
+from aioflow.net.peer.peers import Peers
+from aioflow.net.wire.worker_verbs import DeregisterGraph, RegisterGraph
+from aioflow.net.worker.plan_shares import Share, registration, shares_of
+from aioflow.plan.pipeline import Plan, Signature, make_flow, make_plan
+from aioflow.plan.placement.report import Placement
+from aioflow.plan.placer import Placer
+from aioflow.runtime.plan_cache import LONG_PLAN
+from aioflow.runtime.planning_thread import plan_on
+from aioflow.waiting.tasks import OwnedTasks
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RegisteredPlan:
+    """A plan that is registered with its workers.
+
+    Attributes:
+        plan: the plan.
+        number: the number under which it is registered on each task.
+        shares: by task, its share of the plan.
+        asked: the tasks that the master asks to run their shares; these ask the others.
+        takes: whether one of the shares may take elements.
+        lasting: the tasks on which a step lasts after their shares have run.
+    """
+
+    plan: Plan
+    number: int
+    shares: Mapping[str, Share]
+    asked: Sequence[str]
+    takes: bool
+    lasting: Sequence[str]
+
+
+class RegisteredPlans:
+    """Those of one session.
+
+    Attributes:
+        placer: places the nodes of the session's calls.
+        holding: the tasks that may have variables, queues or the like of this session.
+    """
+
+    def __init__(
+        self, session: str, graph: Graph, config: Config, placer: Placer, peers: Peers, threads: Threads,
+    ) -> None:  # fmt: skip
+        self.placer: Final = placer
+        self.holding: Final[set[str]] = set()
+        self._session: Final = session
+        self._graph: Final = graph
+        self._config: Final = config
+        self._peers: Final = peers
+        self._threads: Final = threads
+        self._numbers: Final = itertools.count(1)
+        self._found: Final[OrderedDict[Signature, asyncio.Task[RegisteredPlan]]] = OrderedDict()
+        self._work: Final = OwnedTasks()
+
+    async def of(self, signature: Signature) -> RegisteredPlan:
+        """The plan of a call, registered; made once, however many ask for it."""
+        found = self._found.get(signature)
+        if found is None or (found.done() and (found.cancelled() or found.exception() is not None)):
+            found = self._found[signature] = self._work.start(self._made(signature), "registering a plan")
+            found.add_done_callback(lambda done: done.cancelled() or done.exception())
+            if len(self._found) > self._config.plan_cache_size:
+                self._drop(self._found.popitem(last=False)[1])
+        self._found.move_to_end(signature)
+        return await asyncio.shield(found)
+
+    async def _made(self, signature: Signature) -> RegisteredPlan:
+        plan: Plan = await self.work(functools.partial(make_plan, signature, self.placer.split, self._config.optimize))
+        shares = shares_of(plan.parts)
+        apart = [task for task, share in shares.items() if share.feeds or share.fetches or self._peers.is_own(task)]
+        return await self.register(plan, shares, apart)
+
+    async def register(self, plan: Plan, shares: Mapping[str, Share], apart: Sequence[str]) -> RegisteredPlan:
+        """Make these shares of a plan ready on their tasks. The master asks the tasks in `apart` by itself."""
+        number, takes = next(self._numbers), any(share.takes for share in shares.values())
+        tree = fan_out([task for task in shares if task not in set(apart)])
+
+        def write() -> dict[str, RegisterGraph]:
+            return {
+                task: registration(self._session, number, share, plan.counted, takes, tree.below.get(task, ()))
+                for task, share in shares.items()
+            }
+
+        await self._peers.ask_all(await self.work(write))
+        self.holding.update(task for task, share in shares.items() if share.holds)
+        lasting = [task for task, share in shares.items() if share.lasts]
+        return RegisteredPlan(plan, number, shares, [*apart, *tree.asked], takes, lasting)
+
+    async def deregister(self, plan: RegisteredPlan) -> None:
+        """It is not needed any more."""
+        request = DeregisterGraph(self._session, plan.number)
+        await self._peers.notify_all(dict.fromkeys(plan.shares, request), self._config.close_timeout)
+
+    async def work(self, function: Callable[[], T]) -> T:
+        """Call the function, on a thread if the graph is so large that the call may take long."""
+        return await plan_on(self._threads, function) if self._graph.planning_work > LONG_PLAN else function()
+
+    async def placement(self, signature: Signature) -> Placement:
+        """Where each node of a call would be put, and why."""
+        return await self.work(lambda: self.placer.placement(make_flow(signature, self._config.optimize)))
+
+    def drop_all(self) -> None:
+        """Forget all plans, here and on all tasks."""
+        for registering in self._found.values():
+            self._drop(registering)
+        self._found.clear()
+
+    def forget(self) -> None:
+        """Forget all plans here: the tasks have forgotten them."""
+        self._found.clear()
+
+    def _drop(self, registering: "asyncio.Task[RegisteredPlan]") -> None:
+        """Deregister a plan that is not needed any more, as soon as its registration has ended."""
+        self._work.start(self._drop_registered(registering), "dropping a plan")
+
+    async def _drop_registered(self, registering: "asyncio.Task[RegisteredPlan]") -> None:
+        await asyncio.wait([registering])
+        if not registering.cancelled() and registering.exception() is None:
+            await self.deregister(registering.result())
+
+    async def ended(self) -> None:
+        """Wait until no plan is being made, registered or dropped."""
+        await self._work.ended()
