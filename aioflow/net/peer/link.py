@@ -16,17 +16,19 @@ from typing import Final, Protocol, TypeVar
 
 from aioflow.net.transport.channel import Channel, ClosedError, Reason, Sharing
 from aioflow.net.transport.segments import Piece, copied
-from aioflow.net.wire.codec import Envelope
-from aioflow.net.wire.control_verbs import Credit, Drop
+from aioflow.net.wire.codec import Envelope, ProtocolError
+from aioflow.net.wire.control_verbs import Credit, Drop, Ping, Pong
 from aioflow.net.wire.framing import Assembler, Frame, Outgoing, Receiver, StreamKey, frame_of
 from aioflow.net.wire.limits import FRAME_SLICE, MIB, Limits
 from aioflow.tensors.as_array import AnyArray
 
 T = TypeVar("T")
+_UPKEEP: Final = (Ping, Pong, Credit)
+"""The messages whose reception is not reported by itself: the report would have to be reported, too."""
 _SHARED: Final = MIB // 8
 """So many bytes of values, or more, are sent in shared memory, where there is some."""
 _MUCH: Final = 4 * MIB
-"""After this many received bytes, the end of a message reports the position to the peer; else the next `Ping` does."""
+"""After this many received bytes, the end of a message reports the position to the peer; else the next check does."""
 
 
 class LinkOwner(Receiver, Protocol):
@@ -66,6 +68,8 @@ class Link:
         """While frames are sent again, the remaining frames for this channel; otherwise None."""
         self._acknowledged = 0
         """The received bytes that were reported to the peer."""
+        self.owes_position: bool = False
+        """Whether other messages than pings and the like were received since."""
         self._closed: Reason | None = None
         self._changed: Final = asyncio.Event()
         self.released: asyncio.Event = asyncio.Event()
@@ -200,9 +204,12 @@ class Link:
         """The other end lets so much more come."""
         self._credits.give(nbytes)
 
-    def forget(self, position: int) -> None:
-        """Drop the frames that the peer has received. ValueError if it reports more bytes than were sent."""
-        self._sent.forget(position)
+    def reported(self, position: int) -> None:
+        """Drop the frames that the peer has received. ProtocolError if it reports more bytes than were sent."""
+        try:
+            self._sent.forget(position)
+        except ValueError as error:
+            raise ProtocolError(str(error)) from None
         self._changed.set()
 
     # From one channel to the next
@@ -279,8 +286,9 @@ class Link:
         try:
             message = assemble(what)
             if self._assembler.received * 8 >= self._limits.window or self._needs_position(message is not None):
-                self._tell_credit()
+                self.tell_credit()
             if message is not None:
+                self.owes_position = self.owes_position or not isinstance(message.message, _UPKEEP)
                 self._owner.arrived(self, message)
         except Exception as error:
             self.ignore()
@@ -293,7 +301,7 @@ class Link:
 
     def position(self) -> int:
         """The received bytes, which the caller now reports to the peer."""
-        self._acknowledged = self.received
+        self._acknowledged, self.owes_position = self.received, False
         return self._acknowledged
 
     def lost(self, reason: Reason) -> None:
@@ -307,7 +315,7 @@ class Link:
         """Hand no more messages to the owner."""
         self._channel.listen(None)
 
-    def _tell_credit(self) -> None:
+    def tell_credit(self) -> None:
         """Send the peer more credit, an eighth of the window at a time: no waiting sender needs the last eighth."""
         nbytes, self._assembler.received = self._assembler.received, 0
         self.post(Envelope(0, Credit(nbytes, self.position())))

@@ -8,17 +8,18 @@ limit. A cancelled request frees its resources at once on this side, and on the 
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from aioflow import errors
-from aioflow.net.peer.clock_comparison import ClockComparison
+from aioflow.net.peer.heartbeat import Heartbeat
 from aioflow.net.peer.link import Link
 from aioflow.net.peer.reconnect import End, HasEnded, Loss, Reconnect, Redial, end_of
 from aioflow.net.peer.serving import NEW, UNKNOWN, Handler, RecentRequests, Serving
 from aioflow.net.transport.channel import LOST, NORMAL, Channel, ClosedError
-from aioflow.net.transport.liveness import Liveness, MonitorMessage, State, Watch
+from aioflow.net.transport.liveness import MonitorMessage, State, Watch
 from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError
 from aioflow.net.wire.control_verbs import Cancel, Credit, Failure, Goodbye, Ping, Pong
 from aioflow.net.wire.failures import error_of, failure_of
@@ -89,12 +90,12 @@ class Peer:
         self.limits: Final = limits
         self.end: End | None = None
         self.on_end: Callable[[errors.OpError], None] | None = None
-        self._liveness: Final = Liveness(silence)
         self._monitor: Watch | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._recent: Final = recent
         self._serving: Final = Serving(self, handler, limits, self._reply, self._reply_now)
         self._links: Final[list[Link]] = []
+        self._heartbeat: Final = Heartbeat(self._links, silence, functools.partial(self._finish, Loss.SILENT))
         self._reconnect: Final = Reconnect(
             silence, self._finish, lambda: bool(self.busy), redial=redial, has_ended=has_ended
         )  # fmt: skip
@@ -105,7 +106,6 @@ class Peer:
         self._closing: asyncio.Task[None] | None = None
         self._late = 0
         self._last_note = 0
-        self._clocks: Final = ClockComparison()
 
     @property
     def statistics(self) -> PeerStatistics:
@@ -114,7 +114,7 @@ class Peer:
         credit = tuple([link.credit for link in self._links])
         return PeerStatistics(
             len(self._asked), len(self._serving), self._serving.held, arriving, credit, self._late,
-            self._clocks.round_trip, self._clocks.offset,
+            self._heartbeat.clocks.round_trip, self._heartbeat.clocks.offset,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -129,7 +129,7 @@ class Peer:
         self._links.append(link)
         if len(self._links) == 1:
             loop = asyncio.get_running_loop()
-            self._watching = loop.create_task(self._watch(), name=f"{self.remote.label} watches")
+            self._watching = loop.create_task(self._heartbeat.watch(), name=f"{self.remote.label} watches")
             self._closing = loop.create_task(self._close_when_over(), name=f"{self.remote.label} closes")
         return link
 
@@ -152,7 +152,7 @@ class Peer:
     @property
     def clock_offset(self) -> float:
         """By how many seconds its clock is ahead of this one's, as far as is known."""
-        return self._clocks.offset
+        return self._heartbeat.clocks.offset
 
     @property
     def channels(self) -> int:
@@ -242,7 +242,7 @@ class Peer:
 
     def _on_monitor_message(self, word: MonitorMessage) -> None:
         loop = asyncio.get_running_loop()
-        self._liveness.record(word, loop.time())
+        self._heartbeat.liveness.record(word, loop.time())
         if word.state is State.ENDED and self._grace is None:
             self._grace = loop.call_later(_GRACE, self._finish, Loss.ENDED, "")
 
@@ -262,39 +262,7 @@ class Peer:
     def busy(self) -> str:
         """A text with how long its loop has been busy, and with which kernels; empty if it turns, or is unknown."""
         heard = max([link.heard for link in self._links], default=0.0)
-        return "" if self.end is not None else self._liveness.busy(asyncio.get_running_loop().time(), heard)
-
-    async def _watch(self) -> None:
-        """Send heartbeats, and count the peer as lost when it is silent for too long."""
-        loop, liveness = asyncio.get_running_loop(), self._liveness
-        while True:
-            due = liveness.due(loop.time(), self._last_heard)
-            asked = self._clocks.ping()
-            for link in self._links:
-                if not link.congested:
-                    link.post(Envelope(0, Ping(asked, link.position())))
-            await asyncio.sleep(due - loop.time())
-            if liveness.is_silent(loop.time(), due, self._last_heard):
-                stopped = ": its process is stopped" * liveness.is_stopped
-                self._finish(Loss.SILENT, f"for {liveness.heartbeat:g} s{stopped}")
-
-    @property
-    def _last_heard(self) -> float:
-        """The time of the last frame on the quieter channel. Lost channels do not count: they have their own limit."""
-        return min([link.heard for link in self._links if link.flowing], default=asyncio.get_running_loop().time())
-
-    def _ping(self, link: Link, message: Envelope) -> None:
-        ping: Any = message.message
-        _forget(link, ping.received)
-        if not link.congested:
-            link.post(Envelope(0, Pong(ping.clock, self._clocks.now())))
-
-    def _pong(self, link: Link, message: Envelope) -> None:
-        """Compare the clocks of traces of both tasks. The round trip is timed by the loop's clock."""
-        if link is not self._links[0]:
-            return  # a large message may have delayed it
-        pong: Any = message.message
-        self._clocks.pong(pong.ping, pong.clock)
+        return "" if self.end is not None else self._heartbeat.liveness.busy(asyncio.get_running_loop().time(), heard)
 
     # Asking
 
@@ -456,7 +424,13 @@ class Peer:
     def _credit(self, link: Link, message: Envelope) -> None:
         credit: Any = message.message
         link.give(credit.nbytes)
-        _forget(link, credit.received)
+        link.reported(credit.received)
+
+    def _ping(self, link: Link, message: Envelope) -> None:
+        self._heartbeat.ping(link, message)
+
+    def _pong(self, link: Link, message: Envelope) -> None:
+        self._heartbeat.pong(link, message)
 
     def _goodbye(self, link: Link, message: Envelope) -> None:
         goodbye: Any = message.message
@@ -482,13 +456,6 @@ class Peer:
         """A message will not come."""
         if not key[1]:
             self._serving.dropped(key[0])
-
-
-def _forget(link: Link, received: int) -> None:
-    try:
-        link.forget(received)
-    except ValueError as error:
-        raise ProtocolError(str(error)) from None
 
 
 _HANDLERS: Final[dict[type[Message], Callable[[Peer, Link, Envelope], None]]] = {

@@ -12,7 +12,7 @@ from aioflow.net.peer.link import Link
 from aioflow.net.peer.reconnect import Loss
 from aioflow.net.transport.channel import ClosedError, receive
 from aioflow.net.transport.in_memory import MemoryNetwork
-from aioflow.net.wire.codec import Envelope
+from aioflow.net.wire.codec import Envelope, ProtocolError
 from aioflow.net.wire.control_verbs import Cancel, Hello, Reply
 from aioflow.net.wire.framing import Outgoing
 from aioflow.net.wire.identity import Identity, Settings
@@ -395,16 +395,16 @@ async def test_missing_bytes_are_sent_again_from_any_position(received):
     link.post(Envelope(3, Cancel()))
     cancels = b"".join(frames(Cancel(), 2) + frames(Cancel(), 3))
     assert second.sent == whole[received:] + cancels
-    with pytest.raises(ValueError, match=f"the peer has received {len(whole) + 1000} bytes"):
-        link.forget(len(whole) + 1000)
-    link.forget(link._sent.end)
+    with pytest.raises(ProtocolError, match=f"the peer has received {len(whole) + 1000} bytes"):
+        link.reported(len(whole) + 1000)
+    link.reported(link._sent.end)
     assert link._sent.nbytes == 0
     with pytest.raises(ValueError, match="those from"):
         link.resume(first, 1)
 
 
 async def test_an_array_that_was_sent_is_not_kept_alive():
-    """The receiver reports a large value at once, and small ones with the next Ping."""
+    """The receiver reports a large value at once, and small ones with the next check of the heartbeat."""
     network, service = MemoryNetwork(LATENCY, 1e9), Service()
     async with meeting(network.at("a"), network.at("b"), "b", service) as (peer, _):
         large, small = np.ones(4 << 20, np.uint8), np.ones(100_000, np.uint8)
@@ -423,7 +423,7 @@ async def test_sent_bytes_are_bounded_for_a_peer_that_reports_no_position():
     network, service = MemoryNetwork(LATENCY), Service()
     async with meeting(network.at("a"), network.at("b"), "b", service, SMALL, SMALL) as (peer, other):
         for link in other._links:
-            link._tell_credit = lambda: None
+            link.tell_credit = lambda: None
             link.position = lambda: 0
         asking = [asyncio.create_task(peer.request(feeding(np.ones(16_000, np.uint8)))) for _ in range(100)]
         await asyncio.sleep(3)
