@@ -15,6 +15,7 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
+from aioflow.net.master import fan_out
 from aioflow.testing import VirtualTimeLoop, cluster, current_host, no_pending_tasks, on_host
 from aioflow.testing.loop import describe
 from tests.support.scale import amount
@@ -77,7 +78,7 @@ def survives(seeds, program, **options):
 async def _checked(seed, program, spec=None, py_funcs=None, **options):
     unseen = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: unseen.append(context))
-    with no_pending_tasks():
+    with no_pending_tasks(), tasks_ask_each_other(bool(seed % 2)):
         functions = {"incarnation": lambda: np.int32(simulated.starts(current_host())), **(py_funcs or {})}
         async with cluster(
             spec or {"ps": 1, "worker": 2}, seed, latency=1e-3, py_funcs=functions, **options
@@ -91,6 +92,16 @@ async def _checked(seed, program, spec=None, py_funcs=None, **options):
             task.result()
             await run.settled()
     assert not unseen, f"nobody has seen an error: {unseen}"
+
+
+@contextlib.contextmanager
+def tasks_ask_each_other(wanted=True):
+    """Masters ask one task for its share of a step, and that task asks the next one; or masters ask each task."""
+    with pytest.MonkeyPatch.context() as patch:
+        if wanted:
+            patch.setattr(fan_out, "MOST", 1)
+            patch.setattr(fan_out, "WIDTH", 1)
+        yield
 
 
 class Run:

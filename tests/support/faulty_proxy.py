@@ -26,13 +26,15 @@ class _Flow:
                 writer.write(self._proxy.spoiled(piece))
                 await writer.drain()
             await self._proxy.passes(0)
-            writer.write_eof()
+            if not writer.transport.is_closing():
+                writer.write_eof()
 
     def reset(self) -> None:
         for end in self.ends:
             wire = end.get_extra_info("socket")
-            wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-            end.transport.abort()
+            if wire is not None:  # else it is closed
+                wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                end.transport.abort()
 
     def finish(self) -> None:
         for end in self.ends:
