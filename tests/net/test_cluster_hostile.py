@@ -243,13 +243,27 @@ def test_whatever_is_asked_for_is_answered(cls):
 # What belongs to others, or to nobody
 
 
+def graph(session, graphs):
+    return RegisterGraph(session, 1, graphs)
+
+
+EMPTY = msgpack.packb({"parts": [], "counted": [], "below": []})
 UNKNOWN = {
     "a session": (lambda h: ExtendSession(NOBODY, 0, GRAPH), errors.AbortedError, "does not know the session"),
     "a step of a session": (lambda h: RunStep(NOBODY), errors.AbortedError, "does not know the session"),
     "a call of a session": (lambda h: MakeCallable(NOBODY), errors.AbortedError, "does not know the session"),
     "devices of a session": (lambda h: ListDevices(NOBODY), errors.AbortedError, "does not know the session"),
     "a release in a session": (lambda h: ReleaseCallable(NOBODY, 1), errors.AbortedError, "does not know the session"),
-    "a graph of a session": (lambda h: RegisterGraph(NOBODY, 1, b""), errors.AbortedError, "does not know the session"),
+    "a graph of a session": (lambda h: graph(NOBODY, {TASK: b""}), errors.AbortedError, "does not know the session"),
+    "a graph for others": (lambda h: graph(h.worker_session, {}), errors.InvalidArgumentError, "is none of the tasks"),
+    "a graph for no task": (
+        lambda h: graph(h.worker_session, {TASK: EMPTY, "/job:x/replica:0/task:0": EMPTY}),
+        errors.NotFoundError,
+        "the cluster has no /job:x",
+    ),
+    "a graph that is passed on": (
+        lambda h: graph(h.worker_session, {TASK: EMPTY, OTHER: b"?"}), errors.InvalidArgumentError, "malformed"
+    ),
     "a run in a session": (lambda h: RunGraph(NOBODY, 1, 1), errors.AbortedError, "does not know the session"),
     "the end of a graph": (lambda h: DeregisterGraph(NOBODY, 1), errors.AbortedError, "does not know the session"),
     "the commit of a step": (lambda h: CommitStep(h.session, 9), errors.AbortedError, "put its elements back"),
@@ -322,7 +336,7 @@ def test_whoever_does_not_know_its_number_cannot_end_what_is_anothers():
 def test_a_step_that_is_run_again_is_refused_as_long_as_it_is_known():
     async def program(cluster):
         hostile = await Hostile.at(cluster)
-        await hostile.ask(RegisterGraph(hostile.worker_session, 1, EMPTY))
+        await hostile.ask(graph(hostile.worker_session, {TASK: EMPTY}))
         again = [await hostile.ask(RunGraph(hostile.worker_session, 1, 8)) for _ in range(3)]
         assert [isinstance(answer, errors.AbortedError) for answer in again] == [False, True, True]
         assert "step 8 is over" in again[1].message
@@ -330,8 +344,6 @@ def test_a_step_that_is_run_again_is_refused_as_long_as_it_is_known():
 
     simulated(program)
 
-
-EMPTY = msgpack.packb({"parts": [], "counted": []})
 
 # Graphs of nobody's making
 

@@ -191,7 +191,7 @@ MESSAGES = [
     DropContainers(("models",)),
     CreateWorkerSession(SESSION),
     DeleteWorkerSession(SESSION),
-    RegisterGraph(SESSION, 9, b"part", {"c": X}, True, ("/job:worker/replica:0/task:1",)),
+    RegisterGraph(SESSION, 9, {"/job:worker/replica:0/task:1": b"part"}, {"c": X}, True),
     DeregisterGraph(SESSION, 9),
     RunGraph(SESSION, 9, 1 << 63, {"x:0": X}, {"trace": True}, alone=True),
     GraphRan({"z:0": X}, b"metadata", True, ("/job:worker/replica:0/task:1",)),

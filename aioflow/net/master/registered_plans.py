@@ -14,7 +14,8 @@ from aioflow.graph.graph import Graph
 from aioflow.net.master.fan_out import fan_out
 from aioflow.net.peer.peers import Peers
 from aioflow.net.wire.worker_verbs import DeregisterGraph, RegisterGraph
-from aioflow.net.worker.plan_shares import Share, registration, shares_of
+from aioflow.net.worker.plan_shares import Share, shares_of
+from aioflow.net.worker.registration import registration
 from aioflow.plan.pipeline import Plan, Signature, make_flow, make_plan
 from aioflow.plan.placement.report import Placement
 from aioflow.plan.placer import Placer
@@ -92,8 +93,10 @@ class RegisteredPlans:
 
         def write() -> dict[str, RegisterGraph]:
             return {
-                task: registration(self._session, number, share, plan.counted, takes, tree.below.get(task, ()))
-                for task, share in shares.items()
+                tasks[0]: registration(
+                    self._session, number, {task: shares[task] for task in tasks}, plan.counted, takes, tree.below
+                )
+                for tasks in self._peers.by_host(shares)
             }
 
         await self._peers.ask_all(await self.work(write))

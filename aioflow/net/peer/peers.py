@@ -133,6 +133,14 @@ class Peers:
         """Whether that is the task itself."""
         return task == self._local.task
 
+    def by_host(self, tasks: Iterable[str]) -> list[list[str]]:
+        """The tasks in groups: those of one host by their addresses, this task first."""
+        groups: dict[str, list[str]] = {}
+        for task in sorted(tasks, key=lambda task: not self.is_own(task)):
+            host, _, port = self._addresses.get(task, task).rpartition(":")
+            groups.setdefault(host or port, []).append(task)
+        return list(groups.values())
+
     async def ask(self, task: str, request: Request[A], deadline: float | None = None) -> A:
         """The answer of a task."""
         peer = await self.of(task)

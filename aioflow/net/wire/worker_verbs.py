@@ -1,9 +1,10 @@
 """Requests between tasks: of a master to the workers of its session, and of workers to each other."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Annotated, Final
 
-from aioflow.net.wire.control_verbs import U64, Failure, Reply
+from aioflow.net.wire.control_verbs import TASK, U64, Failure, Reply
 from aioflow.net.wire.fields import (
     Attempt,
     Data,
@@ -17,7 +18,7 @@ from aioflow.net.wire.fields import (
     Switch,
     Values,
 )
-from aioflow.net.wire.schema import Answer, Integer, Many, Note, Real, Request, Table, Text, verb
+from aioflow.net.wire.schema import Answer, Blob, Integer, Many, Note, Real, Request, Table, Text, verb
 
 StepId = Number
 Steps = Annotated[tuple[int, ...], Many(Integer(0, U64))]
@@ -81,23 +82,21 @@ class DeleteWorkerSession(Request[Reply]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class RegisterGraph(Request[Reply]):
-    """Register a partition of a plan with the worker that runs it.
+    """Register a plan with the workers of one host that run it. The receiver is one of them, and tells the others.
 
     Attributes:
         number: the number of the plan in its session.
-        graph: the partition, in msgpack.
-        constants: arrays of it that are sent as values.
+        graphs: by task, its partition in msgpack, with the tasks that it asks to run theirs when it is asked.
+        constants: arrays of the partitions that are sent as values.
         takes: whether a partition of the plan takes elements, on this task or another. Then the changes of a step are
             undone if the master is lost before `CommitGraph`. Otherwise they stay: the client may have the values.
-        below: the tasks that the worker asks to run their partitions when it is asked to run this one.
     """
 
     session: SessionId
     number: Number
-    graph: Data
+    graphs: Annotated[Mapping[str, bytes], Table(Blob(), Text(256, TASK))]
     constants: NamedValues = dataclasses.field(default_factory=dict)
     takes: Switch = False
-    below: Names = ()
 
 
 @verb

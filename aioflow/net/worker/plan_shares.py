@@ -1,23 +1,14 @@
-"""Encodes the partitions of a plan that a master registers with a worker, as one message, and decodes them."""
+"""Splits a plan into the shares of tasks, and finds what a share needs of its worker and of other tasks."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-import msgpack
-
-from aioflow import errors
 from aioflow.graph.effects import has_lasting_effect, takes_elements, takes_or_puts
 from aioflow.graph.operation import Attrs
-from aioflow.net.wire.graph_updates import MOST
-from aioflow.net.wire.worker_verbs import RegisterGraph
 from aioflow.net.worker.remote_rendezvous import task_of
 from aioflow.plan.partition import Part
 from aioflow.plan.passes.flow import Node
-from aioflow.plan.serialize import flow_from_plain, flow_to_plain
 from aioflow.rendezvous import PUSHED
-from aioflow.tensors.dtypes import Array
-from aioflow.tensors.plain_data import summarise, unpack
 
 Senders = Mapping[str, Mapping[str, int]]
 """By tasks, devices that send something unasked, with their incarnations."""
@@ -122,77 +113,9 @@ def share_of(parts: Sequence[Part]) -> Share:
     return Share(tuple(numbered), feeds, fetches)
 
 
-def registration(
-    session: str, number: int, share: Share, counted: Sequence[str], takes: bool, below: Sequence[str] = ()
-) -> RegisterGraph:
-    """The request that registers a share of a plan, which takes elements on some task or does not.
-
-    InvalidArgumentError if something in it cannot leave the process.
-    """
-    arrays: list[Array] = []
-    parts = []
-    for part in share.parts:
-        try:
-            flow, beside = flow_to_plain(part.flow)
-        except ValueError as error:
-            raise errors.InvalidArgumentError(str(error)) from None
-        parts.append(
-            {"device": part.device, "flow": flow, "feeds": part.feeds, "fetches": part.fetches, "arrays": len(beside)}
-        )
-        arrays += beside
-    graph = msgpack.packb({"parts": parts, "counted": list(counted)})
-    constants = {str(index): array for index, array in enumerate(arrays)}
-    return RegisterGraph(session, number, graph, constants, takes, tuple(below))
-
-
-def parts_of(message: RegisterGraph) -> tuple[list[Part], list[str]]:
-    """The parts that a message registers, and the operations that ask how often they ran. ValueError if malformed."""
-    if len(message.graph) > MOST:
-        raise ValueError(f"malformed graph: {len(message.graph)} bytes are more than {MOST}")
-    try:
-        data = unpack(message.graph)
-        arrays = _arrays(message.constants)
-        parts = [_part(fields, arrays) for fields in data["parts"]]
-        counted = list(data["counted"])
-    except KeyError as error:
-        raise ValueError(f"malformed graph: {error} is missing") from None
-    except StopIteration:
-        raise ValueError("malformed graph: arrays are missing") from None
-    except TypeError as error:
-        raise ValueError(f"malformed graph: {error}") from None
-    if not all(isinstance(name, str) for name in counted):
-        raise ValueError("malformed graph: names of operations are text")
-    _check_numbers("fetches", [index for part in parts for index in part.fetches], once=True)
-    _check_numbers("feeds", [index for part in parts for index in part.feeds], once=False)
-    if len({part.device for part in parts}) < len(parts):
-        raise ValueError("malformed graph: a device has one part")
-    return parts, counted
-
-
 def shares_of(parts: Iterable[Part]) -> dict[str, Share]:
     """Each task's share of the parts of a plan."""
     by_task: dict[str, list[Part]] = {}
     for part in parts:
         by_task.setdefault(task_of(part.device), []).append(part)
     return {task: share_of(of_task) for task, of_task in by_task.items()}
-
-
-def _check_numbers(what: str, numbers: Sequence[Any], *, once: bool) -> None:
-    """ValueError unless they are all from 0 on, each at least once, or each just `once`."""
-    are_numbers = all(type(number) is int for number in numbers)
-    if not are_numbers or sorted(numbers if once else set(numbers)) != list(range(len(set(numbers)))):
-        raise ValueError(f"malformed graph: its {what} are not numbered from 0 on: {summarise(tuple(numbers))}")
-
-
-def _arrays(constants: Mapping[str, Array]) -> Any:
-    return iter([constants[str(index)] for index in range(len(constants))])
-
-
-def _part(fields: Any, arrays: Any) -> Part:
-    if not isinstance(fields["device"], str):
-        raise ValueError(f"malformed graph: {summarise(fields['device'])} is not a device")
-    flow = flow_from_plain(fields["flow"], [next(arrays) for _ in range(fields["arrays"])])
-    feeds, fetches = tuple(fields["feeds"]), tuple(fields["fetches"])
-    if len(feeds) != len(flow.feeds) or len(fetches) != len(flow.fetches):
-        raise ValueError("malformed graph: a part has other feeds or fetches than its flow")
-    return Part(fields["device"], flow, feeds, fetches)

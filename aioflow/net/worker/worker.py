@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence, Sized
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Sized
+from typing import Any, Final, TypeVar
 
 from aioflow import errors
 from aioflow.config import RunOptions
@@ -18,6 +18,7 @@ from aioflow.net.peer.serving import Call
 from aioflow.net.wire.control_verbs import Reply
 from aioflow.net.wire.failures import first_error
 from aioflow.net.wire.fields import Device, ticket_of
+from aioflow.net.wire.schema import Answer, Request
 from aioflow.net.wire.worker_verbs import (
     AttemptTakenBack,
     CreateWorkerSession,
@@ -38,8 +39,9 @@ from aioflow.net.wire.worker_verbs import (
 )
 from aioflow.net.wire.worker_verbs import Trace as TraceVerb
 from aioflow.net.worker.introspection import pack_trace, report_of_task
-from aioflow.net.worker.plan_shares import Senders, parts_of
+from aioflow.net.worker.plan_shares import Senders
 from aioflow.net.worker.queue_service import QueueService
+from aioflow.net.worker.registration import passed_on, registered
 from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
 from aioflow.net.worker.step_table import StepTable
 from aioflow.net.worker.worker_state import Registered, WorkerSession, is_lost
@@ -55,6 +57,8 @@ from aioflow.tensors.validation import check_all_fit, check_options, values_in_o
 from aioflow.tracing import RunMetadata, Trace
 from aioflow.waiting.handover import Handover
 
+A = TypeVar("A", bound=Answer)
+R = TypeVar("R")
 _OPTIONS: Final = frozenset({"check_numerics", "trace"})
 """The options of a run that a worker knows."""
 _LONG: Final = 1 << 12
@@ -153,25 +157,39 @@ class Worker:
         self._state.resources.forget(session)
 
     async def register(self, call: Call) -> Reply:
-        """Make a graph ready. InvalidArgumentError if it cannot be run here."""
-        message: Any = call.message
-        session = self._session(message.session)
-        read = functools.partial(self._read, message)
-        graph = await self._state.compute.run(read, "reading a graph") if len(message.graph) > _LONG else read()
-        session.graphs[message.number] = graph
-        return Reply()
+        """Make the shares of a plan ready, here and on the other tasks of the message.
 
-    def _read(self, message: Any) -> Registered:
+        InvalidArgumentError if a share cannot be run.
+        """
+        message: Any = call.message
         try:
-            parts, counted = parts_of(message)
+            others = {task: passed_on(message, task) for task in message.graphs if task != self.task}
         except ValueError as error:
             raise errors.InvalidArgumentError(f"{self.task}: {error}") from None
-        for part in parts:
+        await self._with_others(self._register_own(message), others, call.deadline)
+        return Reply()
+
+    async def _register_own(self, message: Any) -> None:
+        session, graph = self._session(message.session), message.graphs.get(self.task)
+        if graph is None:
+            raise errors.InvalidArgumentError(
+                f"{self.task} is none of the tasks of the graph: {', '.join(message.graphs)}"
+            )
+        read = functools.partial(self._read, graph, message)
+        made = await self._state.compute.run(read, "reading a graph") if len(graph) > _LONG else read()
+        session.graphs[message.number] = made
+
+    def _read(self, graph: bytes, message: Any) -> Registered:
+        try:
+            registration = registered(graph, message.constants)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(f"{self.task}: {error}") from None
+        for part in registration.parts:
             if part.device not in self._devices:
                 raise errors.InvalidArgumentError(f"{self.task} has no {part.device}: {', '.join(self._devices)}")
             for node in part.flow.nodes:
                 self._check_registered(node)
-        made = Registered(self._state, parts, counted, message.takes, message.below)
+        made = Registered(self._state, registration, message.takes)
         made.programs(self._state.plans.variant(DEFAULT))
         return made
 
@@ -203,15 +221,23 @@ class Worker:
         """Run its partitions of a step, and ask the tasks below it to run theirs."""
         message: Any = call.message
         _, graph = self._registered(message)
-        if message.alone or not graph.below:
-            return await self._run_share(call)
+        others = {} if message.alone else dict.fromkeys(graph.below, message)
+        ran, answers = await self._with_others(self._run_share(call), others, call.deadline)
+        return dataclasses.replace(ran, holders=holders_of(answers)) if answers else ran
+
+    async def _with_others(
+        self, own: Coroutine[Any, Any, R], requests: Mapping[str, Request[A]], deadline: float | None
+    ) -> tuple[R, Mapping[str, A]]:
+        """The result of this task's work and the answers of others. The first error cancels the rest."""
+        if not requests:
+            return await own, {}
         try:
             async with asyncio.TaskGroup() as group:
-                others = group.create_task(self._peers.ask_all(dict.fromkeys(graph.below, message), call.deadline))
-                own = group.create_task(self._run_share(call))
+                others = group.create_task(self._peers.ask_all(requests, deadline))
+                done = group.create_task(own)
         except BaseExceptionGroup as several:
             raise first_error(several) from None
-        return dataclasses.replace(own.result(), holders=holders_of(others.result()))
+        return done.result(), others.result()
 
     async def _run_share(self, call: Call) -> GraphRan:
         """Run its partitions of a step. A failed or cancelled run leaves nothing behind."""

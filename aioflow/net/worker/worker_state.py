@@ -8,6 +8,7 @@ from aioflow.graph.operation import BODY_WORK
 from aioflow.kernels.context import Undo
 from aioflow.net.peer.serving import Requester
 from aioflow.net.worker.plan_shares import Senders, handed_over, lasting, lasts, pushed_to, senders_to
+from aioflow.net.worker.registration import Registration
 from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
 from aioflow.plan.partition import Part
 from aioflow.program.program import Programs
@@ -22,17 +23,16 @@ from aioflow.waiting.handover import Handover
 class Registered:
     """A graph that can be run."""
 
-    def __init__(
-        self, state: SessionState, parts: Sequence[Part], counted: Sequence[str], takes: bool, below: Sequence[str]
-    ) -> None:
+    def __init__(self, state: SessionState, registration: Registration, takes: bool) -> None:
+        parts = registration.parts
         self._state: Final = state
         self._parts: Final = parts
         self.takes: Final = takes
         """Whether a part of its plan takes elements, here or on another task."""
-        self.below: Final = below
+        self.below: Final = registration.below
         """The tasks that this one asks to run their shares in a step."""
         self._programs: Final[dict[Variant, tuple[int, Programs]]] = {}
-        self.counted: Final = counted
+        self.counted: Final = registration.counted
         self.feeds: Final = _specs(parts)
         """Its feeds in order, with their names in errors."""
         self.senders: Final = senders_to(parts)

@@ -13,9 +13,8 @@ from aioflow.net.wire.codec import ProtocolError
 from aioflow.net.wire.framing import Assembler
 from aioflow.net.wire.limits import STANDARD
 from aioflow.net.wire.values import _FREE as FREE
-from aioflow.net.wire.worker_verbs import RegisterGraph
-from aioflow.net.worker import plan_shares
 from aioflow.net.worker.introspection import unpack_placement
+from aioflow.net.worker.registration import registered
 from aioflow.tensors.plain_data import unpack
 from tests.support.scale import some
 
@@ -113,7 +112,7 @@ READERS = {
     "unpack": unpack,
     "GraphDef": GraphDef.from_msgpack,
     "placement": unpack_placement,
-    "RegisterGraph": lambda data: plan_shares.parts_of(RegisterGraph("0" * 32, 1, data)),
+    "RegisterGraph": lambda data: registered(data, {}),
 }
 PACKED = {
     "empty lists": msgpack.packb([[]] * 1_000_000),
