@@ -43,6 +43,8 @@ class Processor:
         self._free = 0.0
         self.worked = 0.0
         """Seconds for which it was busy."""
+        self.sent = 0
+        """Frames that its host has sent."""
 
     def work(self, seconds: float, now: float) -> float:
         """Be busy for so long, as soon as it is free. Returns the time at which that is done."""
@@ -53,6 +55,11 @@ class Processor:
     def run_nodes(self, count: int, now: float) -> None:
         """Run nodes."""
         self.work(count * self._costs.node, now)
+
+    def send(self, frame: Frame, now: float) -> float:
+        """Send a frame. Returns the time at which that is done."""
+        self.sent += 1
+        return self.handle(frame, now)
 
     def handle(self, frame: Frame, now: float) -> float:
         """Send or receive a frame. Returns the time at which that is done."""
@@ -73,6 +80,11 @@ class Processors:
             found = self._found[host] = Processor(self._costs)
         return found
 
+    @property
+    def sent(self) -> int:
+        """Frames that all hosts have sent."""
+        return sum([processor.sent for processor in self._found.values()])
+
     def prepare(self, source: str, target: str, path: Path) -> None:
         """Let frames on that path take the time of both hosts."""
-        path.departure, path.handling = self.of(source).handle, self.of(target).handle
+        path.departure, path.handling = self.of(source).send, self.of(target).handle

@@ -17,7 +17,9 @@ def test_a_processor_does_one_thing_after_the_other():
     assert processor.handle(b"", 11.0) == 15.0
     processor.run_nodes(2, 12.0)
     assert processor.handle(b"", 30.0) == 32.0
-    assert processor.worked == 3.0 + 2.0 + 6.0 + 2.0
+    assert processor.send(b"abcd", 40.0) == 44.0
+    assert processor.worked == 3.0 + 2.0 + 6.0 + 2.0 + 4.0
+    assert processor.sent == 1
 
 
 async def seconds_of_a_step(workers, costs):
