@@ -1,6 +1,7 @@
 """Simulated hosts whose work takes time on a virtual clock."""
 
 import asyncio
+import math
 
 import pytest
 
@@ -41,11 +42,17 @@ async def seconds_of_a_step(workers, costs):
 
 
 async def test_without_costs_a_step_takes_the_time_of_its_messages_however_many_workers_there_are():
-    few, many = [await seconds_of_a_step(workers, None) for workers in (2, 20)]
+    few, many = [await seconds_of_a_step(workers, None) for workers in (2, 12)]
     assert few == pytest.approx(many) == pytest.approx(4 * LATENCY)
 
 
 async def test_with_costs_the_master_takes_time_for_each_worker():
     costs = Costs(message=1e-3, byte=0.0, node=0.0)
-    few, many = [await seconds_of_a_step(workers, costs) for workers in (2, 20)]
-    assert many - few == pytest.approx(18 * 2e-3, rel=0.1)
+    few, many = [await seconds_of_a_step(workers, costs) for workers in (2, 12)]
+    assert many - few == pytest.approx(10 * 2e-3, rel=0.1)
+
+
+async def test_the_time_of_a_null_step_grows_with_the_logarithm_of_the_workers():
+    one, few, many = [await seconds_of_a_step(workers, Costs()) for workers in (1, 10, 300)]
+    assert many < one * (1 + math.log2(300))
+    assert many < 3 * few
