@@ -49,7 +49,7 @@ async def test_without_costs_a_step_takes_the_time_of_its_messages_however_many_
 async def test_with_costs_the_master_takes_time_for_each_worker():
     costs = Costs(message=1e-3, byte=0.0, node=0.0)
     few, many = [await seconds_of_a_step(workers, costs) for workers in (2, 12)]
-    assert many - few == pytest.approx(10 * 2e-3, rel=0.1)
+    assert many - few == pytest.approx(10 * 2e-3, rel=0.15)
 
 
 async def test_the_time_of_a_null_step_grows_with_the_logarithm_of_the_workers():
