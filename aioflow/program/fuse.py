@@ -4,12 +4,15 @@ In a chain of nodes every element of a result depends only on the elements at it
 works through blocks of the flattened arrays, with a few small buffers for the values between, and distributes the
 blocks over the device's cores. Over small arrays it calls the kernels one after the other. The results are equal.
 
+Reductions of values of a chain are in the chain, too: see `reductions`.
+
 Runs of element-wise kernels as one kernel of a GPU: see `devices.gpu`.
 """
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +21,7 @@ from aioflow.devices.gpu import ChainLink, fusible, make_chain_kernel
 from aioflow.graph.kernel import Kernel
 from aioflow.kernels.context import Context, Stop
 from aioflow.plan.passes.flow import Node, Value
+from aioflow.program.reductions import Reduction, halves, is_possible
 from aioflow.tensors.dtypes import Array, Namespace, TensorShape
 
 BLOCK: Final = 1 << 17
@@ -103,6 +107,7 @@ def fuse(
     bound: Sequence[Any],
     wanted: Iterable[Value],
     joins: Callable[[Bound, TensorShape | None], bool] | None = None,
+    ends: Callable[[Bound, Sequence[Bound]], bool] | None = None,
     compiled: Callable[[Sequence[Bound], Sequence[Value], Sequence[Value]], Callable[..., Any]] | None = None,
 ) -> list[Any]:
     """Return the statements with chains of at least two element-wise nodes over one shape fused.
@@ -113,16 +118,20 @@ def fuse(
         bound: nodes, or branches and loops, sources first.
         wanted: the values needed after them.
         joins: whether a node can be in a chain over a shape; by default, in one that works block by block.
+        ends: whether a node reduces a value of a chain inside of it; by default, of one that works block by block.
         compiled: (nodes, inputs, needed results) -> the function of a chain.
     """
-    joins, compiled = joins or _joins, compiled or _Blocks
+    joins, ends, compiled = joins or _joins, ends or _ends, compiled or _Blocks
     last_reader = _last_readers(bound, wanted)
     statements: list[Statement] = []
     run: list[Bound] = []
     for position, b in enumerate(bound):
-        if run and not (isinstance(b, Bound) and joins(b, run[0].node.output_specs[0].shape)):
+        if run and not (isinstance(b, Bound) and joins(b, run[0].node.output_specs[0].shape) and _is_apart(b, run)):
             if _goes_before(b, run):
                 statements.append(b)
+                continue
+            if isinstance(b, Bound) and ends(b, run):
+                run.append(b)
                 continue
             statements += _closed(run, position, last_reader, compiled)
             run = []
@@ -139,6 +148,22 @@ def _goes_before(b: Any, run: Sequence[Bound]) -> bool:
         return False
     inside = {each.node for each in run}
     return inside.isdisjoint([*[value.node for value in b.inputs], *b.node.controls])
+
+
+def _is_apart(b: Bound, run: Sequence[Bound]) -> bool:
+    """Whether it reads no reduction of the run: that is known only after the last block."""
+    reduced = {each.node for each in run if not each.node.definition.elementwise}
+    return not reduced or reduced.isdisjoint([value.node for value in b.inputs])
+
+
+def _ends(b: Bound, run: Sequence[Bound]) -> bool:
+    """Whether it reduces a value of the run as the other reductions of the run do: all elements, or rows."""
+    if not is_possible(b.node, BLOCK) or b.takes_context or not _is_apart(b, run):
+        return False
+    others = [each.node for each in run if not each.node.definition.elementwise]
+    shape = run[0].node.output_specs[0].shape
+    width = Reduction(b.node).width
+    return _same(b.node.input_specs[0].shape, shape) and all(Reduction(other).width == width for other in others)
 
 
 def _last_readers(bound: Sequence[Bound], wanted: Iterable[Value]) -> dict[Value, int]:
@@ -188,9 +213,12 @@ class _Blocks:
     def __init__(self, run: Sequence[Bound], inputs: Sequence[Value], results: Sequence[Value]) -> None:
         number = {value: index for index, value in enumerate(inputs)}
         self._steps: list[tuple[Callable[..., Any], list[int], int]] = []
+        self._reductions: dict[int, Reduction] = {}
         for b in run:
-            number[Value(b.node, 0)] = len(number)
-            self._steps.append((b.call, [number[value] for value in b.inputs], number[Value(b.node, 0)]))
+            target = number[Value(b.node, 0)] = len(number)
+            self._steps.append((b.call, [number[value] for value in b.inputs], target))
+            if not b.node.definition.elementwise:
+                self._reductions[target] = Reduction(b.node)
         self._whole = [index for index, value in enumerate(inputs) if value.spec.rank]
         self._results = [number[value] for value in results]
         self._dtypes = {number[Value(b.node, 0)]: b.node.output_specs[0].dtype.np for b in run}
@@ -204,7 +232,7 @@ class _Blocks:
         kinds: list[np.dtype[Any]] = []
         for place, (_, reads, target) in enumerate(self._steps):
             free += [buffers[index] for index in dict.fromkeys(reads) if index in buffers and last[index] == place]
-            if target in self._results:
+            if target in self._results or target in self._reductions:
                 continue
             found = next((buffer for buffer in free if kinds[buffer] == self._dtypes[target]), None)
             if found is None:
@@ -218,8 +246,15 @@ class _Blocks:
 
     def __call__(self, ctx: Context, *arrays: Array) -> Any:
         size = arrays[self._whole[0]].size
-        found = self._by_blocks(ctx, arrays, size) if size >= SMALLEST else self._one_by_one(ctx.stop, arrays)
+        if size < SMALLEST or (self._reductions and not self._in_order(arrays)):
+            found = self._one_by_one(ctx.stop, arrays)
+        else:
+            found = self._by_blocks(ctx, arrays, size)
         return found[0] if len(found) == 1 else found
+
+    def _in_order(self, arrays: Sequence[Array]) -> bool:
+        """Whether the elements of all arrays lie in the order of their indices, in which blocks are reduced."""
+        return all(arrays[index].flags.c_contiguous for index in self._whole)
 
     def _one_by_one(self, stop: Stop, arrays: Sequence[Array]) -> list[Array]:
         values = list(arrays)
@@ -234,26 +269,72 @@ class _Blocks:
         flat = list(arrays)
         for index in self._whole:
             flat[index] = arrays[index].reshape(-1)
-        results = {index: np.empty(size, self._dtypes[index]) for index in self._results}
-        ctx.device.share_out(lambda begin, end: self._work(ctx.stop, flat, results, begin, end), size)
-        return [results[index].reshape(shape) for index in self._results]
+        results = {
+            index: np.empty(size, self._dtypes[index]) for index in self._results if index not in self._reductions
+        }
+        partial = self._reduced_by_blocks(ctx, flat, results, size) if self._reductions else {}
+        if not partial:
+            ctx.device.share_out(
+                lambda begin, end: self._work(ctx.stop, flat, results, _ranges(begin, end, BLOCK)), size
+            )
+        return [partial[index] if index in partial else results[index].reshape(shape) for index in self._results]
 
-    def _work(self, stop: Stop, flat: Sequence[Array], results: dict[int, Array], begin: int, end: int) -> None:
-        """Compute the elements from `begin` to `end`. If the run ends meanwhile, no further block begins."""
-        buffers = [np.empty(min(BLOCK, end - begin), kind) for kind in self._kinds]
-        for start in range(begin, end, BLOCK):
+    def _reduced_by_blocks(
+        self, ctx: Context, flat: Sequence[Array], results: dict[int, Array], size: int
+    ) -> dict[int, Any]:
+        """Compute the elements, and return the reductions."""
+        width = next(iter(self._reductions.values())).width
+        halved = halves(size, BLOCK) if width is None else []
+        count = len(halved) if width is None else size // width
+        partial = {index: reduction.partial(count) for index, reduction in self._reductions.items()}
+
+        def work(begin: int, end: int) -> None:
+            if width is None:
+                self._work(ctx.stop, flat, results, halved[begin:end], partial, begin)
+            else:
+                rows = _ranges(begin * width, end * width, max(1, BLOCK // width) * width)
+                self._work(ctx.stop, flat, results, rows, partial)
+
+        ctx.device.share_out(work, count)
+        return {index: each.result(partial[index], size, BLOCK) for index, each in self._reductions.items()}
+
+    def _work(
+        self, stop: Stop, flat: Sequence[Array], results: dict[int, Array], ranges: Sequence[tuple[int, int]],
+        partial: Mapping[int, Array] = MappingProxyType({}), place: int = 0,
+    ) -> None:  # fmt: skip
+        """Compute the elements in these ranges. If the run ends meanwhile, no further range begins.
+
+        Args:
+            stop: says that the run ends.
+            flat: the inputs, flattened.
+            results: the results, flattened.
+            ranges: the ranges of elements.
+            partial: the numbers to which the reductions reduce ranges, or the rows in them.
+            place: the number of the first range.
+        """
+        longest = max([after - start for start, after in ranges], default=0)
+        buffers = [np.empty(longest, kind) for kind in self._kinds]
+        for start, after in ranges:
             stop.check()
-            after = min(start + BLOCK, end)
             values = list(flat)
             for index in self._whole:
                 values[index] = flat[index][start:after]
             for call, reads, target in self._steps:
+                if target in self._reductions:
+                    self._reductions[target].block(values[reads[0]], partial[target], place, start)
+                    values.append(flat[0])  # is not read
+                    continue
                 out = (
                     results[target][start:after]
                     if target in results
                     else buffers[self._buffers[target]][: after - start]
                 )
                 values.append(call(*[values[index] for index in reads], out=out))
+            place += 1
+
+
+def _ranges(begin: int, end: int, step: int) -> list[tuple[int, int]]:
+    return [(start, min(start + step, end)) for start in range(begin, end, step)]
 
 
 def fuse_on_gpu(bound: Sequence[Any], wanted: Iterable[Value], xp: Namespace) -> list[Any]:
@@ -264,7 +345,7 @@ def fuse_on_gpu(bound: Sequence[Any], wanted: Iterable[Value], xp: Namespace) ->
         wanted: the values needed after them.
         xp: CuPy, or its substitute.
     """
-    return fuse(bound, wanted, _joins_on_gpu, functools.partial(_compiled, xp))
+    return fuse(bound, wanted, _joins_on_gpu, lambda b, run: False, functools.partial(_compiled, xp))
 
 
 def _joins_on_gpu(b: Bound, shape: TensorShape | None) -> bool:
