@@ -360,8 +360,7 @@ async def ask(
     except OSError:  # the name is unknown
         pass
     finally:
-        for wire in wires.values():
-            wire.close()
+        questions.end()
 
 
 class _Questions(asyncio.DatagramProtocol):
@@ -371,6 +370,20 @@ class _Questions(asyncio.DatagramProtocol):
         self._key: Final = key
         self._on_message: Final = on_message
         self._nonce = ""
+        self._wires: Final[list[asyncio.BaseTransport]] = []
+        self._ended = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport, to close it. With uvloop a cancelled `create_datagram_endpoint` leaves it open."""
+        self._wires.append(transport)
+        if self._ended:
+            transport.close()
+
+    def end(self) -> None:
+        """Close all transports, also those that are still being made."""
+        self._ended = True
+        for wire in self._wires:
+            wire.close()
 
     def next(self) -> bytes:
         """Another question."""

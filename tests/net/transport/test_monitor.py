@@ -133,6 +133,28 @@ async def test_a_task_is_asked_at_each_address_of_its_name(monkeypatch, token):
 
 @pytest.mark.sockets
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one address of loopback")
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_cancelled_question_leaves_no_socket(monkeypatch, at_once):
+    """It is cancelled when the socket is made, before or after the question knows that."""
+    asking, wires = None, []
+
+    class Noted(monitor._Questions):
+        def connection_made(self, transport):
+            wires.append(transport)
+            if at_once:
+                asking.cancel()
+            else:
+                asyncio.get_running_loop().call_soon(asking.cancel)
+            super().connection_made(transport)
+
+    monkeypatch.setattr(monitor, "_Questions", Noted)
+    monkeypatch.setattr(monitor, "message_interval", lambda heartbeat: 0.0)
+    asking = asyncio.ensure_future(monitor.ask("127.0.0.1:1", None, 1.0, lambda message: None))
+    await asyncio.wait([asking])
+    assert asking.cancelled()
+    assert [wire.is_closing() for wire in wires] == [True]
+
+
 async def test_an_answer_may_come_from_another_address_of_the_host():
     """A task that listens at all addresses answers from the one that the system chooses."""
     token, words = Token("0123456789abcdef"), asyncio.Queue()
