@@ -245,16 +245,16 @@ class _Blocks:
         return buffers
 
     def __call__(self, ctx: Context, *arrays: Array) -> Any:
-        size = arrays[self._whole[0]].size
-        if size < SMALLEST or (self._reductions and not self._in_order(arrays)):
+        size, flags = arrays[self._whole[0]].size, [arrays[index].flags for index in self._whole]
+        if size < SMALLEST:
             found = self._one_by_one(ctx.stop, arrays)
-        else:
+        elif all(each.c_contiguous for each in flags):
             found = self._by_blocks(ctx, arrays, size)
+        elif all(each.f_contiguous for each in flags) and not self._reductions:
+            found = [result.T for result in self._by_blocks(ctx, [array.T for array in arrays], size)]
+        else:  # blocks would give results another order in memory, and with it other sums of them
+            found = self._one_by_one(ctx.stop, arrays)
         return found[0] if len(found) == 1 else found
-
-    def _in_order(self, arrays: Sequence[Array]) -> bool:
-        """Whether the elements of all arrays lie in the order of their indices, in which blocks are reduced."""
-        return all(arrays[index].flags.c_contiguous for index in self._whole)
 
     def _one_by_one(self, stop: Stop, arrays: Sequence[Array]) -> list[Array]:
         values = list(arrays)

@@ -205,6 +205,25 @@ async def test_taken_elements_return_from_tasks_that_no_master_asks(cluster, gra
         assert 0 < taken < 18
 
 
+async def test_taken_elements_return_when_another_task_is_lost(cluster, graph):
+    with on(LEAF):
+        queue = af.FIFOQueue(4, [af.int32], shapes=[[]], name="numbers")
+        put, size, take = queue.enqueue([5]), queue.size(), queue.dequeue().op
+    counts, add = counters()
+    with on(WORKERS - 1):
+        waits = af.py_func("wait", [counts[-1].read_value()], [af.int32])[0].op
+    async with session(cluster, graph) as opened:
+        await opened.run([count.initializer for count in counts])
+        await opened.run(put)
+        running = asyncio.create_task(opened.run([take, add, waits]))
+        await asyncio.sleep(0.5)
+        assert await opened.run(size) == 0
+        await cluster.crash("worker", WORKERS - 1)
+        with pytest.raises((errors.UnavailableError, errors.AbortedError)):
+            await running
+        assert await opened.run(size) == 1
+
+
 async def test_a_trace_has_the_nodes_of_all_tasks(cluster, graph):
     counts, add = counters()
     metadata = af.RunMetadata()

@@ -161,6 +161,29 @@ def _check_parts(op, arrays):
             np.testing.assert_array_equal(out, whole[begin:end])
 
 
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_every_kernel_said_to_be_element_wise_keeps_the_order_in_memory(name):
+    """So a sum of its result has the same bits with blocks and without."""
+    for sample in samples.SAMPLES[name]:
+        with af.Graph().as_default():
+            feeds = {af.placeholder(v.dtype, v.shape): v for v in map(np.asarray, sample.inputs)}
+            result = sample.build(*feeds)
+        for op in [op for op in result.graph.get_operations() if op.definition.elementwise] if feeds else []:
+            if all(tensor in feeds for tensor in op.inputs):
+                _check_order(op, [np.asarray(feeds[tensor]) for tensor in op.inputs])
+
+
+def _check_order(op, arrays):
+    view = View(op)
+    kernel = op.definition.kernel_for("CPU", view.input_specs)
+    sizes = {array.shape for array in arrays if array.ndim}
+    if not kernel.out or len(sizes) != 1 or len(*sizes) < 2 or min(*sizes) < 2:
+        return
+    with np.errstate(all="ignore"):
+        found = kernel.bind(op.definition, view, np)(*map(np.asfortranarray, arrays))
+    assert found.flags.f_contiguous
+
+
 async def test_reads_of_variables_do_not_break_a_chain():
     graph = af.Graph()
     with graph.as_default():

@@ -125,6 +125,31 @@ def test_a_value_that_needs_a_reduction_is_computed_after_it():
     assert names(chains[0]) == ["tanh", "exp", "reduce_sum"]
 
 
+def test_a_value_that_needs_a_reduction_of_its_unit_is_not_in_its_chain(monkeypatch):
+    """The unit is a whole one: the estimates of costs are the real ones."""
+    monkeypatch.undo()
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [600, 700])
+        y = af.exp(af.tanh(x))
+        result = (y / af.reduce_sum(y) * 2.0 - af.reduce_mean(y)) * y
+    value = np.random.default_rng(1).standard_normal((600, 700)).astype(np.float32)
+    in_blocks, plain, chains = run(both(graph, result, {x: value}))
+    assert bits(in_blocks) == bits(plain)
+    assert "reduce_sum" in names(chains[0])
+    assert "divide" not in names(chains[0])
+
+
+@pytest.mark.parametrize("reduce", [af.reduce_sum, af.reduce_max])
+@pytest.mark.parametrize("axis", [None, -1])
+def test_columns_one_after_the_other_in_memory_are_reduced_as_without_blocks(reduce, axis):
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [50, 20])
+        result = reduce(af.tanh(x * 0.5), axis)
+    value = np.asfortranarray(np.random.default_rng(1).standard_normal((50, 20)).astype(np.float32))
+    in_blocks, plain, _ = run(both(graph, result, {x: value}))
+    assert bits(in_blocks) == bits(plain)
+
+
 @pytest.mark.parametrize("size", [1, 128, 129, 160, 161, 1000, 12_345])
 def test_halves_cover_all_elements_in_blocks(size):
     found = halves(size, BLOCK)

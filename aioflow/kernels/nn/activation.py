@@ -264,7 +264,7 @@ softsign: Final = activation("softsign", _softsign_grad, "features / (abs(featur
 
 def softplus_of(xp: Namespace, x: Array, out: Array | None = None) -> Array:
     """max(x, 0) + log1p(exp(-abs(x)))."""
-    far = xp.empty(x.shape, x.dtype)
+    far = xp.empty_like(x)
     xp.abs(x, out=far)
     for function in (xp.negative, xp.exp, xp.log1p):
         function(far, out=far)

@@ -89,14 +89,16 @@ class RegisteredPlans:
     async def register(self, plan: Plan, shares: Mapping[str, Share], apart: Sequence[str]) -> RegisteredPlan:
         """Make these shares of a plan ready on their tasks. The master asks the tasks in `apart` by itself."""
         number, takes = next(self._numbers), any(share.takes for share in shares.values())
-        tree = fan_out([task for task in shares if task not in set(apart)])
+        hosts = self._peers.by_host(shares)
+        others = shares.keys() - set(apart)
+        tree = fan_out([task for host in hosts for task in host if task in others])
 
         def write() -> dict[str, RegisterGraph]:
             return {
-                tasks[0]: registration(
-                    self._session, number, {task: shares[task] for task in tasks}, plan.counted, takes, tree.below
+                host[0]: registration(
+                    self._session, number, {task: shares[task] for task in host}, plan.counted, takes, tree.below
                 )
-                for tasks in self._peers.by_host(shares)
+                for host in hosts
             }
 
         await self._peers.ask_all(await self.work(write))

@@ -134,11 +134,12 @@ class Peers:
         return task == self._local.task
 
     def by_host(self, tasks: Iterable[str]) -> list[list[str]]:
-        """The tasks in groups: those of one host by their addresses, this task first."""
-        groups: dict[str, list[str]] = {}
-        for task in sorted(tasks, key=lambda task: not self.is_own(task)):
-            host, _, port = self._addresses.get(task, task).rpartition(":")
-            groups.setdefault(host or port, []).append(task)
+        """The tasks in groups: those of one host by their addresses, this task first, then in the cluster's order."""
+        wanted, groups = set(tasks), dict[str, list[str]]()
+        for task in sorted(self._addresses, key=lambda task: not self.is_own(task)):
+            if task in wanted:
+                host, _, port = self._addresses[task].rpartition(":")
+                groups.setdefault(host or port, []).append(task)
         return list(groups.values())
 
     async def ask(self, task: str, request: Request[A], deadline: float | None = None) -> A:
