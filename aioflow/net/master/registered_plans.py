@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from aioflow.config import Config
@@ -87,7 +87,10 @@ class RegisteredPlans:
         return await self.register(plan, shares, apart)
 
     async def register(self, plan: Plan, shares: Mapping[str, Share], apart: Sequence[str]) -> RegisteredPlan:
-        """Make these shares of a plan ready on their tasks. The master asks the tasks in `apart` by itself."""
+        """Make these shares of a plan ready on their tasks. The master asks the tasks in `apart` by itself.
+
+        If one of them cannot be registered, none stays registered.
+        """
         number, takes = next(self._numbers), any(share.takes for share in shares.values())
         hosts = self._peers.by_host(shares)
         others = shares.keys() - set(apart)
@@ -101,15 +104,23 @@ class RegisteredPlans:
                 for host in hosts
             }
 
-        await self._peers.ask_all(await self.work(write))
+        requests = await self.work(write)
+        try:
+            await self._peers.ask_all(requests)
+        except BaseException:
+            self._work.start(self._deregister(number, shares), "dropping a plan")
+            raise
         self.holding.update(task for task, share in shares.items() if share.holds)
         lasting = [task for task, share in shares.items() if share.lasts]
         return RegisteredPlan(plan, number, shares, [*apart, *tree.asked], takes, lasting)
 
     async def deregister(self, plan: RegisteredPlan) -> None:
         """It is not needed any more."""
-        request = DeregisterGraph(self._session, plan.number)
-        await self._peers.notify_all(dict.fromkeys(plan.shares, request), self._config.close_timeout)
+        await self._deregister(plan.number, plan.shares)
+
+    async def _deregister(self, number: int, tasks: Iterable[str]) -> None:
+        request = DeregisterGraph(self._session, number)
+        await self._peers.notify_all(dict.fromkeys(tasks, request), self._config.close_timeout)
 
     async def work(self, function: Callable[[], T]) -> T:
         """Call the function, on a thread if the graph is so large that the call may take long."""

@@ -1,5 +1,7 @@
 """The registration of a plan with the tasks of a host."""
 
+import asyncio
+
 import numpy as np
 import pytest
 
@@ -75,7 +77,34 @@ async def test_a_registration_that_fails_on_another_task_of_the_host_fails(clust
             await session.run([results, unknown])
         assert caught.value.op == "unknown"
         assert caught.value.task == "/job:worker/replica:0/task:2"
+        await asyncio.sleep(0.1)
+        assert registered_graphs(cluster) == 0
         assert len(await session.run(results)) == len(TASKS)
+
+
+async def test_a_cancelled_registration_leaves_no_graph_registered(cluster, graph):
+    results = sums()
+    async with session_on(cluster, graph) as session:
+        await session.run(af.constant(1.0))
+        for milliseconds in range(12):
+            running = asyncio.ensure_future(session.run(results))
+            await asyncio.sleep(milliseconds / 1000)
+            running.cancel()
+            await asyncio.wait([running])
+        await asyncio.sleep(1.0)
+        assert registered_graphs(cluster) in (0, len(TASKS))  # it goes on for the next run
+
+
+def registered_graphs(cluster):
+    """The number of graphs that the tasks know of calls over all tasks."""
+    servers = [server for host, server in cluster.servers.items() if host != TASKS[0]]
+    own = [
+        graph
+        for session in cluster.servers[TASKS[0]]._worker._sessions.values()
+        for graph in session.graphs.values()
+        if graph.nodes > 2
+    ]
+    return len(own) + sum([len(each.graphs) for server in servers for each in server._worker._sessions.values()])
 
 
 @pytest.mark.parametrize("lost", [1, 2])
