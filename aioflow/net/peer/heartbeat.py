@@ -15,6 +15,11 @@ from aioflow.net.wire.control_verbs import Ping, Pong
 
 _CLOCKS: Final = 10
 """The clocks are compared again after so many checks."""
+_FRESH: Final = 0.9
+"""A channel gets no ping if a frame has come in this share of the time between two checks.
+
+So the end that pings goes on, and the other end, which hears the pings, sends none.
+"""
 
 
 class Heartbeat:
@@ -35,12 +40,11 @@ class Heartbeat:
     async def watch(self) -> None:
         """Check the links now and then, without an end."""
         loop, liveness, checks = asyncio.get_running_loop(), self.liveness, 0
-        since = loop.time()
         while True:
-            self._check(since, compare=checks % _CLOCKS == 0)
-            since, checks = loop.time(), checks + 1
-            due = liveness.due(since, self._last_heard)
-            await asyncio.sleep(due - since)
+            now, checks = loop.time(), checks + 1
+            self._check(now - _FRESH * liveness.interval, compare=checks % _CLOCKS == 1)
+            due = liveness.due(now, self._last_heard)
+            await asyncio.sleep(due - now)
             if liveness.is_silent(loop.time(), due, self._last_heard):
                 stopped = ": its process is stopped" * liveness.is_stopped
                 self._on_silence(f"for {liveness.heartbeat:g} s{stopped}")
@@ -50,13 +54,13 @@ class Heartbeat:
 
         Args:
             since: a time on the loop's clock.
-            compare: whether to send a ping on the first link in any case, for the clocks.
+            compare: whether to send a ping on all links in any case, for the clocks.
         """
         asked = None
-        for place, link in enumerate(self._links):
+        for link in self._links:
             if link.congested:
                 continue
-            if link.heard <= since or (compare and place == 0):
+            if link.heard <= since or compare:
                 asked = self.clocks.ping() if asked is None else asked
                 link.post(Envelope(0, Ping(asked, link.position())))
             elif link.owes_position:

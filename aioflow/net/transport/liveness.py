@@ -84,7 +84,7 @@ class Liveness:
     def __init__(self, heartbeat: float) -> None:
         """A peer without a sign of life so far, which is lost after `heartbeat` seconds of silence."""
         self.heartbeat: Final = heartbeat
-        self._interval: Final = heartbeat / _LOOKS
+        self.interval: Final = heartbeat / _LOOKS
         self._pardon = 0.0
         self._word: MonitorMessage | None = None
         self._on_message = 0.0
@@ -102,14 +102,14 @@ class Liveness:
 
     def due(self, now: float, heard: float) -> float:
         """The time of the next check, if its last frame came at `heard`."""
-        return min(now + self._interval, self._deadline(heard))
+        return min(now + self.interval, self._deadline(heard))
 
     def is_silent(self, now: float, due: float, heard: float) -> bool:
         """Whether the peer is lost, in a check now that was due at `due`.
 
         After a check that is far too late the silence starts anew: this process was not listening itself.
         """
-        if now > due + self._interval:
+        if now > due + self.interval:
             self._pardon = now
         return now >= self._deadline(heard)
 

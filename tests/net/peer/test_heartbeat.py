@@ -41,7 +41,7 @@ async def test_one_end_at_a_time_pings_a_silent_channel(network, pair):
     found = counted(network)
     await asyncio.sleep(20 * SILENCE)
     checks = 2 * 20 * CHECKS  # of both channels
-    assert checks / 2 < found["Ping"] < checks
+    assert checks <= found["Ping"] < 1.3 * checks
     assert found["Pong"] == found["Ping"]
     assert found.keys() == {"Ping", "Pong"}
 
@@ -54,8 +54,8 @@ async def test_a_channel_with_messages_has_few_pings_and_reports_what_it_receive
         await asyncio.sleep(SILENCE / 100)
     seconds = 2000 * SILENCE / 100
     assert found["RecvTensor"] == 2000
-    control = found["Ping"] - seconds / SILENCE * CHECKS / 1.5  # the rest is of the silent bulk channel
-    assert control < seconds / SILENCE * CHECKS / 3
+    checks = seconds / SILENCE * CHECKS
+    assert found["Ping"] < 1.5 * checks  # most of them on the silent bulk channel
     assert max(end._links[0]._sent.nbytes for end in pair) < 10_000
     await peer.close()
     await other.closed()
