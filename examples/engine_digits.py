@@ -26,10 +26,10 @@ async def main(epochs: int, host: str | None) -> None:
     """Run this process's task until it is asked to stop; the leading task also trains."""
     member = launch.resolve()
     async with af.train.Server(member.cluster, member.job, member.index, host=host) as server:
-        print(f"{server.name} listens", flush=True)
+        print(f"{server.name} listens\n", end="", flush=True)  # in one write: the other tasks print there, too
         if (member.job, member.index) == chief(member.cluster):
             try:
-                print(await trained(server.target, member.cluster, epochs), flush=True)
+                print(f"{await trained(server.target, member.cluster, epochs)}\n", end="", flush=True)
             finally:
                 with contextlib.suppress(af.errors.UnavailableError):  # some tasks have ended already
                     await af.train.stop_servers(member.cluster)

@@ -105,7 +105,7 @@ def seconds(text: str) -> float:
 async def _serve(server: "Server") -> None:
     with stopping_signals(server.ask_to_stop):
         async with server:
-            print(f"{server.name} listens: {server.target}", flush=True)
+            print(f"{server.name} listens: {server.target}\n", end="", flush=True)  # in one write
             await server.join()
 
 

@@ -141,7 +141,7 @@ class Context:
         self, xp: Namespace, resources: Resources, step: StepView, due: float = 0.0, device: DeviceView | None = None
     ) -> None:
         self.due: float = due
-        self.stop = _NEVER
+        self.stop: Stop = _NEVER
         self.iteration: tuple[int, ...] = ()
         self.xp: Final = xp
         self.resources: Final = resources

@@ -46,7 +46,7 @@ class Constant(Initializer):
 
     def __init__(self, value: TensorLike = 0, dtype: DTypeLike = dtypes.float32, verify_shape: bool = False) -> None:
         self.value: Final[Any] = value
-        self.dtype = as_dtype(dtype)
+        self.dtype: DType = as_dtype(dtype)
         self._verify = verify_shape
 
     def __call__(
@@ -68,7 +68,7 @@ class Zeros(Initializer):
     """Zeros: false for bools, empty for strings."""
 
     def __init__(self, dtype: DTypeLike = dtypes.float32) -> None:
-        self.dtype = as_dtype(dtype)
+        self.dtype: DType = as_dtype(dtype)
 
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """Return a tensor of that shape, and of that dtype or else the initializer's."""
@@ -80,7 +80,7 @@ class Ones(Initializer):
     """Ones: true for bools."""
 
     def __init__(self, dtype: DTypeLike = dtypes.float32) -> None:
-        self.dtype = as_dtype(dtype)
+        self.dtype: DType = as_dtype(dtype)
 
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """Return a tensor of that shape, and of that dtype or else the initializer's."""
@@ -93,7 +93,7 @@ class Identity(Initializer):
 
     def __init__(self, gain: float = 1.0, dtype: DTypeLike = dtypes.float32) -> None:
         self.gain: Final = gain
-        self.dtype = as_dtype(dtype)
+        self.dtype: DType = as_dtype(dtype)
 
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """Return a tensor of that shape. ValueError unless it has rank 2."""
@@ -111,7 +111,7 @@ class _RandomInitializer(Initializer):
     def __init__(self, first: Any, second: Any, seed: int | None, dtype: DTypeLike) -> None:
         self.parameters: Final = first, second
         self.seed: Final = seed
-        self.dtype = as_dtype(dtype)
+        self.dtype: DType = as_dtype(dtype)
 
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """Return a tensor of that shape, and of that dtype or else the initializer's."""
@@ -202,7 +202,7 @@ class VarianceScaling(Initializer):
             raise ValueError(
                 f"distribution is truncated_normal, untruncated_normal or uniform, not {safe_repr(distribution)}"
             )
-        self.dtype = as_dtype(dtype)
+        self.dtype: DType = as_dtype(dtype)
         if not self.dtype.is_floating:
             raise ValueError(f"random initial values must be floating, not {self.dtype.name}")
         self.scale: Final = scale
@@ -240,7 +240,7 @@ class Orthogonal(Initializer):
     def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: DTypeLike = dtypes.float32) -> None:
         self.gain: Final = gain
         self.seed: Final = seed
-        self.dtype = as_dtype(dtype)
+        self.dtype: DType = as_dtype(dtype)
 
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """Return a tensor of that shape. ValueError unless it has rank 2 or more."""
@@ -262,7 +262,7 @@ class UniformUnitScaling(Initializer):
     def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: DTypeLike = dtypes.float32) -> None:
         self.factor: Final = factor
         self.seed: Final = seed
-        self.dtype = as_dtype(dtype)
+        self.dtype: DType = as_dtype(dtype)
 
     def __call__(self, shape: Shape, dtype: DTypeLike | None = None, partition_info: None = None) -> Tensor:
         """Return a tensor of that shape, and of that dtype or else the initializer's."""

@@ -80,7 +80,7 @@ class _Wrapper(RNNCell):
 
     def __init__(self, cell: Any) -> None:
         super().__init__()
-        self.cell = _checked_cell(cell)
+        self.cell: RNNCell = _checked_cell(cell)
 
     @property
     def wrapped_cell(self) -> Any:

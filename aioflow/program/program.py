@@ -285,7 +285,7 @@ class Programs:
     __slots__ = ("_places", "parts", "single_unit")
 
     def __init__(self, parts: Sequence[DeviceProgram], first: AnyDevice) -> None:
-        self.parts = tuple(parts)
+        self.parts: tuple[DeviceProgram, ...] = tuple(parts)
         fetched = [index for part in parts for index in part.fetches]
         self._places = sorted(range(len(fetched)), key=fetched.__getitem__)
         self.single_unit = _single_unit(parts[0].program) if len(parts) == 1 and parts[0].device is first else None

@@ -41,9 +41,9 @@ class Processor:
     def __init__(self, costs: Costs) -> None:
         self._costs: Final = costs
         self._free = 0.0
-        self.worked = 0.0
+        self.worked: float = 0.0
         """Seconds for which it was busy."""
-        self.sent = 0
+        self.sent: int = 0
         """Frames that its host has sent."""
 
     def work(self, seconds: float, now: float) -> float:

@@ -243,7 +243,8 @@ class Piece:
     def __init__(self, pool: SegmentPool, segment: Segment, sizes: Sequence[int]) -> None:
         self.segment: Final = segment
         self._pool: Final = pool
-        starts, self.nbytes = offsets(sizes)
+        starts, nbytes = offsets(sizes)
+        self.nbytes: Final[int] = nbytes
         self._spans: Final = list(zip(starts, sizes, strict=True))
 
     def views(self) -> list[memoryview]:
