@@ -19,6 +19,8 @@ from aioflow.devices.cpu import Threads
 T = TypeVar("T")
 _INTERVAL: Final = 0.0005
 """Seconds after which the planning thread lets another one run."""
+_FROZEN: Final = 1000
+"""With fewer frozen objects than these the application has frozen none: CPython 3.12 has some hundreds by itself."""
 _PILE: Final = 50_000
 """A collection looks through fewer new objects than these in a few milliseconds."""
 
@@ -72,7 +74,7 @@ class _Unnoticed:
         if not self._collects:
             return
         # An application may have frozen objects, which must stay so; to count them takes long, too.
-        if gc.get_count()[0] > _PILE and not gc.get_freeze_count():
+        if gc.get_count()[0] > _PILE and gc.get_freeze_count() < _FROZEN:
             gc.freeze()
             gc.unfreeze()  # now all objects are in the oldest generation, and the next collection does not look at them
         gc.enable()
