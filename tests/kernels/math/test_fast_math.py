@@ -15,6 +15,12 @@ TRUE = {TANH: np.tanh, LOGISTIC: lambda x: 1 / (1 + np.exp(-x.clip(-700)))}
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e-45, -1e-45, 1.2e-38, 3.4e38, -3.4e38, -86.9, -87.4, -104.0]
 
 
+@pytest.fixture(autouse=True)
+def slow_numpy(monkeypatch):
+    """NumPy computes the functions without the widest vectors, whatever this processor has."""
+    monkeypatch.setattr(onednn_elementwise, "beats_numpy", lambda function: True)
+
+
 def every_float(step):
     """Float32 numbers of all kinds at equal distances of their bits."""
     return np.arange(0, 1 << 32, step, dtype=np.uint64).astype(np.uint32).view(np.float32)
@@ -122,3 +128,12 @@ async def test_a_gradient_of_an_approximated_function_is_near_the_exact_one():
 
     exact, fast = await results(slope), await results(slope, fast_math=True)
     np.testing.assert_allclose(fast, exact, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+async def test_functions_that_numpy_computes_by_the_widest_vectors_stay_with_numpy(monkeypatch, wide):
+    calls = []
+    monkeypatch.setattr(onednn_elementwise, "apply", lambda *args: calls.append(args))
+    monkeypatch.setattr(onednn_elementwise, "beats_numpy", lambda function: not wide)
+    await results(chain, fast_math=True)
+    assert bool(calls) != wide
