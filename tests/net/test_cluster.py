@@ -283,6 +283,19 @@ async def test_a_worker_started_anew_is_used_again_without_what_it_held(session,
     assert await session.run(state) == 1
 
 
+async def test_a_restarted_task_that_is_connected_again_gets_the_session_anew(session, cluster):
+    """Its neighbour has dialled it in the meantime, for a step of its own."""
+    x = af.placeholder(af.float32, [])
+    with af.device(SECOND):
+        y = x * 2.0
+    assert await session.run(y, {x: 1.0}) == 2.0
+    await cluster.crash("worker", 1)
+    await cluster.start("worker", 1)
+    await asyncio.sleep(0.1)
+    await cluster.servers["worker0"]._master._peers.of("/job:worker/replica:0/task:1")
+    assert await session.run(y, {x: 3.0}) == 6.0
+
+
 async def test_what_a_task_held_is_said_to_be_gone_once_if_it_was_started_anew_between_two_steps(session, cluster):
     with af.device(SECOND):
         queue = af.FIFOQueue(2, af.float32, [[]])

@@ -95,8 +95,12 @@ def test_gradients_are_the_same_over_tasks(block, choices):
     check_program(block, 1, choices, tolerance=1e-12)
 
 
+RESTARTED = Block((Constant(-0.7), Slope(0, 0)), (0, 0), 0)
+
+
 @settings(max_examples=20)
 @given(blocks().map(travelling), CHOICES, st.floats(0.0, 0.05), st.sampled_from(["cancel", "limit", "crash", "part"]))
+@example(RESTARTED, [DEVICES[2], DEVICES[1], DEVICES[0], DEVICES[0], DEVICES[1]], 0.021484375, "crash")
 def test_however_a_step_ends_nothing_of_it_is_left_and_the_session_goes_on(block, choices, after, how):
     program = built(block, 0, scattered(choices))
 

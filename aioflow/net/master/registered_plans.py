@@ -12,7 +12,7 @@ from aioflow.config import Config
 from aioflow.devices.cpu import Threads
 from aioflow.graph.graph import Graph
 from aioflow.net.master.fan_out import fan_out
-from aioflow.net.peer.peers import Peers
+from aioflow.net.peer.peers import Peers, RequestTarget
 from aioflow.net.wire.worker_verbs import DeregisterGraph, RegisterGraph
 from aioflow.net.worker.plan_shares import Share, shares_of
 from aioflow.net.worker.registration import registration
@@ -37,6 +37,7 @@ class RegisteredPlan:
         asked: the tasks that the master asks to run their shares; these ask the others.
         takes: whether one of the shares may take elements.
         lasting: the tasks on which a step lasts after their shares have run.
+        peers: the connections to the tasks when they had registered it. A task with another one may have restarted.
     """
 
     plan: Plan
@@ -45,6 +46,11 @@ class RegisteredPlan:
     asked: Sequence[str]
     takes: bool
     lasting: Sequence[str]
+    peers: Mapping[str, RequestTarget | None]
+
+    def is_known(self, peers: Peers) -> bool:
+        """Whether its tasks are connected, and have not lost the connection since they registered it."""
+        return all(peer is not None and peers.connected(task) is peer for task, peer in self.peers.items())
 
 
 class RegisteredPlans:
@@ -112,7 +118,8 @@ class RegisteredPlans:
             raise
         self.holding.update(task for task, share in shares.items() if share.holds)
         lasting = [task for task, share in shares.items() if share.lasts]
-        return RegisteredPlan(plan, number, shares, [*apart, *tree.asked], takes, lasting)
+        peers = {task: self._peers.connected(task) for task in shares}
+        return RegisteredPlan(plan, number, shares, [*apart, *tree.asked], takes, lasting, peers)
 
     async def deregister(self, plan: RegisteredPlan) -> None:
         """It is not needed any more."""

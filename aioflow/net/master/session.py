@@ -196,7 +196,7 @@ class MasterSession:
                 self.stale = True
             else:
                 await self.peers.settled(shared.shares)
-                self.stale = any(self.peers.connected(task) is None for task in shared.shares)
+                self.stale = not shared.is_known(self.peers)
         if self.stale:
             await self._renew(deadline)
             shared = await ready()
