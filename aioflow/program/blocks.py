@@ -12,7 +12,7 @@ import numpy as np
 from aioflow.kernels import known
 from aioflow.plan import op_cost
 from aioflow.plan.passes.flow import Node, Value
-from aioflow.program import scalars
+from aioflow.program import chains, scalars
 from aioflow.program.fuse import Bound, Chain, fuse
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, Spec, TensorShape
@@ -84,7 +84,7 @@ def seconds_of(statement: Statement) -> float:
 def chained(statements: Sequence[Statement], wanted: Sequence[Value]) -> list[Statement]:
     """The same statements with runs of element-wise ones as chains, inside branches and loops too."""
     nested = {id(s): s.chained() for s in statements if isinstance(s, Structured)}
-    return [nested.get(id(s), s) for s in fuse(statements, wanted)]
+    return [nested.get(id(s), s) for s in fuse(statements, wanted, chains.begin)]
 
 
 _FEW: Final = 8

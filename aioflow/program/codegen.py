@@ -377,6 +377,6 @@ class _Lifetimes:
         """An input that dies here, that nothing else refers to, and that surely is like the result."""
         if not b.out:
             return None
-        wanted = b.node.output_specs[0]
-        dying = [v for v in b.inputs if v in self._reusable and self.last_use.get(v) == position]
+        wanted, allowed = b.results[0].spec, b.inputs if isinstance(b, Bound) else b.overwrites
+        dying = [v for v in b.inputs if v in self._reusable and v in allowed and self.last_use.get(v) == position]
         return next((value for value in dying if is_surely_alike(value.spec, wanted)), None)

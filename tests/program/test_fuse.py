@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import aioflow as af
 from aioflow.graph.op import REGISTRY
 from aioflow.plan import op_cost
-from aioflow.program import fuse
+from aioflow.program import blockwise, fuse
+from aioflow.program.blocks import chained
 from aioflow.testing import VirtualTimeLoop
 from tests.kernels import samples
 from tests.support.evaluate import View
@@ -27,8 +28,9 @@ BINARY = ("add", "subtract", "multiply", "maximum", "squared_difference", "great
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Everything is heavy and large, so that chains are made of what Hypothesis draws, and worked on in blocks."""
-    monkeypatch.setattr(fuse, "BLOCK", 4)
-    monkeypatch.setattr(fuse, "SMALLEST", 8)
+    monkeypatch.setattr(blockwise, "BLOCK", 4)
+    monkeypatch.setattr(blockwise, "SMALLEST", 8)
+    monkeypatch.setattr(blockwise, "SMALLEST_BY_ROWS", 8)
     monkeypatch.setattr(op_cost, "HEAVY", 0.0)
     monkeypatch.setattr(op_cost, "BIG_KERNEL", 0.0)
 
@@ -46,7 +48,7 @@ async def both(graph, fetches, feeds):
         found = await blocks.run(fetches, feeds), await plain.run(fetches, feeds)
         fused = [planned.variants["fused"] for planned in blocks._state.plans._plans.values()]
         units = [unit for programs in fused for unit in programs.parts[0].program.units]
-        chains = [s for u in units if u.heavy for s in fuse.fuse(u.heavy._parts[0], u.heavy._parts[2])]
+        chains = [s for u in units if u.heavy for s in chained(u.heavy._parts[0], u.heavy._parts[2])]
         return *found, [chain for chain in chains if isinstance(chain, fuse.Chain)]
 
 
@@ -96,20 +98,20 @@ async def test_a_run_over_one_shape_is_one_chain_that_makes_only_what_is_read_af
     assert len(set(chains[0].call._buffers.values())) <= 2
 
 
-async def test_what_broadcasts_or_is_no_element_wise_op_ends_a_chain():
+async def test_another_broadcast_or_an_op_that_is_not_element_wise_ends_a_chain():
     with af.Graph().as_default() as graph:
-        x = af.placeholder(af.float32, [4, 4])
-        row = af.placeholder(af.float32, [4])
+        x = af.placeholder(af.float32, [2, 4, 4])
+        middle = af.placeholder(af.float32, [4, 4])
         y = af.exp(af.tanh(x))
         product = af.matmul(y, y)
-        z = af.tanh(product + row)
-    _, _, chains = await both(graph, z, {x: np.eye(4), row: np.ones(4)})
+        z = af.tanh(product + middle)
+    _, _, chains = await both(graph, z, {x: np.ones([2, 4, 4]), middle: np.eye(4)})
     assert [[node.definition.name for node in chain.nodes] for chain in chains] == [["tanh", "exp"]]
 
 
 async def test_small_arrays_are_not_cut_up(monkeypatch):
-    monkeypatch.setattr(fuse, "SMALLEST", 1000)
-    monkeypatch.setattr(fuse._Blocks, "_by_blocks", None)
+    monkeypatch.setattr(blockwise, "SMALLEST", 1000)
+    monkeypatch.setattr(blockwise.Blockwise, "_by_blocks", None)
     with af.Graph().as_default() as graph:
         x = af.placeholder(af.float32, [None])
         y = af.exp(af.tanh(x))
@@ -194,5 +196,5 @@ async def test_reads_of_variables_do_not_break_a_chain():
         await session.run(init)
         await session.run(result)
         (unit,) = next(iter(reversed(session._state.plans._plans.values()))).variants["fused"].parts[0].program.units
-    statements = fuse.fuse(unit.heavy._parts[0], unit.heavy._parts[2])
+    statements = chained(unit.heavy._parts[0], unit.heavy._parts[2])
     assert [type(statement) for statement in statements] == [fuse.Bound] * 4 + [fuse.Chain]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import aioflow as af
 from aioflow.plan import op_cost
-from aioflow.program import fuse
+from aioflow.program import blockwise
 from aioflow.program.reductions import halves
 from aioflow.testing import VirtualTimeLoop
 from tests.program.test_fuse import both
@@ -23,8 +23,9 @@ ODD = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-42, 3e38, -1.0]
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(fuse, "BLOCK", BLOCK)
-    monkeypatch.setattr(fuse, "SMALLEST", 2 * BLOCK)
+    monkeypatch.setattr(blockwise, "BLOCK", BLOCK)
+    monkeypatch.setattr(blockwise, "SMALLEST", 2 * BLOCK)
+    monkeypatch.setattr(blockwise, "SMALLEST_BY_ROWS", 2 * BLOCK)
     monkeypatch.setattr(op_cost, "HEAVY", 0.0)
     monkeypatch.setattr(op_cost, "BIG_KERNEL", 0.0)
 

@@ -75,7 +75,7 @@ def _is_text(value: Any) -> bool:
 # Division
 
 
-@op
+@op(elementwise=True)
 def divide(x: T, y: T) -> Spec:
     """`x` divided by y; integers as floats: of 8 and 16 bits as float32, wider ones as float64."""
     return Spec(_quotient_dtype(x.only(NUMERIC).same_dtype(y).dtype), x.broadcast(y))

@@ -33,7 +33,7 @@ sign: Final = elementwise(
 )
 
 
-@op
+@op(elementwise=True)
 def abs(x: Spec) -> Spec:
     """The distance of x from 0; of a complex number its modulus, which is real."""
     return x.only(NUMERIC).with_dtype(x.dtype.real)
@@ -94,7 +94,7 @@ atan: Final = elementwise(
 )  # fmt: skip
 
 
-@op
+@op(elementwise=True)
 def atan2(y: T, x: T) -> Spec:
     """The angle in radians, between -pi and pi, from the positive x axis to the point (x, y)."""
     return Spec(y.only(FLOAT).same_dtype(x).dtype, y.broadcast(x))

@@ -36,7 +36,7 @@ def _test(name: str, kernel: str, doc: str) -> Op[Tensor]:
         return x.only(FLOAT).with_dtype(bool_)
 
     rule.__doc__ = doc
-    made = op(name=name)(rule)
+    made = op(name=name, elementwise=True)(rule)
     ufunc(made, kernel)
     made.no_gradient(_JUMPS)
     return made
