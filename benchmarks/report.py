@@ -91,7 +91,7 @@ def size(count: float) -> str:
 
 def header(loop: str) -> str:
     """Return the machine and the versions of the figures."""
-    packages = ("aioflow", "numpy", "tensorflow-cpu", "torch", "jax")
+    packages = ("aioflow-engine", "numpy", "tensorflow-cpu", "torch", "jax")
     versions = ", ".join(f"{package} {version(package)}" for package in packages)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return (

@@ -13,7 +13,7 @@ import dataclasses
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Generic, Protocol, Self, TypeVar, overload
+from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar, overload
 
 from aioflow.graph.building import add_user_line, get_default_graph, graph_to_build_in, with_text
 from aioflow.graph.convert import convert_to_tensor
@@ -48,6 +48,9 @@ class Flags:
 
 class Op(Generic[R]):
     """One op. A call adds a node to the graph and returns its output, a tuple of outputs, or the operation."""
+
+    kernel_changes: ClassVar[int] = 0
+    """The number of changes to kernels of any op: a program made before the last one may have other kernels."""
 
     def __init__(self, rule: Callable[..., Any], name: str, flags: Flags) -> None:
         self.rule = rule
@@ -153,6 +156,7 @@ class Op(Generic[R]):
                 made = Kernel(function, kind, out, fresh or out, binds, types, priority, when, scalar, fast)
                 self.kernels.setdefault(kind, []).append(made)
                 self.kernels[kind].sort(key=lambda kernel: -kernel.priority)
+            Op.kernel_changes += 1
             return function
 
         return declare

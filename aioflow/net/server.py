@@ -33,6 +33,7 @@ from aioflow.net.worker import worker as workers
 from aioflow.net.worker.worker import Worker
 from aioflow.runtime.explain import explain, report_stall
 from aioflow.runtime.session_state import SessionState
+from aioflow.waiting.tasks import slice_of
 
 _log: Final = logging.getLogger("aioflow.net")
 
@@ -115,6 +116,7 @@ class Server:
 
     async def _start(self, stack: contextlib.AsyncExitStack) -> None:
         state = SessionState(self._config, self.name, self._py_funcs)
+        state.slice = slice_of(asyncio.get_running_loop())
         state.on_stall = functools.partial(_report_stall, state)
         stack.push_async_callback(state.close)
         spec = self.member.cluster

@@ -3,6 +3,8 @@
 It computes the edges of the program, too, by the numbers of units: successors, pending counts and inputs of merges.
 """
 
+import copy
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -35,7 +37,8 @@ from aioflow.program.codegen import Region, compile_region
 from aioflow.program.error_location import Found, Place
 from aioflow.program.fuse import Bound, fuse_on_gpu
 from aioflow.program.groups import WIDE, Group, grouped, waits
-from aioflow.program.program import FrameSpec, MergeInput, Outputs, OutsideValue, Program, Route, Unit
+from aioflow.program.handles import Handle, Objects, resolved
+from aioflow.program.program import Begin, FrameSpec, MergeInput, Outputs, OutsideValue, Program, Route, Unit
 from aioflow.program.scalars import expression_for
 from aioflow.tensors.dtypes import Array, DeviceKind
 
@@ -43,11 +46,11 @@ from aioflow.tensors.dtypes import Array, DeviceKind
 def assemble(
     flow: Flow, context: Context, *, fused: bool, stream: bool, blocks: bool = False, fast: bool = False
 ) -> Program:
-    """Return the program of a flow.
+    """Return the program of a flow, to be linked with the objects of a session.
 
     Args:
         flow: the flow.
-        context: the device's array namespace, and the containers of handles.
+        context: the device and its array namespace.
         fused: whether to compile nodes that never suspend into regions.
         stream: whether feeds arrive while the program runs, each awaited by its own unit, or at its start.
         blocks: whether to fuse chains of element-wise kernels: block by block in heavy regions, one kernel on a GPU.
@@ -110,6 +113,7 @@ class _Assembly:
             tuple([slots[value] for value in self._flow.fetches]),
             self._flow.fetches,
             links.given,
+            [literal for literal in self._literals.values() if isinstance(literal, Handle)],
         )
 
     def _slots(self, crossing: Sequence[Sequence[Value]]) -> tuple[dict[Value, int], list[int]]:
@@ -168,8 +172,12 @@ class _Assembly:
         bound = [self._bound[node] for node in group.nodes]
         if not fused:
             assert isinstance(bound[0], Bound)
-            begin = _alone(bound[0], [self._literals.get(value) for value in reads], outputs)
-            return Unit(index, group.nodes, *places, begin, group.waits, cost, route, kernel=bound[0].kernel)
+            alone = bound[0], [self._literals.get(value) for value in reads], outputs
+            has_handle = any(isinstance(literal, Handle) for literal in alone[1])
+            return Unit(
+                index, group.nodes, *places, _alone(*alone), group.waits, cost, route, kernel=bound[0].kernel,
+                link=functools.partial(_link_alone, *alone) if has_handle else None,
+            )  # fmt: skip
         on_gpu = self._context.kind is DeviceKind.GPU
         if on_gpu and self._blocks:
             bound = fuse_on_gpu(bound, outputs, self._context.xp)
@@ -177,8 +185,9 @@ class _Assembly:
         heavy = None if on_gpu or exchanges else _OnThread(bound, inputs, outputs, self._literals, region, self._blocks)
         find, computes = (region.find, region.computes) if heavy is None else (heavy.find, heavy.computes)
         return Unit(
-            index, group.nodes, *places, region.begin, group.waits, cost, route, find, heavy, computes, self._fused
-        )
+            index, group.nodes, *places, region.begin, group.waits, cost, route, find, heavy, computes, self._fused,
+            link=None if region.is_linked else functools.partial(_link, region, heavy),
+        )  # fmt: skip
 
     def _cost(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> op_cost.RegionCost:
         """Return the cost on the loop. Kernels of a GPU are enqueued there, and never need a thread."""
@@ -214,6 +223,7 @@ class _OnThread:
         self._otherwise = otherwise
         self._blocks = blocks
         self._region: Region | None = None
+        self._origin: tuple[_OnThread, Objects] | None = None
 
     def __call__(self, ctx: Context, *inputs: Array) -> Any:
         return self.compiled().begin(ctx, *inputs)
@@ -221,10 +231,23 @@ class _OnThread:
     def compiled(self) -> Region:
         """The region, compiled now if this is its first use."""
         if self._region is None:
-            bound, arguments, outputs, literals = self._parts
-            statements = chained(bound, outputs) if self._blocks else bound
-            self._region = compile_region(statements, arguments, outputs, literals, on_thread=True)
+            if self._origin is None:
+                self._region = self._compile()
+            else:
+                origin, objects = self._origin
+                self._region = origin.compiled().linked(objects)
         return self._region
+
+    def _compile(self) -> Region:
+        bound, arguments, outputs, literals = self._parts
+        statements = chained(bound, outputs) if self._blocks else bound
+        return compile_region(statements, arguments, outputs, literals, on_thread=True)
+
+    def linked(self, objects: Objects) -> "_OnThread":
+        """The same with the objects of a session. What is compiled for one session serves all."""
+        made = copy.copy(self)
+        made._region, made._origin = None, (self, objects)
+        return made
 
     def find(self, error: BaseException) -> Found | None:
         """Which node an error came from, in either form of the region."""
@@ -242,7 +265,17 @@ async def _never(ctx: Context, *inputs: Array) -> Outputs:
     raise errors.InternalError("a primitive of control flow has no coroutine")
 
 
-def _alone(bound: Bound, literals: Sequence[Array | None], outputs: Sequence[Value]) -> Callable[..., Any]:
+def _link(region: Region, heavy: _OnThread | None, objects: Objects) -> tuple[Begin, Begin | None]:
+    return region.linked(objects).begin, None if heavy is None else heavy.linked(objects)
+
+
+def _link_alone(
+    bound: Bound, literals: Sequence[Array | None], outputs: Sequence[Value], objects: Objects
+) -> tuple[Begin, None]:
+    return _alone(bound, [resolved(literal, objects) for literal in literals], outputs), None
+
+
+def _alone(bound: Bound, literals: Sequence[Array | None], outputs: Sequence[Value]) -> Begin:
     """The coroutine function of a unit that is one node."""
     call, takes_context, asynchronous = bound.call, bound.kernel.context, bound.kernel.asynchronous
     single = len(bound.node.output_specs) == 1
@@ -277,7 +310,7 @@ class Binder:
     The results of kernels are tracked if the device tracks memory.
 
     Attributes:
-        literals: the values known before a step: constants and handles, if they are looked up.
+        literals: the values known before a step: constants, and handles that stand for objects of the session.
     """
 
     def __init__(self, context: Context, fast: bool = False) -> None:
@@ -295,15 +328,12 @@ class Binder:
             if (node.definition.name == "constant" or node.definition.handle) and not node.controls:
                 self.literals[Value(node, 0)] = self._literal(node)
 
-    def _literal(self, node: Node) -> Array:
-        """Return the value of a node without inputs. The error of a handle names its line."""
+    def _literal(self, node: Node) -> Array | Handle:
+        """Return the value of a constant, or a handle."""
         bound = self._kernel(node)
-        try:
-            return bound.call(self._context) if bound.kernel.context else bound.call()
-        except errors.OpError as error:
-            raise error.at(
-                node.name, node.definition.name, line=describe_line(node.operation), device=self._device, shapes=()
-            ) from None
+        if node.definition.handle:
+            return Handle(bound)
+        return bound.call(self._context) if bound.kernel.context else bound.call()
 
     def bind(self, node: Node) -> Statement:
         """Return the statement that runs the node. UnimplementedError if it has no kernel."""

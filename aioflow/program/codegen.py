@@ -44,6 +44,7 @@ from aioflow.program.blocks import Statement, Structured, seconds_of
 from aioflow.program.control_codegen import write_structured
 from aioflow.program.error_location import Finder, Found, Place, Placer
 from aioflow.program.fuse import Bound, Chain
+from aioflow.program.handles import Handle, Objects
 from aioflow.program.scalars import NAMES, ScalarValues, gives_scalar
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.tensor_list import TensorList
@@ -64,11 +65,29 @@ class Region(NamedTuple):
         begin: (context, *inputs) -> a coroutine of the outputs.
         find: which node an error came from.
         computes: finds the node that a coroutine of it computes now.
+        handles: the names in its source that stand for objects of a session. It runs after it is linked with them.
+        inner: the regions in it, by their names.
     """
 
     begin: Callable[..., Any]
     find: Finder
     computes: Placer
+    handles: Mapping[str, Handle]
+    inner: "Mapping[str, Region]"
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether it needs no object of a session."""
+        return not self.handles and all(region.is_linked for region in self.inner.values())
+
+    def linked(self, objects: Objects) -> "Region":
+        """The same code with the objects of a session."""
+        if self.is_linked:
+            return self
+        own = {name: objects[handle] for name, handle in self.handles.items()}
+        own |= {name: region.linked(objects).begin for name, region in self.inner.items()}
+        begin = self.begin
+        return self._replace(begin=types.FunctionType(begin.__code__, {**begin.__globals__, **own}))
 
 
 @types.coroutine
@@ -110,7 +129,7 @@ def compile_region(
     filename = f"<aioflow region {next(_serial)}>"
     namespace: dict[str, Any] = {**source.names, **_GIVEN}
     exec(compile(source.text, filename, "exec"), namespace)
-    return Region(namespace["region"], source.finder(filename), source.placer(filename))
+    return Region(namespace["region"], source.finder(filename), source.placer(filename), source.handles, source.inner)
 
 
 class Source:
@@ -119,6 +138,8 @@ class Source:
     Attributes:
         on_thread: whether the region runs on a compute thread and not on the loop.
         names: the kernels and constants by their generated names.
+        handles: those of the names that stand for objects of a session.
+        inner: the regions of branches and loops that are nested too deep, by the names of their coroutines.
         texts: the name of each value in the source.
         scalars: the values kept as NumPy scalars.
         chosen: the names of values that are not made yet and shall have these names.
@@ -135,6 +156,8 @@ class Source:
     ) -> None:
         self.on_thread: Final = on_thread
         self.names: dict[str, Any] = {}
+        self.handles: Final[dict[str, Handle]] = {}
+        self.inner: Final[dict[str, Region]] = {}
         self.scalars: Final = ScalarValues(statements)
         self.chosen: dict[Value, str] = {}
         self.contexts: dict[Loops, str] = {}
@@ -143,8 +166,8 @@ class Source:
         self._blamed: dict[int, tuple[Statement, Loops]] = {}
         self._loop_names: dict[str, str] = {}
         self._literals = literals
-        self._inner: dict[int, Region] = {}
-        """The regions of branches and loops that are nested too deep, by the lines that await them."""
+        self._awaited: dict[int, Region] = {}
+        """The inner regions by the lines that await them."""
         self._serial = itertools.count()
         arguments = "".join(f", {self.texts[value]}" for value in inputs)
         self.lines = [f"async def region(ctx{arguments}):"]
@@ -159,7 +182,10 @@ class Source:
 
     def _literal_text(self, value: Value) -> str:
         literal = self._literals[value]
-        return self._given("c", literal[()] if value in self.scalars else literal)
+        name = self._given("c", literal[()] if value in self.scalars else literal)
+        if isinstance(literal, Handle):
+            self.handles[name] = literal
+        return name
 
     @property
     def text(self) -> str:
@@ -226,9 +252,10 @@ class Source:
         context = f"ctx.at((*ctx.iteration, {', '.join(loops)}))" if loops else "ctx"
         arguments = ", ".join([context, *[self.texts[value] for value in inputs]])
         targets = "".join(f"{self.target(value, lives)}, " for value in statement.results)
-        begun = f"await {self._given('k', inner.begin)}({arguments})"
+        name = self._given("k", inner.begin)
+        begun = f"await {name}({arguments})"
         self.line(depth, f"{targets}= {begun}" if targets else begun, statement, loops)
-        self._inner[len(self.lines)] = inner
+        self._awaited[len(self.lines)] = self.inner[name] = inner
 
     def _call(self, position: int, b: Bound | Chain, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
         if isinstance(b, Bound) and b.expression is not None:
@@ -287,7 +314,7 @@ class Source:
     def finder(self, filename: str) -> Finder:
         """From an exception to the node whose statement raised it."""
         blamed, texts, names, loop_names = self._blamed, self.texts, self.names, self._loop_names
-        regions = self._inner
+        regions = self._awaited
 
         def find(error: BaseException) -> Found | None:
             entry = error.__traceback__
@@ -308,7 +335,7 @@ class Source:
     def placer(self, filename: str) -> Placer:
         """A function from a coroutine of the region to the node that it computes."""
         blamed, loop_names, lines = self._blamed, self._loop_names, sorted(self._blamed)
-        regions = self._inner
+        regions = self._awaited
 
         def place(coroutine: Any) -> Place | None:
             frame = coroutine.cr_frame

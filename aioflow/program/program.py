@@ -13,14 +13,20 @@ from typing import Any, Final, NamedTuple
 
 from aioflow.devices.device import AnyDevice
 from aioflow.graph.kernel import Kernel
+from aioflow.kernels.context import Context
 from aioflow.plan.frame_levels import ROOT, decides, role_of
 from aioflow.plan.op_cost import RegionCost
 from aioflow.plan.passes.flow import Node, Value
 from aioflow.program.error_location import Finder, Place, Placer
+from aioflow.program.handles import Handle, Objects, resolved
 from aioflow.tensors.dtypes import Array
 
 Outputs = Sequence[Array]
 UnitCoroutine = Coroutine[Any, Any, Outputs]
+Begin = Callable[..., UnitCoroutine]
+"""(context, *inputs) -> a coroutine of the outputs."""
+Link = Callable[[Objects], tuple[Begin, Begin | None]]
+"""Gives `begin` and `heavy` of a unit for the objects of a session."""
 
 
 class RunningUnit(NamedTuple):
@@ -96,6 +102,10 @@ class Route:
     arrivals: tuple[MergeInput, ...] = ()
     fixed: tuple[Array | None, ...] = ()
 
+    def linked(self, objects: Objects) -> "Route":
+        """The same with the objects of a session."""
+        return dataclasses.replace(self, fixed=tuple([resolved(value, objects) for value in self.fixed]))
+
 
 class Unit:
     """A unit of scheduling. Slots are places for values in the memory of an iteration.
@@ -105,13 +115,14 @@ class Unit:
         nodes: the nodes it runs.
         inputs: the slots that it reads, in its level.
         outputs: the slots that it writes, in the order of its results, in the level of its outputs.
-        begin: (context, *inputs) -> a coroutine of the outputs.
+        begin: begins its coroutine.
         waits: whether the coroutine may suspend for something other than its slice of time.
         cost: its cost.
         find: finds the node that raised an error, if it has several.
         frees: whether it drops each input after the last use, so that no other object may hold it meanwhile.
         computes: finds the node that its coroutine computes now, if it has several nodes.
         kernel: its kernel, if it is one node alone.
+        link: links it with the objects of a session; None if it needs none.
         heavy: `begin` for a compute thread, made at its first use; None if `begin` serves.
         always: whether it runs although it is dead, to send or receive that.
         route: its place and successors.
@@ -121,8 +132,24 @@ class Unit:
     """
 
     __slots__ = (
-        "always", "begin", "computes", "cost", "find", "frees", "heavy", "index", "inputs", "kernel", "nodes",
-        "outputs", "place", "role", "route", "successors", "waits",
+        "always",
+        "begin",
+        "computes",
+        "cost",
+        "find",
+        "frees",
+        "heavy",
+        "index",
+        "inputs",
+        "kernel",
+        "link",
+        "nodes",
+        "outputs",
+        "place",
+        "role",
+        "route",
+        "successors",
+        "waits",
     )  # fmt: skip
 
     def __init__(
@@ -131,16 +158,18 @@ class Unit:
         nodes: Sequence[Node],
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
-        begin: Callable[..., UnitCoroutine],
+        begin: Begin,
         waits: bool,
         cost: RegionCost,
         route: Route,
         find: Finder | None = None,
-        heavy: Callable[..., UnitCoroutine] | None = None,
+        heavy: Begin | None = None,
         computes: Placer | None = None,
         frees: bool = False,
         kernel: Kernel | None = None,
+        link: Link | None = None,
     ) -> None:
+        self.link: Final = link
         self.kernel: Final = kernel
         self.frees: Final = frees
         self.computes: Final = computes
@@ -158,6 +187,14 @@ class Unit:
         self.successors: Final = route.successors
         self.role: Final = route.role
         self.place: Final = route.place
+
+    def linked(self, objects: Objects) -> "Unit":
+        """The same with the objects of a session."""
+        begin, heavy = (self.begin, self.heavy) if self.link is None else self.link(objects)
+        return Unit(
+            self.index, self.nodes, self.inputs, self.outputs, begin, self.waits, self.cost, self.route.linked(objects),
+            self.find, heavy, self.computes, self.frees, self.kernel,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         names = ", ".join(node.name for node in self.nodes[:3])
@@ -197,20 +234,28 @@ class FrameSpec:
             for slot in unit.inputs:
                 self.uses[slot] += 1
 
+    def of(self, units: Sequence[Unit]) -> "FrameSpec":
+        """The same with these units of the program."""
+        mine = tuple([units[unit.index] for unit in self.units])
+        return FrameSpec(self.number, self.name, self.parallel, mine, len(self.uses))
+
 
 class Program:
     """Units with their dependencies. `feeds` are the slots of the fed values, `fetches` those of the fetched values.
+
+    A program with handles runs after it is linked with the objects of a session.
 
     Attributes:
         units: all units, in the order the user built them.
         levels: the step itself, and the frames.
         fetched: the fetched values, for errors.
         given: the values that enter merges from outside.
+        handles: the handles that stand for objects of a session.
         roots: the units that wait for nothing, by their place in the step.
         flows: whether it has control-flow primitives, so that values may be dead.
     """
 
-    __slots__ = ("feeds", "fetched", "fetches", "flows", "given", "levels", "roots", "units")
+    __slots__ = ("feeds", "fetched", "fetches", "flows", "given", "handles", "levels", "roots", "units")
 
     def __init__(
         self,
@@ -220,7 +265,9 @@ class Program:
         fetches: tuple[int, ...],
         fetched: Sequence[Value],
         given: Sequence[OutsideValue] = (),
+        handles: Sequence[Handle] = (),
     ) -> None:
+        self.handles: Final = tuple(handles)
         self.units: Final = tuple(units)
         self.levels: Final = tuple(levels)
         self.feeds: Final = feeds
@@ -236,6 +283,19 @@ class Program:
         for slot in fetches:
             root.uses[slot] += 1
         self.roots: Final = [place for place, count in enumerate(root.waiting_for) if count == 0]
+
+    def linked(self, context: Context) -> "Program":
+        """The same with the objects of a session, from its containers. Sessions share all that does not depend on them.
+
+        OpError of a handle whose object cannot be made.
+        """
+        if not self.handles:
+            return self
+        objects = {handle: handle.find(context) for handle in self.handles}
+        units = [unit.linked(objects) for unit in self.units]
+        levels = [level.of(units) for level in self.levels]
+        given = [outside._replace(value=resolved(outside.value, objects)) for outside in self.given]
+        return Program(units, levels, self.feeds, self.fetches, self.fetched, given)
 
     def _count(self, unit: Unit) -> None:
         """Count the unit in the pending counts of its successors."""

@@ -52,19 +52,19 @@ class DeviceExecutor:
 
     async def inline(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         """Drive a coroutine that never waits here, letting the loop turn when its slice of time is used up."""
-        spent = 0.0
+        slices, spent = self._state.slice, 0.0
         if isinstance(self.trace, GpuTrace) and not unit.nodes[0].at_home:
             self.trace.mark_launch()
         while True:
-            self.context.due = self._state.slice.begin()
-            start = _clock()
+            self.context.due = slices.begin()
+            start = slices.clock()
             try:
                 self._run(coroutine.send, None)
             except StopIteration as done:
-                unit.cost.learn(bucket, spent + _clock() - start)
+                unit.cost.learn(bucket, spent + slices.clock() - start)
                 outputs: Outputs = done.value
                 return outputs
-            spent += _clock() - start
+            spent += slices.clock() - start
             await asyncio.sleep(0)
 
     def exchanging(self, coroutine: UnitCoroutine) -> UnitCoroutine:
@@ -87,11 +87,12 @@ class DeviceExecutor:
     def _drive(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         if self.trace is not None:
             self.trace.on_thread(unit.nodes[0].name)
-        start = _clock()
+        clock = self._state.slice.clock
+        start = clock()
         try:
             coroutine.send(None)
         except StopIteration as done:
-            unit.cost.learn(bucket, _clock() - start)
+            unit.cost.learn(bucket, clock() - start)
             outputs: Outputs = done.value
             return outputs
         raise errors.InternalError(f"{unit!r} suspended on a compute thread")

@@ -1,16 +1,21 @@
-"""The plans of a session, by call signature, with the programs made of them."""
+"""The plans of a session, by call signature, with the programs made of them.
+
+Where they depend on nothing but the graph and a few settings, all sessions of the graph share the plans, and the
+programs up to the objects of each session, such as its variables.
+"""
 
 import contextlib
 import functools
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final, Literal, TypeVar
 
 from aioflow.config import Config, RunOptions
 from aioflow.devices.cpu import Threads
 from aioflow.devices.device import AnyDevice, attributes_of
 from aioflow.devices.gpu import Gpu
+from aioflow.graph.op import Op
 from aioflow.kernels.context import Context
 from aioflow.plan.cost_model import CostModel
 from aioflow.plan.partition import Part
@@ -18,10 +23,11 @@ from aioflow.plan.pipeline import Plan, Signature, make_flow, make_plan
 from aioflow.plan.placement.report import Placement
 from aioflow.plan.placer import Placer
 from aioflow.program.assemble import assemble
-from aioflow.program.program import DeviceProgram, Programs, Unit
+from aioflow.program.program import DeviceProgram, Program, Programs, Unit
 from aioflow.resources.containers import Resources
 from aioflow.runtime.planning_thread import plan_on
 
+T = TypeVar("T")
 DEFAULT: Final = RunOptions()
 Shape = tuple[int, ...]
 Variant = Literal["fused", "plain", "streamed", "unchanged"]
@@ -68,6 +74,7 @@ class Plans:
         self._first = devices[0]
         self._compute = compute
         self._placer = Placer(config, [attributes_of(device) for device in devices])
+        self._settings = _shared_settings(config, devices)
         self.recent: Final[OrderedDict[Planned, None]] = OrderedDict()
         self._plans: Final[dict[Signature, Planned]] = {}
         self._fed: dict[Signature, list[Shape]] = {}
@@ -128,7 +135,7 @@ class Plans:
 
     def planned(self, signature: Signature) -> Planned:
         """The plan of a signature, made here and now if it is new."""
-        return self.known(signature) or self._keep(signature, self._made(signature))
+        return self.known(signature) or self._keep(Planned(self._made(signature)))
 
     async def plan(self, signature: Signature) -> Planned:
         """The same; a long one is made on a compute thread, for planning it here would hold the loop."""
@@ -136,7 +143,7 @@ class Plans:
         if found is not None or not self.is_long(signature):
             return found or self.planned(signature)
         made = await plan_on(self._compute, functools.partial(self._made, signature))
-        return self.known(signature) or self._keep(signature, made)
+        return self.known(signature) or self._keep(Planned(made))
 
     @staticmethod
     def is_long(signature: Signature) -> bool:
@@ -144,13 +151,22 @@ class Plans:
         graph = signature.graph
         return graph is not None and graph.planning_work > LONG_PLAN
 
-    def _made(self, signature: Signature, optimize: bool = True, streamed: bool = False) -> Planned:
+    def _made(self, signature: Signature, optimize: bool = True, streamed: bool = False) -> Plan:
         split = functools.partial(self._placer.split, streamed=streamed, fed=self._fed.get(signature))
-        return Planned(make_plan(signature, split, optimize and self._config.optimize))
+        optimize = optimize and self._config.optimize
+        make = functools.partial(make_plan, signature, split, optimize)
+        return self._shared(signature, ("plan", optimize, streamed), make)
 
-    def _keep(self, signature: Signature, planned: Planned) -> Planned:
+    def _shared(self, signature: Signature, what: Hashable, make: Callable[[], T]) -> T:
+        """The result of `make`, of which sessions with the same settings share one."""
+        graph = signature.graph
+        if graph is None or self._settings is None:
+            return make()
+        return graph.memo.get((signature, what, self._settings), make)
+
+    def _keep(self, planned: Planned) -> Planned:
         """Cache a plan; the least recently used one makes room."""
-        self._plans[signature] = planned
+        self._plans[planned.plan.signature] = planned
         self.recent[planned] = None
         if len(self._plans) > self._config.plan_cache_size:
             dropped = next(iter(self.recent)).plan.signature
@@ -179,11 +195,30 @@ class Plans:
 
     def _assembled(self, plan: Plan, variant: Variant) -> Programs:
         if variant in ("streamed", "unchanged"):
-            plan = self._made(plan.signature, variant != "unchanged", variant == "streamed").plan
-        return self.assembled(plan.parts, variant)
+            plan = self._made(plan.signature, variant != "unchanged", variant == "streamed")
+        what = "programs", variant, Op.kernel_changes
+        made = self._shared(plan.signature, what, functools.partial(self._unlinked, plan.parts, variant))
+        return self._linked(plan.parts, variant, made)
 
     def assembled(self, parts: Sequence[Part], variant: Variant) -> Programs:
         """The programs of these parts."""
+        return self._linked(parts, variant, self._unlinked(parts, variant))
+
+    def _linked(self, parts: Sequence[Part], variant: Variant, unlinked: Sequence[Program]) -> Programs:
+        """The programs with the objects of this session."""
+        made = [
+            DeviceProgram(
+                self._devices[part.device],
+                program.linked(self._contexts[part.device]),
+                () if variant == "streamed" else part.feeds,
+                part.fetches,
+            )
+            for part, program in zip(parts, unlinked, strict=True)
+        ]
+        return Programs(made, self._first)
+
+    def _unlinked(self, parts: Sequence[Part], variant: Variant) -> list[Program]:
+        """The programs of these parts, to be linked."""
         stream = variant == "streamed"
         fused = variant == "fused" or (stream and self._config.executor != "tokens")
         tracked = self._config.track_memory or self._config.memory_limit is not None
@@ -196,8 +231,24 @@ class Plans:
                     part.flow, self._contexts[part.device], fused=fused, stream=stream, blocks=blocks,
                     fast=self._config.fast_math,
                 )  # fmt: skip
-            made.append(DeviceProgram(device, program, () if stream else part.feeds, part.fetches))
-        return Programs(made, self._first)
+            made.append(program)
+        return made
+
+
+def _shared_settings(config: Config, devices: Sequence[AnyDevice]) -> Hashable | None:
+    """What plans and programs depend on besides their graph. None if they depend on the session, too.
+
+    The placement on several devices depends on earlier ones, that for little memory on measured costs, and kernels of
+    a GPU and those with a ledger of memory on the device.
+    """
+    (device, *others) = devices
+    measures = config.recompute or config.swap_to_host or config.log_device_placement
+    if others or measures or isinstance(device, Gpu) or device.accounts is not None:
+        return None
+    return (
+        device.name, config.executor, config.optimize, config.allow_soft_placement, config.order_for_memory,
+        config.fuse_elementwise, config.fast_math,
+    )  # fmt: skip
 
 
 def _is_hardly_larger(shape: Shape, known: Shape) -> bool:

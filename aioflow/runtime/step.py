@@ -258,12 +258,12 @@ class Step:
         slices, run, spent = self._state.slice, self._state.quiet.run, 0.0
         while True:
             self.context.due = slices.begin()
-            start = _clock()
+            start = slices.clock()
             try:
                 run(coroutine.send, None)
             except StopIteration as done:
-                return done.value, spent + _clock() - start
-            spent += _clock() - start
+                return done.value, spent + slices.clock() - start
+            spent += slices.clock() - start
             await asyncio.sleep(0)
 
     # Its life
@@ -428,12 +428,13 @@ def run_light(
     if unit.cost.endless or not unit.cost.light(bucket, feeds):
         return None
     step.renew(counted, journal, rendezvous)
-    start = _clock()
+    clock = state.slice.clock
+    start = clock()
     coroutine = unit.begin(step.context, *feeds)
     try:
         state.quiet.run(coroutine.send, None)
     except StopIteration as done:
-        unit.cost.learn(bucket, _clock() - start)
+        unit.cost.learn(bucket, clock() - start)
         outputs: Outputs = done.value
         return outputs
     except BaseException as error:

@@ -63,9 +63,11 @@ def faulty_kernel(
     try:
         for kind, chosen in kernels.items():
             op.kernels[kind] = [_faulty(kernel, fault) for kernel in chosen]
+        Op.kernel_changes += 1
         yield fault
     finally:
         op.kernels.update(kernels)
+        Op.kernel_changes += 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

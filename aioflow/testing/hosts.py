@@ -16,7 +16,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from aioflow.testing.loop import VirtualTimeLoop
+from aioflow.waiting.tasks import slice_of
 
+_LATE: Final = 1e9
+"""Seconds. A slice of time that begins then does not end for compiled code either, which reads the real clock."""
 _HOST: Final = contextvars.ContextVar("aioflow.testing.host", default="")
 
 
@@ -114,6 +117,20 @@ def ids_drawn_from(seed: object) -> Iterator[None]:
     finally:
         for name, function in before.items():
             setattr(secrets, name, function)
+
+
+@contextlib.contextmanager
+def work_in_no_time() -> Iterator[None]:
+    """Make every piece of inline work in the block take no time, so that the speed of the machine decides nothing.
+
+    Sessions measure their work: they let the loop turn after some of it, and run work that took long on a thread.
+    """
+    piece = slice_of(asyncio.get_running_loop())
+    before, piece.clock = piece.clock, lambda: _LATE
+    try:
+        yield
+    finally:
+        piece.clock = before
 
 
 @contextlib.contextmanager

@@ -10,7 +10,9 @@ the same way every time.
 
 import asyncio
 import contextvars
+import os
 import selectors
+import stat
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -21,7 +23,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class DeadlockError(Exception):
-    """Nothing can happen any more: no callback is ready, no timer is set and no file is watched.
+    """Nothing can happen any more: no callback is ready and no timer is set.
 
     Attributes:
         waiting: for each waiting task its name, its coroutine and the lines at which it is suspended.
@@ -36,9 +38,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An event loop whose clock starts at 0 and jumps to the next timer whenever nothing is ready.
 
     Running it raises DeadlockError when nothing can wake it. Work for an executor runs inline, one turn of the loop
-    later and in no time. The loop checks watched files (sockets) but waits for them only when no timer is set: code
-    that depends on sockets, threads, processes or signals belongs on a real loop. Time does not pass while callbacks
-    are ready, so a task that polls with `sleep(0)` until a later time polls for ever.
+    later and in no time. Code that depends on sockets, threads, processes or signals belongs on a real loop: watching a
+    socket or another file raises RuntimeError. Time does not pass while callbacks are ready, so a task that polls
+    with `sleep(0)` until a later time polls for ever.
     """
 
     def __init__(self) -> None:
@@ -77,17 +79,42 @@ class _JumpingSelector(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
+        self._unseen: RuntimeError | None = None
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        """Watch the loop's own pipe, with which threads wake it, and nothing else.
+
+        A callback of the loop, unlike a task, has no caller that receives the error: then running the loop raises it.
+        """
+        if not self.get_map():
+            return super().register(fileobj, events, data)
+        error = _refusal(fileobj)
+        if asyncio._get_running_loop() is not None and asyncio.current_task() is None:
+            self._unseen = error
+        raise error
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        unseen, self._unseen = self._unseen, None
+        if unseen is not None:
+            raise unseen
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
         if timeout is not None:
             self.now += timeout
             return []
-        if len(self.get_map()) > 1:  # more than the loop's own pipe, with which threads wake it
-            return super().select()
         raise DeadlockError(tuple(sorted(map(describe, asyncio.all_tasks()))))
+
+
+def _refusal(file: Any) -> RuntimeError:
+    """The error of code that waits for a file, or for the file of a descriptor."""
+    number = file if isinstance(file, int) else file.fileno()
+    kind = "a socket" if stat.S_ISSOCK(os.fstat(number).st_mode) else "a file"
+    return RuntimeError(
+        f"a VirtualTimeLoop cannot wait for {kind} (descriptor {number}): its clock would jump over the time until "
+        "something arrives; run code with sockets, pipes or processes on a real event loop, such as that of "
+        "asyncio.run (aioflow's own tests: mark them `sockets` or `real`)"
+    )
 
 
 def describe(task: asyncio.Task[Any]) -> str:

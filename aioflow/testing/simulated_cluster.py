@@ -57,29 +57,17 @@ from aioflow.net.transport.in_memory import MemoryNetwork, Path
 from aioflow.net.transport.liveness import State
 from aioflow.net.wire.identity import Settings
 from aioflow.testing.chaos import QUIET, Chaos, Mishap, describe_frame, draw_mishaps, inject_faults
-from aioflow.testing.hosts import Hosts, ids_drawn_from, on_host, tasks_in_order
+from aioflow.testing.hosts import Hosts, ids_drawn_from, on_host, tasks_in_order, work_in_no_time
 from aioflow.testing.processors import Costs, Processor, Processors
-from aioflow.waiting.tasks import Slice
-
-
-class _EndlessSlice(Slice):
-    """A time slice that is never used up: in a simulation, computing takes no time."""
-
-    def begin(self) -> float:
-        return math.inf
-
-    def used_up(self) -> bool:
-        return False
 
 
 class _SimulatedServer(Server):
-    """A server whose schedule does not depend on the speed of the machine."""
+    """A server whose runs take the time of the processor of its host, and whose leftovers a test can count."""
 
     processor: Processor | None = None
 
     async def _start(self, stack: contextlib.AsyncExitStack) -> None:
         await super()._start(stack)
-        self._worker._state.slice = _EndlessSlice()
         if self.processor is not None:
             self._worker.on_run = functools.partial(self._charge, self.processor)
 
@@ -172,6 +160,7 @@ class SimulatedCluster:
         """Start all servers, and begin the faults."""
         self._determinism.enter_context(tasks_in_order())
         self._determinism.enter_context(ids_drawn_from(self._seed))
+        self._determinism.enter_context(work_in_no_time())
         loop = asyncio.get_running_loop()
         self.began = loop.time()
         try:

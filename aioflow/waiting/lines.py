@@ -10,18 +10,16 @@ import asyncio
 import contextlib
 import copy
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
-from aioflow.waiting.tasks import SLICE
+from aioflow.waiting.tasks import SLICE, slice_of
 
 BATCH: Final = 16
 """So many are served between two looks at the clock."""
 _AT_FIRST: Final = 16
-_clock: Final = time.perf_counter
 
 Outcome = tuple[Any, BaseException | None]
 """The outcome of an attempt: a value, or an error."""
@@ -250,7 +248,7 @@ class Waitable:
             if not self._unfinished and len(served) == before:
                 break
             if running is not None and (self._unfinished or len(served) >= BATCH):
-                now = _clock()
+                now = slice_of(running).clock()
                 due = due or now + SLICE / 4
                 if now >= due:
                     self._going_on = running  # another loop that comes meanwhile goes on itself: this may have stopped
@@ -326,10 +324,11 @@ class _Waker:
     next slice follows it.
     """
 
-    __slots__ = ("_began", "_due", "_loop", "_size", "_used")
+    __slots__ = ("_began", "_due", "_loop", "_size", "_slice", "_used")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop: Final = weakref.ref(loop)
+        self._slice: Final = slice_of(loop)
         self._due: deque[asyncio.Future[None]] = deque()
         self._size = _AT_FIRST
         self._used: int | None = None
@@ -362,11 +361,11 @@ class _Waker:
         self._later(self._end)
 
     def _begin(self) -> None:
-        self._began = _clock()
+        self._began = self._slice.clock()
 
     def _end(self) -> None:
         if self._used == self._size:
-            share = SLICE / 2 / max(_clock() - self._began, 1e-6)
+            share = SLICE / 2 / max(self._slice.clock() - self._began, 1e-6)
             self._size = max(1, min(4 * self._size, int(self._size * share)))
         self._go_on()
 

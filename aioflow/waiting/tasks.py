@@ -155,7 +155,6 @@ When many waiters are served at a time, a quarter of it goes to serving them, ha
 waking them. A timer is late by up to two turns of the loop: asyncio notes in one turn that the timer is due, and runs
 its callback in the next.
 """
-_clock: Final = time.perf_counter
 
 
 class Slice:
@@ -163,11 +162,17 @@ class Slice:
 
     It begins with the first work after a turn of the loop. A callback in the loop records the turn, so that work that
     lets the loop turn by itself never pauses.
+
+    Attributes:
+        clock: the clock by which work is measured. A simulation stops it, so that nothing depends on the speed of the
+            machine.
+        due: the time at which the slice ends.
     """
 
-    __slots__ = ("_begun", "due")
+    __slots__ = ("_begun", "clock", "due")
 
     def __init__(self) -> None:
+        self.clock: Callable[[], float] = time.perf_counter
         self.due: float = 0.0
         self._begun = False
 
@@ -175,13 +180,13 @@ class Slice:
         """The end of the present slice; of one that begins now, if the loop has turned since the last."""
         if not self._begun:
             self._begun = True
-            self.due = _clock() + SLICE
+            self.due = self.clock() + SLICE
             asyncio.get_running_loop().call_soon(self._turned)
         return self.due
 
     def used_up(self) -> bool:
         """Whether the loop should turn now. Asked after each piece of inline work."""
-        return self._begun and _clock() > self.due
+        return self._begun and self.clock() > self.due
 
     def _turned(self) -> None:
         self._begun = False

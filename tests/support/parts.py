@@ -109,7 +109,7 @@ class World:
 
     async def _run_part(self, part: Part, flow: Flow, feeds: Sequence[Any], fused: bool, found: list[Any]) -> None:
         context = Context(np, self._resources, self)
-        program = assemble(flow, context, fused=fused, stream=False)
+        program = assemble(flow, context, fused=fused, stream=False).linked(context)
         execution = Execution(program, _Host(context, functools.partial(self._seconds_of, part.device)))
         values = await execution.run([feeds[index] for index in part.feeds])
         for index, value in zip(part.fetches, values, strict=True):

@@ -2,10 +2,12 @@
 
 import asyncio
 import hashlib
+import itertools
 import os
 import secrets
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -66,6 +68,14 @@ def test_a_seed_repeats_every_frame_in_order_and_to_the_microsecond():
     stories = [in_virtual_time(counting(seed)) for seed in (3, 3, 4)]
     assert stories[0] == stories[1] != stories[2]
     assert len(stories[0]) > 100
+
+
+def test_a_seed_repeats_every_frame_on_a_machine_that_takes_a_second_for_each_piece_of_work(monkeypatch):
+    usual = digests((2, 3))
+    monkeypatch.setattr(
+        "aioflow.waiting.tasks.time", SimpleNamespace(perf_counter=map(float, itertools.count()).__next__)
+    )
+    assert digests((2, 3)) == usual
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import contextvars
+import os
 import socket
 import sys
 import threading
@@ -62,17 +63,29 @@ class TestVirtualTime:
         assert not sleeper.done()
         await sleeper
 
-    def test_a_watched_socket_is_waited_for_when_there_is_no_timer(self, runner):
-        async def main():
-            near, far = socket.socketpair()
-            with near, far:
-                near.setblocking(False)
-                speaker = threading.Timer(0.05, far.send, [b"word"])
-                speaker.start()
-                assert await asyncio.get_running_loop().sock_recv(near, 4) == b"word"
-                speaker.join()
+    async def test_a_task_that_would_wait_for_a_socket_or_a_pipe_is_told_to_run_on_a_real_loop(self):
+        near, far = socket.socketpair()
+        with near, far:
+            near.setblocking(False)
+            with pytest.raises(RuntimeError, match=f"a socket .descriptor {near.fileno()}.*a real event loop"):
+                await asyncio.get_running_loop().sock_recv(near, 4)
+        with contextlib.ExitStack() as ends:
+            out, _ = (ends.enter_context(os.fdopen(end)) for end in os.pipe())
+            with pytest.raises(RuntimeError, match=f"a file .descriptor {out.fileno()}"):
+                asyncio.get_running_loop().add_reader(out, print)
 
-        runner.run(main())
+    def test_a_socket_that_a_callback_begins_to_watch_fails_the_whole_run(self, runner):
+        async def main():
+            loop = asyncio.get_running_loop()
+            wire, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, ("127.0.0.1", 0))
+            try:
+                await asyncio.sleep(DAY)
+            finally:
+                wire.abort()
+
+        with pytest.raises(RuntimeError, match="a real event loop"):
+            runner.run(main())
+        runner.run(asyncio.sleep(DAY))
 
 
 class TestDeadlock:

@@ -5,6 +5,7 @@ import contextlib
 import gc
 import itertools
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,7 @@ from aioflow import errors
 from aioflow.testing import VirtualTimeLoop
 from aioflow.waiting import lines
 from aioflow.waiting.lines import BATCH, Attempt, Waitable, WaiterLine, wake
-from aioflow.waiting.tasks import SLICE
+from aioflow.waiting.tasks import SLICE, slice_of
 
 
 class Tokens(Waitable):
@@ -117,7 +118,7 @@ async def test_an_attempt_knows_when_it_came():
 def slow(monkeypatch):
     """Each look at the clock finds that an eighth of a slice has passed."""
     looks = itertools.count()
-    monkeypatch.setattr(lines, "_clock", lambda: next(looks) * SLICE / 8)
+    monkeypatch.setattr("aioflow.waiting.tasks.time", SimpleNamespace(perf_counter=lambda: next(looks) * SLICE / 8))
 
 
 async def test_many_are_served_as_long_as_the_time_allows_and_the_loop_turns_in_between(slow):
@@ -138,7 +139,7 @@ async def test_many_are_served_as_long_as_the_time_allows_and_the_loop_turns_in_
 
 async def test_waking_many_leaves_the_loop_time_for_others(monkeypatch):
     now, tokens, cost = 0.0, Tokens(), 0.0005
-    monkeypatch.setattr(lines, "_clock", lambda: now)
+    monkeypatch.setattr(slice_of(asyncio.get_running_loop()), "clock", lambda: now)
 
     async def wanting():
         nonlocal now
@@ -159,7 +160,7 @@ async def test_waking_many_leaves_the_loop_time_for_others(monkeypatch):
 
 async def test_slices_grow_and_shrink_with_the_time_that_the_woken_take(monkeypatch):
     now, woken = 0.0, []
-    monkeypatch.setattr(lines, "_clock", lambda: now)
+    monkeypatch.setattr(slice_of(asyncio.get_running_loop()), "clock", lambda: now)
     monkeypatch.setattr(lines, "SLICE", 1.0)
     tokens, cost = Tokens(), 1 / 128
 

@@ -92,29 +92,44 @@ async def refuse(channel):
     await channel.close()
 
 
+@contextlib.asynccontextmanager
+async def listening_at(address, token):
+    """The address at which a task with that token listens."""
+    listener = await WebSocketNetwork(token).listen(address, refuse)
+    try:
+        yield listener.address
+    finally:
+        await listener.close()
+
+
+@contextlib.asynccontextmanager
+async def asking(address, token):
+    """The words that come back to a task with that token from an address."""
+    words = asyncio.Queue()
+    task = asyncio.ensure_future(WebSocketNetwork(token).ask(address, 1.0, words.put_nowait))
+    try:
+        yield words
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 @pytest.mark.sockets
 async def test_a_listening_task_is_asked_at_its_address_by_those_who_have_its_token():
     token, other = Token("0123456789abcdef"), Token("another-token-of-16")
-    listener = await WebSocketNetwork(token).listen("127.0.0.1:0", refuse)
-    words, none = asyncio.Queue(), asyncio.Queue()
-    asking = [
-        asyncio.ensure_future(WebSocketNetwork(its).ask(listener.address, 1.0, queue.put_nowait))
-        for its, queue in ((token, words), (other, none), (None, none))
-    ]
-    assert [(await said(words)).state for _ in range(3)] == [State.TURNING] * 3
-    assert none.empty()
-    await listener.close()
-    assert not Monitor._running
-    for task in asking:
-        task.cancel()
-    await asyncio.gather(*asking, return_exceptions=True)
+    async with contextlib.AsyncExitStack() as questions:
+        async with listening_at("127.0.0.1:0", token) as address:
+            words, *none = [await questions.enter_async_context(asking(address, its)) for its in (token, other, None)]
+            assert [(await said(words)).state for _ in range(3)] == [State.TURNING] * 3
+            assert [queue.empty() for queue in none] == [True, True]
+        assert not Monitor._running
 
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("token", [Token("0123456789abcdef"), None], ids=["token", "none"])
 async def test_a_task_is_asked_at_each_address_of_its_name(monkeypatch, token):
     """As `localhost`, which stands for ::1 first, though the task listens at 127.0.0.1 alone."""
-    loop, words = asyncio.get_running_loop(), asyncio.Queue()
+    loop = asyncio.get_running_loop()
     known = loop.getaddrinfo
 
     async def both(host, port, **options):
@@ -122,13 +137,11 @@ async def test_a_task_is_asked_at_each_address_of_its_name(monkeypatch, token):
         return [*found[0], *found[1]] if host == "both" else await known(host, port, **options)
 
     monkeypatch.setattr(loop, "getaddrinfo", both)
-    listener = await WebSocketNetwork(token).listen("127.0.0.1:0", refuse)
-    address = listener.address.replace("127.0.0.1", "both")
-    asking = asyncio.ensure_future(WebSocketNetwork(token).ask(address, 1.0, words.put_nowait))
-    assert (await said(words)).state is State.TURNING
-    asking.cancel()
-    await asyncio.gather(asking, return_exceptions=True)
-    await listener.close()
+    async with (
+        listening_at("127.0.0.1:0", token) as address,
+        asking(address.replace("127.0.0.1", "both"), token) as words,
+    ):
+        assert (await said(words)).state is State.TURNING
 
 
 @pytest.mark.sockets
@@ -136,35 +149,34 @@ async def test_a_task_is_asked_at_each_address_of_its_name(monkeypatch, token):
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_a_cancelled_question_leaves_no_socket(monkeypatch, at_once):
     """It is cancelled when the socket is made, before or after the question knows that."""
-    asking, wires = None, []
+    question, wires = None, []
 
     class Noted(monitor._Questions):
         def connection_made(self, transport):
             wires.append(transport)
             if at_once:
-                asking.cancel()
+                question.cancel()
             else:
-                asyncio.get_running_loop().call_soon(asking.cancel)
+                asyncio.get_running_loop().call_soon(question.cancel)
             super().connection_made(transport)
 
     monkeypatch.setattr(monitor, "_Questions", Noted)
     monkeypatch.setattr(monitor, "message_interval", lambda heartbeat: 0.0)
-    asking = asyncio.ensure_future(monitor.ask("127.0.0.1:1", None, 1.0, lambda message: None))
-    await asyncio.wait([asking])
-    assert asking.cancelled()
+    question = asyncio.ensure_future(monitor.ask("127.0.0.1:1", None, 1.0, lambda message: None))
+    await asyncio.wait([question])
+    assert question.cancelled()
     assert [wire.is_closing() for wire in wires] == [True]
 
 
+@pytest.mark.sockets
 async def test_an_answer_may_come_from_another_address_of_the_host():
     """A task that listens at all addresses answers from the one that the system chooses."""
-    token, words = Token("0123456789abcdef"), asyncio.Queue()
-    listener = await WebSocketNetwork(token).listen("0.0.0.0:0", refuse)
-    address = listener.address.replace("0.0.0.0", "127.0.0.2")
-    asking = asyncio.ensure_future(WebSocketNetwork(token).ask(address, 1.0, words.put_nowait))
-    assert (await said(words)).state is State.TURNING
-    asking.cancel()
-    await asyncio.gather(asking, return_exceptions=True)
-    await listener.close()
+    token = Token("0123456789abcdef")
+    async with (
+        listening_at("0.0.0.0:0", token) as address,
+        asking(address.replace("0.0.0.0", "127.0.0.2"), token) as words,
+    ):
+        assert (await said(words)).state is State.TURNING
 
 
 @pytest.mark.sockets
@@ -214,8 +226,8 @@ async def listening():
     port = found.listen("127.0.0.1")
     watch = found.watch(ACCEPT, NAME, KEY, 1.0)
     watch.on_message = (words := asyncio.Queue()).put_nowait
-    yield found, port, words
-    watch.close()
+    with contextlib.closing(watch):
+        yield found, port, words
 
 
 async def said(words):
@@ -295,28 +307,26 @@ async def test_too_many_unidentified_connections_are_closed_and_their_places_reu
 @pytest.mark.sockets
 async def test_two_monitors_report_a_blocked_loop_to_each_other(listening):
     here, port, words = listening
-    watch = here.watch(DIAL, NAME, KEY, 1.0, ("127.0.0.1", port))
-    watch.on_message = (back := asyncio.Queue()).put_nowait
-    assert (await said(words)).state is (await said(back)).state is State.TURNING
-    time.sleep(1.0)  # noqa: ASYNC251 - the test blocks the loop
-    assert (await said(words)).state is (await said(back)).state is State.BUSY
-    watch.close()
+    with contextlib.closing(here.watch(DIAL, NAME, KEY, 1.0, ("127.0.0.1", port))) as watch:
+        watch.on_message = (back := asyncio.Queue()).put_nowait
+        assert (await said(words)).state is (await said(back)).state is State.TURNING
+        time.sleep(1.0)  # noqa: ASYNC251 - the test blocks the loop
+        assert (await said(words)).state is (await said(back)).state is State.BUSY
 
 
 @pytest.mark.sockets
 async def test_a_monitor_dials_until_the_other_one_listens_and_again_when_the_connection_is_cut(listening):
     (port,) = free_ports(1)
-    watch = listening[0].watch(DIAL, NAME, KEY, 1.0, ("127.0.0.1", port))
-    await asyncio.sleep(0.3)
     there, calls = Connection(ACCEPT, NAME, KEY, 0.5, None), asyncio.Queue()
 
     async def accept(reader, writer):
         calls.put_nowait(there.read((await reader.readline()).decode().strip())[0])
         writer.close()
 
-    async with await asyncio.start_server(accept, "127.0.0.1", port):
-        assert [await said(calls) for _ in range(3)] == ["turning"] * 3
-        watch.close()
+    with contextlib.closing(listening[0].watch(DIAL, NAME, KEY, 1.0, ("127.0.0.1", port))):
+        await asyncio.sleep(0.3)
+        async with await asyncio.start_server(accept, "127.0.0.1", port):
+            assert [await said(calls) for _ in range(3)] == ["turning"] * 3
 
 
 @pytest.mark.sockets
@@ -328,9 +338,8 @@ async def test_a_monitor_that_is_killed_is_replaced_by_the_next_connection(liste
         return Monitor._running.get(asyncio.get_running_loop()) is first
 
     await soon(known)
-    watch = Monitor.of_running_loop().watch(ACCEPT, NAME, KEY, 1.0)
-    assert Monitor.of_running_loop().pid != first.pid
-    watch.close()
+    with contextlib.closing(Monitor.of_running_loop().watch(ACCEPT, NAME, KEY, 1.0)):
+        assert Monitor.of_running_loop().pid != first.pid
     assert asyncio.get_running_loop() not in Monitor._running
 
 
