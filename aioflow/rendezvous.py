@@ -28,9 +28,9 @@ from aioflow import errors
 _INCARNATION: Final = re.compile(r"[0-9a-f]{1,16}", re.ASCII)
 _ITERATION: Final = re.compile(r"(?:\d{1,18}(?::\d{1,18})*)?", re.ASCII)
 PUSHED: Final = "!"
-"""The prefix of an edge whose values are small: the sender pushes them to the other task without a request."""
+"""The prefix of an edge whose values the sender pushes to the other task without a request."""
 TOGETHER: Final = "&"
-"""The prefix of an edge whose values are small: the receiver requests several of them in one message."""
+"""The prefix of an edge whose values are not large: the receiver requests several of them in one message."""
 _SHOWN: Final = 3
 """The most keys that an error names."""
 

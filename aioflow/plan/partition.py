@@ -15,6 +15,7 @@ wait for the merge of a loop variable, which may be late and hold up independent
 import dataclasses
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -38,7 +39,10 @@ _AFTER: Final = 0.1
 _SMALL: Final = 1 << 10
 """Bytes. Smaller values are pushed to other tasks."""
 _LARGE: Final = 1 << 20
-"""Bytes. Smaller values are requested together."""
+"""Bytes. Smaller values are requested together, if they are not pushed."""
+_PUSHED: Final = 8 << 20
+"""Bytes that a device pushes to another in a step, at most, in values that are not small: the receiver has to keep them
+until its share begins. In an iteration of a loop it pushes small values only, because it may run ahead."""
 _INT: Final = Spec(dtypes.int32, SCALAR)
 _BOOL: Final = Spec(dtypes.bool_, SCALAR)
 
@@ -117,6 +121,8 @@ class _Partition:
         self._pulses: dict[Node, Value] = {}
         self._joins: dict[frozenset[Node], Node] = {}
         self._sends: dict[str, list[Node]] = {}
+        self._pushed: Counter[tuple[str, str]] = Counter()
+        """Bytes of values that are not small and are pushed, by sender and receiver."""
         self._running: set[tuple[int, str]] = set()
         self._merges: dict[tuple[int, str], Node] = {}
         self._rounds: list[tuple[int, str, Node]] = []
@@ -287,7 +293,7 @@ class _Partition:
         """The `recv` of a value, with its `send`."""
         home = self._places[origin]
         name = f"{value.node.name}:{value.index}"
-        how = "" if same_task(home, place) else _how(value.spec)
+        how = "" if same_task(home, place) else self._way(value.spec, home, place, self._levels.beyond[origin])
         key = {
             "edge": f"{how}{next(self._numbers)} {name}",
             "source": home,
@@ -308,6 +314,18 @@ class _Partition:
         )  # fmt: skip
         received.sized = [value.planned_spec]
         return received
+
+    def _way(self, spec: Spec, home: str, place: str, level: int) -> str:
+        """How a value goes to another task: pushed, requested together with others, or requested alone."""
+        nbytes = _known_bytes(spec)
+        if nbytes <= _SMALL:
+            return PUSHED
+        if nbytes > _LARGE:
+            return ""
+        if level != ROOT or self._pushed[home, place] + nbytes > _PUSHED:
+            return TOGETHER
+        self._pushed[home, place] += int(nbytes)
+        return PUSHED
 
     # Frames
 
@@ -355,13 +373,10 @@ class _Partition:
         return next(node for node in self._flow.nodes if role_of(node) == role and self._levels.beyond[node] == level)
 
 
-def _how(spec: Spec) -> str:
-    """Return how values of a Spec go to another task: pushed, requested together, or requested alone."""
+def _known_bytes(spec: Spec) -> float:
+    """The bytes of values of a Spec; infinite if they differ from value to value."""
     sizes = spec.sizes
     if isinstance(spec, ResourceSpec) or sizes is None or spec.dtype.np.hasobject:
-        return ""
+        return math.inf
     known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes):
-        return ""
-    nbytes = math.prod(known) * spec.dtype.np.itemsize
-    return PUSHED if nbytes <= _SMALL else TOGETHER if nbytes <= _LARGE else ""
+    return math.prod(known) * spec.dtype.np.itemsize if len(known) == len(sizes) else math.inf

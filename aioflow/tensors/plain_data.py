@@ -198,6 +198,11 @@ def unpack(data: bytes | memoryview) -> Any:
     """
     if len(data) <= _BYTES_PER_CONTAINER * _CONTAINERS:
         return _unpack(data)
+    return _unpack_counted(data)
+
+
+def _unpack_counted(data: bytes | memoryview) -> Any:
+    """The same for long data, with a count of their lists and maps."""
     left = _CONTAINERS + len(data) // _BYTES_PER_CONTAINER
 
     def counted(container: Any) -> Any:

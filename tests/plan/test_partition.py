@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aioflow as af
-from aioflow.devices.device import attributes_of, local_devices
+from aioflow.devices.device import DeviceAttributes, attributes_of, local_devices
 from aioflow.plan.pipeline import Signature, make_plan
 from aioflow.plan.placement.colocation import is_state
 from aioflow.plan.placer import Placer
@@ -332,6 +332,47 @@ async def test_a_value_is_sent_once_to_each_device_that_reads_it_and_stored_once
     assert len({id(reference()) for reference in received}) == 1
     flow = parts_of(results, [x.op.inputs[0]])["1"]
     assert types_of(flow)["recv"] == 1
+
+
+KIB, MIB = 1 << 10, 1 << 20
+TASKS = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(2)]
+
+
+def ways(fetches, feeds):
+    """How values go from task to task: the beginnings of the names of their edges."""
+    placer = Placer(af.Config(), [DeviceAttributes(name, "CPU", None, 7) for name in TASKS])
+    plan = make_plan(Signature(tuple(feeds), tuple(fetches), ()), placer.split)
+    edges = [node.attrs["edge"] for part in plan.parts for node in part.flow.nodes if node.definition.name == "send"]
+    return [edge[0] if edge[0] in "!&" else "" for edge in edges]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([8, KIB, KIB + 1, MIB, MIB + 1], ["!", "!", "!", "!", ""]),
+        ([MIB] * 9, [*"!" * 8, "&"]),
+        ([MIB] * 8 + [KIB, KIB + 1], [*"!" * 9, "&"]),
+    ],
+)
+def test_values_are_pushed_up_to_a_size_and_a_sum(sizes, expected):
+    fed = [af.placeholder(af.uint8, [size]) for size in sizes]
+    with af.device(TASKS[0]):
+        made = [af.bitwise.invert(value) for value in fed]
+    with af.device(TASKS[1]):
+        assert ways([af.bitwise.invert(value) for value in made], fed) == expected
+
+
+def test_in_loops_only_small_values_are_pushed():
+    def body(small, larger):
+        with af.device(TASKS[0]):
+            small, larger = small + 1.0, larger + 1.0
+        with af.device(TASKS[1]):
+            return small + 1.0, larger + 1.0
+
+    fed = [af.placeholder(af.float32, [size]) for size in (2, KIB)]
+    with af.device(TASKS[1]):
+        found = af.while_loop(lambda small, larger: small[0] < 9.0, body, fed)
+    assert sorted(set(ways(found, fed))) == ["!", "&"]
 
 
 async def test_feeds_constants_and_handles_are_not_sent(session, sent):

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
 from aioflow.net.transport.channel import Channel, ClosedError, Reason, Sharing
-from aioflow.net.transport.segments import Piece, copied
+from aioflow.net.transport.segments import Piece, copied, copied_at_once
 from aioflow.net.wire.codec import Envelope, ProtocolError
 from aioflow.net.wire.control_verbs import Credit, Drop, Ping, Pong
-from aioflow.net.wire.framing import Assembler, Frame, Outgoing, Receiver, StreamKey, frame_of
+from aioflow.net.wire.framing import BURST, Assembler, Frame, Outgoing, Receiver, StreamKey, frame_of
 from aioflow.net.wire.limits import FRAME_SLICE, MIB, Limits
 from aioflow.tensors.as_array import AnyArray
 
@@ -99,8 +99,7 @@ class Link:
 
         Waits for credit, for its turn, and for room in the channel. A cancelled call takes the message back.
         """
-        if not message.nbytes and not self.congested:  # one frame, which may go between the frames of other messages
-            self._give(message.frame(_left(deadline)))
+        if self.send_at_once(message, deadline):
             return
         charge = self._limits.charge(message.nbytes)
         if charge:
@@ -126,6 +125,42 @@ class Link:
         finally:
             if charge and not whole:
                 self._take_back(message.key, charge, begun)
+
+    def send_at_once(self, message: Outgoing, deadline: float | None = None) -> bool:
+        """Give the whole message to the channel now. False, and nothing is sent, if it has to wait, or takes long."""
+        if self.congested:
+            return False
+        if not message.nbytes:  # one frame, which may go between the frames of other messages
+            self._give(message.frame(_left(deadline)))
+            return True
+        charge = self._limits.charge(message.nbytes)
+        if self._turn.locked() or not self._credits.take_at_once(charge):
+            return False
+        sent = self._share_at_once(message, deadline)
+        if not sent:
+            self._credits.give(charge)
+        return sent
+
+    def _share_at_once(self, message: Outgoing, deadline: float | None) -> bool:
+        """Send the values in shared memory, or in one burst where there is none."""
+        sharing = self._channel.sharing if message.nbytes >= _SHARED else None
+        if sharing is None:
+            if message.nbytes > BURST:
+                return False
+            for burst in message.bursts(_left(deadline)):
+                self._give(*burst)
+            return True
+        piece = copied_at_once(sharing.pool, message.values)
+        if piece is None:
+            return False
+        lent = False
+        try:
+            message.move(piece.views())
+            lent = self._lend(message.head(_left(deadline), message.nbytes), message.chunks(), piece, sharing)
+            return lent
+        finally:
+            if not lent:
+                piece.release()
 
     async def _share(self, message: Outgoing, deadline: float | None) -> bool:
         """Send the values in shared memory. Returns false if there is none for them, and sends nothing."""
@@ -416,8 +451,7 @@ class Credits:
         """Wait for credit for `nbytes`, at most the window. A cancelled call takes none."""
         if self._closed is not None:
             raise ClosedError(self._closed)
-        if not self._waiting and nbytes <= self.left:
-            self.left -= nbytes
+        if self.take_at_once(nbytes):
             return
         place = nbytes, asyncio.get_running_loop().create_future()
         self._waiting.append(place)
@@ -430,6 +464,13 @@ class Credits:
                 self.left += nbytes
             self._serve()
             raise
+
+    def take_at_once(self, nbytes: int) -> bool:
+        """Take credit if it is there and no other sender waits for it."""
+        if self._waiting or nbytes > self.left or self._closed is not None:
+            return False
+        self.left -= nbytes
+        return True
 
     def give(self, nbytes: int) -> None:
         """So many more may be sent; there are never more than the window."""

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from aioflow import errors
@@ -299,9 +299,31 @@ class Peer:
 
     def notify(self, message: Note) -> None:
         """Say something that is not answered, and has no large values: at once. UnavailableError if it is lost."""
+        self._links[0].send_now(self._note(message))
+
+    def push(self, message: Note) -> Callable[[], Coroutine[Any, Any, None]] | None:
+        """Say something that is not answered, and may have large values. UnavailableError if the peer is lost.
+
+        Returns None if it was sent at once. Else it has to wait for room: the caller awaits the returned function.
+        Cancelling that takes the message back.
+        """
+        outgoing = self._note(message)
+        if outgoing.nbytes:
+            sent = self._links[-1].send_at_once(outgoing)
+            return None if sent else functools.partial(self._send_note, outgoing)
+        self._links[0].send_now(outgoing)
+        return None
+
+    async def _send_note(self, outgoing: Outgoing) -> None:
+        try:
+            await self._links[-1].send(outgoing)
+        except ClosedError:
+            raise self._error("a pushed value") from None
+
+    def _note(self, message: Note) -> Outgoing:
         if self.end is not None:
             raise self._error(type(message).__name__)
-        self._links[0].send_now(Outgoing(Envelope(next(self.local.numbers), message), self.limits))
+        return Outgoing(Envelope(next(self.local.numbers), message), self.limits)
 
     async def _request(self, message: Envelope, deadline: float | None = None) -> Any:
         async with self._slots:
@@ -355,7 +377,7 @@ class Peer:
         elif isinstance(content, Request):
             self._begin(message)
         elif isinstance(content, Note):
-            self._heard(message)
+            self._heard(link, message)
         else:
             handle = _HANDLERS.get(type(content))
             if handle is None:
@@ -373,10 +395,12 @@ class Peer:
         else:
             raise ProtocolError(f"{type(answer).__name__} answers no {asked.name}")
 
-    def _heard(self, message: Envelope) -> None:
-        if message.number > self._last_note:  # else it has come before
+    def _heard(self, link: Link, message: Envelope) -> None:
+        if link is self._links[0]:
+            if message.number <= self._last_note:  # it has come before
+                return
             self._last_note = message.number
-            self._serving.hear(message)
+        self._serving.hear(message)
 
     def _begin(self, message: Envelope) -> None:
         """Begin a new request. A repeated request gets the earlier answer, and is not done again."""
@@ -399,17 +423,17 @@ class Peer:
             await self._send_answer(number, failure_of(error, self.local.task))
 
     def _reply_now(self, number: int, answer: Answer) -> bool:
-        """Likewise, at once. False, and nothing is sent, if the answer is large, cannot be sent, or has to wait."""
-        link = self._links[0]
+        """Likewise, at once. False, and nothing is sent, if the answer cannot be sent, or has to wait."""
         try:
             outgoing = Outgoing(Envelope(number, answer), self.limits)
         except errors.OpError:
             return False
-        if outgoing.nbytes or link.congested:
-            return False
-        self._recent.end((self.remote.incarnation, number), answer)
-        with contextlib.suppress(ClosedError):
-            link.send_now(outgoing)
+        try:
+            if not self._link_for(outgoing).send_at_once(outgoing):
+                return False
+        except ClosedError:
+            pass  # the peer is lost
+        self._recent.end((self.remote.incarnation, number), None if outgoing.nbytes else answer)
         return True
 
     async def _send_answer(self, number: int, answer: Answer) -> None:
@@ -441,13 +465,20 @@ class Peer:
     def admits(self, announced: Announcement, key: StreamKey) -> bool:
         """Whether to receive an announced message: it is expected, and there is room for it."""
         number, answer = key
-        return number in self._asked if answer else self._serving.holds(number, announced.nbytes)
+        if answer:
+            return number in self._asked
+        if issubclass(announced.record.cls, Note) and not self._serving.has_room(announced.nbytes):
+            self._finish(Loss.VIOLATION, f"there is no room for {announced.nbytes} bytes of {announced.record.name}")
+            return False
+        return self._serving.holds(number, announced.nbytes)
 
     def out_of_memory(self, announced: Announcement, key: StreamKey) -> None:
         """Refuse a message, since there is no memory for it."""
         number, answer = key
         text = f"there is no memory for the {announced.nbytes} bytes of {announced.record.name}"
-        if not answer:
+        if issubclass(announced.record.cls, Note):  # it has no answer that could say so
+            self._finish(Loss.VIOLATION, text)
+        elif not answer:
             self._serving.refuse(number, text)
         elif number in self._asked and not self._asked[number].future.done():
             self._asked[number].future.set_exception(errors.ResourceExhaustedError(text))

@@ -155,11 +155,15 @@ class Serving:
         """
         if number in self._tasks or number in self._held:
             return False
-        if self.held + nbytes > self._limits.held:
+        if not self.has_room(nbytes):
             self.refuse(number, f"requests with {self.held} bytes are not answered yet, and {nbytes} more come")
             return False
         self._held[number] = nbytes
         return True
+
+    def has_room(self, nbytes: int) -> bool:
+        """Whether so many more bytes of values may come."""
+        return self.held + nbytes <= self._limits.held
 
     def refuse(self, number: int, text: str) -> None:
         """Refuse the request of that number, since there is no room for it."""
@@ -198,6 +202,7 @@ class Serving:
 
     def hear(self, message: Envelope) -> None:
         """Hand a note to its handler. ProtocolError if there is no handler for it."""
+        self._held.pop(message.number, None)
         heard = self._notes.get(type(message.message))
         if heard is None:
             raise ProtocolError(f"{type(message.message).__name__} came where it cannot")

@@ -263,8 +263,8 @@ class Piece:
         self._pool.give_back(self.segment)
 
 
-async def copied(pool: SegmentPool, values: Values) -> Piece | None:
-    """The values in shared memory; None if there is no memory for them. A thread copies much at a time.
+def copied_at_once(pool: SegmentPool, values: Values) -> Piece | None:
+    """The values in shared memory; None if to copy them takes long, or needs new memory.
 
     One value that is at the start of a segment is not copied.
     """
@@ -272,12 +272,20 @@ async def copied(pool: SegmentPool, values: Values) -> Piece | None:
         return lent
     sizes = [sum(map(len, buffers)) for buffers in values]
     nbytes = offsets(sizes)[1]
-    segment = pool.reuse(nbytes)
-    if segment is not None and nbytes <= _INLINE:
-        return _filled(pool, segment, sizes, values)
+    segment = pool.reuse(nbytes) if nbytes <= _INLINE else None
+    return None if segment is None else _filled(pool, segment, sizes, values)
+
+
+async def copied(pool: SegmentPool, values: Values) -> Piece | None:
+    """The values in shared memory; None if there is no memory for them. A thread copies what takes long."""
+    found = copied_at_once(pool, values)
+    if found is not None:
+        return found
+    sizes = [sum(map(len, buffers)) for buffers in values]
+    nbytes = offsets(sizes)[1]
 
     def work() -> Piece | None:
-        found = segment or pool.create(nbytes)
+        found = pool.reuse(nbytes) or pool.create(nbytes)
         return None if found is None else _filled(pool, found, sizes, values)
 
     piece = asyncio.get_running_loop().run_in_executor(None, work)

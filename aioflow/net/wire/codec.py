@@ -155,7 +155,7 @@ def announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
 
 
 def _announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
-    data, inline = _split(memoryview(frame), limits)
+    data, inline = _split(frame if type(frame) is memoryview else memoryview(frame), limits)
     header = _read_header(data)
     record = VERBS.get(header.verb)
     if record is None:
@@ -164,9 +164,12 @@ def _announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
         return Announcement(record, header, (), 0, inline)
     budget = Budget(len(frame) - len(inline))
     values = tuple([incoming(descriptor, budget) for descriptor in header.values])
-    nbytes = sum([value.nbytes for value in values])
+    nbytes = 0
+    for value in values:
+        nbytes += value.nbytes
     budget.grow(nbytes)
-    _check_sizes(header, values, nbytes, limits)
+    if nbytes > limits.tensor or nbytes > limits.message:
+        _check_sizes(values, nbytes, limits)
     if len(inline) + header.follows > nbytes and header.verb != "Part":
         raise ValueError(f"{len(inline) + header.follows} bytes are more than the {nbytes} of the values")
     return Announcement(record, header, values, nbytes, inline)
@@ -198,9 +201,7 @@ def _read_header(data: Any) -> Header:
     return found
 
 
-def _check_sizes(header: Header, values: tuple[Incoming, ...], nbytes: int, limits: Limits) -> None:
-    if not values:
-        return
+def _check_sizes(values: tuple[Incoming, ...], nbytes: int, limits: Limits) -> None:
     largest = max([value.nbytes for value in values])
     if largest > limits.tensor:
         raise ValueError(f"a value of {largest} bytes is more than the {limits.tensor} that were agreed on")

@@ -46,7 +46,9 @@ class Outgoing:
         except ValueError as error:
             raise errors.InvalidArgumentError(str(error)) from None
         sent = [describe(value) for value in values] if values else _NOTHING
-        total = sum([one.nbytes for one in sent]) if sent else 0
+        total = 0
+        for one in sent:
+            total += one.nbytes
         if total > limits.tensor or total > limits.message:
             _check_sizes(max([one.nbytes for one in sent]), total, limits)
         self._message: Final = message
@@ -256,11 +258,11 @@ class Assembler:
 
     def _head(self, frame: Frame) -> Envelope | None:
         announced = announcement(frame, self._limits)
-        name, header = announced.record.name, announced.header
-        if name in (Part.__name__, Drop.__name__):
+        cls, header = announced.record.cls, announced.header
+        if cls is Part or cls is Drop:
             announced.check()
             stream = self._stream_of((header.id, header.fields.get("answer", False)))
-            if name == Drop.__name__:
+            if cls is Drop:
                 self._drop(stream)
                 return self._end(stream)
         elif len(announced.inline) == announced.nbytes:

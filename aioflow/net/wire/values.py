@@ -74,7 +74,8 @@ def _describe(value: Any, depth: int) -> Sent:
     if isinstance(value, np.ndarray):
         return _strings(value) if value.dtype.hasobject else _array(value)
     if isinstance(value, np.generic):
-        return Sent(["scalar", _name_of(value.dtype), value.nbytes], [value.tobytes()], value.nbytes)
+        data = value.tobytes()
+        return Sent(["scalar", _name_of(value.dtype), len(data)], (data,), len(data))
     if isinstance(value, bytes):
         return Sent(["bytes", len(value)], [value], len(value))
     if value is DEAD:
@@ -261,9 +262,7 @@ class _ArrayIn(Incoming):
     __slots__ = ("_array", "_dtype", "_shape")
 
     def __init__(self, name: Any, shape: Any, nbytes: Any) -> None:
-        if type(name) is not str or name not in _RAW:
-            raise ValueError(f"{summarise(name)} is not a dtype whose bytes can be sent; those are {', '.join(_RAW)}")
-        self._dtype: Final[DType] = _RAW[name]
+        self._dtype: Final[DType] = _raw(name)
         self._shape: Final = _shape_of(shape)
         count = math.prod(self._shape)
         if type(nbytes) is not int or nbytes != count * self._dtype.size:
@@ -275,25 +274,48 @@ class _ArrayIn(Incoming):
 
     def fill(self, data: memoryview) -> None:
         if self.nbytes:
-            self._array = np.frombuffer(data, self._dtype.np).reshape(self._shape).copy()
+            found = np.frombuffer(data, self._dtype.np).copy()
+            self._array = found if len(self._shape) == 1 else found.reshape(self._shape)
         else:
             super().fill(data)
 
     def value(self) -> Any:
         array = self._array
         if self._dtype is dtypes.bool_ and array.size and array.view(np.uint8).max() > 1:
-            raise ValueError("a bool is a byte of 0 or 1")  # NumPy would compute nonsense with another
+            raise ValueError(_NO_BOOL)
         return array
 
 
-class _ScalarIn(_ArrayIn):
-    __slots__ = ()
+def _raw(name: Any) -> DType:
+    dtype = _RAW.get(name) if type(name) is str else None
+    if dtype is None:
+        raise ValueError(f"{summarise(name)} is not a dtype whose bytes can be sent; those are {', '.join(_RAW)}")
+    return dtype
+
+
+class _ScalarIn(Incoming):
+    __slots__ = ("_data", "_dtype")
 
     def __init__(self, name: Any, nbytes: Any) -> None:
-        super().__init__(name, [], nbytes)
+        self._dtype: Final[DType] = _raw(name)
+        if type(nbytes) is not int or nbytes != self._dtype.size:
+            raise ValueError(f"{name}[] has {self._dtype.size} bytes, not {summarise(nbytes)}")
+        super().__init__(nbytes)
+
+    def place(self, memory: AnyArray) -> None:
+        self._data: AnyArray | bytes = memory
+
+    def fill(self, data: memoryview) -> None:
+        self._data = bytes(data)
 
     def value(self) -> Any:
-        return super().value()[()]
+        if self._dtype is dtypes.bool_ and self._data[0] > 1:
+            raise ValueError(_NO_BOOL)
+        return np.frombuffer(self._data, self._dtype.np)[0]
+
+
+_NO_BOOL: Final = "a bool is a byte of 0 or 1"
+"""NumPy would compute nonsense with another."""
 
 
 class _BytesIn(Incoming):
@@ -403,8 +425,11 @@ def _structure_of(data: AnyArray) -> tuple[int, list[Any]]:
 
 
 def _shape_of(data: Any) -> tuple[int, ...]:
-    if type(data) is not list or len(data) > 64 or not all(type(n) is int and 0 <= n < 1 << 63 for n in data):
+    if type(data) is not list or len(data) > 64:
         raise ValueError(f"{summarise(data)} is not a shape")
+    for size in data:
+        if type(size) is not int or not 0 <= size < 1 << 63:
+            raise ValueError(f"{summarise(data)} is not a shape")
     return tuple(data)
 
 

@@ -200,7 +200,7 @@ class RecvTensor(Request[TensorSent]):
 @verb
 @dataclasses.dataclass(frozen=True, slots=True)
 class PushTensors(Note):
-    """Small values of a step, unasked. The step need not have begun there.
+    """Values of a step, unasked. The step need not have begun there.
 
     Attributes:
         keys: the texts of their keys.

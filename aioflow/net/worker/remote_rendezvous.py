@@ -2,10 +2,8 @@
 
 A receiver asks the sender's task when it begins to wait, perhaps before the step has begun there, and waits in its own
 table for the answer. So a cancelled receiver gives up only its place in that table, and the end of the step ends all
-requests. Values that are known to be small are pushed without a request, and wait in the receiver's table. If the
-connection of such a push is lost, the sender ends the step.
-
-Pushes small values of a step to other tasks without a request, all values of one turn of the loop together.
+requests. Values that the plan knows to be of moderate size are pushed without a request, all values of one turn of the
+loop together, and wait in the receiver's table. If the connection of such a push is lost, the sender ends the step.
 """
 
 import asyncio
@@ -276,7 +274,9 @@ class Outbox:
         try:
             for start in range(0, len(items), MOST_KEYS):
                 keys, values = zip(*items[start : start + MOST_KEYS], strict=True)
-                peer.notify(PushTensors(self._step, keys, values))
+                waiting = peer.push(PushTensors(self._step, keys, values))
+                if waiting is not None:
+                    self._begin(waiting)
         except errors.OpError as error:
             self._failed(error)
 

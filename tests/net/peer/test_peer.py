@@ -16,7 +16,7 @@ from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.limits import Limits
 from aioflow.net.wire.master_verbs import RunStep
 from aioflow.net.wire.schema import Request
-from aioflow.net.wire.worker_verbs import GetStatus, GraphRan, RecvTensor
+from aioflow.net.wire.worker_verbs import GetStatus, GraphRan, PushTensors, RecvTensor
 from tests.support.net_frames import announced, frame, frames
 from tests.support.net_peers import (
     FAILING,
@@ -176,6 +176,100 @@ async def test_no_more_is_on_its_way_than_the_window_allows(network, service):
         assert {task.result().values["x"] for task in tasks} == {100_000}
         assert idle(peer)
         assert idle(other)
+
+
+# Notes with values
+
+
+def pushing(nbytes, step=1):
+    """A note with a value of so many bytes."""
+    return PushTensors(step, ("key",), (np.full(nbytes, step, np.uint8),))
+
+
+@pytest.fixture
+def heard(service):
+    """The notes that the task has heard, by step, with the bytes of their values."""
+    found = {}
+    service.notes = {PushTensors: lambda call: found.update({call.message.step: call.message.values[0].nbytes})}
+    return found
+
+
+@pytest.mark.parametrize("nbytes", [1, 20_000, 1 << 20])
+async def test_a_note_of_up_to_a_burst_is_sent_at_once(heard, peer, other, nbytes):
+    assert peer.push(pushing(nbytes)) is None
+    await settle()
+    assert heard == {1: nbytes}
+    assert idle(other)
+
+
+async def test_a_large_note_waits_for_room_and_small_ones_overtake_it(heard, peer, other):
+    waits = peer.push(pushing(100 << 20, 1))
+    large = asyncio.create_task(waits())
+    await asyncio.sleep(0.02)
+    assert peer.push(pushing(8, 2)) is None
+    await asyncio.sleep(0.02)
+    assert heard == {2: 8}
+    await large
+    await settle()
+    assert heard == {1: 100 << 20, 2: 8}
+    assert idle(other)
+
+
+async def test_a_large_note_that_is_taken_back_is_not_heard(heard, peer, other):
+    waits = peer.push(pushing(100 << 20))
+    large = asyncio.create_task(waits())
+    await asyncio.sleep(0.02)
+    assert other.statistics.held == 100 << 20
+    large.cancel()
+    await settle()
+    assert large.cancelled()
+    assert not heard
+    assert idle(other)
+    assert peer.statistics.credit[-1] == peer.limits.window
+
+
+async def test_without_credit_a_note_of_a_burst_waits(heard, network, service):
+    settings = Settings(Limits(window=128 << 10))
+    async with meeting(network.at("a"), network.at("b"), "b", service, settings) as (peer, other):
+        assert peer.push(pushing(50_000, 1)) is None
+        assert peer.push(pushing(50_000, 2)) is None
+        waits = peer.push(pushing(50_000, 3))
+        assert waits is not None
+        await waits()
+        await settle()
+        assert heard == {1: 50_000, 2: 50_000, 3: 50_000}
+        assert idle(other)
+
+
+async def test_a_note_for_which_there_is_no_room_ends_the_connection(heard, network, service):
+    settings = Settings(Limits(held=1 << 20))
+    async with meeting(network.at("a"), network.at("b"), "b", service, settings) as (peer, other):
+        waits = asyncio.create_task(peer.push(pushing(2_000_000))())
+        await settle()
+        assert waits.done()
+        with pytest.raises(errors.UnavailableError):
+            await peer.request(GetStatus())
+        await asyncio.gather(waits, return_exceptions=True)
+        assert "there is no room for 2000000 bytes of PushTensors" in other.end.text
+        assert not heard
+
+
+async def test_a_note_for_which_there_is_no_memory_ends_the_connection(heard, peer, other, monkeypatch):
+    def none(*_):
+        raise MemoryError
+
+    assert peer.push(pushing(1_000_000)) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "empty", none)
+        await settle()
+    assert "there is no memory for the 1000000 bytes of PushTensors" in other.end.text
+    assert not heard
+
+
+async def test_to_a_lost_peer_no_note_is_sent(peer):
+    peer.lose(Loss.LEFT)
+    with pytest.raises(errors.CancelledError, match="PushTensors"):
+        peer.push(pushing(1 << 20))
 
 
 # Time
