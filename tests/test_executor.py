@@ -1,6 +1,7 @@
 """The ready queue: order, waiting, tasks, offloading, slices of time, leaving nothing behind."""
 
 import asyncio
+import math
 import threading
 
 import numpy as np
@@ -16,7 +17,7 @@ from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import Step
 from aioflow.testing import Gate
 from aioflow.waiting.tasks import Slice
-from tests.support.doubles import waiting
+from tests.support.doubles import light, waiting
 
 EXECUTORS = [af.Config(executor="tokens"), af.Config()]
 
@@ -157,6 +158,47 @@ def test_what_is_heavy_is_estimated_first_and_measured_later():
     for _ in range(200):
         cost.learn(bucket, 10e-6)
     assert not cost.heavy(bucket, [array])
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("brief", "on_loop"), [(math.inf, [False, True, True]), (0.0, [False, False, False])])
+async def test_heavy_work_that_was_measured_to_be_brief_runs_on_the_loop_in_its_form_for_threads(
+    graph, monkeypatch, brief, on_loop
+):
+    monkeypatch.setattr(op_cost, "HEAVY", 0.0)
+    monkeypatch.setattr(op_cost, "BIG_KERNEL", 0.0)
+    monkeypatch.setattr(op_cost, "BRIEF", brief)
+    main, seen, forms = threading.main_thread(), [], []
+
+    def note(value):
+        seen.append(threading.current_thread() is main)
+        return value
+
+    y = light(af.placeholder(af.float32, [], name="x"), note)
+    async with af.Session(graph=graph) as session:
+        await session.run(y, {"x:0": 1.0})
+        unit = session._calls.get(y, (graph.get_tensor_by_name("x:0"),)).call.planned.single_unit
+        heavy, unit.heavy = unit.heavy, lambda *given: forms.append(len(given)) or heavy(*given)
+        assert [await session.run(y, {"x:0": 1.0}) for _ in range(2)] == [1.0, 1.0]
+    assert seen == on_loop
+    assert len(forms) == 2
+
+
+def test_work_is_brief_if_a_measurement_says_so_and_not_an_estimate():
+    cost = op_cost.RegionCost(lambda inputs: (op_cost.BRIEF / 2, True), 1)
+    assert cost.heavy(0, [])
+    assert not cost.brief(0)
+    cost.learn(0, op_cost.BRIEF / 2)
+    assert cost.brief(0)
+    cost.learn(0, op_cost.BRIEF * 2)
+    assert not cost.brief(0)
+
+
+def test_a_loop_is_never_brief():
+    cost = op_cost.RegionCost(lambda inputs: (op_cost.BRIEF / 2, True), math.inf)
+    cost.heavy(0, [])
+    cost.learn(0, op_cost.BRIEF / 2)
+    assert not cost.brief(0)
 
 
 def test_a_measurement_far_above_the_estimate_replaces_it_at_once():

@@ -52,6 +52,8 @@ _SGEMM: Final = (
     ctypes.c_float, _POINTER, _SIZE, _POINTER, _SIZE, ctypes.c_float, _POINTER, _SIZE,
 )  # fmt: skip
 _CPU: Final = 1
+_AVX512: Final = 0x20
+"""The bit of oneDNN's number of the processor's instructions that says it has AVX-512."""
 
 
 class _Version(ctypes.Structure):
@@ -76,6 +78,7 @@ class Library:
         sgemm: dnnl_sgemm, which releases the GIL; it returns a status.
         wait: dnnl_stream_wait, likewise.
         point: dnnl_memory_set_data_handle, which holds the GIL; it returns a status.
+        avx512: whether it computes with vectors of 64 bytes.
     """
 
     def __init__(self, path: str) -> None:
@@ -92,6 +95,7 @@ class Library:
         self.wait.argtypes = (_POINTER,)
         self.sgemm: Final = self._dll.dnnl_sgemm
         self.sgemm.argtypes = _SGEMM
+        self.avx512: Final = bool(self._quick.dnnl_get_effective_cpu_isa() & _AVX512)
         self._threads: Final = getattr(self._quick, "omp_get_max_threads", None)
         self._set_threads: Final = getattr(self._quick, "omp_set_num_threads", None)
         self.engine: Final = self.create("dnnl_engine_create", _CPU, ctypes.c_size_t(0))

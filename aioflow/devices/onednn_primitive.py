@@ -28,7 +28,7 @@ _USER_SCRATCHPAD: Final = 1
 _SCRATCHPAD_MD: Final = 136
 _FROM, _TO, _SCRATCHPAD = 1, 17, 80
 _IMPLEMENTATION: Final = 8
-_LINE: Final = 64
+LINE: Final = 64
 """The bytes of a cache line, to which scratch memory is aligned."""
 KEPT: Final = 64 << 20
 """The most bytes of scratch memory that a thread keeps between calls."""
@@ -99,7 +99,8 @@ class _Scratch(threading.local):
         return self._buffer
 
 
-_scratch: Final = _Scratch()
+SCRATCH: Final = _Scratch()
+"""The scratch memory of routines, and of copies for the length of one call."""
 
 
 class Builder:
@@ -171,7 +172,7 @@ class Builder:
     def scratch(self, descriptor: Handle) -> MemoryRef:
         """Return scratch memory."""
         offset = self._size
-        self._size += -(-self.library.size(descriptor) // _LINE) * _LINE
+        self._size += -(-self.library.size(descriptor) // LINE) * LINE
         self._memories.append(_Memory(descriptor, None, offset))
         return MemoryRef(len(self._memories) - 1, descriptor)
 
@@ -238,7 +239,7 @@ class Routine:
         self.library: Final = library
         self.memories: Final = tuple(memories)
         self.steps: Final = tuple(steps)
-        self._size = size + _LINE if size else 0
+        self._size = size + LINE if size else 0
         self._idle: list[_Call] = []
         weakref.finalize(self, _destroy, library, owned).atexit = False
 
@@ -254,7 +255,7 @@ class Routine:
             call = self._idle.pop()
         except IndexError:
             call = _Call(self)
-        scratch = _scratch.take(self._size) if self._size else None
+        scratch = SCRATCH.take(self._size) if self._size else None
         call.run(arrays, scratch)
         self._idle.append(call)
 
@@ -290,7 +291,7 @@ class _Call:
         for handle, number in self._arrays:
             point(handle, addresses[number])
         if scratch is not None:
-            base = -(-scratch.ctypes.data // _LINE) * _LINE
+            base = -(-scratch.ctypes.data // LINE) * LINE
             if base != self._base:
                 self._base = base
                 for handle, offset in self._between:

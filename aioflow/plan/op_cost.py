@@ -100,7 +100,13 @@ def elements(spec: Spec) -> int:
 Estimate = Callable[[Sequence[Array]], tuple[float, bool]]
 """Seconds for concrete inputs, and whether most of them are spent in kernels worth a thread."""
 HEAVY: Final = 100e-6
-"""Seconds. Longer work runs on a thread."""
+"""Seconds. Longer work runs on a thread, unless it is brief."""
+BRIEF: Final = 2e-3
+"""Seconds, the slice of time of inline work. Work that was measured to be no longer may stay on the loop.
+
+To wake a thread, and then the loop again, takes up to 0.2 ms on a virtual machine. An estimate alone does not suffice,
+since it can be wrong by orders of magnitude.
+"""
 BIG_KERNEL: Final = 20e-6
 """Seconds: a kernel this long is worth a thread; many short ones would only fight the loop for the interpreter."""
 _STEP: Final = 0.1
@@ -123,7 +129,7 @@ class RegionCost:
     measurements move the figure by a fixed fraction, so that it follows their median.
     """
 
-    __slots__ = ("_count", "_estimate", "_known", "_numbers", "_texts")
+    __slots__ = ("_count", "_estimate", "_known", "_measured", "_numbers", "_texts")
 
     def __init__(
         self, estimate: Estimate, count: float, numbers: Sequence[int] = (), texts: Sequence[int] = ()
@@ -133,6 +139,7 @@ class RegionCost:
         self._estimate = estimate
         self._count = count
         self._known: dict[int, tuple[float, bool]] = {}
+        self._measured: set[int] = set()
 
     @property
     def endless(self) -> bool:
@@ -165,8 +172,13 @@ class RegionCost:
         figure, threads = self._known[bucket]
         return threads or figure > BIG_KERNEL * self._count
 
+    def brief(self, bucket: int) -> bool:
+        """Whether measurements say that it is done within a slice of time, and may hold the loop alone."""
+        return bucket in self._measured and not self.endless and self._known[bucket][0] <= BRIEF
+
     def learn(self, bucket: int, measured: float) -> None:
         """Take a measured execution into account."""
+        self._measured.add(bucket)
         figure, threads = self._known[bucket]
         if measured > _FAR * figure:
             figure = measured

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from aioflow.devices.onednn import Library, check
-from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
+from aioflow.devices.onednn_primitive import LINE, ROUTINES, SCRATCH, Builder, Layout
 from aioflow.tensors.dtypes import Array
 
 Product = Callable[..., Array]
@@ -23,11 +23,18 @@ SMALL: Final = 1 << 19
 ALONE: Final = 1 << 18
 """Multiplications up to which NumPy's BLAS computes each product of a batch on one thread."""
 _SRC, _DST, _WEIGHTS = 1, 17, 33
+_VECTOR: Final = 32
+"""The bytes of a vector without AVX-512: dnnl_sgemm packs a matrix b that begins between two multiples of them, and
+reads another one where it lies. With AVX-512 it has other kernels."""
+_PAGED: Final = 512
+"""If the columns of b are a multiple of these, all its rows fall on few lines of the cache: packing pays."""
+_ROWS, _INNER = 128, 512
+"""The rows of a and of b from which a copy of b costs less than it saves."""
 
 
 def faster(lib: Library, dot: Product) -> Product:
     """`dot`, the product of two matrices, by oneDNN if they are large. They may be transposed views."""
-    sgemm = lib.sgemm
+    sgemm, packs = lib.sgemm, lib.avx512
 
     def product(a: Array, b: Array, out: Array | None = None) -> Array:
         if a.size * b.shape[1] <= SMALL or a.shape[1] != b.shape[0] or not a.dtype == b.dtype == np.float32:
@@ -43,6 +50,8 @@ def faster(lib: Library, dot: Product) -> Product:
             if routine is not None:
                 routine(a, b, place)
                 return _delivered(place, out)
+        if not packs and not flip_b and rows >= _ROWS and inner >= _INNER and not columns % _PAGED:
+            b = _packable(b)
         status = sgemm(
             b"T" if flip_a else b"N", b"T" if flip_b else b"N", rows, columns, inner,
             1.0, a.ctypes.data, a.shape[1], b.ctypes.data, b.shape[1], 0.0, place.ctypes.data, columns,
@@ -102,6 +111,17 @@ def _flat(x: Array) -> tuple[Array, bool]:
     if x.flags.c_contiguous:
         return x, False
     return (x.T, True) if x.flags.f_contiguous else (np.ascontiguousarray(x), False)
+
+
+def _packable(b: Array) -> Array:
+    """`b` if dnnl_sgemm packs it, else a copy in scratch memory that it packs. The product has the same bits."""
+    if b.ctypes.data % _VECTOR:
+        return b
+    memory = SCRATCH.take(b.nbytes + 2 * LINE)
+    begin = -memory.ctypes.data % LINE + _VECTOR // 2
+    copy: Array = memory[begin : begin + b.nbytes].view(np.float32).reshape(b.shape)
+    np.copyto(copy, b)
+    return copy
 
 
 def _place(shape: tuple[int, ...], out: Array | None, a: Array, b: Array) -> Array:

@@ -16,7 +16,7 @@ from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.constants import constant, placeholder
 from aioflow.kernels.array.shapes import reshape
 from aioflow.kernels.linalg.matmul import matmul
-from aioflow.kernels.linalg.onednn_matmul import ALONE, SMALL, faster_batches
+from aioflow.kernels.linalg.onednn_matmul import ALONE, SMALL, faster, faster_batches
 from aioflow.kernels.nn import (
     onednn_activation,
     onednn_convolution,
@@ -435,3 +435,50 @@ def test_small_products_and_broadcast_ones_are_left_to_numpy(a, b):
     assert left == [a]
     with pytest.raises(ValueError, match="mismatch"):
         product(np.ones((2, 96, 96), np.float32), np.ones((2, 95, 96), np.float32))
+
+
+class NotedProducts:
+    """oneDNN as far as `faster` sees it, which notes where the second matrix of each dnnl_sgemm begins."""
+
+    def __init__(self, avx512):
+        self.avx512, self.begins, self._sgemm = avx512, [], onednn.library().sgemm
+
+    def sgemm(self, *arguments):
+        self.begins.append(arguments[8])
+        return self._sgemm(*arguments)
+
+
+def beginning_at(matrix, offset):
+    """A copy that begins so many bytes behind a multiple of 64."""
+    memory = np.empty(matrix.nbytes + 64, np.uint8)
+    begin = (offset - memory.ctypes.data) % 64
+    copied = memory[begin : begin + matrix.nbytes].view(np.float32).reshape(matrix.shape)
+    copied[...] = matrix
+    return copied
+
+
+@needs_library
+@pytest.mark.parametrize("flipped", [False, True])
+def test_dnnl_sgemm_gets_a_matrix_of_long_rows_where_it_packs_it_and_the_bits_are_the_same(flipped):
+    draw, lib = np.random.default_rng(3), NotedProducts(avx512=False)
+    a, b = draw.standard_normal((512, 128), np.float32), draw.standard_normal((512, 512), np.float32)
+    a = a.T if flipped else np.ascontiguousarray(a.T)
+    product = faster(lib, np.ndarray.dot)
+    first, *others = [product(a, beginning_at(b, offset)) for offset in (0, 16, 32, 48)]
+    assert [begin % 32 for begin in lib.begins] == [16] * 4
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+    np.testing.assert_allclose(first, a @ b, rtol=1e-4, atol=1e-4)
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("avx512", "rows", "inner", "columns"),
+    [(True, 128, 512, 512), (False, 127, 512, 1024), (False, 128, 511, 512), (False, 128, 512, 511)],
+)
+def test_dnnl_sgemm_gets_other_matrices_where_they_are(avx512, rows, inner, columns):
+    lib = NotedProducts(avx512)
+    b = beginning_at(np.ones((inner, columns), np.float32), 0)
+    assert rows * inner * columns > SMALL
+    assert faster(lib, np.ndarray.dot)(np.ones((rows, inner), np.float32), b)[0, 0] == inner
+    assert lib.begins == [b.ctypes.data]
