@@ -23,9 +23,10 @@ import numpy as np
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.control import transfer as transfer  # which registers them
 from aioflow.plan.frame_levels import ROOT, Levels, is_known, role_of
+from aioflow.plan.guards import Guards
 from aioflow.plan.passes.compress import Compression, decoding, encoding, same_task
-from aioflow.plan.passes.flow import Flow, Node, Value, is_back_edge
-from aioflow.plan.passes.recover_loops import BODY, CONDITION, bodies
+from aioflow.plan.passes.flow import Flow, Node, Value, has_primitives, is_back_edge
+from aioflow.plan.passes.loop_sections import LoopSections, by_frames
 from aioflow.plan.placement.colocation import is_everywhere
 from aioflow.rendezvous import PUSHED, TOGETHER
 from aioflow.tensors import dtypes
@@ -35,6 +36,8 @@ from aioflow.tensors.dtypes import SCALAR, ResourceSpec, Spec
 _BEFORE: Final = 0.2
 _AFTER: Final = 0.1
 """The place in the order of nodes of a node that is made for another one, relative to that one."""
+_AT_END: Final = 0.5
+"""The place of nodes that are made for a frame, relative to its last node."""
 _SMALL: Final = 1 << 10
 """Bytes. Smaller values are pushed to other tasks."""
 _LARGE: Final = 1 << 20
@@ -106,9 +109,12 @@ class _Partition:
         self._flow = flow
         self._places = dict(places)
         self._incarnations = incarnations
-        self._order = {node: float(index) for index, node in enumerate(flow.nodes)}
         self._levels = Levels(flow.nodes, {Value(node, 0) for node in flow.nodes if is_known(node)})
-        self._bodies = bodies(flow.nodes, self._levels)
+        self._nodes = by_frames(flow.nodes, self._levels)
+        self._order = {node: float(index) for index, node in enumerate(self._nodes)}
+        self._ends = self._last_of_frames()
+        self._guards = Guards(self._nodes)
+        self._sections = LoopSections(self._nodes, self._levels, self._guards)
         self._copies: dict[str, list[_Copy]] = {}
         self._moved: dict[tuple[Node, str], Node] = {}
         self._received: dict[tuple[Value, str], Node] = {}
@@ -120,12 +126,12 @@ class _Partition:
         self._running: set[tuple[int, str]] = set()
         self._merges: dict[tuple[int, str], Node] = {}
         self._rounds: list[tuple[int, str, Node]] = []
-        self._mortal = any(role_of(node) is not None for node in flow.nodes)
+        self._handmade = has_primitives(flow)
 
     def parts(self, names: Sequence[str]) -> list[Part]:
         """Split it."""
-        cyclic = [node for node in self._flow.nodes if not is_everywhere(node) and self._put(node)]
-        for node in self._flow.nodes:
+        cyclic = [node for node in self._nodes if not is_everywhere(node) and self._put(node)]
+        for node in self._nodes:
             if not is_everywhere(node) and (self._levels.inside[node], self._places[node]) not in self._running:
                 self._pivot(self._levels.inside[node], self._places[node], self._order[node])
         for node in cyclic:
@@ -268,7 +274,8 @@ class _Partition:
             there = value if pulses_for else Value(self._moved[origin, home], value.index)
             codec = self._compression.codec_for(value, home, place)
             sent = there if codec is None else self._encoded(there, codec, origin)
-            made = self._transfer(sent, origin, place, order)
+            guard = self._guards.after(origin) if pulses_for else self._guards.of(value)
+            made = self._transfer(sent, origin, place, order, bool(guard))
             if codec is not None:
                 made = self._add(place, order - _BEFORE, decoding(Value(made, 0), there, codec, home, place))
             self._received[value, place] = made
@@ -283,8 +290,8 @@ class _Partition:
             self._lossy[value, codec] = Value(node, 0)
         return self._lossy[value, codec]
 
-    def _transfer(self, value: Value, origin: Node, place: str, order: float) -> Node:
-        """The `recv` of a value, with its `send`."""
+    def _transfer(self, value: Value, origin: Node, place: str, order: float, guarded: bool) -> Node:
+        """The `recv` of a value, with its `send`. A guarded value is dead in some branch."""
         home = self._places[origin]
         name = f"{value.node.name}:{value.index}"
         how = "" if same_task(home, place) else _how(value.spec)
@@ -294,13 +301,14 @@ class _Partition:
             "incarnation": self._incarnations[home],
             "target": place,
         }
-        after, section = self._order[origin] + _AFTER, self._section(origin)
+        after, section = self._order[origin] + _AFTER, self._sections.of(origin)
         sent = self._make(
             origin, home, after, "send", f"{name} to {place}", (value,), (), (), section=section, position=after, **key
         )
         self._sends.setdefault(home, []).append(sent)
         pivot = self._pivot(self._levels.beyond[origin], place, order)
-        spec, more = value.spec, {"shape": value.spec.shape, "mortal": self._mortal, "host": False, **key}
+        mortal = self._handmade or guarded or pivot is not None
+        spec, more = value.spec, {"shape": value.spec.shape, "mortal": mortal, "guarded": guarded, "host": False, **key}
         before = order - _BEFORE
         received = self._make(
             origin, place, before, "recv", f"{name} on {place}", (), () if pivot is None else (pivot,), [spec],
@@ -311,10 +319,14 @@ class _Partition:
 
     # Frames
 
-    def _section(self, origin: Node) -> str:
-        """The section of an iteration in which a value is sent; empty outside of loops that may be structured again."""
-        body = self._bodies.get(self._levels.beyond[origin])
-        return "" if body is None else BODY if origin in body else CONDITION
+    def _last_of_frames(self) -> dict[int, float]:
+        """The place of the last node of each frame."""
+        found: dict[int, float] = {}
+        for node, order in self._order.items():
+            level = self._levels.inside[node]
+            while level != ROOT:
+                found[level], level = order, self._levels.parents[level]
+        return found
 
     def _pivot(self, level: int, place: str, order: float) -> Node | None:
         """Return a node that runs once in each iteration of a frame on a device; None for the step itself."""
@@ -343,7 +355,7 @@ class _Partition:
 
     def _end_round(self, level: int, place: str, merge: Node) -> None:
         """The rest of it: it goes round as long as the loop does."""
-        governor, end = self._first("loop_cond", level), float(len(self._order))
+        governor, end = self._first("loop_cond", level), self._ends[level] + _AT_END
         name = merge.name.removesuffix("/merge")
         inputs = (Value(merge, 0), self._value(Value(governor, 0), place, end))
         switch = self._make(governor, place, end, "switch", f"{name}/switch", inputs, (), [_INT, _INT])
@@ -352,7 +364,7 @@ class _Partition:
 
     def _first(self, role: str, level: int) -> Node:
         """A primitive of that kind whose outputs are in a frame."""
-        return next(node for node in self._flow.nodes if role_of(node) == role and self._levels.beyond[node] == level)
+        return next(node for node in self._nodes if role_of(node) == role and self._levels.beyond[node] == level)
 
 
 def _how(spec: Spec) -> str:

@@ -36,7 +36,7 @@ def send(
     """Puts the value into the step's rendezvous, for the `recv` of that edge, in this iteration. It never waits.
 
     It runs even if the value is dead: the `recv` of a dead value is dead, too. `section` and `position` say when a loop
-    over several devices sends the value, see `plan/passes/recover_loops.py`.
+    over several devices sends the value, see `plan/passes/loop_sections.py`.
     """
 
 
@@ -54,11 +54,12 @@ def _(ctx: Context, value: Array, *, edge: str, source: str, incarnation: int, t
 @op(waits=True)
 def recv(
     dtype: DType, shape: TensorShape, edge: str, source: str, incarnation: int, target: str, mortal: bool = False,
-    host: bool = False, section: str = "", position: float = 0.0,
+    guarded: bool = False, host: bool = False, section: str = "", position: float = 0.0,
 ) -> Spec:  # fmt: skip
     """Waits for the value of the `send` of that edge, in this iteration; it may be dead only if `mortal`.
 
-    The value is in the memory of the device, or in the host's if `host`. `section` and `position` are as in `send`.
+    A value that is not `guarded` is dead only in the last iteration of a loop. The value is in the memory of the
+    device, or in the host's if `host`. `section` and `position` are as in `send`.
     """
     return Spec(dtype, TensorShape(shape))
 

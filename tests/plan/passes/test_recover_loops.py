@@ -247,7 +247,24 @@ def waiting(x):
     return af.py_func(lambda value: value, [x], af.float32)
 
 
-@pytest.mark.parametrize(("work", "alone"), [(heavy, 1), (nested, 1), (chosen, 1), (waiting, 0)])
+@pytest.mark.parametrize("work", [nested, chosen])
+async def test_branches_and_loops_of_one_device_are_part_of_its_coroutine(graph, recovered, work):
+    start = af.placeholder(af.float32, [])
+
+    def body(i, x):
+        with on(1):
+            made = work(x)
+        with on(0):
+            return i + 1, made * 0.5
+
+    with on(0):
+        result = af.while_loop(lambda i, x: i < 3, body, [0, start])
+    fast, slow = await both_ways(graph, result, {start: 3.0})
+    assert fast == slow
+    assert len(recovered) == 2
+
+
+@pytest.mark.parametrize(("work", "alone"), [(heavy, 1), (waiting, 0)])
 async def test_devices_that_do_more_run_their_loop_node_by_node(graph, recovered, work, alone):
     """Those beside them, `alone` of them, run one coroutine."""
     start = af.placeholder(af.float32, [])
