@@ -31,6 +31,8 @@ PUSHED: Final = "!"
 """The prefix of an edge whose values the sender pushes to the other task without a request."""
 TOGETHER: Final = "&"
 """The prefix of an edge whose values are not large: the receiver requests several of them in one message."""
+CREDIT: Final = "~"
+"""The sign of an edge whose values limit how far a sender in a loop is ahead. The last ones need not be received."""
 _SHOWN: Final = 3
 """The most keys that an error names."""
 
@@ -62,6 +64,11 @@ class Key(NamedTuple):
     def pushed(self) -> bool:
         """Whether the sender pushes the value to another task at once; otherwise the receiver requests it."""
         return self.edge.startswith(PUSHED)
+
+    @property
+    def is_credit(self) -> bool:
+        """Whether the value only limits a sender, and is not needed at the end of a loop."""
+        return self.edge.removeprefix(PUSHED).startswith(CREDIT)
 
     def __str__(self) -> str:
         """`source;incarnation in hexadecimal;target;edge;iterations`, as `...CPU:0;1f;...CPU:1;add:0;3:1`."""

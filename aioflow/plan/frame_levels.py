@@ -44,6 +44,7 @@ class Levels:
         names: the name of each frame, empty for the step itself.
         parallel: for each frame, the most iterations that may run at the same time: the least number that one of its
             `enter` nodes, except constants, allows.
+        parents: for each frame, the level from which it is entered.
         inside: for each node, its level.
         beyond: for each node, the level of its outputs.
     """
@@ -51,9 +52,9 @@ class Levels:
     def __init__(self, nodes: Sequence[Node], known: Collection[Value]) -> None:
         self.names: Final = [""]
         self.parallel: Final = [1]
+        self.parents: Final = [ROOT]
         self.inside: Final[dict[Node, int]] = {}
         self.beyond: Final[dict[Node, int]] = {}
-        self._parents = [ROOT]
         self._numbers: dict[str, int] = {}
         self._known = known
         for node in nodes:
@@ -62,6 +63,12 @@ class Levels:
         self.parallel[:] = [count or 1 for count in self.parallel]
         if len(self.names) > 1:
             self._check(nodes)
+
+    def outermost(self, level: int) -> int:
+        """The outermost frame around a frame, perhaps itself."""
+        while self.parents[level] != ROOT:
+            level = self.parents[level]
+        return level
 
     def check_fetches(self, fetches: Iterable[Value]) -> None:
         """InvalidArgumentError if a value inside a frame is fetched."""
@@ -100,7 +107,7 @@ class Levels:
             return self._entered(node, level)
         if level == ROOT and role in _WAYS_OUT:
             raise _wrong(node, _WAYS_OUT[role])
-        return self._parents[level] if role == "exit" else level
+        return self.parents[level] if role == "exit" else level
 
     def _entered(self, node: Node, parent: int) -> int:
         name = node.attrs["frame_name"]
@@ -108,11 +115,11 @@ class Levels:
         if level == len(self.names):
             self.names.append(name)
             self.parallel.append(0)
-            self._parents.append(parent)
-        if self._parents[level] != parent:
+            self.parents.append(parent)
+        if self.parents[level] != parent:
             raise _wrong(
                 node,
-                f"the frame {name!r} is entered from different places: {self._describe(self._parents[level])}, and "
+                f"the frame {name!r} is entered from different places: {self._describe(self.parents[level])}, and "
                 f"{self._describe(parent)}; give each loop its own name",
             )
         if not node.attrs["is_constant"]:

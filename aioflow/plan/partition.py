@@ -24,11 +24,12 @@ import numpy as np
 from aioflow.graph.op import REGISTRY
 from aioflow.kernels.control import transfer as transfer  # which registers them
 from aioflow.plan.frame_levels import ROOT, Levels, is_known, role_of
+from aioflow.plan.guards import Guards
 from aioflow.plan.passes.compress import Compression, decoding, encoding, same_task
-from aioflow.plan.passes.flow import Flow, Node, Value, is_back_edge
-from aioflow.plan.passes.recover_loops import BODY, CONDITION, bodies
+from aioflow.plan.passes.flow import Flow, Node, Value, has_primitives, is_back_edge
+from aioflow.plan.passes.loop_sections import BODY, CONDITION, LoopSections, by_frames
 from aioflow.plan.placement.colocation import is_everywhere
-from aioflow.rendezvous import PUSHED, TOGETHER
+from aioflow.rendezvous import CREDIT, PUSHED, TOGETHER
 from aioflow.tensors import dtypes
 from aioflow.tensors.codecs import Codec
 from aioflow.tensors.dtypes import SCALAR, ResourceSpec, Spec
@@ -36,6 +37,9 @@ from aioflow.tensors.dtypes import SCALAR, ResourceSpec, Spec
 _BEFORE: Final = 0.2
 _AFTER: Final = 0.1
 """The place in the order of nodes of a node that is made for another one, relative to that one."""
+_AT_BEGIN: Final = -0.5
+_AT_END: Final = 0.5
+"""The places of nodes that are made for a frame, relative to its first and its last node."""
 _SMALL: Final = 1 << 10
 """Bytes. Smaller values are pushed to other tasks."""
 _LARGE: Final = 1 << 20
@@ -102,6 +106,15 @@ class _Copy(NamedTuple):
     node: Node
 
 
+class _Route(NamedTuple):
+    """The way of a value from device to device: in a frame, and in a section of its iterations."""
+
+    home: str
+    place: str
+    level: int
+    section: str
+
+
 class _Partition:
     def __init__(
         self, flow: Flow, places: Mapping[Node, str], incarnations: Mapping[str, int], compression: Compression
@@ -110,9 +123,12 @@ class _Partition:
         self._flow = flow
         self._places = dict(places)
         self._incarnations = incarnations
-        self._order = {node: float(index) for index, node in enumerate(flow.nodes)}
         self._levels = Levels(flow.nodes, {Value(node, 0) for node in flow.nodes if is_known(node)})
-        self._bodies = bodies(flow.nodes, self._levels)
+        self._nodes = by_frames(flow.nodes, self._levels)
+        self._order = {node: float(index) for index, node in enumerate(self._nodes)}
+        self._begins, self._ends = self._places_of_frames()
+        self._guards = Guards(self._nodes)
+        self._sections = LoopSections(self._nodes, self._levels, self._guards)
         self._copies: dict[str, list[_Copy]] = {}
         self._moved: dict[tuple[Node, str], Node] = {}
         self._received: dict[tuple[Value, str], Node] = {}
@@ -123,23 +139,28 @@ class _Partition:
         self._sends: dict[str, list[Node]] = {}
         self._pushed: Counter[tuple[str, str]] = Counter()
         """Bytes of values that are not small and are pushed, by sender and receiver."""
+        self._inside: dict[tuple[int, str, str], list[tuple[Node, Node]]] = {}
+        """By frame, source and target, the transfers in each iteration."""
         self._running: set[tuple[int, str]] = set()
         self._merges: dict[tuple[int, str], Node] = {}
         self._rounds: list[tuple[int, str, Node]] = []
-        self._mortal = any(role_of(node) is not None for node in flow.nodes)
+        self._handmade = has_primitives(flow)
 
     def parts(self, names: Sequence[str]) -> list[Part]:
         """Split it."""
-        cyclic = [node for node in self._flow.nodes if not is_everywhere(node) and self._put(node)]
-        for node in self._flow.nodes:
+        cyclic = [node for node in self._nodes if not is_everywhere(node) and self._put(node)]
+        for node in self._nodes:
             if not is_everywhere(node) and (self._levels.inside[node], self._places[node]) not in self._running:
-                self._pivot(self._levels.inside[node], self._places[node], self._order[node])
+                self._pivot(self._levels.inside[node], self._places[node])
         for node in cyclic:
             place = self._places[node]
             inputs = tuple([self._value(value, place, self._order[node]) for value in node.inputs])
             self._moved[node, place].inputs = inputs
-        while self._rounds:
-            self._end_round(*self._rounds.pop())
+        self._end_rounds()
+        for (level, source, target), transfers in list(self._inside.items()):
+            if (level, target, source) not in self._inside:
+                self._limit(level, source, target, transfers)
+        self._end_rounds()
         fetches = [(self._fetched_on(value, names[0]), value) for value in self._flow.fetches]
         return [self._part(name, fetches) for name in names]
 
@@ -274,7 +295,8 @@ class _Partition:
             there = value if pulses_for else Value(self._moved[origin, home], value.index)
             codec = self._compression.codec_for(value, home, place)
             sent = there if codec is None else self._encoded(there, codec, origin)
-            made = self._transfer(sent, origin, place, order)
+            guard = self._guards.after(origin) if pulses_for else self._guards.of(value)
+            made = self._moved_to(sent, origin, place, order, bool(guard))
             if codec is not None:
                 made = self._add(place, order - _BEFORE, decoding(Value(made, 0), there, codec, home, place))
             self._received[value, place] = made
@@ -289,31 +311,60 @@ class _Partition:
             self._lossy[value, codec] = Value(node, 0)
         return self._lossy[value, codec]
 
-    def _transfer(self, value: Value, origin: Node, place: str, order: float) -> Node:
-        """The `recv` of a value, with its `send`."""
-        home = self._places[origin]
+    def _moved_to(self, value: Value, origin: Node, place: str, order: float, guarded: bool) -> Node:
+        """The `recv` of a value, with its `send`. A guarded value is dead in some branch."""
+        home, level = self._places[origin], self._levels.beyond[origin]
+        route = _Route(home, place, level, self._sections.of(origin))
+        sent, received = self._transfer(value, origin, route, self._order[origin] + _AFTER, order - _BEFORE, guarded)
+        if level != ROOT:
+            self._inside.setdefault((level, home, place), []).append((sent, received))
+        return received
+
+    def _transfer(
+        self, value: Value, origin: Node, route: "_Route", after: float, before: float, guarded: bool, window: int = 0
+    ) -> tuple[Node, Node]:
+        """The `send` of a value, and its `recv`, at their places in the order of nodes."""
+        home, place, level, section = route
         name = f"{value.node.name}:{value.index}"
         how = "" if same_task(home, place) else self._way(value.spec, home, place, self._levels.beyond[origin])
         key = {
-            "edge": f"{how}{next(self._numbers)} {name}",
+            "edge": f"{how}{CREDIT if window else ''}{next(self._numbers)} {name}",
             "source": home,
             "incarnation": self._incarnations[home],
             "target": place,
+            "window": window,
         }
-        after, section = self._order[origin] + _AFTER, self._section(origin)
         sent = self._make(
             origin, home, after, "send", f"{name} to {place}", (value,), (), (), section=section, position=after, **key
         )
         self._sends.setdefault(home, []).append(sent)
-        pivot = self._pivot(self._levels.beyond[origin], place, order)
-        spec, more = value.spec, {"shape": value.spec.shape, "mortal": self._mortal, "host": False, **key}
-        before = order - _BEFORE
+        pivot = self._pivot(level, place)
+        spec, mortal = value.spec, self._handmade or guarded or pivot is not None
+        more = {"shape": spec.shape, "mortal": mortal, "guarded": guarded, "host": False, **key}
+        if window:
+            more["section"] = self._sections.at(level, CONDITION)
         received = self._make(
             origin, place, before, "recv", f"{name} on {place}", (), () if pivot is None else (pivot,), [spec],
-            dtype=spec.dtype, section=section, position=before, **more,
+            **{"dtype": spec.dtype, "section": section, "position": before} | more,
         )  # fmt: skip
         received.sized = [value.planned_spec]
-        return received
+        return sent, received
+
+    def _limit(self, level: int, source: str, target: str, transfers: Sequence[tuple[Node, Node]]) -> None:
+        """Let the source of values be at most as many iterations ahead of a target as may run at the same time.
+
+        Run node by node, a device may be twice as far ahead: further iterations begin while the oldest one waits.
+        """
+        like, (begin, end) = self._first("enter", level), (self._begins[level] + _AT_BEGIN, self._ends[level] + _AT_END)
+        received = tuple([node for _, node in transfers])
+        last = BODY if any(node.attrs["section"].endswith(BODY) for node in received) else CONDITION
+        name = f"{self._levels.names[level]}/received on {target}"
+        signal = self._make(like, target, end + _AFTER, "pulse", name, (), received, [_BOOL])
+        route = _Route(target, source, level, self._sections.at(level, last))
+        places = end + 2 * _AFTER, begin + _AFTER
+        _, credit = self._transfer(Value(signal, 0), like, route, *places, False, self._levels.parallel[level])
+        for sent, _ in transfers:
+            sent.controls = (*sent.controls, credit)
 
     def _way(self, spec: Spec, home: str, place: str, level: int) -> str:
         """How a value goes to another task: pushed, requested together with others, or requested alone."""
@@ -329,23 +380,29 @@ class _Partition:
 
     # Frames
 
-    def _section(self, origin: Node) -> str:
-        """The section of an iteration in which a value is sent; empty outside of loops that may be structured again."""
-        body = self._bodies.get(self._levels.beyond[origin])
-        return "" if body is None else BODY if origin in body else CONDITION
+    def _places_of_frames(self) -> tuple[dict[int, float], dict[int, float]]:
+        """The places of the first node and of the last one of each frame, with the frames in it."""
+        begins: dict[int, float] = {}
+        ends: dict[int, float] = {}
+        for node, order in self._order.items():
+            level = self._levels.beyond[node] if role_of(node) == "enter" else self._levels.inside[node]
+            while level != ROOT:
+                begins.setdefault(level, order)
+                ends[level], level = order, self._levels.parents[level]
+        return begins, ends
 
-    def _pivot(self, level: int, place: str, order: float) -> Node | None:
+    def _pivot(self, level: int, place: str) -> Node | None:
         """Return a node that runs once in each iteration of a frame on a device; None for the step itself."""
         if level == ROOT:
             return None
         if (level, place) not in self._merges:
-            self._merges[level, place] = self._begin_round(level, place, order - _BEFORE)
+            self._merges[level, place] = self._begin_round(level, place)
         return self._merges[level, place]
 
-    def _begin_round(self, level: int, place: str, order: float) -> Node:
+    def _begin_round(self, level: int, place: str) -> Node:
         """The beginning of a small loop that makes the frame have its iterations on a device."""
-        like = self._first("enter", level)
-        outer = self._pivot(self._levels.inside[like], place, order)
+        like, order = self._first("enter", level), self._begins[level] + _AT_BEGIN
+        outer = self._pivot(self._levels.inside[like], place)
         name = f"{self._levels.names[level]}/round on {place}"
         zero = self._make(like, place, order, "constant", f"{name}/zero", (), (), [_INT], value=np.zeros((), np.int32))
         attrs = {
@@ -359,9 +416,13 @@ class _Partition:
         self._rounds.append((level, place, merge))
         return merge
 
+    def _end_rounds(self) -> None:
+        while self._rounds:
+            self._end_round(*self._rounds.pop())
+
     def _end_round(self, level: int, place: str, merge: Node) -> None:
         """The rest of it: it goes round as long as the loop does."""
-        governor, end = self._first("loop_cond", level), float(len(self._order))
+        governor, end = self._first("loop_cond", level), self._ends[level] + _AT_END
         name = merge.name.removesuffix("/merge")
         inputs = (Value(merge, 0), self._value(Value(governor, 0), place, end))
         switch = self._make(governor, place, end, "switch", f"{name}/switch", inputs, (), [_INT, _INT])
@@ -370,7 +431,7 @@ class _Partition:
 
     def _first(self, role: str, level: int) -> Node:
         """A primitive of that kind whose outputs are in a frame."""
-        return next(node for node in self._flow.nodes if role_of(node) == role and self._levels.beyond[node] == level)
+        return next(node for node in self._nodes if role_of(node) == role and self._levels.beyond[node] == level)
 
 
 def _known_bytes(spec: Spec) -> float:

@@ -151,7 +151,8 @@ class _Assembly:
                 if made is not None and made != index:
                     crossing[made].setdefault(value)
         for node in self._bound:
-            if decides(node) and role_of(node) is None:  # the executor must see whether it is dead
+            if decides(node) and role_of(node) is None and not groups[home[node]].exchanges:
+                # the executor must see whether it is dead
                 crossing[home[node]].setdefault(Value(node, 0))
         return [list(values) for values in crossing]
 
@@ -410,7 +411,7 @@ class Links:
     def route(self, index: int) -> Route:
         """Return the place of the unit of a group, and its successors."""
         group = self._groups[index]
-        role = role_of(group[0]) if group else None
+        role = role_of(group[0]) if len(group) == 1 else None
         no, yes = self._readers[index]
         return Route(
             self.places[index],
@@ -440,7 +441,7 @@ class Links:
     def _link(self, node: Node, index: int) -> None:
         merges, place = role_of(node) == "merge", self.places[index]
         for number, value in enumerate(node.inputs):
-            if merges:
+            if merges and len(self._groups[index]) == 1:
                 self._into_merge(node, place, number, value)
             elif value not in self._literals:
                 self._follow(value.node, index)

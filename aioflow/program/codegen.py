@@ -17,10 +17,10 @@ Ops of NumPy scalars become operators: see `scalars`.
         t0 = a0 * c0
         return (t0,)
 
-Branches and loops become Python's own: see `control_codegen`. Those nested deeper than Python allows become separate
-coroutines, which the region awaits. On the loop a long region reads the clock now and then, and suspends when the slice
-of time in its context is used up. On a compute thread it never suspends. Before each kernel it checks whether the run
-has ended, which takes about 10 ns; if so, it stops.
+Branches and loops become Python's own: see `control_codegen`, and `guarded_codegen` for branches over devices. Those
+nested deeper than Python allows become separate coroutines, which the region awaits. On the loop a long region reads
+the clock now and then, and suspends when the slice of time in its context is used up. On a compute thread it never
+suspends. Before each kernel it checks whether the run has ended, which takes about 10 ns; if so, it stops.
 
     async def region(ctx, a0, a1):
         stop = ctx.stop
@@ -31,6 +31,7 @@ has ended, which takes about 10 ns; if so, it stops.
 import bisect
 import inspect
 import itertools
+import math
 import time
 import types
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -38,12 +39,14 @@ from typing import Any, Final, NamedTuple
 
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.kernels.control.transfer import put_away, taken_back
+from aioflow.plan.guards import Guards
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.liveness import is_surely_alike
 from aioflow.program.blocks import Statement, Structured, seconds_of
 from aioflow.program.control_codegen import write_structured
 from aioflow.program.error_location import Finder, Found, Place, Placer
 from aioflow.program.fuse import Bound, Chain
+from aioflow.program.guarded_codegen import GuardedBlock
 from aioflow.program.handles import Handle, Objects
 from aioflow.program.scalars import NAMES, ScalarValues, gives_scalar
 from aioflow.tensors.dtypes import Array
@@ -188,6 +191,11 @@ class Source:
         return name
 
     @property
+    def length(self) -> int:
+        """The number of lines."""
+        return len(self.lines)
+
+    @property
     def text(self) -> str:
         """The source."""
         return "\n".join(self.lines)
@@ -231,19 +239,27 @@ class Source:
             inputs: the values that the block may drop.
         """
         lives = _Lifetimes(statements, outputs, inputs)
+        guards = Guards([statement.node for statement in statements])
+        if guards:
+            GuardedBlock(self, guards, lives, depth, loops).write(statements, outputs)
+            return
         unseen = 0.0
         for position, statement in enumerate(statements):
-            if isinstance(statement, Structured) and depth > _DEEPEST:
-                self._await(statement, lives, depth, loops)
-            elif isinstance(statement, Structured):
-                write_structured(self, statement, lives, depth, loops)
-            else:
-                self._call(position, statement, lives, depth, loops)
-                unseen += seconds_of(statement)
+            self.statement(position, statement, lives, depth, loops)
+            unseen += 0.0 if isinstance(statement, Structured) else seconds_of(statement)
             self.drop(depth, [v for v in dict.fromkeys(statement.inputs) if lives.last_use.get(v) == position])
             if unseen > _CHECK_EVERY and position + 1 < len(statements) and not self.on_thread:
                 self.line(depth, "if now() > ctx.due: await pause()", statement, loops)
                 unseen = 0.0
+
+    def statement(self, position: int, statement: Statement, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
+        """Write one statement."""
+        if isinstance(statement, Structured) and depth > _DEEPEST:
+            self._await(statement, lives, depth, loops)
+        elif isinstance(statement, Structured):
+            write_structured(self, statement, lives, depth, loops)
+        else:
+            self._call(position, statement, lives, depth, loops)
 
     def _await(self, statement: Structured, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
         """Write a branch or loop as a separate coroutine."""
@@ -265,9 +281,7 @@ class Source:
             return
         arguments = [self.texts[value] for value in b.inputs]
         if b.takes_context:
-            counted = loops and b.node.definition.counted
-            inside = f"ctx.at((*ctx.iteration, {', '.join(loops)}))" if counted else "ctx"
-            arguments.insert(0, self.contexts.get(loops, inside))
+            arguments.insert(0, self.context(loops, counted=b.node.definition.counted))
         buffer = lives.buffer(position, b)
         if buffer is not None:
             arguments.append(f"out={self.texts[buffer]}")
@@ -288,6 +302,11 @@ class Source:
             for value in unpacked:
                 self.line(depth, f"{self.texts[value]} = {self.texts[value]}[()]", b, loops)
 
+    def context(self, loops: Loops, counted: bool = False) -> str:
+        """The context of a kernel in an iteration of these loops, whose numbers it needs if its runs are counted."""
+        inside = f"ctx.at((*ctx.iteration, {', '.join(loops)}))" if loops and counted else "ctx"
+        return self.contexts.get(loops, inside)
+
     def kernel(self, b: Bound | Chain) -> str:
         """The name of its kernel."""
         return self._given("k", b.call)
@@ -306,10 +325,14 @@ class Source:
 
     def drop(self, depth: int, values: Sequence[Value]) -> None:
         """Drop values, except constants, NumPy scalars and values of a surrounding block."""
-        large = [self.texts[value] for value in values if value not in self.scalars]
-        dead = [text for text in dict.fromkeys(large) if not text.startswith("c")]
+        dead = self.droppable(values)
         if dead:
             self.line(depth, f"del {', '.join(dead)}")
+
+    def droppable(self, values: Sequence[Value]) -> list[str]:
+        """The names of those values that are neither constants nor NumPy scalars."""
+        large = [self.texts[value] for value in values if value not in self.scalars]
+        return [text for text in dict.fromkeys(large) if not text.startswith("c")]
 
     def finder(self, filename: str) -> Finder:
         """From an exception to the node whose statement raised it."""
@@ -395,10 +418,17 @@ class _Lifetimes:
     def __init__(self, statements: Sequence[Statement], outputs: Sequence[Value], inputs: Sequence[Value]) -> None:
         self.wanted = set(outputs)
         own = {*inputs, *[value for b in statements for value in b.results]} - self.wanted
-        self.last_use = {value: at for at, b in enumerate(statements) for value in b.inputs if value in own}
+        self.last_use: dict[Value, float] = {
+            value: at for at, b in enumerate(statements) for value in b.inputs if value in own
+        }
         made = {value for b in statements if b.fresh and len(b.results) == 1 for value in b.results}
         shared = {value for b in statements if not b.fresh for value in b.inputs}
         self._reusable = made - shared - self.wanted
+
+    def keep(self, value: Value) -> None:
+        """Keep a value until the end of the block."""
+        if value not in self.wanted:
+            self.last_use[value] = math.inf
 
     def buffer(self, position: int, b: Bound | Chain) -> Value | None:
         """An input that dies here, that nothing else refers to, and that surely is like the result."""

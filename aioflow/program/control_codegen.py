@@ -19,9 +19,10 @@ A `for` counts the iterations faster than Python's operators. On a compute threa
 the place of the look at the clock, the same check as before each kernel.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from aioflow.plan.guards import TRANSFERS, Guards
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.recover_loops import spans_devices
 from aioflow.program.blocks import Code, Statement, Structured
@@ -50,6 +51,10 @@ class Writer(Protocol):
     def scalars(self) -> ScalarValues:
         """The values kept as NumPy scalars."""
 
+    @property
+    def length(self) -> int:
+        """The number of lines."""
+
     def line(self, depth: int, text: str, blamed: Statement | None = None, loops: Loops = ()) -> None:
         """Write a line."""
 
@@ -61,6 +66,18 @@ class Writer(Protocol):
 
     def block(self, statements: Sequence[Statement], outputs: Sequence[Value], depth: int, loops: Loops) -> None:
         """Write statements."""
+
+    def statement(self, position: int, statement: Statement, lives: Any, depth: int, loops: Loops) -> None:
+        """Write one statement."""
+
+    def context(self, loops: Loops) -> str:
+        """The context of a kernel in an iteration of these loops."""
+
+    def drop(self, depth: int, values: Sequence[Value]) -> None:
+        """Drop values."""
+
+    def droppable(self, values: Sequence[Value]) -> list[str]:
+        """The names of those values that are dropped."""
 
     def expression(self, b: Bound) -> str:
         """The expression of a node of scalar code."""
@@ -193,7 +210,9 @@ class _Loop:
     def _write_condition(self, code: Code, depth: int) -> None:
         """Write the condition; its last operator, if it is scalar code, in the test itself."""
         source, last = self._source, code.statements[-1] if code.statements else None
-        if isinstance(last, Bound) and last.expression is not None and code.outputs[0] in last.results:
+        may_be_dead = _has_branches(code)
+        is_last = isinstance(last, Bound) and code.outputs[0] in last.results
+        if isinstance(last, Bound) and last.expression is not None and is_last and not may_be_dead:
             source.block(code.statements[:-1], last.inputs, depth, self._loops)
             test = f"({source.expression(last)})"
         else:
@@ -203,28 +222,17 @@ class _Loop:
         if not spans_devices(self._statement.node):
             source.line(depth, f"if {enough}not {test}: break", self._statement, self._loops)
             return
-        source.line(depth, f"if not {test}:", self._statement, self._loops)
-        self._write_dead(depth + 1)
+        dead = f"{test} is DEAD or " if may_be_dead else ""
+        source.line(depth, f"if {dead}not {test}:", self._statement, self._loops)
+        _write_dead(source, self._body.statements, depth + 1, self._loops)
         source.line(depth + 1, "break")
-
-    def _write_dead(self, depth: int) -> None:
-        """Send and receive what is dead in the last iteration: all sends first, since no receive needs another one."""
-        source = self._source
-        here = source.contexts[self._loops]
-        found: dict[str, list[Bound]] = {"send": [], "recv": []}
-        for each in self._body.statements:
-            if isinstance(each, Bound) and each.node.definition.name in found:
-                found[each.node.definition.name].append(each)
-        for each in found["send"]:
-            source.line(depth, f"{source.kernel(each)}({here}, DEAD)", each, self._loops)
-        for each in found["recv"]:
-            source.line(depth, f"await {source.kernel(each)}({here})", each, self._loops)
 
     def _write_iteration(self, depth: int) -> None:
         source, body = self._source, self._body
         for place, name in enumerate(self._lists, self._first + self._count):
             self._write_pop(depth, place, name)
-        source.chosen.update(self._overwritten())
+        if not _has_branches(body):
+            source.chosen.update(self._overwritten())
         source.block(body.statements, body.outputs, depth, self._loops)
         for name, value in zip(self._records, body.outputs[self._count :], strict=True):
             kept = f"put_away(ctx.device, {source.texts[value]})" if self._swaps else source.texts[value]
@@ -281,6 +289,38 @@ class _Loop:
             source.line(depth, f"del {', '.join(dropped)}")
         if self._elements:  # unbound if there was no iteration
             source.line(depth, f"{' = '.join(self._elements)} = None")
+
+
+def write_skipped(source: Writer, loop: Structured, depth: int, loops: Loops) -> None:
+    """Send and receive what is dead because a loop over devices is on a branch that is not taken."""
+    _write_dead(source, [loop], depth, loops)
+
+
+def _write_dead(source: Writer, statements: Sequence[Statement], depth: int, loops: Loops) -> None:
+    """Send and receive dead values. All sends come first, since none of them needs a receive."""
+    found: dict[str, list[tuple[Bound, int]]] = {"send": [], "recv": []}
+    for transfer, inner in _transfers(statements, 0):
+        found[transfer.node.definition.name].append((transfer, inner))
+    for name, line in (("send", "{}({}, DEAD)"), ("recv", "await {}({})")):
+        for transfer, inner in found[name]:
+            zeros = ", ".join(["*ctx.iteration", *loops, *["0"] * inner])
+            here = f"ctx.at(({zeros},))" if inner else source.context(loops)
+            source.line(depth, line.format(source.kernel(transfer), here), transfer, loops)
+
+
+def _transfers(statements: Sequence[Statement], inner: int) -> Iterator[tuple[Bound, int]]:
+    """The transfers of statements, each with the number of the inner loops that it is in."""
+    for each in statements:
+        if isinstance(each, Structured):
+            for code in each.codes:
+                yield from _transfers(code.statements, inner + 1)
+        elif isinstance(each, Bound) and each.node.definition.name in TRANSFERS:
+            yield each, inner
+
+
+def _has_branches(code: Code) -> bool:
+    """Whether values of a block may be dead in a branch."""
+    return bool(Guards([statement.node for statement in code.statements]))
 
 
 def _is_expression(statement: Statement) -> bool:

@@ -17,8 +17,9 @@ from typing import Final
 
 from aioflow.plan import op_cost
 from aioflow.plan.frame_levels import role_of
+from aioflow.plan.guards import TRANSFERS, is_branch
 from aioflow.plan.passes.compress import same_task
-from aioflow.plan.passes.flow import Node, sources_before
+from aioflow.plan.passes.flow import Node, Value, sources_before
 from aioflow.plan.passes.recover_loops import LIGHT
 from aioflow.program.blocks import Statement
 from aioflow.program.fuse import Bound
@@ -30,7 +31,6 @@ _MANY, _PART = 3000, 150
 """Of more nodes, regions have at most this many: Python's compiler holds the interpreter as long as it compiles one."""
 WIDE: Final = 250
 """A node of more inputs is run by itself, since to compile its call takes milliseconds."""
-TRANSFERS: Final = frozenset({"send", "recv"})
 
 
 @dataclasses.dataclass(slots=True)
@@ -62,7 +62,7 @@ def grouped(bound: Mapping[Node, Statement], deciders: Mapping[Node, int], excha
 
     `exchanges` says whether a region may send and receive.
     """
-    share = light_share(bound, deciders) if exchanges else None
+    share = light_share(bound) if exchanges else None
     if share is None:
         return _by_waits(bound, deciders)
     receives = any(node.definition.name == "recv" for node in share)
@@ -119,24 +119,27 @@ def _first_sends(nodes: Iterable[Node]) -> dict[Node, float]:
 # Shares as one coroutine
 
 
-def light_share(bound: Mapping[Node, Statement], deciders: Mapping[Node, int]) -> list[Node] | None:
+def light_share(bound: Mapping[Node, Statement]) -> list[Node] | None:
     """The nodes in the order in which one coroutine runs them; None if the executor must run them."""
     nodes = list(bound)
     transfers = [node for node in nodes if node.definition.name in TRANSFERS]
-    if not transfers or len(nodes) > LONGEST or any(deciders[node] for node in nodes):
+    if not transfers or len(nodes) > LONGEST:
         return None
-    if not (all(_may_join(node, bound[node]) for node in nodes) and _is_light(nodes)):
+    read = {value for node in nodes for value in node.inputs}
+    if not (all(_may_join(node, bound[node], read) for node in nodes) and _is_light(nodes)):
         return None
     return _by_stage(nodes)
 
 
-def _may_join(node: Node, bound: Statement) -> bool:
-    if role_of(node) is not None or node.blocks or len(node.inputs) > WIDE:
+def _may_join(node: Node, bound: Statement, read: set[Value]) -> bool:
+    """Whether a coroutine may run a node: the number of a merge's input is not `read`."""
+    if node.blocks or len(node.inputs) > WIDE:
         return False
+    if role_of(node) is not None:
+        return is_branch(node) and (role_of(node) == "switch" or Value(node, 1) not in read)
     if node.definition.name != "recv":
         return not waits(node, bound)
-    at_once = node.attrs["edge"].startswith(PUSHED) or same_task(node.attrs["source"], node.attrs["target"])
-    return at_once and not node.attrs["mortal"]
+    return node.attrs["edge"].startswith(PUSHED) or same_task(node.attrs["source"], node.attrs["target"])
 
 
 def _is_light(nodes: Sequence[Node]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from aioflow.devices.device import AnyDevice
 from aioflow.graph.kernel import Kernel
 from aioflow.kernels.context import Context
-from aioflow.plan.frame_levels import ROOT, decides, role_of
+from aioflow.plan.frame_levels import ROOT, decides
 from aioflow.plan.op_cost import RegionCost
 from aioflow.plan.passes.flow import Node, Value
 from aioflow.program.error_location import Finder, Place, Placer
@@ -310,7 +310,7 @@ class Program:
 
 def _is_mortal(unit: Unit) -> bool:
     """Whether it receives a value that may be dead."""
-    return any(decides(node) and role_of(node) is None for node in unit.nodes[:1])
+    return len(unit.nodes) == 1 and decides(unit.nodes[0]) and unit.role is None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -129,6 +129,10 @@ class ScalarValues:
                 self._visit(code.statements)
             if not codes and getattr(statement, "expression", None) is not None:
                 self._found.update(statement.inputs)
+            elif not codes and statement.node.definition.name in ("switch", "merge"):
+                for source in statement.inputs[:1] if statement.node.definition.name == "switch" else statement.inputs:
+                    for result in statement.results:
+                        self._link(result, source)
             elif codes and statement.node.definition.name == "cond":
                 self._visit_branch(statement.node, codes)
             elif codes:

@@ -208,7 +208,8 @@ class Snapshot:
             needs = self._served_by(step, node, thing, attempt)
         elif node.definition.name == "recv" and (keys := self._receives[step].get(_channel(node.attrs))):
             what, seconds = _receiving(keys.popleft())
-            needs = self._sent(step, node)
+            is_credit = bool(node.attrs["window"])  # it needs values of earlier iterations, so it is in no cycle
+            needs = "" if is_credit else self._sent(step, node)
         elif node.definition.name == ACQUIRE and (tickets := self._tickets.get(id(node))):
             what, needs, holder = self._locked(tickets.popleft())
         elif node.definition.name == KEEP:

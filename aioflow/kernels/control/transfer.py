@@ -31,12 +31,14 @@ _REASON = "plans alone contain it"
 
 @op(stateful=True)
 def send(
-    value: Spec, edge: str, source: str, incarnation: int, target: str, section: str = "", position: float = 0.0
-) -> None:
+    value: Spec, edge: str, source: str, incarnation: int, target: str, window: int = 0, section: str = "",
+    position: float = 0.0,
+) -> None:  # fmt: skip
     """Puts the value into the step's rendezvous, for the `recv` of that edge, in this iteration. It never waits.
 
-    It runs even if the value is dead: the `recv` of a dead value is dead, too. `section` and `position` say when a loop
-    over several devices sends the value, see `plan/passes/recover_loops.py`.
+    It runs even if the value is dead: the `recv` of a dead value is dead, too. With a `window` the value is a credit:
+    the device has received the values of another one up to this iteration. One credit is sent for several iterations.
+    `section` and `position` say when a loop over several devices sends the value, see `plan/passes/loop_sections.py`.
     """
 
 
@@ -44,7 +46,9 @@ send.no_gradient(_REASON)
 
 
 @send.kernel(CPU, GPU)
-def _(ctx: Context, value: Array, *, edge: str, source: str, incarnation: int, target: str) -> None:
+def _(ctx: Context, value: Array, *, edge: str, source: str, incarnation: int, target: str, window: int) -> None:
+    if window and (ctx.iteration[-1] + 1) % _credited(window):
+        return
     key = Key(edge, source, incarnation, target, ctx.iteration)
     if ctx.step.trace is not None:
         ctx.step.trace.sent(key)
@@ -54,11 +58,13 @@ def _(ctx: Context, value: Array, *, edge: str, source: str, incarnation: int, t
 @op(waits=True)
 def recv(
     dtype: DType, shape: TensorShape, edge: str, source: str, incarnation: int, target: str, mortal: bool = False,
-    host: bool = False, section: str = "", position: float = 0.0,
+    guarded: bool = False, host: bool = False, window: int = 0, section: str = "", position: float = 0.0,
 ) -> Spec:  # fmt: skip
     """Waits for the value of the `send` of that edge, in this iteration; it may be dead only if `mortal`.
 
-    The value is in the memory of the device, or in the host's if `host`. `section` and `position` are as in `send`.
+    A value that is not `guarded` is dead only in the last iteration of a loop. The value is in the memory of the
+    device, or in the host's if `host`. With a `window` it waits for a credit, so that the iteration is less than
+    `window` iterations ahead of the other device. `section` and `position` are as in `send`.
     """
     return Spec(dtype, TensorShape(shape))
 
@@ -68,9 +74,16 @@ recv.no_gradient(_REASON)
 
 @recv.kernel(CPU, GPU)
 async def _(
-    ctx: Context, *, dtype: DType, shape: TensorShape, edge: str, source: str, incarnation: int, target: str, host: bool
-) -> Array:
-    key = Key(edge, source, incarnation, target, ctx.iteration)
+    ctx: Context, *, dtype: DType, shape: TensorShape, edge: str, source: str, incarnation: int, target: str,
+    host: bool, window: int,
+) -> Array:  # fmt: skip
+    iteration = ctx.iteration
+    if window:
+        needed = credit_needed(iteration[-1], window)
+        if needed is None:
+            return np.True_
+        iteration = (*iteration[:-1], needed)
+    key = Key(edge, source, incarnation, target, iteration)
     trace = ctx.step.trace
     if trace is None:
         return await _arrived(ctx, await ctx.step.rendezvous.recv(key), dtype, shape, host)
@@ -78,6 +91,20 @@ async def _(
     value = await _arrived(ctx, await ctx.step.rendezvous.recv(key), dtype, shape, host)
     trace.on(target).received(key, source, getattr(value, "nbytes", 0), asked)
     return value
+
+
+def _credited(window: int) -> int:
+    """The number of iterations that a credit stands for."""
+    return max(1, window // 2)
+
+
+def credit_needed(iteration: int, window: int) -> int | None:
+    """The iteration of the other device after which this one may begin; None if it may begin now."""
+    each = _credited(window)
+    done = iteration + each - window
+    if iteration % each or done <= 0:
+        return None
+    return -(-done // each) * each - 1
 
 
 async def _arrived(ctx: Context, transfer: Transfer, dtype: DType, shape: TensorShape, host: bool) -> Array:

@@ -18,7 +18,7 @@ from aioflow.kernels.control.control_flow import PRIMITIVES
 from aioflow.tensors.dtypes import Array, Spec
 
 _NAME: Final = operator.attrgetter("name")
-_HARMLESS: Final = frozenset({"argument", "absent", "cond", "while_loop", "tensor_array"})
+_HARMLESS: Final = frozenset({"argument", "absent", "cond", "pulse", "while_loop", "tensor_array"})
 """Ops that are stateful only to prevent merging; they have no effect of their own."""
 
 

@@ -5,9 +5,8 @@ is then a frame of its own. Where the nodes of the frame only compute, send and 
 faster than the executor, which begins every node of every iteration by itself. The values that the frame exchanges with
 other devices are the same, so each device may run its frame in either way.
 
-A coroutine waits for its receives one after the other. So that devices never wait for each other in a circle, all of
-them keep to one order. It is given by the partition: in an iteration the transfers that the condition may need come
-first, then those of the body, and either in the order of the whole graph. No node needs a transfer that comes later.
+All devices send and receive in one order, which the partition gives: see `loop_sections`. Inner loops become statements
+of the body. The primitives of branches stay as they are: `guarded_codegen` writes the code of what may be dead.
 
 In the last iteration the condition does not hold, and what the body would have sent is dead. It is sent as dead, since
 a device that runs its frame node by node receives it.
@@ -18,79 +17,18 @@ from typing import Final
 
 from aioflow.graph.op import REGISTRY
 from aioflow.plan import op_cost
-from aioflow.plan.frame_levels import ROOT, Levels, is_known, role_of
+from aioflow.plan.frame_levels import Levels, is_known, role_of
+from aioflow.plan.guards import TRANSFERS, is_branch
 from aioflow.plan.passes.flow import Block, Flow, Node, Value, is_back_edge, sources_before
+from aioflow.plan.passes.loop_sections import BODY, is_loop_switch, is_part
 from aioflow.plan.passes.relink import in_place, relinked
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import SCALAR, Spec
 
-CONDITION: Final = "condition"
-BODY: Final = "body"
-"""The sections of an iteration. Values of the body are dead in the last iteration."""
 SPANNING: Final = "spanning"
 """The attribute of a loop whose body sends and receives."""
 LIGHT: Final = 100e-6
 """Seconds. The kernels of an iteration that takes longer may run on threads, several iterations at a time."""
-_TRANSFERS: Final = frozenset({"send", "recv"})
-
-
-def bodies(nodes: Sequence[Node], levels: Levels) -> dict[int, set[Node]]:
-    """For each frame of a whole flow that devices may run as a structured loop, the nodes of its body."""
-    found = {}
-    for level in range(1, len(levels.names)):
-        inside = [node for node in nodes if levels.inside[node] == level]
-        entered = [node for node in nodes if levels.beyond[node] == level and levels.inside[node] != level]
-        if all(levels.inside[node] == ROOT for node in entered) and _is_plain(inside) and not _may_be_dead(entered):
-            found[level] = _body(inside)
-    return found
-
-
-def _is_plain(inside: Sequence[Node]) -> bool:
-    """Whether a frame has no other frames and branches in it, and its nodes neither wait nor have an effect."""
-    conditions = [node for node in inside if role_of(node) == "loop_cond"]
-    return len(conditions) == 1 and all(
-        _is_part(node, conditions[0]) and not (role_of(node) is None and (node.waits or node.has_effect))
-        for node in inside
-    )
-
-
-def _is_part(node: Node, condition: Node) -> bool:
-    """Whether a node has its place in a plain loop: a primitive that of its kind, another one outside of the exits."""
-    sources = [source for source, _ in node.inputs]
-    match role_of(node):
-        case "merge":
-            return sorted(map(str, map(role_of, sources))) == ["enter", "next_iteration"]
-        case "switch":
-            return sources[1] is condition and node.inputs[0] == Value(sources[0], 0) and role_of(sources[0]) == "merge"
-        case "exit":
-            return role_of(sources[0]) == "switch" and node.inputs[0].index == 0
-        case "enter":
-            return False
-    return all(index == 1 for source, index in node.inputs if role_of(source) == "switch")
-
-
-def _may_be_dead(entered: Iterable[Node]) -> bool:
-    """Whether one of these nodes depends on a branch."""
-    seen: set[Node] = set()
-    waiting = list(entered)
-    while waiting:
-        node = waiting.pop()
-        if role_of(node) in ("switch", "merge") or (node.definition.name == "recv" and node.attrs["mortal"]):
-            return True
-        if node not in seen and role_of(node) != "exit":
-            seen.add(node)
-            waiting += sources_before(node)
-    return False
-
-
-def _body(inside: Iterable[Node]) -> set[Node]:
-    found: set[Node] = set()
-    for node in inside:
-        if role_of(node) == "switch" or (
-            role_of(node) not in ("merge", "exit") and any(source in found for source in sources_before(node))
-        ):
-            found.add(node)
-    return found
 
 
 def spans_devices(node: Node) -> bool:
@@ -99,13 +37,35 @@ def spans_devices(node: Node) -> bool:
 
 
 def recover_loops(flow: Flow) -> Flow:
-    """The flow of one device with a structured loop for each frame that can be one."""
-    if not any(node.definition.name in _TRANSFERS and node.attrs["section"] for node in flow.nodes):
+    """The flow of one device with a structured loop for each frame that can be one.
+
+    A frame with inner frames becomes one with all of them, or none does.
+    """
+    if not any(node.definition.name in TRANSFERS and node.attrs["section"] for node in flow.nodes):
         return flow
-    known = {Value(node, 0) for node in flow.nodes if is_known(node)}
-    levels = Levels(flow.nodes, known)
-    frames = [_Frame(flow.nodes, levels, level, known) for level in range(1, len(levels.names))]
-    return _replaced(flow, [frame for frame in frames if frame.can_be_loop])
+    failed: set[str] = set()
+    while True:
+        made, found = _recovered(flow, failed)
+        if not found:
+            return made
+        failed |= found
+
+
+def _recovered(flow: Flow, excepted: set[str]) -> tuple[Flow, set[str]]:
+    """The flow without frames, inner frames replaced first; the names of outermost frames that cannot be loops.
+
+    Outermost frames that are `excepted` stay, with all in them.
+    """
+    while True:
+        known = {Value(node, 0) for node in flow.nodes if is_known(node)}
+        levels = Levels(flow.nodes, known)
+        roots = {level: levels.names[levels.outermost(level)] for level in range(1, len(levels.names))}
+        leaves = [level for level, root in roots.items() if level not in levels.parents and root not in excepted]
+        frames = {level: _Frame(flow.nodes, levels, level, known) for level in leaves}
+        failed = {roots[level] for level, frame in frames.items() if not frame.can_be_loop}
+        if failed or not frames:
+            return flow, failed
+        flow = _replaced(flow, list(frames.values()))
 
 
 class _Frame:
@@ -118,44 +78,46 @@ class _Frame:
 
     def __init__(self, nodes: Sequence[Node], levels: Levels, level: int, known: set[Value]) -> None:
         self._known = known
+        self._read: Final = {value for node in nodes for value in node.inputs}
         self.inside: Final = [node for node in nodes if levels.inside[node] == level]
         self.entered: Final = [n for n in nodes if levels.beyond[n] == level and levels.inside[n] != level]
-        self._variables = [node for node in self.inside if role_of(node) == "merge"]
+        self._variables = [node for node in self.inside if role_of(node) == "merge" and not is_branch(node)]
         self._captures = [node for node in self.entered if node.attrs.get("is_constant")]
         self._conditions = [node for node in self.inside if role_of(node) == "loop_cond"]
-        self._computing = [node for node in self.inside if role_of(node) is None]
+        self._computing = [node for node in self.inside if role_of(node) is None or is_branch(node)]
         self._later = self._of_body()
 
     def _of_body(self) -> set[Node]:
         """The nodes that have no values in the last iteration."""
         found: set[Node] = set()
         for node in self.inside:
-            is_transfer = node.definition.name in _TRANSFERS and node.attrs["section"] == BODY
-            sources = [source for source in sources_before(node) if role_of(source) != "merge"]
-            if is_transfer or role_of(node) in ("switch", "exit") or any(source in found for source in sources):
+            is_exchange = bool(_section(node)) and _section(node).endswith(BODY)
+            sources = [source for source in sources_before(node) if source not in self._variables]
+            is_end = is_loop_switch(node) or role_of(node) == "exit"
+            if is_exchange or is_end or any(source in found for source in sources):
                 found.add(node)
         return found
 
     @property
     def can_be_loop(self) -> bool:
-        """Whether it has the primitives of one loop, and else only light nodes that compute, and transfers."""
+        """Whether it consists of the primitives of one loop, branches, transfers, and light nodes that compute."""
         return (
             len(self._conditions) == 1
             and self._conditions[0] not in self._later
             and all(role_of(node) == "enter" for node in self.entered)
-            and all(_is_part(node, self._conditions[0]) for node in self.inside)
+            and all(is_part(node, self._conditions[0], self._read) for node in self.inside)
             and all(self._is_plain(node) for node in self._computing)
             and self._is_light()
             and not self._shares_values()
         )
 
     def _is_plain(self, node: Node) -> bool:
-        if node.definition.name in _TRANSFERS:
+        if node.definition.name in TRANSFERS:
             return bool(node.attrs["section"])
-        return not (node.waits or node.has_effect or node.blocks)
+        return spans_devices(node) or not (node.waits or node.has_effect) or is_branch(node)
 
     def _is_light(self) -> bool:
-        nodes = [node for node in self._computing if node.definition.name not in _TRANSFERS]
+        nodes = [each for node in self._computing if not _section(node) for each in node.everything()]
         is_known = all(spec.shape.is_fully_defined() for node in nodes for spec in node.output_specs)
         return is_known and sum(op_cost.seconds(node, node.input_specs) for node in nodes) < LIGHT
 
@@ -169,9 +131,11 @@ class _Frame:
         condition, merges = self._conditions[0], self._variables
         starts = [next(source for source, _ in merge.inputs if not is_back_edge(source, merge)) for merge in merges]
         again = [next(source for source, _ in merge.inputs if is_back_edge(source, merge)) for merge in merges]
+        exchanges = [node for node in self._computing if _section(node)]
         attrs = {
             "limited": False, "variables": len(merges), "replays": 0, "swap_memory": False, SPANNING: True,
-            "parallel_iterations": 1, "back_prop": False,
+            "parallel_iterations": 1, "back_prop": False, "section": _section(exchanges[0]).rpartition("/")[0],
+            "position": min(map(_position, exchanges)),
         }  # fmt: skip
         inputs = tuple([node.inputs[0] for node in (*starts, *self._captures)])
         controls = tuple(dict.fromkeys(control for node in self.entered for control in node.controls))
@@ -195,8 +159,7 @@ class _Frame:
         arguments, constants = tuple(made.values()), dict[Node, None]()
 
         def moved(value: Value) -> Value:
-            role = role_of(value.node)
-            if role in ("switch", "loop_cond"):
+            if is_loop_switch(value.node) or role_of(value.node) == "loop_cond":
                 return moved(value.node.inputs[0])
             if value in self._known:
                 constants.setdefault(value.node)
@@ -207,14 +170,23 @@ class _Frame:
             controls = tuple([made[control] for control in node.controls if control in made and control not in given])
             made[node] = node.with_edges(tuple([moved(value) for value in node.inputs]), controls)
         fetches = tuple([moved(value) for value in outputs])
-        sends = tuple([node for node in made.values() if node.definition.name == "send"])
+        sends = tuple([node for node in made.values() if node.definition.name == "send" or spans_devices(node)])
         return Block(Flow([*constants, *made.values()], arguments, fetches, sends), tuple(range(len(given))))
+
+
+def _section(node: Node) -> str:
+    """The section in which a node exchanges values with other devices; empty if it does not."""
+    return str(node.attrs["section"]) if node.definition.name in TRANSFERS or spans_devices(node) else ""
+
+
+def _position(node: Node) -> float:
+    return float(node.attrs["position"])
 
 
 def _in_turn(nodes: Sequence[Node]) -> list[Node]:
     """The nodes with their transfers in the order of the whole graph, each after the nodes that it needs."""
     own = set(nodes)
-    transfers = sorted((n for n in nodes if n.definition.name in _TRANSFERS), key=lambda n: float(n.attrs["position"]))
+    transfers = sorted((node for node in nodes if _section(node)), key=_position)
     placed: dict[Node, None] = {}
 
     def place(node: Node) -> None:

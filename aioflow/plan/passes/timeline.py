@@ -74,8 +74,8 @@ class Schedule:
 
 
 def edge_of(node: Node) -> Edge | None:
-    """Return the edge that the node sends or receives; None for other nodes."""
-    if node.definition.name not in ("send", "recv"):
+    """Return the edge that the node sends or receives; None for other nodes, and for credits of earlier iterations."""
+    if node.definition.name not in ("send", "recv") or node.attrs["window"]:
         return None
     return node.attrs["edge"], node.attrs["source"], node.attrs["target"]
 

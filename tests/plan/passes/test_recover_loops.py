@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 import aioflow as af
 from aioflow.plan.passes import recover_loops as passes
 from aioflow.program import assemble
+from aioflow.rendezvous import LocalRendezvous
 from aioflow.testing import VirtualTimeLoop, no_pending_tasks
+from aioflow.testing.simulated_cluster import SimulatedCluster
 from tests.support.scale import amount
 
 DEVICES = 4
@@ -223,6 +225,41 @@ async def test_a_long_loop_lets_others_run_and_can_be_cancelled(graph, recovered
     assert recovered
 
 
+@pytest.mark.parametrize(("executor", "times"), [("regions", 1), ("tokens", 2)])
+@pytest.mark.parametrize("window", [1, 2, 3, 5, 10, 11])
+async def test_a_sender_is_at_most_as_many_iterations_ahead_as_may_run_at_once(
+    graph, monkeypatch, executor, times, window
+):
+    """The first device counts and needs nothing of the second one. Node by node, iterations pass one that waits."""
+    held, send = [], LocalRendezvous.send
+
+    def note(rendezvous, key, value):
+        send(rendezvous, key, value)
+        held.append(sum(not each.is_credit for each in rendezvous._values))
+
+    monkeypatch.setattr(LocalRendezvous, "send", note)
+    start = af.placeholder(af.float32, [])
+
+    def body(i, x, y):
+        with on(1):
+            made = y * 0.5 + x
+        with on(0):
+            return i + 1, x + 1.0, made
+
+    with on(1):
+        second = af.identity(start)
+    with on(0):
+        result = af.while_loop(lambda i, x, y: i < 57, body, [0, start, second], parallel_iterations=window)[2]
+    async with af.Session(graph=graph, config=config(executor=executor)) as session:
+        found = await session.run(result, {start: 3.0})
+    wanted = np.float32(3.0)
+    for iteration in range(57):
+        wanted = wanted * np.float32(0.5) + np.float32(3 + iteration)
+    assert found == wanted
+    transfers = 2  # of an iteration: whether it goes on, and a value
+    assert max(held) <= transfers * window * times
+
+
 def heavy(x):
     return af.matmul(af.ones([600, 600]), af.fill([600, 600], x))[0, 0]
 
@@ -247,7 +284,24 @@ def waiting(x):
     return af.py_func(lambda value: value, [x], af.float32)
 
 
-@pytest.mark.parametrize(("work", "alone"), [(heavy, 1), (nested, 1), (chosen, 1), (waiting, 0)])
+@pytest.mark.parametrize("work", [nested, chosen])
+async def test_branches_and_loops_of_one_device_are_part_of_its_coroutine(graph, recovered, work):
+    start = af.placeholder(af.float32, [])
+
+    def body(i, x):
+        with on(1):
+            made = work(x)
+        with on(0):
+            return i + 1, made * 0.5
+
+    with on(0):
+        result = af.while_loop(lambda i, x: i < 3, body, [0, start])
+    fast, slow = await both_ways(graph, result, {start: 3.0})
+    assert fast == slow
+    assert len(recovered) == 2
+
+
+@pytest.mark.parametrize(("work", "alone"), [(heavy, 1), (waiting, 0)])
 async def test_devices_that_do_more_run_their_loop_node_by_node(graph, recovered, work, alone):
     """Those beside them, `alone` of them, run one coroutine."""
     start = af.placeholder(af.float32, [])
@@ -264,3 +318,32 @@ async def test_devices_that_do_more_run_their_loop_node_by_node(graph, recovered
     fast, slow = await both_ways(graph, result, {start: 3.0})
     assert fast == slow
     assert len(recovered) == alone
+
+
+async def test_a_sender_that_waits_for_its_receiver_is_in_no_deadlock(graph):
+    start = af.placeholder(af.float32, [])
+    places = "/job:worker/task:0", "/job:worker/task:1"
+
+    def body(i, x, y):
+        with af.device(places[1]):
+            made = y * 0.5 + x
+        with af.device(places[0]):
+            return i + 1, x + 1.0, made
+
+    with af.device(places[1]):
+        second = af.identity(start)
+    with af.device(places[0]):
+        result = af.while_loop(lambda i, x, y: i < 10**9, body, [0, start, second])[2]
+    async with (
+        SimulatedCluster({"worker": 2}, latency=1e-3) as cluster,
+        af.Session(cluster.target("worker", 0), graph=graph) as session,
+    ):
+        run, texts = asyncio.ensure_future(session.run(result, {start: 3.0})), []
+        for _ in range(20):
+            await asyncio.sleep(0.0013)
+            texts.append(str(await session.explain()))
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+    assert any("~" in text for text in texts), "it has not waited"
+    assert not any("deadlock:" in text for text in texts)
