@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 
 import aioflow as af
+from aioflow.plan.passes import memory_order as passes
 from aioflow.plan.passes.flow import Flow, verify
-from aioflow.plan.passes.liveness import peak
+from aioflow.plan.passes.liveness import Liveness, peak
 from aioflow.plan.passes.memory_order import memory_order
 from aioflow.plan.passes.order import order
 from aioflow.plan.passes.prune import prune
@@ -153,3 +154,14 @@ async def states(built, part, flow, values):
         init = prune((), (), (built.init,))
     await world.run([part.__class__(A, init, (), ())], {A: init}, 0)
     return await world.run([part], {A: flow}, len(flow.fetches), dict(zip(part.feeds, values, strict=True)))
+
+
+@pytest.mark.parametrize("least", [0, 4 * SIZE], ids=["ordered", "left as it is"])
+def test_the_tables_of_the_search_are_freed_piece_by_piece_before_it_returns(monkeypatch, least):
+    """All at once, those of a large flow would hold the loop for tens of milliseconds."""
+    made, rows = [], matrix()
+    monkeypatch.setattr(passes, "Liveness", lambda *parts: made.append(Liveness(*parts)) or made[-1])
+    memory_order(flow_of(af.reduce_sum(af.exp(rows) * 2.0 + af.tanh(rows)), feeds=[rows]), least=least)
+    tables = [table for each in made for table in (each.makes, each.reads, each.readers, each.reuses, each.owners)]
+    assert tables
+    assert not any(tables)

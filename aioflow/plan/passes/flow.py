@@ -219,8 +219,8 @@ def rewrite(flow: Flow, visit: Callable[[Node], Replacement]) -> Flow:
     return sweep(feeds, fetches, targets)
 
 
-def release(found: list[Node] | dict[Node, Any]) -> None:
-    """Empty it. Freed all at once, many nodes would hold the interpreter, and with it the loop."""
+def release(found: list[Any] | dict[Any, Any]) -> None:
+    """Empty it. Freed all at once, many objects would hold the interpreter, and with it the loop."""
     take: Callable[[], object] = found.pop if isinstance(found, list) else found.popitem
     while found:
         take()

@@ -17,7 +17,7 @@ from typing import Final
 from aioflow.graph.device_spec import DeviceSpec
 from aioflow.graph.kernel import Kernel
 from aioflow.plan.passes.compress import same_task
-from aioflow.plan.passes.flow import Block, Flow, Node, Value, is_back_edge
+from aioflow.plan.passes.flow import Block, Flow, Node, Value, is_back_edge, release
 from aioflow.plan.passes.relink import in_place
 from aioflow.tensors.dtypes import DeviceKind, ResourceSpec, Spec
 
@@ -76,6 +76,11 @@ class Liveness:
             self._add(node, node in given)
         for owner in {owner for value in flow.fetches for owner in self.owners[value]}:
             self.readers[owner] += 1
+
+    def release(self) -> None:
+        """Free it piece by piece. It is not used any more."""
+        for table in (self.makes, self.reads, self.readers, self.reuses, self.owners, self._sizes):
+            release(table)
 
     def _add(self, node: Node, given: bool) -> None:
         kernel = None if node.blocks else node.definition.kernel_for(self._kind, node.input_specs)

@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from aioflow.kernels.control.control_flow import PRIMITIVES
-from aioflow.plan.passes.flow import Flow, Node, Value, sources_before
+from aioflow.plan.passes.flow import Flow, Node, Value, release, sources_before
 from aioflow.plan.passes.liveness import OURS, Liveness, Run, bytes_of, peak_of
 from aioflow.plan.passes.order import touched
 from aioflow.tensors.dtypes import DeviceKind
@@ -42,6 +42,15 @@ def memory_order(flow: Flow, kind: DeviceKind = DeviceKind.CPU, *, least: int = 
         return flow
     guesses = _GUESSES if any(_is_open(node) for node in flow.nodes) else _GUESSES[:1]
     sized = [Liveness(flow, kind, guess) for guess in guesses]
+    try:
+        return _ordered(flow, sized, least)
+    finally:
+        for each in sized:
+            each.release()
+
+
+def _ordered(flow: Flow, sized: Sequence[Liveness], least: int) -> Flow:
+    """Return the flow in the best order by all of these sizes."""
     before = [peak_of(each, range(len(flow.nodes))) for each in sized]
     if max(before) <= least:
         return flow
@@ -77,8 +86,12 @@ class _Search:
                 self._after[source].append(index)
 
     def orders(self) -> list[list[int]]:
-        """All that are tried."""
-        return [self.greedy(newest=False), self.greedy(newest=True), self.late()]
+        """All that are tried. It is not used any more after that."""
+        try:
+            return [self.greedy(newest=False), self.greedy(newest=True), self.late()]
+        finally:
+            release(self._before)
+            release(self._after)
 
     def greedy(self, newest: bool) -> list[int]:
         """Return an order that runs next the ready node that leaves the least memory taken."""
@@ -110,6 +123,7 @@ class _Search:
             for each in changed:
                 if not missing[each] and not placed[each]:
                     heappush(ready, rank(each))
+        release(readers)
         return order
 
     def _last_readers(self, values: Sequence[Value], readers: dict[Value, list[int]], placed: list[bool]) -> list[int]:
