@@ -31,6 +31,7 @@ from aioflow.program.blocks import (
     numbers_among,
     texts_among,
 )
+from aioflow.program.capture import launch_together
 from aioflow.program.codegen import Region, compile_region
 from aioflow.program.error_location import Found, Place
 from aioflow.program.fuse import Bound, fuse_on_gpu
@@ -41,7 +42,14 @@ from aioflow.tensors.dtypes import Array, DeviceKind
 
 
 def assemble(
-    flow: Flow, context: Context, *, fused: bool, stream: bool, blocks: bool = False, fast: bool = False
+    flow: Flow,
+    context: Context,
+    *,
+    fused: bool,
+    stream: bool,
+    blocks: bool = False,
+    fast: bool = False,
+    graphs: bool = False,
 ) -> Program:
     """Return the program of a flow.
 
@@ -52,19 +60,29 @@ def assemble(
         stream: whether feeds arrive while the program runs, each awaited by its own unit, or at its start.
         blocks: whether to fuse chains of element-wise kernels: block by block in heavy regions, one kernel on a GPU.
         fast: whether to choose kernels that approximate, for arrays.
+        graphs: whether a GPU launches kernels of a region together, as a CUDA graph.
     """
     exchanges = fused and not stream and context.kind is DeviceKind.CPU and not has_primitives(flow)
     if exchanges:
         flow = recover_loops(flow)
     lowered = verify(lower(flow, lambda node: not fused or (node.waits and not spans_devices(node))))
-    return _Assembly(lowered, context, fused, stream, blocks, fast, exchanges).program()
+    return _Assembly(lowered, context, fused, stream, blocks, fast, exchanges, graphs).program()
 
 
 class _Assembly:
     def __init__(
-        self, flow: Flow, context: Context, fused: bool, stream: bool, blocks: bool, fast: bool, exchanges: bool
+        self,
+        flow: Flow,
+        context: Context,
+        fused: bool,
+        stream: bool,
+        blocks: bool,
+        fast: bool,
+        exchanges: bool,
+        graphs: bool,
     ) -> None:
         self._blocks = blocks
+        self._graphs = graphs
         self._exchanges = exchanges
         self._flow = flow
         self._context = context
@@ -173,6 +191,8 @@ class _Assembly:
         on_gpu = self._context.kind is DeviceKind.GPU
         if on_gpu and self._blocks:
             bound = fuse_on_gpu(bound, outputs, self._context.xp)
+        if isinstance(self._context.device, Gpu) and self._graphs:
+            bound = launch_together(bound, outputs, self._literals, self._context.device)
         region = compile_region(bound, inputs, outputs, self._literals)
         heavy = None if on_gpu or exchanges else _OnThread(bound, inputs, outputs, self._literals, region, self._blocks)
         find, computes = (region.find, region.computes) if heavy is None else (heavy.find, heavy.computes)
