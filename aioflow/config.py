@@ -60,6 +60,8 @@ class Config:
             are the same.
         fast_math: whether functions such as `sigmoid` and `tanh` of large float32 arrays may be computed by whatever is
             fastest here, within 4 units in the last place. Otherwise an op gives the same bits however it is run.
+        cuda_graphs: whether the kernels of a GPU that depend on arrays only are launched together, as CUDA graphs. Each
+            graph keeps memory for its values. Not with `track_memory` or `memory_limit`.
         stall_report: seconds without progress after which the session logs the operations that its steps wait for; None
             for never.
         close_timeout: seconds for which `close()` waits for kernels of cancelled runs that are still in C code.
@@ -97,6 +99,7 @@ class Config:
     memory_limit: Mapping[str, int] | None = None
     fuse_elementwise: bool = True
     fast_math: bool = False
+    cuda_graphs: bool = False
     stall_report: float | None = 60.0
     close_timeout: float = 5.0
     heartbeat_timeout: float = 5.0

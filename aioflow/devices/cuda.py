@@ -1,9 +1,10 @@
 """NVIDIA's GPUs through CuPy. Only this module imports CuPy, when the devices are first listed."""
 
+import contextlib
 import importlib
 import importlib.util
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from aioflow import errors
 from aioflow.devices.completion import EventWatcher
 from aioflow.devices.driver import Completion, Host
 from aioflow.tensors.dtypes import Array, Namespace
+
+R = TypeVar("R")
 
 
 def device_count() -> int:
@@ -79,6 +82,36 @@ class CudaDriver:
         """Enqueue a copy from any GPU, directly if the GPUs can reach each other's memory."""
         target.data.copy_from_device_async(source.data, source.nbytes, stream)
 
+    def capture(self, work: Callable[[], R], stream: Any) -> "tuple[CudaGraph, R]":
+        """Capture on a stream of its own, so that events on the streams of the device are no part of the graph.
+
+        The graph's memory is a pool on top of CuPy's, which counts it and limits it.
+        """
+
+        def allocate(size: int) -> Any:
+            with stream:
+                return self.xp.get_default_memory_pool().malloc(size)
+
+        pool = self._cuda.MemoryPool(allocate)
+        with self.select(), self.stream() as capturing, self._cuda.using_allocator(pool.malloc):
+            capturing.begin_capture()
+            try:
+                made = work()
+            except BaseException:
+                with contextlib.suppress(self._cuda.runtime.CUDARuntimeError):  # of a capture that is invalid by now
+                    capturing.end_capture()
+                raise
+            return CudaGraph(capturing.end_capture(), pool), made
+
+    def address(self, array: Array) -> int:
+        """Return its pointer."""
+        return int(array.data.ptr)
+
+    def lend(self, array: Array, on_free: Callable[[], object]) -> Array:
+        """Return an array whose memory has a new owner, which keeps the array."""
+        memory = self._cuda.UnownedMemory(array.data.ptr, max(1, array.nbytes), _Owner(array, on_free), self._index)
+        return self.array_type(array.shape, array.dtype, self._cuda.MemoryPointer(memory, 0), array.strides)
+
     def limit_memory(self, limit: int) -> None:
         """Limit CuPy's pool on this GPU."""
         self.xp.get_default_memory_pool().set_limit(size=limit)
@@ -111,12 +144,24 @@ class CudaDriver:
         return EventWatcher(f"aioflow-gpu-{self._index}")
 
 
-class _Owner:
-    """The memory that a copy has filled. It returns to its stream after the work of other streams that uses it."""
+class CudaGraph:
+    """A graph of CuPy, and the pool of its memory."""
 
-    def __init__(self, pointer: Any, on_free: Callable[[], object]) -> None:
-        self._pointer = pointer
+    def __init__(self, graph: Any, pool: Any) -> None:
+        self._graph: Final = graph
+        self._pool: Final = pool
+
+    def launch(self, stream: Any) -> None:
+        """Launch it."""
+        self._graph.launch(stream)
+
+
+class _Owner:
+    """Keeps memory for arrays, and is told when the last of them is gone."""
+
+    def __init__(self, memory: Any, on_free: Callable[[], object]) -> None:
+        self._memory = memory
         self._on_free = on_free
 
     def __del__(self) -> None:
-        self._on_free()  # before the pointer is freed
+        self._on_free()  # before the memory is freed

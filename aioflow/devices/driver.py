@@ -6,7 +6,7 @@ events order work on two streams.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from aioflow.tensors.dtypes import Array, Namespace
 
 Host = npt.NDArray[Any]
 """An array in host memory."""
+R = TypeVar("R")
 
 
 class Event(Protocol):
@@ -41,6 +42,13 @@ class Stream(Protocol):
 
     def wait_event(self, event: Any) -> None:
         """Make work that is enqueued later run after the event."""
+
+
+class Graph(Protocol):
+    """Captured kernels. It owns the memory that was allocated while they were captured."""
+
+    def launch(self, stream: Any) -> None:
+        """Enqueue all of them, on the memory that they used when they were captured."""
 
 
 class Driver(Protocol):
@@ -85,6 +93,19 @@ class Driver(Protocol):
 
     def device_to_device(self, source: Array, target: Array, stream: Any) -> None:
         """Enqueue a copy of a contiguous array to another GPU, or within one. The stream is the target's."""
+
+    def capture(self, work: Callable[[], R], stream: Any) -> tuple[Graph, R]:
+        """Return the kernels that `work` enqueues as a graph, and the result of `work`. None of them runs.
+
+        Memory that is allocated meanwhile comes from the stream's, and no other array uses it while the graph lives.
+        Raises any error of `work`, and one of CUDA if a graph cannot contain what `work` does.
+        """
+
+    def address(self, array: Array) -> int:
+        """Return the address of its first element."""
+
+    def lend(self, array: Array, on_free: Callable[[], object]) -> Array:
+        """Return an array in the memory of that one. Its last reference, or that of its views, calls `on_free()`."""
 
     def limit_memory(self, limit: int) -> None:
         """Limit the memory of arrays to `limit` bytes."""

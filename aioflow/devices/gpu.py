@@ -63,6 +63,21 @@ class SwappedValue(NamedTuple):
     cell: list[Array]
 
 
+@dataclasses.dataclass(slots=True)
+class GraphCounts:
+    """The CUDA graphs of a GPU.
+
+    Attributes:
+        captures: the number of captures.
+        launches: the number of launches.
+        failures: the kernels that could not be captured, with the reasons.
+    """
+
+    captures: int = 0
+    launches: int = 0
+    failures: list[str] = dataclasses.field(default_factory=list)
+
+
 class Gpu:
     """One GPU.
 
@@ -73,6 +88,7 @@ class Gpu:
         incarnation: a number that no other device ever has.
         memory: the ledger of the live results of its kernels; see `accounts`.
         accounts: `memory`, or None if memory is neither limited nor tracked.
+        graphs: the counts of its CUDA graphs.
         xp: its array namespace.
         compute: the stream of its kernels.
         to_host: the stream of copies to the host.
@@ -97,6 +113,7 @@ class Gpu:
         self.incarnation: Final = secrets.randbits(63)
         self.memory: Final = Ledger(name, memory_limit, driver.array_type)
         self.accounts: Final = self.memory if track_memory or memory_limit is not None else None
+        self.graphs: Final = GraphCounts()
         self.driver: Final = driver
         self.xp: Final[Namespace] = driver.xp
         with driver.select():

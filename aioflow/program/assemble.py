@@ -19,6 +19,7 @@ from aioflow.kernels.context import Context
 from aioflow.plan import op_cost
 from aioflow.plan.allocation import guarded
 from aioflow.plan.frame_levels import ROOT, Levels, deciders, decides, role_of
+from aioflow.plan.guards import Guards
 from aioflow.plan.passes.flow import Block, Flow, Node, Value, has_primitives, is_back_edge, verify
 from aioflow.plan.passes.liveness import shares_memory
 from aioflow.plan.passes.lower import lower
@@ -33,6 +34,7 @@ from aioflow.program.blocks import (
     numbers_among,
     texts_among,
 )
+from aioflow.program.capture import launch_together
 from aioflow.program.codegen import Region, compile_region
 from aioflow.program.error_location import Found, Place
 from aioflow.program.fuse import Bound, fuse_on_gpu
@@ -44,7 +46,14 @@ from aioflow.tensors.dtypes import Array, DeviceKind
 
 
 def assemble(
-    flow: Flow, context: Context, *, fused: bool, stream: bool, blocks: bool = False, fast: bool = False
+    flow: Flow,
+    context: Context,
+    *,
+    fused: bool,
+    stream: bool,
+    blocks: bool = False,
+    fast: bool = False,
+    graphs: bool = False,
 ) -> Program:
     """Return the program of a flow, to be linked with the objects of a session.
 
@@ -55,19 +64,29 @@ def assemble(
         stream: whether feeds arrive while the program runs, each awaited by its own unit, or at its start.
         blocks: whether to fuse chains of element-wise kernels: block by block in heavy regions, one kernel on a GPU.
         fast: whether to choose kernels that approximate, for arrays.
+        graphs: whether a GPU launches kernels of a region together, as a CUDA graph.
     """
     exchanges = fused and not stream and context.kind is DeviceKind.CPU and not has_primitives(flow)
     if exchanges:
         flow = recover_loops(flow)
     lowered = verify(lower(flow, lambda node: not fused or (node.waits and not spans_devices(node))))
-    return _Assembly(lowered, context, fused, stream, blocks, fast, exchanges).program()
+    return _Assembly(lowered, context, fused, stream, blocks, fast, exchanges, graphs).program()
 
 
 class _Assembly:
     def __init__(
-        self, flow: Flow, context: Context, fused: bool, stream: bool, blocks: bool, fast: bool, exchanges: bool
+        self,
+        flow: Flow,
+        context: Context,
+        fused: bool,
+        stream: bool,
+        blocks: bool,
+        fast: bool,
+        exchanges: bool,
+        graphs: bool,
     ) -> None:
         self._blocks = blocks
+        self._graphs = graphs
         self._exchanges = exchanges
         self._flow = flow
         self._context = context
@@ -180,8 +199,8 @@ class _Assembly:
                 link=functools.partial(_link_alone, *alone) if has_handle else None,
             )  # fmt: skip
         on_gpu = self._context.kind is DeviceKind.GPU
-        if on_gpu and self._blocks:
-            bound = fuse_on_gpu(bound, outputs, self._context.xp)
+        if on_gpu and not Guards(group.nodes):
+            bound = self._for_gpu(bound, outputs)
         region = compile_region(bound, inputs, outputs, self._literals)
         heavy = None if on_gpu or exchanges else _OnThread(bound, inputs, outputs, self._literals, region, self._blocks)
         find, computes = (region.find, region.computes) if heavy is None else (heavy.find, heavy.computes)
@@ -189,6 +208,14 @@ class _Assembly:
             index, group.nodes, *places, region.begin, group.waits, cost, route, find, heavy, computes, self._fused,
             link=None if region.is_linked else functools.partial(_link, region, heavy),
         )  # fmt: skip
+
+    def _for_gpu(self, bound: Sequence[Statement], outputs: Sequence[Value]) -> Sequence[Any]:
+        """The statements with chains as one kernel, and kernels that are launched together as one statement."""
+        if self._blocks:
+            bound = fuse_on_gpu(bound, outputs, self._context.xp)
+        if isinstance(self._context.device, Gpu) and self._graphs:
+            return launch_together(bound, outputs, self._literals, self._context.device)
+        return bound
 
     def _cost(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> op_cost.RegionCost:
         """Return the cost on the loop. Kernels of a GPU are enqueued there, and never need a thread."""

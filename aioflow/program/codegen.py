@@ -18,9 +18,10 @@ Ops of NumPy scalars become operators: see `scalars`.
         return (t0,)
 
 Branches and loops become Python's own: see `control_codegen`, and `guarded_codegen` for branches over devices. Those
-nested deeper than Python allows become separate coroutines, which the region awaits. On the loop a long region reads
-the clock now and then, and suspends when the slice of time in its context is used up. On a compute thread it never
-suspends. Before each kernel it checks whether the run has ended, which takes about 10 ns; if so, it stops.
+nested deeper than Python allows become separate coroutines, which the region awaits; so do kernels of a GPU that are
+launched together, see `capture`. On the loop a long region reads the clock now and then, and suspends when the slice of
+time in its context is used up. On a compute thread it never suspends. Before each kernel it checks whether the run has
+ended, which takes about 10 ns; if so, it stops.
 
     async def region(ctx, a0, a1):
         stop = ctx.stop
@@ -42,7 +43,8 @@ from aioflow.kernels.control.transfer import put_away, taken_back
 from aioflow.plan.guards import Guards
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.liveness import is_surely_alike
-from aioflow.program.blocks import Statement, Structured, seconds_of
+from aioflow.program.blocks import Structured, seconds_of
+from aioflow.program.capture import LaunchGroup, RegionStatement
 from aioflow.program.control_codegen import write_structured
 from aioflow.program.error_location import Finder, Found, Place, Placer
 from aioflow.program.fuse import Bound, Chain
@@ -113,7 +115,7 @@ _GIVEN: Final = {
 
 
 def compile_region(
-    statements: Sequence[Statement],
+    statements: Sequence[RegionStatement],
     inputs: Sequence[Value],
     outputs: Sequence[Value],
     literals: dict[Value, Array],
@@ -151,7 +153,7 @@ class Source:
 
     def __init__(
         self,
-        statements: Sequence[Statement],
+        statements: Sequence[RegionStatement],
         inputs: Sequence[Value],
         outputs: Sequence[Value],
         literals: dict[Value, Array],
@@ -166,7 +168,7 @@ class Source:
         self.contexts: dict[Loops, str] = {}
         self.texts: dict[Value, str] = _Texts(self._literal_text)
         self.texts.update({value: f"a{index}" for index, value in enumerate(inputs)})
-        self._blamed: dict[int, tuple[Statement, Loops]] = {}
+        self._blamed: dict[int, tuple[RegionStatement, Loops]] = {}
         self._loop_names: dict[str, str] = {}
         self._literals = literals
         self._awaited: dict[int, Region] = {}
@@ -200,7 +202,7 @@ class Source:
         """The source."""
         return "\n".join(self.lines)
 
-    def line(self, depth: int, text: str, blamed: Statement | None = None, loops: Loops = ()) -> None:
+    def line(self, depth: int, text: str, blamed: RegionStatement | None = None, loops: Loops = ()) -> None:
         """Write a line. An exception of it belongs to the statement `blamed`, in an iteration of these loops."""
         self.lines.append("    " * depth + text)
         if blamed is not None:
@@ -223,7 +225,7 @@ class Source:
 
     def block(
         self,
-        statements: Sequence[Statement],
+        statements: Sequence[RegionStatement],
         outputs: Sequence[Value],
         depth: int,
         loops: Loops,
@@ -246,32 +248,39 @@ class Source:
         unseen = 0.0
         for position, statement in enumerate(statements):
             self.statement(position, statement, lives, depth, loops)
-            unseen += 0.0 if isinstance(statement, Structured) else seconds_of(statement)
+            unseen += 0.0 if isinstance(statement, (LaunchGroup, Structured)) else seconds_of(statement)
             self.drop(depth, [v for v in dict.fromkeys(statement.inputs) if lives.last_use.get(v) == position])
             if unseen > _CHECK_EVERY and position + 1 < len(statements) and not self.on_thread:
                 self.line(depth, "if now() > ctx.due: await pause()", statement, loops)
                 unseen = 0.0
 
-    def statement(self, position: int, statement: Statement, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
+    def statement(
+        self, position: int, statement: RegionStatement, lives: "_Lifetimes", depth: int, loops: Loops
+    ) -> None:
         """Write one statement."""
-        if isinstance(statement, Structured) and depth > _DEEPEST:
+        if isinstance(statement, LaunchGroup) or (isinstance(statement, Structured) and depth > _DEEPEST):
             self._await(statement, lives, depth, loops)
         elif isinstance(statement, Structured):
             write_structured(self, statement, lives, depth, loops)
         else:
             self._call(position, statement, lives, depth, loops)
 
-    def _await(self, statement: Structured, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
-        """Write a branch or loop as a separate coroutine."""
+    def _await(self, statement: Structured | LaunchGroup, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
+        """Write a branch, a loop, or kernels that are launched together as a separate coroutine."""
         inputs = list(dict.fromkeys(statement.inputs))
-        inner = compile_region([statement], inputs, statement.results, self._literals, self.on_thread)
+        together = statement if isinstance(statement, LaunchGroup) else None
+        inside = [statement] if together is None else together.members
+        inner = compile_region(inside, inputs, statement.results, self._literals, self.on_thread)
+        begin = inner.begin if together is None else together.begin_with(inner.begin, inner.find)
         context = f"ctx.at((*ctx.iteration, {', '.join(loops)}))" if loops else "ctx"
         arguments = ", ".join([context, *[self.texts[value] for value in inputs]])
         targets = "".join(f"{self.target(value, lives)}, " for value in statement.results)
-        name = self._given("k", inner.begin)
+        name = self._given("k", begin)
         begun = f"await {name}({arguments})"
         self.line(depth, f"{targets}= {begun}" if targets else begun, statement, loops)
-        self._awaited[len(self.lines)] = self.inner[name] = inner
+        self._awaited[len(self.lines)] = inner
+        if together is None:  # others need no object of a session
+            self.inner[name] = inner
 
     def _call(self, position: int, b: Bound | Chain, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
         if isinstance(b, Bound) and b.expression is not None:
@@ -415,7 +424,9 @@ class _Lifetimes:
         last_use: for each value that the block may drop, the position of the last statement that reads it.
     """
 
-    def __init__(self, statements: Sequence[Statement], outputs: Sequence[Value], inputs: Sequence[Value]) -> None:
+    def __init__(
+        self, statements: Sequence[RegionStatement], outputs: Sequence[Value], inputs: Sequence[Value]
+    ) -> None:
         self.wanted = set(outputs)
         own = {*inputs, *[value for b in statements for value in b.results]} - self.wanted
         self.last_use: dict[Value, float] = {

@@ -22,7 +22,8 @@ from aioflow.plan.frame_levels import role_of
 from aioflow.plan.guards import ALWAYS, Condition, Guard, Guards, is_guarded
 from aioflow.plan.passes.flow import Node, Value
 from aioflow.plan.passes.recover_loops import spans_devices
-from aioflow.program.blocks import Statement, Structured
+from aioflow.program.blocks import Structured
+from aioflow.program.capture import RegionStatement
 from aioflow.program.control_codegen import Loops, Writer, write_skipped
 from aioflow.program.fuse import Bound
 
@@ -45,7 +46,7 @@ class GuardedBlock:
         self._alive: dict[Value, str] = {}
         """The names of the truths that values are alive."""
 
-    def write(self, statements: Sequence[Statement], outputs: Iterable[Value]) -> None:
+    def write(self, statements: Sequence[RegionStatement], outputs: Iterable[Value]) -> None:
         """Write the statements. Outputs without a value are dead."""
         self._places = {statement.node: place for place, statement in enumerate(statements)}
         for condition in self._conditions(statements, outputs):
@@ -60,7 +61,7 @@ class GuardedBlock:
             if self._guards.of(value):
                 self._source.line(self._depth, f"{self._source.texts[value]} = {self._read(value)}")
 
-    def _conditions(self, statements: Sequence[Statement], outputs: Iterable[Value]) -> set[Condition]:
+    def _conditions(self, statements: Sequence[RegionStatement], outputs: Iterable[Value]) -> set[Condition]:
         read = [*[value for statement in statements for value in statement.inputs], *outputs]
         return set(ALWAYS.union(*map(self._guards.of, read), *self._guards.running.values()))
 
@@ -102,7 +103,7 @@ class GuardedBlock:
 
     # Statements
 
-    def _write(self, place: int, statement: Statement) -> None:
+    def _write(self, place: int, statement: RegionStatement) -> None:
         source, node = self._source, statement.node
         if isinstance(statement, Structured):
             source.statement(place, statement, self._lives, self._inside, self._loops)
@@ -125,14 +126,14 @@ class GuardedBlock:
         else:
             source.statement(place, statement, self._lives, self._inside, self._loops)
 
-    def _write_switch(self, statement: Statement) -> None:
+    def _write_switch(self, statement: RegionStatement) -> None:
         data = self._source.texts[statement.inputs[0]]
         names = [self._source.target(value, self._lives) for value in statement.results]
         for name in names:
             if name != "_":
                 self._source.line(self._inside, f"{name} = {data}")
 
-    def _write_merge(self, statement: Statement) -> None:
+    def _write_merge(self, statement: RegionStatement) -> None:
         *inputs, last = statement.inputs
         text = self._source.texts[last]
         if self._guards.is_open(statement.node):
@@ -148,7 +149,7 @@ class GuardedBlock:
             name = self._source.texts[value]
             self._source.line(self._depth, f"if {self._alive[value]}: {name} = {name}[()]", statement, self._loops)
 
-    def _write_value(self, statement: Statement, text: str) -> None:
+    def _write_value(self, statement: RegionStatement, text: str) -> None:
         """Write a value, and whether it is alive if that is a condition."""
         value, source = statement.results[0], self._source
         name = source.target(value, self._lives)
@@ -162,7 +163,7 @@ class GuardedBlock:
 
     # The ends of values
 
-    def _drop(self, place: int, statement: Statement) -> None:
+    def _drop(self, place: int, statement: RegionStatement) -> None:
         """Drop values after their last readers: where they are bound, or after the open `if`."""
         dead = [v for v in dict.fromkeys(statement.inputs) if self._lives.last_use.get(v) == place]
         here = [value for value in dead if self._guards.of(value) == self._open]

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple, Protocol
 
+from aioflow.devices.gpu import Gpu
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.runtime.session_state import SessionState
@@ -114,6 +115,7 @@ class Report:
         detached: kernels that still run in C code although their run was cancelled.
         absent: tasks of the cluster without a report, and the reasons.
         cycles: deadlocks: operations that wait for each other, and that no other operation can wake.
+        uncaptured: kernels of this process that no CUDA graph can contain, and the reasons.
     """
 
     waits: tuple[Wait, ...]
@@ -122,6 +124,7 @@ class Report:
     detached: tuple[str, ...]
     absent: tuple[str, ...] = ()
     cycles: tuple[Cycle, ...] = ()
+    uncaptured: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [str(cycle) for cycle in self.cycles]
@@ -129,6 +132,7 @@ class Report:
         lines += [str(caller) for caller in self.application]
         lines += [f"{name} was never started: call af.train.start_queue_runners()" for name in self.idle_runners]
         lines += [f"left behind in C code: {name}" for name in self.detached]
+        lines += [f"not captured in a CUDA graph: {text}" for text in self.uncaptured]
         lines += [f"not known: {text}" for text in self.absent]
         return "\n".join(lines)
 
@@ -154,9 +158,11 @@ def report_of(state: SessionState, snapshot: Snapshot, cycles: Sequence[Cycle] =
     waits = sorted([_wait(under, steps) for under in snapshot.seen(state)], key=lambda wait: -wait.seconds)
     live = sorted([_caller(*each) for each in snapshot.live], key=lambda caller: -caller.seconds)
     detached = [name for threads in state.threads for name in threads.detached]
+    uncaptured = [text for device in state.devices if isinstance(device, Gpu) for text in device.graphs.failures]
     return Report(
-        tuple(sorted(waits, key=lambda wait: -wait.seconds)), tuple(live), (), tuple(detached), (), tuple(cycles)
-    )
+        tuple(sorted(waits, key=lambda wait: -wait.seconds)), tuple(live), (), tuple(detached), (), tuple(cycles),
+        tuple(uncaptured),
+    )  # fmt: skip
 
 
 def _wait(under: ActiveOperation, steps: Mapping[str, int]) -> Wait:

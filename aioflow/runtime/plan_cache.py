@@ -222,14 +222,15 @@ class Plans:
         stream = variant == "streamed"
         fused = variant == "fused" or (stream and self._config.executor != "tokens")
         tracked = self._config.track_memory or self._config.memory_limit is not None
-        blocks = fused and not stream and not tracked and self._config.fuse_elementwise
+        combined = fused and not stream and not tracked
+        blocks, graphs = combined and self._config.fuse_elementwise, combined and self._config.cuda_graphs
         made = []
         for part in parts:
             device = self._devices[part.device]
             with device if isinstance(device, Gpu) else contextlib.nullcontext():  # constants are brought there
                 program = assemble(
                     part.flow, self._contexts[part.device], fused=fused, stream=stream, blocks=blocks,
-                    fast=self._config.fast_math,
+                    fast=self._config.fast_math, graphs=graphs,
                 )  # fmt: skip
             made.append(program)
         return made

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.testing.fake_streams import FakeDevice, FakeStream, OutOfMemory, Race
+from aioflow.testing.fake_memory import Block, Loan
 
 ABSENT: Final = frozenset(["ctypes", "getfield", "resize", "setfield", "setflags", "to_device"])
 """Attributes of NumPy's arrays that CuPy's do not have."""
@@ -22,51 +22,13 @@ CHANGES: Final = frozenset(["fill", "sort", "partition", "put", "itemset"])
 """Methods that change the array."""
 
 
-class Block:
-    """A block of a GPU's memory, shared by an array and its views. It is freed with its last array."""
-
-    def __init__(self, device: FakeDevice, stream: FakeStream, size: int) -> None:
-        if device.limit is not None and device.used + size > device.limit:
-            raise OutOfMemory(f"{size} bytes do not fit: {device.used} of {device.limit} are used")
-        self.device: Final = device
-        self.stream: Final = stream
-        self.size: Final = size
-        self.on_free: Callable[[], object] | None = None
-        self._made: tuple[FakeStream, int] | None = None
-        self._uses: Final[dict[FakeStream, int]] = {}
-        device.used += size
-        device.peak = max(device.peak, device.used)
-
-    def use(self, stream: FakeStream, number: int, changes: bool) -> None:
-        """Read or change the block by work `number` of the stream. Race if no event orders it after other uses."""
-        if self._made is not None and not stream.knows(*self._made):
-            raise Race(f"{stream.name} reads memory that {self._made[0].name} writes: no event orders the two")
-        if changes:
-            for other, last in self._uses.items():
-                if other is not stream and not stream.knows(other, last):
-                    raise Race(f"{stream.name} changes memory that {other.name} reads: no event orders the two")
-            self._made = stream, number
-        self._uses[stream] = number
-
-    def __del__(self) -> None:
-        device = getattr(self, "device", None)
-        if device is None:
-            return
-        if self.on_free is not None:
-            self.on_free()
-        device.used -= self.size
-        for stream, number in self._uses.items():
-            if stream is not self.stream and not self.stream.knows(stream, number):
-                device.machine.race(f"memory of {self.stream.name} was freed while {stream.name} may still use it")
-
-
 class FakeArray:
     """An array in the memory of a fake GPU."""
 
     __slots__ = ("__weakref__", "_block", "_data", "base")
     __array_ufunc__ = None  # NumPy's functions refuse it, and its operators call those of this class
 
-    def __init__(self, data: Any, block: Block, base: "FakeArray | None" = None) -> None:
+    def __init__(self, data: Any, block: Block | Loan, base: "FakeArray | None" = None) -> None:
         self._data = data
         self._block = block
         self.base: FakeArray | None = base

@@ -15,8 +15,8 @@ import contextlib
 import copy
 import math
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -24,9 +24,13 @@ from aioflow import errors
 from aioflow.devices.completion import EventWatcher
 from aioflow.devices.driver import Completion, Host
 from aioflow.tensors.dtypes import Namespace
-from aioflow.testing.fake_arrays import Block, FakeArray
+from aioflow.testing.fake_arrays import FakeArray
+from aioflow.testing.fake_graphs import CapturedCall, FakeGraph
+from aioflow.testing.fake_memory import Block, Loan, Pool
 from aioflow.testing.fake_namespace import FakeNamespace
 from aioflow.testing.fake_streams import FakeEvent, FakeStream, GpuFailure, Machine, OutOfMemory
+
+R = TypeVar("R")
 
 _GARBAGE: Final = 0xA5
 """The byte that fills new memory."""
@@ -66,6 +70,7 @@ class FakeGpu:
         self._threads = threads
         self._period = period
         self._count = 0
+        self._pool: Final = Pool(self)
 
     # Called by the device
 
@@ -96,8 +101,9 @@ class FakeGpu:
     def landing_array(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: FakeStream, on_free: Callable[[], object]
     ) -> FakeArray:
-        """Return a new array in memory of that stream."""
-        made = self._new_array(np.empty(shape, dtype), stream)
+        """Return a new array in memory of that stream, filled with zeros."""
+        made = self._new_array(np.zeros(shape, dtype), stream)
+        assert isinstance(made._block, Block)
         made._block.on_free = on_free
         return made
 
@@ -140,6 +146,34 @@ class FakeGpu:
         self._use([(source, False), (target, True)], stream, stream.enqueue(lambda: None))
         target._data[...] = source._data
         self._count_copy("D2D" if source.device is self else "P2P", source.nbytes)
+
+    def capture(self, work: Callable[[], R], stream: FakeStream) -> tuple[FakeGraph, R]:
+        """Return the kernels that `work` calls as a graph, and the result of `work`. Nothing runs.
+
+        Results of kernels are filled with zeros until a launch.
+        """
+        graph = FakeGraph(self.new_graph_pool(), stream)
+        with FakeStream(self.machine, self, f"{stream.name}.capture") as capturing:
+            capturing.capture = graph
+            try:
+                made = work()
+            finally:
+                capturing.capture = None
+                self.machine.streams.remove(capturing)
+        return graph, made
+
+    def new_graph_pool(self) -> Pool:
+        """Return the memory of a new graph."""
+        return Pool(self, of_graph=True)
+
+    def address(self, array: FakeArray) -> int:
+        """Return where its first element is."""
+        return int(array._data.__array_interface__["data"][0])
+
+    def lend(self, array: FakeArray, on_free: Callable[[], object]) -> FakeArray:
+        """Return an array in the memory of that one, which calls `on_free` with its last reference."""
+        assert isinstance(array._block, Block)
+        return FakeArray(array._data, Loan(array._block, self.machine.stream, on_free))
 
     def limit_memory(self, limit: int) -> None:
         """Set the most bytes that arrays may have."""
@@ -184,47 +218,83 @@ class FakeGpu:
         if strange:
             raise ValueError(f"{name}: an array of GPU {strange[0].device.index} is used on GPU {self.index}")
         failure, self.fail_next = self.fail_next, None
-        if isinstance(failure, OutOfMemory):
+        if isinstance(failure, OutOfMemory) or (failure is not None and stream.capture is not None):
             raise copy.copy(failure)  # a copy, without the traceback to here
+        of_changed = [array for array in used if any(array is each for each in changed)]
+        if stream.capture is not None:
+            return self._record(stream.capture, name, function, bare, named, used, of_changed)
         with np.errstate(all="ignore"):
             result = function(*bare, **named)
         number = stream.enqueue(_make_work(failure))
         self.machine.launches[name] += 1
-        self._use([(array, any(array is each for each in changed)) for array in used], stream, number)
-        return self._wrap(result, used, stream, number)
+        self._use([(array, any(array is each for each in of_changed)) for array in used], stream, number)
+
+        def filled(data: Any) -> FakeArray:
+            made = self._new_array(data, stream)
+            self._use([(made, True)], stream, number)
+            return made
+
+        return _wrap(result, used, filled)
+
+    def _record(
+        self,
+        graph: FakeGraph,
+        name: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        used: Sequence[FakeArray],
+        changed: Sequence[FakeArray],
+    ) -> Any:
+        """Append a kernel to the graph. It computes here only to find out the shapes of its results."""
+        before = [array._data.copy() for array in changed]
+        with np.errstate(all="ignore"):
+            result = function(*args, **kwargs)
+        for array, data in zip(changed, before, strict=True):
+            array._data[...] = data
+        targets: list[Any] = []
+        made: list[FakeArray] = []
+
+        def empty(data: Any) -> FakeArray:
+            made.append(self._new_array(np.zeros_like(data), graph.stream, graph.pool))
+            targets.append(made[-1]._data)
+            return made[-1]
+
+        wrapped = _wrap(result, used, empty, lambda: targets.append(None))
+        reads, changes = ([array._block.buffer for array in arrays] for arrays in (used, [*changed, *made]))
+        graph.calls.append(CapturedCall(name, function, args, kwargs, targets, reads, changes))
+        return wrapped
+
+    def launch_graph(self, graph: FakeGraph, stream: FakeStream) -> None:
+        """Launch all kernels of a graph as one."""
+        failure, self.fail_next = self.fail_next, None
+        if isinstance(failure, OutOfMemory):
+            raise copy.copy(failure)
+        number = stream.enqueue(_make_work(failure))
+        self.machine.launches["graph"] += 1
+        graph.run(stream, number)
 
     def from_host(self, data: Any) -> FakeArray:
         """Copy a host array, like `cupy.asarray`."""
         stream = self.machine.stream
+        number = stream.enqueue(lambda: None)
         made = self._new_array(np.array(data), stream)
-        self._use([(made, True)], stream, stream.enqueue(lambda: None))
+        self._use([(made, True)], stream, number)
         self._count_copy("H2D", made.nbytes)
         return made
 
-    def _wrap(self, result: Any, used: list[FakeArray], stream: FakeStream, number: int) -> Any:
-        if isinstance(result, (tuple, list)):
-            parts = [self._wrap(part, used, stream, number) for part in result]
-            return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
-        if not isinstance(result, (np.ndarray, np.generic)):
-            return result
-        for array in used:
-            if result is array._data:
-                return array
-            if np.may_share_memory(result, array._data):
-                return FakeArray(result, array._block, array)
-        made = self._new_array(np.asarray(result), stream)
-        self._use([(made, True)], stream, number)
-        return made
-
-    def _new_array(self, data: Any, stream: FakeStream) -> FakeArray:
+    def _new_array(self, data: Any, stream: FakeStream, pool: Pool | None = None) -> FakeArray:
         if data.dtype.isbuiltin != 1 or data.dtype.hasobject:
             raise TypeError(f"a GPU has no dtype {data.dtype}")
-        return FakeArray(data, Block(self, stream, data.nbytes))
+        block = Block(self, stream, data.nbytes, pool or self._pool)
+        array = block.array(data)
+        array[...] = data
+        return FakeArray(array, block)
 
     @staticmethod
     def _use(arrays: Sequence[tuple[FakeArray, bool]], stream: FakeStream, number: int) -> None:
         for array, changes in arrays:
-            array._block.use(stream, number, changes)
+            array._block.buffer.use(stream, number, changes)
 
     def _check_copy(self, host: Host, array: FakeArray, stream: FakeStream) -> "weakref.ref[Any]":
         root: Any = host
@@ -262,6 +332,25 @@ def _unwrap(value: Any, used: list[FakeArray]) -> Any:
     if isinstance(value, (tuple, list)):
         return type(value)([_unwrap(part, used) for part in value])
     return value
+
+
+def _wrap(
+    result: Any,
+    used: Sequence[FakeArray],
+    new: Callable[[Any], FakeArray],
+    seen: Callable[[], object] = lambda: None,
+) -> Any:
+    """Replace the arrays of a result: by a used array or a view of it, after `seen()`, or else by a new one."""
+    if isinstance(result, (tuple, list)):
+        parts = [_wrap(part, used, new, seen) for part in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
+    if not isinstance(result, (np.ndarray, np.generic)):
+        return result
+    for array in used:
+        if result is array._data or np.may_share_memory(result, array._data):
+            seen()
+            return array if result is array._data else FakeArray(result, array._block, array)
+    return new(np.asarray(result))
 
 
 def _make_work(failure: Exception | None) -> Callable[[], object]:

@@ -25,6 +25,10 @@ class GpuFailure(Exception):
     """Work on the GPU failed. As with CUDA, a later call raises it."""
 
 
+class CaptureFailure(GpuFailure):
+    """A stream that captures a graph was asked for work that no graph can contain."""
+
+
 class OutOfMemory(Exception):
     """An array does not fit into the memory of a fake GPU."""
 
@@ -74,7 +78,9 @@ class Machine:
         return stream
 
     def look(self, how: str) -> None:
-        """Let the host look at a value: all earlier work runs first."""
+        """Let the host look at a value: all earlier work runs first. CaptureFailure while the stream captures."""
+        if self.current and self.current[-1].capture is not None:
+            raise CaptureFailure(f"{how} waits for the GPU, and nothing runs during a capture")
         self.looks[how] += 1
         if self.strict:
             raise Synchronised(f"{how} waits for the GPU")
@@ -161,12 +167,16 @@ class FakeDevice(Protocol):
     def from_host(self, data: Any) -> Any:
         """Copy a host array."""
 
+    def launch_graph(self, graph: Any, stream: "FakeStream") -> None:
+        """Launch a graph on one of its streams."""
+
 
 class FakeStream:
     """Work in order.
 
     Attributes:
         clock: {stream: number of its work that certainly precedes the next work here}.
+        capture: the graph that receives its kernels, none of which runs; None if the stream captures none.
         entered: the tasks that have entered the stream.
         failure: the first error of its work; it stays.
     """
@@ -176,6 +186,7 @@ class FakeStream:
         self.device: Final = device
         self.name: Final = name
         self.clock: Final[dict[FakeStream, int]] = {self: 0}
+        self.capture: Any = None
         self.entered: Final[list[Any]] = []
         self.failure: Exception | None = None
         self.ran: int = 0
@@ -192,7 +203,9 @@ class FakeStream:
             raise RuntimeError(f"stream {self.name!r} was held across an await, and left in another order")
 
     def enqueue(self, work: "FakeEvent | Callable[[], object]") -> int:
-        """Append work. Returns its number."""
+        """Append work. Returns its number. CaptureFailure while it captures: a graph contains kernels only."""
+        if self.capture is not None:
+            raise CaptureFailure(f"{self.name} captures a graph: it neither copies nor waits for events")
         with self.machine._lock:
             _merge(self.clock, self.machine.seen)
             self.clock[self] += 1
@@ -200,7 +213,9 @@ class FakeStream:
             return self.clock[self]
 
     def wait_event(self, event: "FakeEvent") -> None:
-        """Order all later work of this stream after the event."""
+        """Order all later work of this stream after the event. CaptureFailure for an event inside of a capture."""
+        if event.captured:
+            raise CaptureFailure(f"{self.name} waits for an event inside of a capture, and would be captured, too")
         self.enqueue(event)
         _merge(self.clock, event.clock)
 
@@ -237,11 +252,16 @@ class FakeStream:
 
 
 class FakeEvent:
-    """A position in the work of a stream."""
+    """A position in the work of a stream.
+
+    Attributes:
+        captured: whether it was recorded during a capture, so that no host ever sees it done.
+    """
 
     def __init__(self, stream: FakeStream, clock: dict[FakeStream, int]) -> None:
         self.stream: Final = stream
         self.clock: Final = clock
+        self.captured: Final = stream.capture is not None
         self.tick: int = 0
 
     def note_time(self) -> None:
@@ -251,6 +271,8 @@ class FakeEvent:
     @property
     def reached(self) -> bool:
         """Whether all work before it is done. The host does not learn it."""
+        if self.captured:
+            raise CaptureFailure("an event inside of a capture is never done")
         return self.stream.ran >= self.clock[self.stream]
 
     @property

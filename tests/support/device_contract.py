@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from aioflow import errors
+from aioflow.devices.cuda_graph import GraphLauncher
 from aioflow.devices.gpu import LARGE, on_stream
 from aioflow.devices.transfer import move, receive, start_transfer
 from aioflow.tensors.tensor_list import CLEARED, UNWRITTEN, TensorList
@@ -187,6 +188,41 @@ class DeviceTests:
         with gpu:
             y = x + 1
         np.testing.assert_array_equal(await move(y, gpu, CPU), np.full(3, 2))
+
+    async def test_kernels_launched_together_give_what_they_give_alone(self, gpu):
+        weights = await move(np.linspace(-1, 1, 16).reshape(4, 4), CPU, gpu)
+
+        def kernels(x, w):
+            y = gpu.xp.tanh(x @ w) * 2
+            return [(y + x).sum(axis=0), y]
+
+        launcher, held = GraphLauncher(gpu, "the kernels"), []
+        for step in range(6):
+            x = await move(np.full((4, 4), step / 4), CPU, gpu)
+            with gpu:
+                alone = kernels(x, weights)
+                together = launcher.launch(kernels, [x, weights])
+            for value, right in zip(together or alone, alone, strict=True):
+                np.testing.assert_array_equal(await move(value, gpu, CPU), await move(right, gpu, CPU))
+            held += zip((together or alone)[step % 2 :], alone[step % 2 :], strict=True)
+        assert gpu.graphs.failures == []
+        assert gpu.graphs.launches == 5
+        for value, right in held:
+            np.testing.assert_array_equal(await move(value, gpu, CPU), await move(right, gpu, CPU))
+
+    async def test_kernels_that_look_at_a_value_are_not_captured(self, gpu):
+        launcher = GraphLauncher(gpu, "the kernels")
+
+        def kernels(x):
+            return [x * 2 if float(x.sum()) > 0 else x]
+
+        for _ in range(3):
+            x = await move(np.ones(3), CPU, gpu)
+            with gpu:
+                (found,) = launcher.launch(kernels, [x]) or kernels(x)
+            np.testing.assert_array_equal(await move(found, gpu, CPU), np.full(3, 2))
+        assert len(gpu.graphs.failures) == 1
+        getattr(gpu.driver, "machine", SimpleNamespace(looks={})).looks.clear()
 
     # Limits and ends
 

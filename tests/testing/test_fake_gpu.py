@@ -9,7 +9,7 @@ from aioflow.devices.gpu import Gpu
 from aioflow.devices.transfer import move, receive, start_transfer
 from aioflow.testing.fake_arrays import FakeArray
 from aioflow.testing.fake_gpu import FakeGpu
-from aioflow.testing.fake_streams import GpuFailure, Machine, OutOfMemory, Race, Synchronised
+from aioflow.testing.fake_streams import CaptureFailure, GpuFailure, Machine, OutOfMemory, Race, Synchronised
 from tests.support.device_contract import CPU, DeviceTests
 
 NAME = "/job:localhost/replica:0/task:0/device:GPU:"
@@ -217,6 +217,82 @@ async def test_kernels_need_a_stream(gpu):
     there = await move(np.ones(3), CPU, gpu)
     with pytest.raises(RuntimeError, match="no stream is current"):
         there + 1
+
+
+# Graphs
+
+
+async def test_nothing_runs_during_a_capture_and_all_of_it_at_a_launch(machine, gpu):
+    x, out = await move(np.ones(3), CPU, gpu), await move(np.zeros(3), CPU, gpu)
+    launched = machine.launches.total()
+
+    def work():
+        y = x + 1
+        gpu.xp.multiply(y, 2, out=y)
+        return y
+
+    graph, y = gpu.driver.capture(work, gpu.compute)
+    assert machine.launches.total() == launched
+    np.testing.assert_array_equal(await move(y, gpu, CPU), np.zeros(3))
+    for number in range(3):
+        with gpu:
+            x[...] = number
+            graph.launch(gpu.compute)
+        np.testing.assert_array_equal(await move(y, gpu, CPU), np.full(3, (number + 1) * 2))
+    assert machine.launches["graph"] == 3
+    assert machine.launches["add"] == 0
+    del out
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (lambda gpu, x: x.get(), "get waits"),
+        (lambda gpu, x: bool(x.all()), r"bool\(\) waits"),
+        (lambda gpu, x: x[x > 0], "a mask waits"),
+        (lambda gpu, x: gpu.xp.asarray([1.0]), "neither copies"),
+        (lambda gpu, x: gpu.driver.machine.stream.wait_event(gpu.mark()), "nor waits for events"),
+        (
+            lambda gpu, x: gpu.compute.wait_event(gpu.driver.record(gpu.driver.machine.stream)),
+            "an event inside of a capture",
+        ),
+        (lambda gpu, x: gpu.driver.record(gpu.driver.machine.stream).synchronize(), "never done"),
+    ],
+)
+async def test_what_no_graph_can_contain_is_refused(gpu, work, message):
+    x = await move(np.ones(3), CPU, gpu)
+    with pytest.raises(CaptureFailure, match=message):
+        gpu.driver.capture(lambda: work(gpu, x), gpu.compute)
+    with gpu:
+        x = x + 1
+    np.testing.assert_array_equal(await move(x, gpu, CPU), np.full(3, 2))
+
+
+async def test_a_graph_keeps_its_memory_from_others_until_it_ends(gpu):
+    x = await move(np.ones(1000), CPU, gpu)
+    before = gpu.driver.used
+    graph, y = gpu.driver.capture(lambda: (x + 1) * 2, gpu.compute)
+    assert gpu.driver.used == before + 16_000
+    with gpu:
+        graph.launch(gpu.compute)
+        others = [gpu.xp.zeros(1000) for _ in range(4)]
+        graph.launch(gpu.compute)
+        for other in others:
+            np.testing.assert_array_equal(other._data, np.zeros(1000))
+    await gpu.settled()
+    del graph, others, other
+    assert gpu.driver.used == before + 8_000  # y
+    del y
+    assert gpu.driver.used == before
+
+
+async def test_freed_memory_goes_to_the_next_array(gpu):
+    with gpu:
+        x = gpu.xp.full(5, 3.0)
+        address = gpu.driver.address(x)
+        del x
+        y = gpu.xp.full(5, 4.0)
+    assert gpu.driver.address(y) == address
 
 
 # Failures
