@@ -36,7 +36,7 @@ from aioflow import errors
 from aioflow.devices.driver import Driver, Event, Host, Stream
 from aioflow.devices.memory import Holder, Ledger
 from aioflow.graph.device_spec import DeviceSpec
-from aioflow.tensors.dtypes import Array, DeviceKind, DType, Namespace, float32, float64
+from aioflow.tensors.dtypes import Array, DeviceKind, DType, Namespace, bfloat16, float32, float64
 from aioflow.tracing import RunMetadata, Trace
 
 R = TypeVar("R")
@@ -416,7 +416,7 @@ EXPRESSIONS: Final = {
     "maximum": "select({0} != {0}, {0}, select({0} > {1}, {0}, {1}))",
     "minimum": "select({0} != {0}, {0}, select({0} < {1}, {0}, {1}))",
     "multiply": "{0} * {1}",
-    "multiply_no_nan": "select({1} == 0, T(0), {0} * {1})",
+    "multiply_no_nan": "select({1} == 0, T(0), T({0} * {1}))",
     "negative": "-{0}",
     "reciprocal": "1 / {0}",
     "relu": "select({0} < 0, T(0), {0})",
@@ -429,7 +429,7 @@ EXPRESSIONS: Final = {
     "squared_difference": "({0} - {1}) * ({0} - {1})",
     "subtract": "{0} - {1}",
     "tanh": "tanh({0})",
-    "xdivy": "select({0} == 0, T(0), {0} / {1})",
+    "xdivy": "select({0} == 0, T(0), T({0} / {1}))",
 }
 """{op: expression of its inputs}; all floats have one dtype."""
 PREAMBLE: Final = "template <typename T> __device__ T select(bool c, T a, T b) { return c ? a : b; }"
@@ -448,8 +448,11 @@ class ChainLink(NamedTuple):
 
 
 def fusible(op: str, dtypes: Sequence[DType]) -> bool:
-    """Whether an op with these input and output dtypes can be part of a chain."""
-    return op in EXPRESSIONS and (set(dtypes) == {float32} or set(dtypes) == {float64})
+    """Whether an op with these input and output dtypes can be part of a chain: floats of one dtype.
+
+    A value of bfloat16 is computed in float32 and rounded, as by a kernel of its own.
+    """
+    return op in EXPRESSIONS and set(dtypes) in ({bfloat16}, {float32}, {float64})
 
 
 def make_chain_kernel(

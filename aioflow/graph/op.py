@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar, overl
 
 from aioflow.graph.building import add_user_line, get_default_graph, graph_to_build_in, with_text
 from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.gpu_dtypes import gpu_computes
 from aioflow.graph.graph import Graph
 from aioflow.graph.kernel import Kernel
 from aioflow.graph.operation import Attrs, Operation, Tensor, user_line
@@ -25,10 +26,9 @@ from aioflow.graph.params import Indices as Indices
 from aioflow.graph.params import Ints as Ints
 from aioflow.graph.params import T as T
 from aioflow.lazy import Registry
-from aioflow.tensors.dtypes import GPU_DTYPES, DeviceKind, DType, Spec, resource
+from aioflow.tensors.dtypes import DeviceKind, DType, Spec
 from aioflow.tensors.recursion import DEEPEST
 
-_ON_GPU: Final = GPU_DTYPES | {resource}
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -168,7 +168,7 @@ class Op(Generic[R]):
 
         Kernels that approximate are among them only with `fast`.
         """
-        if kind is DeviceKind.GPU and not all(spec.dtype in _ON_GPU for spec in (*specs, *outputs)):
+        if kind is DeviceKind.GPU and not gpu_computes(self.name, (*specs, *outputs)):
             return None
         for kernel in self.kernels.get(kind, ()):
             fits = kernel.dtypes is None or all(spec.dtype in kernel.dtypes for spec in specs)

@@ -189,7 +189,7 @@ class _Assembly:
         inputs = [value for value in reads if value not in self._literals]
         cost = self._cost(group.nodes, inputs)
         places = tuple([slots[value] for value in inputs]), tuple([slots[value] for value in outputs])
-        bound = [self._bound[node] for node in group.nodes]
+        bound: Sequence[Any] = [self._bound[node] for node in group.nodes]
         if not fused:
             assert isinstance(bound[0], Bound)
             alone = bound[0], [self._literals.get(value) for value in reads], outputs

@@ -25,7 +25,8 @@ from typing import Any, Final, Protocol
 from aioflow.plan.guards import TRANSFERS, Guards
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.recover_loops import spans_devices
-from aioflow.program.blocks import Code, Statement, Structured
+from aioflow.program.blocks import Code, Structured
+from aioflow.program.capture import RegionStatement
 from aioflow.program.fuse import Bound
 from aioflow.program.scalars import ScalarValues
 from aioflow.tensors.dtypes import ResourceSpec
@@ -55,7 +56,7 @@ class Writer(Protocol):
     def length(self) -> int:
         """The number of lines."""
 
-    def line(self, depth: int, text: str, blamed: Statement | None = None, loops: Loops = ()) -> None:
+    def line(self, depth: int, text: str, blamed: RegionStatement | None = None, loops: Loops = ()) -> None:
         """Write a line."""
 
     def counter(self, loop: str) -> str:
@@ -64,10 +65,10 @@ class Writer(Protocol):
     def fresh(self, kind: str) -> str:
         """A new name."""
 
-    def block(self, statements: Sequence[Statement], outputs: Sequence[Value], depth: int, loops: Loops) -> None:
+    def block(self, statements: Sequence[RegionStatement], outputs: Sequence[Value], depth: int, loops: Loops) -> None:
         """Write statements."""
 
-    def statement(self, position: int, statement: Statement, lives: Any, depth: int, loops: Loops) -> None:
+    def statement(self, position: int, statement: RegionStatement, lives: Any, depth: int, loops: Loops) -> None:
         """Write one statement."""
 
     def context(self, loops: Loops) -> str:
@@ -296,7 +297,7 @@ def write_skipped(source: Writer, loop: Structured, depth: int, loops: Loops) ->
     _write_dead(source, [loop], depth, loops)
 
 
-def _write_dead(source: Writer, statements: Sequence[Statement], depth: int, loops: Loops) -> None:
+def _write_dead(source: Writer, statements: Sequence[RegionStatement], depth: int, loops: Loops) -> None:
     """Send and receive dead values. All sends come first, since none of them needs a receive."""
     found: dict[str, list[tuple[Bound, int]]] = {"send": [], "recv": []}
     for transfer, inner in _transfers(statements, 0):
@@ -308,7 +309,7 @@ def _write_dead(source: Writer, statements: Sequence[Statement], depth: int, loo
             source.line(depth, line.format(source.kernel(transfer), here), transfer, loops)
 
 
-def _transfers(statements: Sequence[Statement], inner: int) -> Iterator[tuple[Bound, int]]:
+def _transfers(statements: Sequence[RegionStatement], inner: int) -> Iterator[tuple[Bound, int]]:
     """The transfers of statements, each with the number of the inner loops that it is in."""
     for each in statements:
         if isinstance(each, Structured):
@@ -323,7 +324,7 @@ def _has_branches(code: Code) -> bool:
     return bool(Guards([statement.node for statement in code.statements]))
 
 
-def _is_expression(statement: Statement) -> bool:
+def _is_expression(statement: RegionStatement) -> bool:
     return isinstance(statement, Bound) and statement.expression is not None
 
 

@@ -197,8 +197,8 @@ BOOL: Final = frozenset({bool_})
 STRING: Final = frozenset({string})
 NUMERIC: Final = FLOAT | COMPLEX | INTEGER
 ANY: Final = frozenset(ALL) - {resource}
-GPU_DTYPES: Final = frozenset(d for d in ALL if d.np.isbuiltin == 1 and not d.np.hasobject)
-"""The dtypes of arrays on a GPU: all except strings and the types that only ml_dtypes defines."""
+GPU_DTYPES: Final = frozenset(d for d in ALL if d.np.isbuiltin == 1 and not d.np.hasobject) | {bfloat16}
+"""The dtypes of arrays on a GPU: all except strings and float8."""
 
 
 def as_dtype(value: object) -> DType:

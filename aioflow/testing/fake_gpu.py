@@ -23,7 +23,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.devices.completion import EventWatcher
 from aioflow.devices.driver import Completion, Host
-from aioflow.tensors.dtypes import Namespace
+from aioflow.tensors.dtypes import Namespace, bfloat16
 from aioflow.testing.fake_arrays import FakeArray
 from aioflow.testing.fake_graphs import CapturedCall, FakeGraph
 from aioflow.testing.fake_memory import Block, Loan, Pool
@@ -213,6 +213,8 @@ class FakeGpu:
             raise ValueError(f"an array of GPU {self.index} is used while GPU {stream.device.index} is current")
         used: list[FakeArray] = []
         bare = [_unwrap(value, used) for value in args]
+        if name in ("dot", "matmul") and any(array.dtype == bfloat16.np for array in used):
+            function = _summed_as_float32(function)
         named = {key: _unwrap(value, used) for key, value in (kwargs or {}).items()}
         strange = [array for array in used if array.device is not self]
         if strange:
@@ -284,7 +286,7 @@ class FakeGpu:
         return made
 
     def _new_array(self, data: Any, stream: FakeStream, pool: Pool | None = None) -> FakeArray:
-        if data.dtype.isbuiltin != 1 or data.dtype.hasobject:
+        if (data.dtype.isbuiltin != 1 and data.dtype != bfloat16.np) or data.dtype.hasobject:
             raise TypeError(f"a GPU has no dtype {data.dtype}")
         block = Block(self, stream, data.nbytes, pool or self._pool)
         array = block.array(data)
@@ -351,6 +353,19 @@ def _wrap(
             seen()
             return array if result is array._data else FakeArray(result, array._block, array)
     return new(np.asarray(result))
+
+
+def _summed_as_float32(product: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a product of bfloat16 that adds up as cuBLAS does, and rounds once."""
+
+    def call(a: Any, b: Any, out: Any = None) -> Any:
+        made = np.asarray(product(a.astype(np.float32), b.astype(np.float32))).astype(bfloat16.np)
+        if out is None:
+            return made
+        out[...] = made
+        return out
+
+    return call
 
 
 def _make_work(failure: Exception | None) -> Callable[[], object]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow.tensors.dtypes import bfloat16
 from aioflow.testing.fake_arrays import FakeArray
 from aioflow.testing.fake_streams import FakeDevice
 
@@ -29,6 +30,12 @@ TAKES_HOST: Final = frozenset(["array", "asarray", "asanyarray", "ascontiguousar
 """Functions that copy host arrays."""
 CHANGES_FIRST: Final = frozenset(["copyto", "put", "put_along_axis", "putmask", "place", "fill_diagonal"])
 """Functions that change their first argument."""
+_WITHOUT_BFLOAT16 = """
+all any bitwise_and bitwise_count bitwise_invert bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
+bitwise_xor clip divmod float_power gcd invert lcm left_shift logical_not logical_xor right_shift
+"""
+WITHOUT_BFLOAT16: Final = frozenset(_WITHOUT_BFLOAT16.split())
+"""Functions that CuPy 14 has for other floats and not for bfloat16, or for integers only."""
 _FOLDS: Final = {"reduce": ("add", "multiply"), "accumulate": ("add", "multiply"), "reduceat": ("add",)}
 """{method of ufuncs: the ufuncs for which CuPy has it}."""
 _SCATTERS: Final = {
@@ -87,6 +94,8 @@ class FakeFunction:
             return device.from_host(self._function(*args, **kwargs))
         _check_sizes(name, args)
         check_reduction(name, kwargs)
+        if name in WITHOUT_BFLOAT16 and any(isinstance(arg, FakeArray) and arg.dtype == bfloat16.np for arg in args):
+            raise TypeError(f"CuPy's {name} takes no bfloat16")
         changed = [args[0]] if name in CHANGES_FIRST else []
         out = kwargs.get("out")
         changed += [] if out is None else list(out) if isinstance(out, tuple) else [out]
@@ -134,9 +143,15 @@ class FakeElementwiseKernel(FakeFunction):
         super().__init__(machine, name, self._compute)
 
     def _compute(self, *arrays: Any) -> Any:
-        values = dict(zip(self._taken, arrays, strict=True))
+        narrow = any(array.dtype == bfloat16.np for array in arrays)
+        values = dict(
+            zip(self._taken, [array.astype(np.float32) for array in arrays] if narrow else arrays, strict=True)
+        )
         for target, text in self._lines:
-            values[target] = _evaluate(ast.parse(text, mode="eval").body, values)
+            found = _evaluate(ast.parse(text, mode="eval").body, values)
+            values[target] = found.astype(bfloat16.np).astype(np.float32) if narrow else found
+        if narrow:
+            values = {name: value.astype(bfloat16.np) for name, value in values.items()}
         shape = np.broadcast_shapes(*[array.shape for array in arrays])
         made = [np.array(np.broadcast_to(values[name], shape)) for name in self._given]
         return made[0] if len(made) == 1 else tuple(made)
