@@ -357,11 +357,9 @@ class Binder:
                 self.literals[Value(node, 0)] = self._literal(node)
 
     def _literal(self, node: Node) -> Array | Handle:
-        """Return the value of a constant, or a handle."""
-        bound = self._kernel(node)
-        if node.definition.handle:
-            return Handle(bound)
-        return bound.call(self._context) if bound.kernel.context else bound.call()
+        """Return the value of a constant, or a handle. The error of a constant names its line."""
+        handle = Handle(self._kernel(node))
+        return handle if node.definition.handle else handle.find(self._context)
 
     def bind(self, node: Node) -> Statement:
         """Return the statement that runs the node. UnimplementedError if it has no kernel."""

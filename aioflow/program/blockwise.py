@@ -90,11 +90,6 @@ class Step(NamedTuple):
     reads: list[int]
     target: int
 
-    @property
-    def takes_out(self) -> bool:
-        """Whether `call` can write into a given array."""
-        return self.call is self.in_block
-
 
 class Blockwise:
     """The function of a chain: from the Context and the inputs to the results."""
@@ -141,12 +136,10 @@ class Blockwise:
         return buffers, forms
 
     def __call__(self, ctx: Context, *arrays: Array, out: Array | None = None) -> Any:
-        """One array for one result, a list for several. `out` is one of the arrays, for the only result."""
+        """One array for one result, a list for several. `out` is one of the arrays, where blocks may be written."""
         size = arrays[self._whole[0]].size if self._size is None else self._size
         order = self._order(arrays) if size >= SMALLEST else None
-        found = (
-            self._one_by_one(ctx.stop, arrays, out) if order is None else self._by_blocks(ctx, arrays, size, order, out)
-        )
+        found = self._one_by_one(ctx.stop, arrays) if order is None else self._by_blocks(ctx, arrays, size, order, out)
         return found[0] if len(found) == 1 else found
 
     def _order(self, arrays: Sequence[Array]) -> Order | None:
@@ -159,13 +152,12 @@ class Blockwise:
             return "C"
         return "F" if self._any_order and all(each.f_contiguous for each in flags) else None
 
-    def _one_by_one(self, stop: Stop, arrays: Sequence[Array], out: Array | None) -> list[Array]:
+    def _one_by_one(self, stop: Stop, arrays: Sequence[Array]) -> list[Array]:
         values = list(arrays)
         for step in self._steps:
             if stop.asked:
                 stop.check()
-            given = {"out": out} if out is not None and step.target == self._results[0] and step.takes_out else {}
-            values.append(step.call(*[values[index] for index in step.reads], **given))
+            values.append(step.call(*[values[index] for index in step.reads]))
         return [values[index] for index in self._results]
 
     def _by_blocks(

@@ -215,6 +215,7 @@ async def check(devices, executor, ending):
 @pytest.mark.parametrize("executor", ["regions", "tokens"])
 @pytest.mark.parametrize("failure", [None, GpuFailure, OutOfMemory])
 async def test_what_a_step_held_on_a_gpu_is_gone_when_it_ends(uncollected, failure, executor):
+    gc.collect()  # the fake GPU of the test before, which refers to itself
     machine = Machine()
     gpu = FakeGpu(machine)
     with af.Graph().as_default() as graph:

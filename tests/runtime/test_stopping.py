@@ -10,7 +10,7 @@ import pytest
 
 import aioflow as af
 from aioflow.plan import op_cost
-from aioflow.program import fuse as fusion
+from aioflow.program import blockwise
 from aioflow.testing import cluster, faulty_kernel
 from tests.support.doubles import light
 
@@ -284,8 +284,8 @@ async def test_the_values_of_a_stopped_run_are_freed_as_soon_as_its_kernel_ends(
 async def test_a_chain_of_element_wise_kernels_stops_between_two_blocks_and_between_two_small_kernels(
     size, monkeypatch
 ):
-    monkeypatch.setattr(fusion, "BLOCK", 4)
-    monkeypatch.setattr(fusion, "SMALLEST", 8)
+    monkeypatch.setattr(blockwise, "BLOCK", 4)
+    monkeypatch.setattr(blockwise, "SMALLEST", 8)
     members, kernels = 3, Kernels()
     with faulty_kernel("tanh") as fault, af.Graph().as_default() as graph:
         fault.raise_if_due = kernels

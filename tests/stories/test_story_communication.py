@@ -15,8 +15,8 @@ BYTES = SIZE * 4
 
 
 def rows(name=None):
-    """A value that is made anew in each step, on the device of the scope."""
-    return af.random_uniform([SIZE], name=name)
+    """A value that is made anew in each step, on the device of the scope. No plan knows its size, so it is requested."""
+    return af.random_uniform(af.placeholder_with_default(np.array([SIZE]), [1]), name=name)
 
 
 async def one_step(session, world, fetches):

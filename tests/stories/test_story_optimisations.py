@@ -81,7 +81,7 @@ async def test_the_master_computes_what_is_constant_before_any_worker_sees_it(se
 
 async def test_values_are_asked_for_just_before_they_are_needed(graph):
     """[P15 section 5.2] Receives would all start at once: control edges delay them until their results are needed."""
-    count, size = 32, 1 << 16
+    count, size = 32, (1 << 18) + 1  # smaller values are pushed
     slow = af.CostModel(rates={DeviceKind.CPU: Rates(per_call=1e-2, bytes_per_second=1e9, operations_per_second=1e9)})
     with af.device(FIRST):
         early = af.unstack(af.random_uniform([count, size]))
