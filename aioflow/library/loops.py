@@ -122,8 +122,8 @@ def while_loop(
     runs up to `parallel_iterations` iterations at a time, if they do not depend on each other. Reads and updates of one
     variable run in the order of the iterations.
 
-    A loop over several devices runs as many at a time on each of them. A device that needs nothing of the others is ahead
-    of them by at most twice as many; the values it has sent use memory until they are received.
+    A loop over several devices runs as many at a time on each of them. A device that needs nothing of the others is
+    ahead of them by at most twice as many; the values it has sent use memory until they are received.
 
     Args:
         cond: a function of the loop variables that returns one bool.

@@ -15,7 +15,7 @@ BYTES = SIZE * 4
 
 
 def rows(name=None):
-    """A value that is made anew in each step, on the device of the scope. No plan knows its size, so it is requested."""
+    """A value of each step, made on the device of the scope. No plan knows its size, so it is requested."""
     return af.random_uniform(af.placeholder_with_default(np.array([SIZE]), [1]), name=name)
 
 
