@@ -161,10 +161,15 @@ def test_what_is_heavy_is_estimated_first_and_measured_later():
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(("brief", "on_loop"), [(math.inf, [False, True, True]), (0.0, [False, False, False])])
+@pytest.mark.parametrize(
+    ("brief", "used_up", "on_loop"),
+    [(math.inf, False, [False, True, True]), (0.0, False, [False] * 3), (math.inf, True, [False] * 3)],
+)
 async def test_heavy_work_that_was_measured_to_be_brief_runs_on_the_loop_in_its_form_for_threads(
-    graph, monkeypatch, brief, on_loop
+    graph, monkeypatch, brief, used_up, on_loop
 ):
+    """But not after other work in the same turn of the loop: many brief runs would hold it together."""
+    monkeypatch.setattr(Slice, "used_up", lambda piece: used_up)
     monkeypatch.setattr(op_cost, "HEAVY", 0.0)
     monkeypatch.setattr(op_cost, "BIG_KERNEL", 0.0)
     monkeypatch.setattr(op_cost, "BRIEF", brief)

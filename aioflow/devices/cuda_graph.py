@@ -4,8 +4,8 @@ The first run with arrays of some shapes is an ordinary one: it compiles kernels
 captures the kernels, and from then on each run is one launch. A graph repeats its kernels on the very addresses that it
 was captured with, so everything below is about memory.
 
-- **Memory inside a graph.** All that is allocated during a capture comes from a pool that belongs to the graph, so no
-  other array ever gets it. Kernels inside a graph share it in the order of the capture, which every launch repeats.
+- **Memory inside a graph.** Memory allocated during a capture comes from a pool that belongs to the graph, so no other
+  array ever gets it. Kernels inside a graph share it in the order of the capture, which every launch repeats.
 - **Inputs.** A graph reads an input in place, if its address is that of the run before: so weights that do not change
   are never copied. The graph does not hold such an array. The caller holds it during the launch, and a graph is only
   launched for inputs at its addresses. When an input comes at another address, the kernels are captured anew, and from
@@ -89,7 +89,8 @@ class GraphLauncher:
 class _Variant:
     """The kernels for inputs of one shape.
 
-    What is copied only grows, until each input has an address that stays, and each result is free in time.
+    The sets of copied inputs and results only grow, until each input has an address that stays, and each result is
+    free in time.
     """
 
     def __init__(self, gpu: Gpu, addresses: Sequence[int]) -> None:

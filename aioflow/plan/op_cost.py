@@ -177,7 +177,9 @@ class RegionCost:
         return bucket in self._measured and not self.endless and self._known[bucket][0] <= BRIEF
 
     def learn(self, bucket: int, measured: float) -> None:
-        """Take a measured execution into account."""
+        """Take a measured execution into account. A clock that stands still, as in simulations, has measured none."""
+        if not measured:
+            return
         self._measured.add(bucket)
         figure, threads = self._known[bucket]
         if measured > _FAR * figure:

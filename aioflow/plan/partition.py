@@ -45,8 +45,8 @@ _SMALL: Final = 1 << 10
 _LARGE: Final = 1 << 20
 """Bytes. Smaller values are requested together, if they are not pushed."""
 _PUSHED: Final = 8 << 20
-"""Bytes that a device pushes to another in a step, at most, in values that are not small: the receiver has to keep them
-until its share begins. In an iteration of a loop it pushes small values only, because it may run ahead."""
+"""Bytes that are pushed to a task in a step, at most, in values that are not small: the task has to keep them until its
+share begins. In an iteration of a loop a device pushes small values only, because it may run ahead."""
 _INT: Final = Spec(dtypes.int32, SCALAR)
 _BOOL: Final = Spec(dtypes.bool_, SCALAR)
 
@@ -124,11 +124,12 @@ class _Partition:
         self._places = dict(places)
         self._incarnations = incarnations
         self._levels = Levels(flow.nodes, {Value(node, 0) for node in flow.nodes if is_known(node)})
-        self._nodes = by_frames(flow.nodes, self._levels)
+        arranged = by_frames(flow.nodes, self._levels)
+        self._nodes = flow.nodes if arranged is None else arranged
         self._order = {node: float(index) for index, node in enumerate(self._nodes)}
         self._begins, self._ends = self._places_of_frames()
         self._guards = Guards(self._nodes)
-        self._sections = LoopSections(self._nodes, self._levels, self._guards)
+        self._sections = LoopSections(self._nodes, self._levels, self._guards, apart=arranged is not None)
         self._copies: dict[str, list[_Copy]] = {}
         self._moved: dict[tuple[Node, str], Node] = {}
         self._received: dict[tuple[Value, str], Node] = {}
@@ -137,8 +138,8 @@ class _Partition:
         self._pulses: dict[Node, Value] = {}
         self._joins: dict[frozenset[Node], Node] = {}
         self._sends: dict[str, list[Node]] = {}
-        self._pushed: Counter[tuple[str, str]] = Counter()
-        """Bytes of values that are not small and are pushed, by sender and receiver."""
+        self._pushed: Counter[str] = Counter()
+        """Bytes of values that are not small and are pushed, by the task that receives them."""
         self._inside: dict[tuple[int, str, str], list[tuple[Node, Node]]] = {}
         """By frame, source and target, the transfers in each iteration."""
         self._running: set[tuple[int, str]] = set()
@@ -373,9 +374,10 @@ class _Partition:
             return PUSHED
         if nbytes > _LARGE:
             return ""
-        if level != ROOT or self._pushed[home, place] + nbytes > _PUSHED:
+        task = place.partition("/device:")[0]
+        if level != ROOT or self._pushed[task] + nbytes > _PUSHED:
             return TOGETHER
-        self._pushed[home, place] += int(nbytes)
+        self._pushed[task] += int(nbytes)
         return PUSHED
 
     # Frames

@@ -6,6 +6,7 @@ It computes the edges of the program, too, by the numbers of units: successors, 
 import copy
 import functools
 import math
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -252,19 +253,21 @@ class _OnThread:
         self._blocks = blocks
         self._region: Region | None = None
         self._origin: tuple[_OnThread, Objects] | None = None
+        self._lock = threading.RLock()
 
     def __call__(self, ctx: Context, *inputs: Array) -> Any:
         return self.compiled().begin(ctx, *inputs)
 
     def compiled(self) -> Region:
         """The region, compiled now if this is its first use."""
-        if self._region is None:
-            if self._origin is None:
-                self._region = self._compile()
-            else:
-                origin, objects = self._origin
-                self._region = origin.compiled().linked(objects)
-        return self._region
+        with self._lock:  # sessions of other loops share it
+            if self._region is None:
+                if self._origin is None:
+                    self._region = self._compile()
+                else:
+                    origin, objects = self._origin
+                    self._region = origin.compiled().linked(objects)
+            return self._region
 
     def _compile(self) -> Region:
         bound, arguments, outputs, literals = self._parts
@@ -272,7 +275,7 @@ class _OnThread:
         return compile_region(statements, arguments, outputs, literals, on_thread=True)
 
     def linked(self, objects: Objects) -> "_OnThread":
-        """The same with the objects of a session. What is compiled for one session serves all."""
+        """The same with the objects of a session. All sessions share the compiled code."""
         made = copy.copy(self)
         made._region, made._origin = None, (self, objects)
         return made

@@ -293,7 +293,7 @@ class _Loop:
 
 
 def write_skipped(source: Writer, loop: Structured, depth: int, loops: Loops) -> None:
-    """Send and receive what is dead because a loop over devices is on a branch that is not taken."""
+    """Send and receive the dead values of a loop over devices on a branch that is not taken."""
     _write_dead(source, [loop], depth, loops)
 
 

@@ -1,7 +1,7 @@
 """The source of the primitives of branches in a region that sends and receives: values may be dead there.
 
-Nodes with one guard after the other are in one `if`. What is sent always, or merged, is read under its own guard. The
-names of guarded values are unbound where the values are dead, so nothing else reads them.
+Nodes with one guard after the other are in one `if`. A value that is always sent, or merged, is read under its own
+guard. The names of guarded values are unbound where the values are dead, so nothing else reads them.
 
     t1 = await k0(ctx)                           a value of another device, which may be dead
     g1 = t1 is not DEAD

@@ -1,7 +1,7 @@
 """The plans of a session, by call signature, with the programs made of them.
 
-Where they depend on nothing but the graph and a few settings, all sessions of the graph share the plans, and the
-programs up to the objects of each session, such as its variables.
+All sessions of a graph share the plans, and the programs without the objects of each session, such as its variables,
+if they depend on nothing but the graph and a few settings. The graph keeps those of its last calls.
 """
 
 import contextlib
@@ -221,7 +221,7 @@ class Plans:
         """The programs of these parts, to be linked."""
         stream = variant == "streamed"
         fused = variant == "fused" or (stream and self._config.executor != "tokens")
-        tracked = self._config.track_memory or self._config.memory_limit is not None
+        tracked = self._config.track_memory or bool(self._config.memory_limit)
         combined = fused and not stream and not tracked
         blocks, graphs = combined and self._config.fuse_elementwise, combined and self._config.cuda_graphs
         made = []
@@ -237,7 +237,7 @@ class Plans:
 
 
 def _shared_settings(config: Config, devices: Sequence[AnyDevice]) -> Hashable | None:
-    """What plans and programs depend on besides their graph. None if they depend on the session, too.
+    """The settings on which plans and programs depend. None if they depend on the session, too.
 
     The placement on several devices depends on earlier ones, that for little memory on measured costs, and kernels of
     a GPU and those with a ledger of memory on the device.

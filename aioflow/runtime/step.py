@@ -232,14 +232,14 @@ class Step:
         return outputs
 
     async def run_inline(self, unit: Unit, feeds: Outputs) -> Outputs | None:
-        """Drive the only unit of a run, which never waits, in the caller's own task; the loop turns between its slices.
+        """Drive the only unit of a run, which never waits, in the caller's own task.
 
-        A heavy unit that is done within one slice runs in its form for threads, which is faster and has no pauses. None
-        if these feeds make it so heavy that it belongs on a thread.
+        The loop turns between the slices of a light unit. A heavy unit that is done within one slice runs in its form
+        for threads, which is faster and has no pauses, if the loop has just turned. None if it belongs on a thread.
         """
         bucket, begin = unit.cost.bucket(feeds), unit.begin
         if unit.cost.heavy(bucket, feeds):
-            if not unit.cost.brief(bucket):
+            if not unit.cost.brief(bucket) or self._state.slice.used_up():
                 return None
             begin = unit.heavy or begin
         self._single, self._began = unit, _clock()

@@ -335,7 +335,7 @@ async def test_a_value_is_sent_once_to_each_device_that_reads_it_and_stored_once
 
 
 KIB, MIB = 1 << 10, 1 << 20
-TASKS = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(2)]
+TASKS = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(3)]
 
 
 def ways(fetches, feeds):
@@ -360,6 +360,18 @@ def test_values_are_pushed_up_to_a_size_and_a_sum(sizes, expected):
         made = [af.bitwise.invert(value) for value in fed]
     with af.device(TASKS[1]):
         assert ways([af.bitwise.invert(value) for value in made], fed) == expected
+
+
+def test_the_values_that_several_tasks_push_to_one_count_together():
+    size = (1 << 20) - 1
+    fed = [af.placeholder(af.uint8, [size]) for _ in range(10)]
+    made = []
+    for place, value in enumerate(fed):
+        with af.device(TASKS[place % 2]):
+            made.append(af.bitwise.invert(value))
+    with af.device(TASKS[2]):
+        found = ways([af.bitwise.invert(value) for value in made], fed)
+    assert sorted(found) == sorted("!" * 8 + "&" * 2)
 
 
 def test_in_loops_only_small_values_are_pushed():

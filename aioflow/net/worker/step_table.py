@@ -36,7 +36,7 @@ from aioflow.waiting.tasks import OwnedTasks
 
 _REMEMBERED: Final = 10_000
 """The number of ended steps that are remembered as ended."""
-_EARLY: Final = 64 << 20
+_EARLY: Final = 256 << 20
 """Bytes that may come unasked for steps that have not begun."""
 _ENTRY: Final = 512
 """Bytes that a value takes beside its own."""

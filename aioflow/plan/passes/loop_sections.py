@@ -19,9 +19,13 @@ BODY: Final = "body"
 """The sections of an iteration. Values of the body are dead in the last iteration."""
 
 
-def by_frames(nodes: Sequence[Node], levels: Levels) -> list[Node]:
-    """The nodes with those of each frame one after the other, and else as they were."""
-    return list(nodes) if len(levels.names) == 1 else _arranged(nodes, ROOT, levels)
+def by_frames(nodes: Sequence[Node], levels: Levels) -> list[Node] | None:
+    """The nodes with those of each frame one after the other, and else as they were.
+
+    None if that is not possible: a part of a frame needs another frame, which needs a part of the first.
+    """
+    found = list(nodes) if len(levels.names) == 1 else _arranged(nodes, ROOT, levels)
+    return found if len(found) == len(nodes) else None
 
 
 def _arranged(nodes: Sequence[Node], level: int, levels: Levels) -> list[Node]:
@@ -60,7 +64,8 @@ def _child(node: Node, level: int, levels: Levels) -> int:
 class LoopSections:
     """The sections of the iterations in which values are made."""
 
-    def __init__(self, nodes: Sequence[Node], levels: Levels, guards: Guards) -> None:
+    def __init__(self, nodes: Sequence[Node], levels: Levels, guards: Guards, apart: bool = True) -> None:
+        """Find the sections of nodes, sources first. Without `apart` the frames are mixed, and none is structured."""
         self._levels: Final = levels
         self._later: Final[set[Node]] = set()
         """The nodes that are dead in the last iteration of the frame that they belong to."""
@@ -68,7 +73,7 @@ class LoopSections:
         """The frames that are entered from such nodes."""
         if len(levels.names) > 1:
             self._find_later(nodes)
-        self._structured = self._nests(nodes, guards)
+        self._structured = self._nests(nodes, guards) if apart else set()
 
     def of(self, node: Node) -> str:
         """The section in which the values of a node are made, after those of the loops around: `body/condition`.

@@ -1,5 +1,8 @@
 """The order of the nodes of loops, and the sections in which loops over devices send values."""
 
+import numpy as np
+import pytest
+
 import aioflow as af
 from aioflow.plan.frame_levels import Levels, is_known, role_of
 from aioflow.plan.guards import Guards
@@ -72,3 +75,21 @@ def test_a_nest_with_a_node_that_waits_has_no_sections():
         return made
 
     assert set(sections(waiting).values()) == {""}
+
+
+@pytest.mark.parametrize("executor", ["regions", "tokens"])
+async def test_frames_that_need_each_other_in_part_run_node_by_node(executor):
+    """A loop counts, a second one uses the count, and the first one adds up the result of the second."""
+    with af.Graph().as_default() as graph, af.device("/cpu:0"):
+        x = af.placeholder(af.float32, [])
+        starts = [af.enter(af.constant(0), "A"), af.enter(x, "A")]
+        count, total = [af.merge([start, start])[0] for start in starts]
+        goes_on = af.loop_cond(count < 3)
+        (counted, count_again), (added, total_again) = [af.switch(value, goes_on) for value in (count, total)]
+        count.op.update_input(1, af.next_iteration(count_again + 1))
+        with af.device("/cpu:1"):
+            step = af.while_loop(lambda v: v < 10.0, lambda v: v + 2.0, [af.cast(af.exit(counted), af.float32)])
+        total.op.update_input(1, af.next_iteration(total_again + af.enter(step, "A", is_constant=True)))
+        result = af.exit(added)
+    async with af.Session(graph=graph, config=af.Config(device_count={"CPU": 2}, executor=executor)) as session:
+        assert await session.run(result, {x: np.float32(1.0)}) == 1.0 + 3 * 11.0
