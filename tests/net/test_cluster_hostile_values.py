@@ -13,6 +13,7 @@ from aioflow.net.wire.graph_updates import addition
 from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.master_verbs import CreateSession, RunStep
 from aioflow.net.wire.worker_verbs import GetStatus, PushTensors, RecvTensor
+from aioflow.net.worker import step_table
 from aioflow.testing import SimulatedCluster, no_pending_tasks
 
 FIRST, SECOND = "/job:worker/task:0", "/job:worker/task:1"
@@ -94,7 +95,8 @@ async def test_thousands_that_wait_for_steps_that_never_begin_keep_nobody_out(gr
     assert (await stranger.request(GetStatus())).counters["meetings"] == 0
 
 
-async def test_what_is_sent_to_steps_that_never_begin_is_kept_up_to_a_bound(graph, cluster, stranger):
+async def test_what_is_sent_to_steps_that_never_begin_is_kept_up_to_a_bound(graph, cluster, stranger, monkeypatch):
+    monkeypatch.setattr(step_table, "_EARLY", 64 << 20)
     worker = cluster.servers["worker0"]._worker
     key = f"{DEVICES[1]};1;{DEVICES[0]};!edge;"
     large = np.zeros(16_000, np.uint8)
