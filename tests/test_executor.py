@@ -199,6 +199,15 @@ def test_work_is_brief_if_a_measurement_says_so_and_not_an_estimate():
     assert not cost.brief(0)
 
 
+def test_a_clock_that_stands_still_teaches_no_cost():
+    cost = op_cost.RegionCost(lambda inputs: (1.0, True), 1)
+    assert cost.heavy(0, [])
+    for _ in range(100):
+        cost.learn(0, 0.0)
+    assert cost.heavy(0, [])
+    assert not cost.brief(0)
+
+
 def test_a_loop_is_never_brief():
     cost = op_cost.RegionCost(lambda inputs: (op_cost.BRIEF / 2, True), math.inf)
     cost.heavy(0, [])

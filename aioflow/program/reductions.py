@@ -33,7 +33,7 @@ class Total:
         self._shape: Final = result.sizes
 
     def partial(self, count: int) -> Array:
-        """An array for the results of so many blocks."""
+        """An array for the results of `count` blocks."""
         return np.empty(count, self._dtype)
 
     def block(self, values: Array, partial: Array, place: int) -> None:

@@ -1,4 +1,4 @@
-"""Kernels launched as one: equal results, whatever happens to the memory of inputs and results meanwhile."""
+"""Kernels launched as one give equal results while inputs move and results are held or freed."""
 
 import gc
 import logging

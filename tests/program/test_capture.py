@@ -320,7 +320,7 @@ async def test_cancelled_while_the_gpu_runs_a_graph_a_step_leaves_nothing(host, 
     np.testing.assert_allclose(await session.run(y, {x: batch}), layers_by_numpy(batch, weights()), rtol=1e-5)
 
 
-# Whatever the program
+# Random programs
 
 
 async def _program(program, config):

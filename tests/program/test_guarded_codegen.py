@@ -202,7 +202,7 @@ async def test_a_branch_that_is_not_taken_computes_nothing(graph):
 
 
 async def cancelled_at(graph, result, feeds, turn):
-    """Cancel a run after so many turns of the loop. Whether it had ended."""
+    """Cancel a run after the given number of turns of the loop, and return whether it had ended."""
     with no_pending_tasks():
         async with af.Session(graph=graph, config=config()) as session:
             run = asyncio.ensure_future(session.run(result, feeds))

@@ -162,7 +162,7 @@ class Serving:
         return True
 
     def has_room(self, nbytes: int) -> bool:
-        """Whether so many more bytes of values may come."""
+        """Whether values of `nbytes` more may come."""
         return self.held + nbytes <= self._limits.held
 
     def refuse(self, number: int, text: str) -> None:

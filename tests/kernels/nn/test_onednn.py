@@ -449,7 +449,7 @@ class NotedProducts:
 
 
 def beginning_at(matrix, offset):
-    """A copy that begins so many bytes behind a multiple of 64."""
+    """A copy at the given offset from a multiple of 64 bytes."""
     memory = np.empty(matrix.nbytes + 64, np.uint8)
     begin = (offset - memory.ctypes.data) % 64
     copied = memory[begin : begin + matrix.nbytes].view(np.float32).reshape(matrix.shape)

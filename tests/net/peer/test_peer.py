@@ -182,7 +182,7 @@ async def test_no_more_is_on_its_way_than_the_window_allows(network, service):
 
 
 def pushing(nbytes, step=1):
-    """A note with a value of so many bytes."""
+    """A note with one value of the given size."""
     return PushTensors(step, ("key",), (np.full(nbytes, step, np.uint8),))
 
 
