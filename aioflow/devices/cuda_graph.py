@@ -19,8 +19,8 @@ was captured with, so everything below is about memory.
 - **Ends.** A graph that is replaced or dropped lives until its last launch has run.
 
 Shapes, strides and dtypes of the inputs choose the graph. A `GraphLauncher` keeps a few graphs; the least recently used
-goes first. If a capture fails, for example since a kernel looks at a value or memory is short, its kernels are launched
-one by one for good. That is counted and logged, and is no error.
+goes first. If a capture fails, for example since a kernel looks at a value or memory is short, the kernels are launched
+one by one for inputs of that shape. That is counted and logged, and is no error.
 """
 
 import logging
@@ -48,14 +48,13 @@ class GraphLauncher:
         self._gpu: Final = gpu
         self._what: Final = what
         self._known: Final[OrderedDict[tuple[Any, ...], _Variant]] = OrderedDict()
-        self._failed = False
 
     def launch(self, kernels: Kernels, inputs: Sequence[Array]) -> Sequence[Array] | None:
         """Return the results of one launch; None if the caller must launch the kernels one by one this time.
 
         `kernels` is called for a capture only, with other arrays of the same shapes.
         """
-        if self._failed or not all(map(self._gpu.holds, inputs)):
+        if not all(map(self._gpu.holds, inputs)):
             return None
         key = tuple([(value.shape, value.strides, value.dtype) for value in inputs])
         addresses = [self._gpu.driver.address(value) for value in inputs]
@@ -64,10 +63,12 @@ class GraphLauncher:
             self._remember(key, _Variant(self._gpu, addresses))
             return None
         self._known.move_to_end(key)
+        if variant.failed:
+            return None
         try:
             graph = variant.graph_for(kernels, inputs, addresses)
         except Exception as error:
-            self._give_up(error)
+            self._give_up(variant, error)
             return None
         return graph.launch(inputs)
 
@@ -77,17 +78,19 @@ class GraphLauncher:
             _, oldest = self._known.popitem(last=False)
             oldest.drop()
 
-    def _give_up(self, error: Exception) -> None:
-        self._failed = True
-        while self._known:
-            self._known.popitem()[1].drop()
+    def _give_up(self, variant: "_Variant", error: Exception) -> None:
+        variant.failed = True
+        variant.drop()
         text = f"{self._what} on {self._gpu.name}: {error}"
         self._gpu.graphs.failures.append(text)
-        _log.warning("not captured in a CUDA graph, and launched one by one from here on: %s", text)
+        _log.warning("not captured in a CUDA graph, and launched one by one for inputs of this shape: %s", text)
 
 
 class _Variant:
     """The kernels for inputs of one shape.
+
+    Attributes:
+        failed: whether a capture has failed.
 
     The sets of copied inputs and results only grow, until each input has an address that stays, and each result is
     free in time.
@@ -99,6 +102,7 @@ class _Variant:
         self._copied_in: Final[set[int]] = set()
         self._copied_out: Final[set[int]] = set()
         self._graph: _CapturedGraph | None = None
+        self.failed = False
 
     def graph_for(self, kernels: Kernels, inputs: Sequence[Array], addresses: Sequence[int]) -> "_CapturedGraph":
         """Return a graph that can be launched for inputs at these addresses; captured now if there is none."""

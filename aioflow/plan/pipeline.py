@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from aioflow.graph.graph import Graph
+from aioflow.graph.op import Op
 from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.kernels.array.constants import missing_feed
 from aioflow.plan.partition import Part
@@ -85,7 +86,7 @@ def make_flow(signature: Signature, optimize: bool = True) -> Flow:
     """
     graph = signature.graph
     make = functools.partial(_made_flow, signature, optimize)
-    return make() if graph is None else graph.memo.get((signature, optimize), make)
+    return make() if graph is None else graph.memo.get((signature, optimize, Op.kernel_changes), make)
 
 
 def _made_flow(signature: Signature, optimize: bool) -> Flow:

@@ -162,7 +162,7 @@ class Plans:
         graph = signature.graph
         if graph is None or self._settings is None:
             return make()
-        return graph.memo.get((signature, what, self._settings), make)
+        return graph.memo.get((signature, what, Op.kernel_changes, self._settings), make)
 
     def _keep(self, planned: Planned) -> Planned:
         """Cache a plan; the least recently used one makes room."""
@@ -196,8 +196,8 @@ class Plans:
     def _assembled(self, plan: Plan, variant: Variant) -> Programs:
         if variant in ("streamed", "unchanged"):
             plan = self._made(plan.signature, variant != "unchanged", variant == "streamed")
-        what = "programs", variant, Op.kernel_changes
-        made = self._shared(plan.signature, what, functools.partial(self._unlinked, plan.parts, variant))
+        make = functools.partial(self._unlinked, plan.parts, variant)
+        made = self._shared(plan.signature, ("programs", variant), make)
         return self._linked(plan.parts, variant, made)
 
     def assembled(self, parts: Sequence[Part], variant: Variant) -> Programs:

@@ -328,7 +328,7 @@ def test_kernels_that_no_graph_can_contain_are_launched_one_by_one_for_good(gpu,
     assert failure.startswith(f"the kernels on {NAME}: ")
     assert reason in failure
     assert [record.getMessage() for record in caplog.records] == [
-        f"not captured in a CUDA graph, and launched one by one from here on: {failure}"
+        f"not captured in a CUDA graph, and launched one by one for inputs of this shape: {failure}"
     ]
 
 
@@ -342,6 +342,21 @@ def test_a_capture_that_fails_disturbs_no_run(gpu, error):
         (found,) = region(*inputs)
         np.testing.assert_array_equal(at_host(gpu, found), expected(np.arange(4.0), 1))
         assert region.launches == 4
+    assert len(gpu.graphs.failures) == 1
+
+
+def test_a_capture_that_fails_for_one_shape_leaves_the_graphs_of_the_others(gpu):
+    region = Region(gpu, chained)
+    short, long = on(gpu, np.arange(4.0), np.ones(4)), on(gpu, np.arange(8.0), np.ones(8))
+    for inputs in (short, short, long):
+        region(*inputs)
+    gpu.driver.fail_next = OutOfMemory("none left")
+    for _ in range(2):
+        for inputs, launches in ((long, 4), (short, 1)):
+            (found,) = region(*inputs)
+            np.testing.assert_array_equal(at_host(gpu, found), expected(at_host(gpu, inputs[0]), 1))
+            assert region.launches == launches
+            del found
     assert len(gpu.graphs.failures) == 1
 
 

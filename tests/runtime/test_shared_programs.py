@@ -176,6 +176,21 @@ async def test_a_session_opened_after_kernels_changed_has_the_new_ones(graph):
     assert await run() == 0.0
 
 
+async def test_constants_folded_by_old_kernels_are_folded_anew_after_kernels_changed(graph):
+    y = af.tanh(af.constant(0.0)) + 1.0
+
+    async def run():
+        async with af.Session(graph=graph) as session:
+            return await session.run(y)
+
+    assert await run() == 1.0
+    with (
+        faulty_kernel("tanh", error=af.errors.DataLossError("a bit has flipped")),
+        pytest.raises(af.errors.DataLossError),
+    ):
+        await run()
+
+
 async def test_a_handle_that_cannot_be_made_fails_in_each_session_with_its_line(graph):
     first = af.FIFOQueue(1, af.int32, [[]], shared_name="both")
     second = af.FIFOQueue(2, af.int32, [[]], shared_name="both")
