@@ -293,7 +293,7 @@ class Source:
             arguments.insert(0, self.context(loops, counted=b.node.definition.counted))
         buffer = lives.buffer(position, b)
         if buffer is not None:
-            arguments.append(f"out={self.texts[buffer]}")
+            arguments.append(f"out={self._room(buffer, b)}")
         targets = [self.target(value, lives) for value in b.results]
         call = f"{self.kernel(b)}({', '.join(arguments)})"
         if isinstance(b, Bound) and b.kernel.asynchronous:
@@ -310,6 +310,19 @@ class Source:
         if len(targets) > 1:
             for value in unpacked:
                 self.line(depth, f"{self.texts[value]} = {self.texts[value]}[()]", b, loops)
+
+    def _room(self, buffer: Value, b: Bound | Chain) -> str:
+        """The array in `buffer` for a result.
+
+        Where operands differ by their order in memory, the result in that array could have another order than NumPy
+        chooses, and with it other sums of it.
+        """
+        arrays = [value for value in b.inputs if value.spec.rank is None or value.spec.rank > 1]
+        text = self.texts[buffer]
+        if isinstance(b, Chain) or not set(arrays) - {buffer}:  # a chain looks for itself
+            return text
+        ordered = [f"{self.texts[value]}.flags.c_contiguous" for value in dict.fromkeys(arrays)]
+        return f"{text} if {' and '.join(ordered)} else None"
 
     def context(self, loops: Loops, counted: bool = False) -> str:
         """The context of a kernel in an iteration of these loops, whose numbers it needs if its runs are counted."""
