@@ -8,6 +8,7 @@ kernels one after the other. The results are equal.
 import dataclasses
 import enum
 import math
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 from aioflow.kernels.context import Context, Stop
 from aioflow.plan.passes.flow import Value
 from aioflow.program import reductions
-from aioflow.program.fuse import Bound
+from aioflow.program.fuse import Bound, Failed
 from aioflow.program.reductions import Total, halves, sizes_of
 from aioflow.resources.buffers import BUFFERS
 from aioflow.tensors.dtypes import Array, TensorShape
@@ -100,9 +101,10 @@ class Blockwise:
         made = [Value(b.node, 0) for b in members]
         number = {value: index for index, value in enumerate([*inputs, *made])}
         self._steps: Final = [_step(b, number) for b in members]
+        self._nodes: Final = {number[Value(b.node, 0)]: b.node for b in members}
         self._totals: Final = {number[value]: Total(value.node) for value in made if reductions.reduces_all(value.node)}
         self._results: Final = [number[value] for value in results]
-        self._shapes: Final = {number[value]: sizes_of(value.spec.shape) for value in results}
+        self._shapes: Final = {number[value]: sizes_of(value.spec.shape) for value in made}
         self._dtypes: Final = {number[value]: value.spec.dtype.np for value in made}
         self._size: Final = layout.size
         self._width: Final = layout.width
@@ -141,6 +143,24 @@ class Blockwise:
         order = self._order(arrays) if size >= SMALLEST else None
         found = self._one_by_one(ctx.stop, arrays) if order is None else self._by_blocks(ctx, arrays, size, order, out)
         return found[0] if len(found) == 1 else found
+
+    def failed(self, error: BaseException, arrays: Sequence[Array]) -> Failed | None:
+        """The node whose kernel raised an error of a call with these arrays, and its inputs, of no values in between.
+
+        None if no kernel did.
+        """
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            step = frame.f_locals.get("step") if frame.f_code in _WORK else None
+            if step is not None:
+                return self._nodes[step.target], [self._whole_array(index, arrays) for index in step.reads]
+        return None
+
+    def _whole_array(self, index: int, arrays: Sequence[Array]) -> Array:
+        """That input, or an array with the shape of that result."""
+        if index < len(arrays):
+            return arrays[index]
+        shape = self._shapes[index]
+        return np.broadcast_to(self._dtypes[index].type(), arrays[self._whole[0]].shape if shape is None else shape)
 
     def _order(self, arrays: Sequence[Array]) -> Order | None:
         """The order of all arrays in memory, in which they can be cut.
@@ -214,7 +234,8 @@ class Blockwise:
             values = list(cut)
             for index in self._cut:
                 values[index] = cut[index][start:after]
-            for _, in_block, reads, target in self._steps:
+            for step in self._steps:
+                _, in_block, reads, target = step
                 if in_block is None:
                     self._totals[target].block(values[reads[0]], partial[target], place)
                     values.append(cut[0])  # is not read
@@ -226,6 +247,10 @@ class Blockwise:
                 )
                 values.append(in_block(*[values[index] for index in reads], out=out))
             place += 1
+
+
+_WORK: Final = frozenset([Blockwise._one_by_one.__code__, Blockwise._work.__code__])
+"""The code whose local variable `step` is the node that is computed now."""
 
 
 def _step(b: Bound, number: Mapping[Value, int]) -> Step:

@@ -6,8 +6,8 @@ formulas, are one chain. A reduction of all elements is known after the last blo
 it.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from aioflow.plan.passes.flow import Node, Value
 from aioflow.program import blockwise, reductions
@@ -62,7 +62,7 @@ class BlockRun(Run):
         self._extents.update(extents)
         return True
 
-    def function(self, inputs: Sequence[Value], results: Sequence[Value]) -> Callable[..., Any]:
+    def function(self, inputs: Sequence[Value], results: Sequence[Value]) -> Blockwise:
         """The function of the chain."""
         return Blockwise(self.members, self._layout, inputs, results)
 

@@ -371,7 +371,8 @@ class Source:
             where = _iterations(loops, loop_names, scope)
             inner = regions[entry.tb_lineno].find(error) if entry.tb_lineno in regions else None
             if inner is None:
-                return b.node, [scope.get(texts[value]) for value in b.inputs], where
+                given = [scope.get(texts[value]) for value in b.inputs]
+                return (*(b.failed(error, given) if isinstance(b, Chain) else (b.node, given)), where)
             node, values, inside = inner
             return node, values, ", ".join(filter(None, (inside, where)))
 

@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aioflow.devices.gpu import ChainLink, fusible, make_chain_kernel
 from aioflow.graph.kernel import Kernel
@@ -59,6 +59,20 @@ class Bound:
         return self.kernel.out and len(self.node.output_specs) == 1
 
 
+Failed = tuple[Node, Sequence[Array]]
+"""A node whose kernel raised an error, and its inputs."""
+
+
+class ChainFunction(Protocol):
+    """The function of a chain."""
+
+    def __call__(self, ctx: Context, *arrays: Array) -> Any:
+        """One array for one result, a list for several."""
+
+    def failed(self, error: BaseException, arrays: Sequence[Array]) -> Failed | None:
+        """The node that raised an error of a call with these arrays; None if that is not known."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chain:
     """Several nodes as one statement: `call` takes the Context and the inputs, and returns the results.
@@ -74,7 +88,7 @@ class Chain:
     members: tuple[Bound, ...]
     inputs: tuple[Value, ...]
     results: tuple[Value, ...]
-    call: Callable[..., Any]
+    call: ChainFunction
     overwrites: frozenset[Value] = frozenset()
     takes_context = True
     fresh = True
@@ -86,13 +100,17 @@ class Chain:
 
     @property
     def node(self) -> Node:
-        """The node that stands for all of them in errors."""
+        """The node that stands for all of them in errors that are not of one node."""
         return self.members[-1].node
 
     @property
     def out(self) -> bool:
         """Whether it can write into one of its inputs."""
         return bool(self.overwrites)
+
+    def failed(self, error: BaseException, inputs: Sequence[Array]) -> Failed:
+        """The node that raised an error of a call with these inputs, and the inputs of that node."""
+        return self.call.failed(error, inputs) or (self.node, inputs)
 
 
 Statement = Bound | Chain
@@ -129,7 +147,7 @@ class Run(abc.ABC):
         return frozenset()
 
     @abc.abstractmethod
-    def function(self, inputs: Sequence[Value], results: Sequence[Value]) -> Callable[..., Any]:
+    def function(self, inputs: Sequence[Value], results: Sequence[Value]) -> ChainFunction:
         """The function of the chain: from the Context and the inputs to the results."""
 
 
@@ -224,14 +242,22 @@ class _GpuRun(Run):
         dtypes = [spec.dtype for spec in (*node.input_specs, *node.output_specs)]
         return not node.at_home and fusible(node.definition.name, dtypes) and over_shape(b, self._shape)
 
-    def function(self, inputs: Sequence[Value], results: Sequence[Value]) -> Callable[..., Any]:
+    def function(self, inputs: Sequence[Value], results: Sequence[Value]) -> ChainFunction:
         """The kernel."""
         made = [Value(b.node, 0) for b in self.members]
         numbers = {value: number for number, value in enumerate([*inputs, *made])}
         links = [ChainLink(b.node.definition.name, [numbers[value] for value in b.inputs]) for b in self.members]
-        kernel = make_chain_kernel(self._xp, links, len(inputs), [numbers[value] for value in results])
+        return _GpuFunction(make_chain_kernel(self._xp, links, len(inputs), [numbers[value] for value in results]))
 
-        def call(ctx: Context, *arrays: Array) -> Any:
-            return kernel(*arrays)
 
-        return call
+class _GpuFunction:
+    """A chain as one kernel, whose errors do not tell which node they belong to."""
+
+    def __init__(self, kernel: Callable[..., Any]) -> None:
+        self._kernel: Final = kernel
+
+    def __call__(self, ctx: Context, *arrays: Array) -> Any:
+        return self._kernel(*arrays)
+
+    def failed(self, error: BaseException, arrays: Sequence[Array]) -> Failed | None:
+        return None

@@ -120,14 +120,21 @@ async def test_small_arrays_are_not_cut_up(monkeypatch):
     assert len(chains) == 1
 
 
-async def test_an_error_in_a_chain_names_an_operation_of_it():
+@pytest.mark.parametrize(("shape", "size"), [([None], 6), ([None], 20), ([20], 20)])
+async def test_an_error_in_a_chain_names_its_operation_and_the_shapes(monkeypatch, shape, size):
+    asked = []
+    failed = blockwise.Blockwise.failed
+    monkeypatch.setattr(blockwise.Blockwise, "failed", lambda *given: asked.append(given) or failed(*given))
     with af.Graph().as_default() as graph:
-        x = af.placeholder(af.int32, [None])
-        y = af.floordiv(x + 1, x, name="quotient")
+        x = af.placeholder(af.int32, shape)
+        quotient = af.floordiv(x + 1, x, name="quotient")
+        y = af.square(quotient - 3)
     async with af.Session(graph=graph) as session:
         with pytest.raises(af.errors.InvalidArgumentError, match="division by zero") as caught:
-            await session.run(y, {x: np.zeros(20, np.int32)})
+            await session.run(y, {x: np.arange(size, dtype=np.int32)})
+    assert len(asked) == 1
     assert caught.value.op == "quotient"
+    assert caught.value.shapes == (f"int32[{size}]",) * 2
 
 
 ELEMENTWISE = sorted(name for name, op in REGISTRY.items() if op.elementwise and name in samples.SAMPLES)
