@@ -17,7 +17,7 @@ Everything public is listed here, and imported when a program first names it. Im
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
-    ".": "errors launch summary train",
+    ".": "errors launch layers summary train",
     "aioflow.autodiff.aggregate": "AggregationMethod",
     "aioflow.autodiff.gradients": "UnconnectedGradients gradients hessians",
     "aioflow.autodiff.rules": "NoGradient NotDifferentiable RegisterGradient no_gradient",
@@ -135,6 +135,8 @@ _face = Face(__name__, {
         "as_string reduce_join regex_full_match regex_replace string_join string_length string_lower string_split "
         "string_strip string_to_number string_upper substr"
     ),
+    "aioflow.layers": "constraints regularizers",
+    "aioflow.layers.model": "Input Model Sequential",
     "aioflow.library": (
         "bitwise collectives image initializers io linalg math nn python_io random sets sparse=sparse_names "
         "sparse_names strings"

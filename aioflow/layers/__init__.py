@@ -1,0 +1,32 @@
+"""`af.layers`: parts of networks with weights of their own, and models composed of them.
+
+A layer is called with tensors, and adds operations to their graph; see `Layer`. Everything stays an ordinary graph: the
+weights are variables, the outputs tensors, and any session runs them.
+"""
+
+from aioflow.lazy import Face
+
+_face = Face(__name__, {
+    "aioflow.layers.attention": "AdditiveAttention Attention MultiHeadAttention",
+    "aioflow.layers.convolution": (
+        "Conv1D Conv1DTranspose Conv2D Conv2DTranspose Conv3D Conv3DTranspose DepthwiseConv2D SeparableConv1D "
+        "SeparableConv2D"
+    ),
+    "aioflow.layers.core": (
+        "Activation Dense Dropout Embedding Flatten GaussianNoise Lambda Permute RepeatVector Reshape"
+    ),
+    "aioflow.layers.layer": "Layer",
+    "aioflow.layers.merging": "Add Average Concatenate Dot Maximum Minimum Multiply Subtract",
+    "aioflow.layers.model": "Input",
+    "aioflow.layers.normalization": "BatchNormalization GroupNormalization LayerNormalization",
+    "aioflow.layers.pooling": (
+        "AveragePooling1D AveragePooling2D AveragePooling3D GlobalAveragePooling1D GlobalAveragePooling2D "
+        "GlobalAveragePooling3D GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D MaxPooling1D MaxPooling2D "
+        "MaxPooling3D"
+    ),
+    "aioflow.layers.recurrent": "Bidirectional GRU LSTM SimpleRNN TimeDistributed",
+    "aioflow.layers.resizing": (
+        "Cropping1D Cropping2D Cropping3D UpSampling1D UpSampling2D UpSampling3D ZeroPadding1D ZeroPadding2D "
+        "ZeroPadding3D"
+    ),
+})  # fmt: skip

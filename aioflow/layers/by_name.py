@@ -1,0 +1,78 @@
+"""Activations, initializers, regularizers and constraints by their names, as arguments of layers take them."""
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.math.elementwise import exp, sigmoid, tanh
+from aioflow.kernels.nn.activation import elu, leaky_relu, relu, relu6, selu, softplus, softsign
+from aioflow.kernels.nn.softmax import log_softmax, softmax
+from aioflow.layers import constraints, regularizers
+from aioflow.library import initializers
+from aioflow.library.nn_functions import gelu, hard_sigmoid, swish
+from aioflow.tensors.recursion import safe_repr
+
+Activation = Callable[[Tensor], Tensor]
+ACTIVATIONS: Final[Mapping[str, Activation]] = {
+    "elu": elu, "exponential": exp, "gelu": gelu, "hard_sigmoid": hard_sigmoid, "leaky_relu": leaky_relu,
+    "log_softmax": log_softmax, "relu": relu, "relu6": relu6, "selu": selu, "sigmoid": sigmoid, "silu": swish,
+    "softmax": softmax, "softplus": softplus, "softsign": softsign, "swish": swish, "tanh": tanh,
+}  # fmt: skip
+INITIALIZERS: Final[Mapping[str, Callable[[], Callable[..., Any]]]] = {
+    "constant": initializers.Constant, "glorot_normal": initializers.GlorotNormal,
+    "glorot_uniform": initializers.GlorotUniform, "he_normal": initializers.he_normal,
+    "he_uniform": initializers.he_uniform, "identity": initializers.Identity,
+    "lecun_normal": initializers.lecun_normal, "lecun_uniform": initializers.lecun_uniform,
+    "ones": initializers.Ones, "orthogonal": initializers.Orthogonal, "zeros": initializers.Zeros,
+    "random_normal": lambda: initializers.RandomNormal(0.0, 0.05),
+    "random_uniform": lambda: initializers.RandomUniform(-0.05, 0.05),
+    "truncated_normal": lambda: initializers.TruncatedNormal(0.0, 0.05),
+    "variance_scaling": initializers.VarianceScaling,
+}  # fmt: skip
+REGULARIZERS: Final[Mapping[str, Callable[[], regularizers.Regularizer]]] = {
+    "l1": regularizers.l1, "l2": regularizers.l2, "l1_l2": regularizers.l1_l2,
+}  # fmt: skip
+CONSTRAINTS: Final[Mapping[str, Callable[[], Callable[[Any], Tensor]]]] = {
+    "max_norm": constraints.MaxNorm, "non_neg": constraints.NonNeg, "unit_norm": constraints.UnitNorm,
+}  # fmt: skip
+
+
+def activation(given: str | Activation | None) -> Activation | None:
+    """The function of that name, or the given one; None for None and "linear". ValueError for an unknown name."""
+    if given is None or given == "linear":
+        return None
+    found: Activation = _found("activation", given, ACTIVATIONS)
+    return found
+
+
+def initializer(given: Any) -> Callable[..., Any]:
+    """The initializer of that name, or the given one. ValueError for an unknown name."""
+    found: Callable[..., Any] = _made("initializer", given, INITIALIZERS)
+    return found
+
+
+def regularizer(given: Any) -> regularizers.Regularizer | None:
+    """The regularizer of that name, or the given one, or None. ValueError for an unknown name."""
+    return None if given is None else _made("regularizer", given, REGULARIZERS)
+
+
+def constraint(given: Any) -> Callable[[Any], Tensor] | None:
+    """The constraint of that name, or the given one, or None. ValueError for an unknown name."""
+    return None if given is None else _made("constraint", given, CONSTRAINTS)
+
+
+def _made(what: str, given: Any, table: Mapping[str, Callable[[], Any]]) -> Any:
+    found = _found(what, given, table)
+    return found() if isinstance(given, (str, type)) else found
+
+
+def _found(what: str, given: Any, table: Mapping[str, Any]) -> Any:
+    if not isinstance(given, str):
+        if not callable(given):
+            raise TypeError(f"an {what} is a name or a function, not {safe_repr(given)}")
+        return given
+    if given not in table:
+        close = difflib.get_close_matches(given, table, 1)
+        raise ValueError(f"no {what} is named {given!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+    return table[given]

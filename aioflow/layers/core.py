@@ -1,0 +1,234 @@
+"""Layers without a notion of space or time: dense, embedding, dropout, activations, changes of shape."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.arrays import tile, transpose
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.gather import gather
+from aioflow.kernels.array.shapes import expand_dims, reshape, shape
+from aioflow.kernels.linalg.matmul import matmul
+from aioflow.kernels.linalg.products import tensordot
+from aioflow.kernels.math.arithmetic import add
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.random import random_normal
+from aioflow.kernels.nn.activation import bias_add
+from aioflow.layers import by_name
+from aioflow.layers.layer import Layer, known_size, one_shape
+from aioflow.library.nn_functions import dropout
+from aioflow.tensors.dtypes import int32
+
+
+class Dense(Layer):
+    """activation(inputs @ kernel + bias), along the last axis.
+
+    Inputs [..., n] give [..., units]. The weights are `kernel` [n, units] and `bias` [units].
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **options: Any,
+    ) -> None:
+        """ValueError for fewer than one unit."""
+        super().__init__(**options)
+        if units < 1:
+            raise ValueError(f"a dense layer has at least one unit, not {units}")
+        self.units: Final = units
+        self.activation: Final = by_name.activation(activation)
+        self.use_bias: Final = use_bias
+        self._kernel_options = (kernel_initializer, kernel_regularizer, True, kernel_constraint)
+        self._bias_options = (bias_initializer, bias_regularizer, True, bias_constraint)
+        self._activity = by_name.regularizer(activity_regularizer)
+
+    def build(self, input_shape: Any) -> None:
+        """Make kernel and bias."""
+        size = known_size(one_shape(input_shape), -1)
+        self.kernel = self.add_weight("kernel", [size, self.units], None, *self._kernel_options)
+        self.bias = self.add_weight("bias", [self.units], None, *self._bias_options) if self.use_bias else None
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result."""
+        if inputs.shape.ndims == 2:
+            outputs: Tensor = matmul(inputs, self.kernel)
+        else:
+            outputs = tensordot(
+                inputs, self.kernel, [[-1 if inputs.shape.ndims is None else inputs.shape.ndims - 1], [0]]
+            )
+        if self.bias is not None:
+            outputs = bias_add(outputs, self.bias)
+        if self.activation is not None:
+            outputs = self.activation(outputs)
+        if self._activity is not None:
+            self.add_loss(self._activity(outputs))
+        return outputs
+
+
+class Activation(Layer):
+    """A function of each element, given itself or by its name."""
+
+    def __init__(self, activation: Any, **options: Any) -> None:
+        """ValueError for an unknown name."""
+        super().__init__(**options)
+        self.activation: Final = by_name.activation(activation)
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result."""
+        return inputs if self.activation is None else self.activation(inputs)
+
+
+class Dropout(Layer):
+    """In training, elements are dropped with probability `rate`, the others scaled to keep the expected sum."""
+
+    def __init__(
+        self, rate: float, noise_shape: Sequence[int | None] | None = None, seed: int | None = None, **options: Any
+    ) -> None:
+        """ValueError for a rate outside of [0, 1)."""
+        super().__init__(**options)
+        if not 0 <= rate < 1:
+            raise ValueError(f"the rate of a dropout is at least 0 and less than 1, not {rate}")
+        self.rate: Final = rate
+        self.seed: Final = seed
+        self._noise_shape = noise_shape
+
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
+        """The result."""
+        return dropout(inputs, rate=self.rate, noise_shape=self._noise_shape, seed=self.seed) if training else inputs
+
+
+class GaussianNoise(Layer):
+    """In training, normal noise of that standard deviation is added."""
+
+    def __init__(self, stddev: float, seed: int | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.stddev: Final = stddev
+        self.seed: Final = seed
+
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
+        """The result."""
+        if not training:
+            return inputs
+        return add(inputs, random_normal(shape(inputs), stddev=self.stddev, dtype=inputs.dtype, seed=self.seed))
+
+
+class Embedding(Layer):
+    """A row of `output_dim` numbers for each of `input_dim` integers: ids [...] give rows [..., output_dim].
+
+    The weight is `embeddings` [input_dim, output_dim].
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: Any = "random_uniform",
+        embeddings_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        **options: Any,
+    ) -> None:
+        """ValueError for sizes below one."""
+        super().__init__(**options)
+        if input_dim < 1 or output_dim < 1:
+            raise ValueError(f"an embedding has at least one row and one column, not {input_dim} and {output_dim}")
+        self.input_dim: Final = input_dim
+        self.output_dim: Final = output_dim
+        self._options = (embeddings_initializer, embeddings_regularizer, True, embeddings_constraint)
+
+    def build(self, input_shape: Any) -> None:
+        """Make the rows."""
+        self.embeddings = self.add_weight("embeddings", [self.input_dim, self.output_dim], None, *self._options)
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The rows of the ids. InvalidArgumentError in a run for an id out of range."""
+        return gather(self.embeddings, inputs if inputs.dtype.is_integer else cast(inputs, int32))
+
+
+class Flatten(Layer):
+    """Each element of the batch becomes a vector: [batch, ...] gives [batch, n]."""
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result."""
+        sizes = inputs.shape.as_list()[1:]
+        count = None if None in sizes else one_shape(inputs.shape)[1:].num_elements()
+        return (
+            reshape(inputs, [-1, count]) if count is not None else reshape(inputs, concat([shape(inputs)[:1], [-1]], 0))
+        )
+
+
+class Reshape(Layer):
+    """Each element of the batch gets the shape `target_shape`, one size of which may be -1."""
+
+    def __init__(self, target_shape: Sequence[int], **options: Any) -> None:
+        super().__init__(**options)
+        self.target_shape: Final = tuple(target_shape)
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result."""
+        known = inputs.shape[1:].num_elements()
+        sizes = list(self.target_shape)
+        if known is not None and -1 in sizes:
+            rest = -_product(sizes)
+            if not rest or known % rest:
+                raise ValueError(f"{known} elements cannot have the shape {self.target_shape}")
+            sizes[sizes.index(-1)] = known // rest
+        if -1 in sizes:
+            return reshape(inputs, concat([shape(inputs)[:1], sizes], 0))
+        return reshape(inputs, [-1, *sizes])
+
+
+class Permute(Layer):
+    """The axes after the batch in another order, counted from 1: (2, 1) exchanges two."""
+
+    def __init__(self, dims: Sequence[int], **options: Any) -> None:
+        """ValueError unless `dims` has each number from 1 on once."""
+        super().__init__(**options)
+        if sorted(dims) != list(range(1, len(dims) + 1)):
+            raise ValueError(f"dims has each number from 1 to the number of axes once, not {tuple(dims)}")
+        self.dims: Final = tuple(dims)
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result."""
+        return transpose(inputs, [0, *self.dims])
+
+
+class RepeatVector(Layer):
+    """Each vector of the batch `n` times: [batch, size] gives [batch, n, size]."""
+
+    def __init__(self, n: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.n: Final = n
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result. ValueError unless the inputs have rank 2."""
+        one_shape(inputs.shape, 2)
+        return tile(expand_dims(inputs, 1), [1, self.n, 1])
+
+
+class Lambda(Layer):
+    """Any function of the inputs; it may have a parameter `training`."""
+
+    def __init__(self, function: Callable[..., Any], arguments: dict[str, Any] | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.function: Final = function
+        self.arguments: Final = dict(arguments or {})
+
+    def call(self, inputs: Any) -> Any:
+        """The result."""
+        return self.function(inputs, **self.arguments)
+
+
+def _product(sizes: Sequence[int]) -> int:
+    found = 1
+    for size in sizes:
+        found *= size
+    return found

@@ -1,0 +1,291 @@
+"""A layer: weights, and a function of tensors that uses them."""
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, Final, Self
+
+from aioflow.graph.building import add_user_line, same_graph
+from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.graph import Graph
+from aioflow.graph.graph_keys import GraphKeys
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.layers import by_name, calls
+from aioflow.layers.regularizers import Regularizer
+from aioflow.library.control import name_scope
+from aioflow.library.variables import Variable
+from aioflow.tensors import nest
+from aioflow.tensors.dtypes import DTypeLike, as_dtype, float32
+from aioflow.tensors.shape import ShapeLike, TensorShape, as_shape
+
+
+class Layer:
+    """Weights, and a function of tensors that uses them.
+
+    A layer is called with a tensor, or a structure of tensors. The first call makes its weights, for the shapes of its
+    inputs; each call adds operations to the graph of the inputs. So one layer called twice shares its weights.
+
+    A subclass makes its weights in `build`, by `add_weight`, and defines `call`. A layer that is an attribute of it, or
+    in a list or dict that is one, is a part of it: its weights are among those of the whole.
+
+    Args:
+        trainable: whether optimizers change its weights.
+        name: its name, under which its weights and operations are found; that of the class by default, made unique in
+            the graph.
+        dtype: the dtype of its weights.
+        input_shape: the shape of its inputs without the batch, from which a `Sequential` can be built at once.
+    """
+
+    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Remember the arguments, for `like_this`."""
+        made = super().__new__(cls)
+        made._made_with = args, options
+        return made
+
+    def __init__(
+        self,
+        trainable: bool = True,
+        name: str | None = None,
+        dtype: DTypeLike = float32,
+        input_shape: ShapeLike = None,
+    ) -> None:
+        self.trainable = trainable
+        self.dtype: Final = as_dtype(dtype)
+        self.built = False
+        self.input_shape: Final = None if input_shape is None else as_shape(input_shape)
+        self._given_name: Final = name
+        self._name: str | None = None
+        self._own: list[Variable] = []
+        self._penalties: list[Tensor] = []
+
+    # What a subclass defines
+
+    def build(self, input_shape: Any) -> None:
+        """Make the weights for inputs of this shape, or structure of shapes."""
+
+    def call(self, *inputs: Any, **arguments: Any) -> Any:
+        """Return the result for the inputs, the first parameter.
+
+        `training`, if it is a parameter, says whether the call is one for training.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no call")
+
+    def add_weight(
+        self,
+        name: str,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        initializer: Any = "glorot_uniform",
+        regularizer: Any = None,
+        trainable: bool = True,
+        constraint: Any = None,
+    ) -> Variable:
+        """Make a weight, in `build`.
+
+        Args:
+            name: its name within the layer.
+            shape: its shape, of known sizes.
+            dtype: its dtype; that of the layer by default.
+            initializer: a name or a function (shape, dtype=) that gives the initial value.
+            regularizer: a name or a function whose result for the weight is added to the loss; None for nothing.
+            trainable: whether optimizers change it, if the layer is trainable.
+            constraint: a name or a function that optimizers apply after each update; None for nothing.
+
+        Raises:
+            ValueError: a size is unknown, or there is nothing of that name.
+        """
+        wanted = as_dtype(self.dtype if dtype is None else dtype)
+        sizes = as_shape(shape)
+        if not sizes.is_fully_defined():
+            raise ValueError(f"the weight {name!r} of {self.name!r} needs known sizes, not {sizes}")
+        value = by_name.initializer(initializer)
+        made = Variable(
+            lambda: value(sizes.as_list(), dtype=wanted), trainable and self.trainable, dtype=wanted, name=name,
+            constraint=by_name.constraint(constraint),
+        )  # fmt: skip
+        self._own.append(made)
+        penalty: Regularizer | None = by_name.regularizer(regularizer)
+        if penalty is not None:
+            self._penalties.append(penalty(made))
+        return made
+
+    def add_loss(self, loss: Tensor) -> None:
+        """Add a scalar to the loss of the model, in `call`."""
+        effects = calls.effects()
+        if effects is not None:
+            effects.losses.append(loss)
+
+    def add_update(self, update: Operation) -> None:
+        """Run an operation in each step of training, in `call`. It is also in the collection `UPDATE_OPS`."""
+        effects = calls.effects()
+        if effects is not None:
+            effects.updates.append(update)
+        update.graph.root.add_to_collection(GraphKeys.UPDATE_OPS, update)
+
+    # Calls
+
+    def __call__(self, inputs: Any, *more: Any, training: bool | None = None, **arguments: Any) -> Any:
+        """Add the operations of the layer to the graph of the inputs.
+
+        Args:
+            inputs: a tensor, a value that can be converted to one, or a structure of these.
+            more: the next arguments of `call`.
+            training: whether the call is one for training; that of the surrounding phase by default, which is not.
+            arguments: the other arguments of `call`.
+
+        Raises:
+            ValueError, TypeError: the inputs do not fit; the graph is unchanged then.
+        """
+        graph = same_graph(*nest.flatten(inputs))
+        arguments.update(zip(_parameters(type(self).call)[2:], more, strict=False))
+        before = list(self._own), list(self._penalties), self.built
+        try:
+            with graph.as_default(), graph.transaction():
+                tensors = nest.map_structure(self._tensor, inputs)
+                outputs = self._called(tensors, arguments, calls.is_training() if training is None else training)
+        except BaseException as error:
+            self._own, self._penalties, self.built = before
+            if isinstance(error, (TypeError, ValueError, RecursionError)):
+                raise add_user_line(error, self.name, inputs) from error
+            raise
+        if _inside.get() is None:
+            given = arguments if training is None else {**arguments, "training": training}
+            calls.record(calls.Call(self, tensors, given, outputs), nest.flatten(outputs))
+        return outputs
+
+    def _called(self, inputs: Any, arguments: Mapping[str, Any], training: bool) -> Any:
+        self._build_once(inputs)
+        known = dict(arguments)
+        if "training" in _parameters(type(self).call):
+            known["training"] = training
+        token = _inside.set(self)
+        try:
+            with name_scope(self.name.rsplit("/", 1)[-1], values=nest.flatten(inputs)), calls.phase(training):
+                return self.call(inputs, **known)
+        finally:
+            _inside.reset(token)
+
+    def _build_once(self, inputs: Any) -> None:
+        graph = same_graph(*nest.flatten(inputs)).root
+        if not self.built:
+            with graph.name_scope(None), name_scope(self._named(graph) + "/"):
+                self.build(nest.map_structure(lambda tensor: tensor.shape, inputs))
+            self.built = True
+        for weight in self._own:
+            if weight.graph is not graph:
+                raise ValueError("the weights of the layer are in another graph than its inputs")
+
+    def _tensor(self, value: Any) -> Tensor:
+        return value if isinstance(value, Tensor) else convert_to_tensor(value)
+
+    def _named(self, graph: Graph) -> str:
+        if self._name is None:
+            outer = _inside.get()
+            wanted = self._given_name or _snake_case(type(self).__name__)
+            with graph.name_scope(None if outer is None else f"{outer.name}/"):
+                self._name = graph.unique_name(wanted)
+        return self._name
+
+    def like_this(self, **changes: Any) -> Self:
+        """A new layer with weights of its own, made with the same arguments but for these."""
+        args, options = self._made_with
+        return type(self)(*args, **{**options, "name": None, **changes})
+
+    # Parts
+
+    @property
+    def name(self) -> str:
+        """Its name; before the first call that it will have if no other layer takes it."""
+        return self._name or self._given_name or _snake_case(type(self).__name__)
+
+    @property
+    def layers(self) -> list["Layer"]:
+        """The layers that are attributes of it, or in lists and dicts that are, each once, in order."""
+        found: dict[Layer, None] = {}
+        for value in vars(self).values():
+            for part in _parts(value):
+                found.setdefault(part)
+        return list(found)
+
+    @property
+    def weights(self) -> list[Variable]:
+        """Its weights and those of its parts, the trainable ones first."""
+        return [*self.trainable_weights, *self.non_trainable_weights]
+
+    @property
+    def trainable_weights(self) -> list[Variable]:
+        """The weights that optimizers change."""
+        if not self.trainable:
+            return []
+        own = [weight for weight in self._own if weight.trainable]
+        return _distinct([*own, *[weight for layer in self.layers for weight in layer.trainable_weights]])
+
+    @property
+    def non_trainable_weights(self) -> list[Variable]:
+        """The weights that optimizers do not change."""
+        trained = set(self.trainable_weights)
+        every = [*self._own, *[weight for layer in self.layers for weight in layer.weights]]
+        return [weight for weight in _distinct(every) if weight not in trained]
+
+    variables = weights
+    trainable_variables = trainable_weights
+    non_trainable_variables = non_trainable_weights
+
+    @property
+    def losses(self) -> list[Tensor]:
+        """The penalties of its weights and of those of its parts."""
+        return [*self._penalties, *[loss for layer in self.layers for loss in layer.losses]]
+
+    def count_params(self) -> int:
+        """The number of numbers in its weights. ValueError before they are made."""
+        if not self.built:
+            raise ValueError(f"{self.name!r} has no weights yet: it makes them for the inputs of its first call")
+        return sum([weight.shape.num_elements() or 0 for weight in self.weights])
+
+
+_inside: ContextVar[Layer | None] = ContextVar("aioflow_layers_inside", default=None)
+"""The innermost layer that is being called."""
+
+
+def one_shape(given: Any, rank: int | None = None) -> TensorShape:
+    """The shape of a single input. ValueError for several inputs, or for another rank."""
+    if not isinstance(given, TensorShape):
+        raise ValueError(f"one tensor is wanted, not {len(nest.flatten(given))}")
+    if rank is not None and given.ndims not in (None, rank):
+        raise ValueError(f"an input of rank {rank} is wanted, its shape is {given}")
+    return given
+
+
+def known_size(given: TensorShape, axis: int) -> int:
+    """The size of an axis on which the shapes of weights depend. ValueError if it is unknown."""
+    sizes = given.dims
+    size = None if sizes is None or not -len(sizes) <= axis < len(sizes) else given.as_list()[axis]
+    if size is None:
+        raise ValueError(f"the size of axis {axis} must be known, the shape of the input is {given}")
+    return size
+
+
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> Sequence[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def _snake_case(name: str) -> str:
+    """`Conv2DTranspose` becomes `conv2d_transpose`."""
+    return re.sub("([a-z])([A-Z])", r"\1_\2", re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", name)).lower()
+
+
+def _parts(value: Any) -> Iterable[Layer]:
+    if isinstance(value, Layer):
+        return [value]
+    if isinstance(value, Mapping):
+        return [part for item in value.values() for part in _parts(item)]
+    return [part for item in value for part in _parts(item)] if isinstance(value, (list, tuple)) else []
+
+
+def _distinct(weights: Sequence[Variable]) -> list[Variable]:
+    return list(dict.fromkeys(weights))

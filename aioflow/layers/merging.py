@@ -1,0 +1,124 @@
+"""Layers of several inputs: sums, products, concatenations. Inputs are broadcast together, where they may differ."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final
+
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.arrays import transpose
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.shapes import expand_dims, squeeze
+from aioflow.kernels.linalg.matmul import matmul
+from aioflow.kernels.math.arithmetic import add, maximum, minimum, multiply, subtract
+from aioflow.layers.layer import Layer
+from aioflow.library.nn_functions import l2_normalize
+
+
+class _Merge(Layer):
+    """A function of two tensors, applied from the first input to the last."""
+
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def call(self, inputs: Sequence[Tensor]) -> Tensor:
+        """The result. ValueError for fewer than two inputs."""
+        return functools.reduce(type(self)._function, several(inputs))
+
+
+class Add(_Merge):
+    """The sum of the inputs."""
+
+    _function = staticmethod(add)
+
+
+class Multiply(_Merge):
+    """The product of the inputs."""
+
+    _function = staticmethod(multiply)
+
+
+class Maximum(_Merge):
+    """The largest of the inputs, element by element."""
+
+    _function = staticmethod(maximum)
+
+
+class Minimum(_Merge):
+    """The smallest of the inputs, element by element."""
+
+    _function = staticmethod(minimum)
+
+
+class Subtract(Layer):
+    """The first of two inputs less the second."""
+
+    def call(self, inputs: Sequence[Tensor]) -> Tensor:
+        """The result. ValueError unless there are two inputs."""
+        one, other = several(inputs, 2)
+        return subtract(one, other)
+
+
+class Average(Layer):
+    """The mean of the inputs, element by element."""
+
+    def call(self, inputs: Sequence[Tensor]) -> Tensor:
+        """The result. ValueError for fewer than two inputs."""
+        total: Tensor = functools.reduce(add, several(inputs))
+        return total / float(len(inputs))
+
+
+class Concatenate(Layer):
+    """The inputs one after the other along `axis`."""
+
+    def __init__(self, axis: int = -1, **options: Any) -> None:
+        super().__init__(**options)
+        self.axis: Final = axis
+
+    def call(self, inputs: Sequence[Tensor]) -> Tensor:
+        """The result. ValueError if the inputs differ along another axis, or there are fewer than two."""
+        return concat(several(inputs), self.axis)
+
+
+class Dot(Layer):
+    """The sums of products of two inputs along an axis of each, for each element of the batch.
+
+    Args:
+        axes: the axis of both inputs, or one for each.
+        normalize: whether the vectors along these axes have length 1 first: the result is the cosine of their angle.
+    """
+
+    def __init__(self, axes: int | tuple[int, int], normalize: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self.axes: Final = (axes, axes) if isinstance(axes, int) else tuple(axes)
+        self.normalize: Final = normalize
+
+    def call(self, inputs: Sequence[Tensor]) -> Tensor:
+        """The result. ValueError unless there are two inputs of rank 2 or 3."""
+        given = list(zip(several(inputs, 2), self.axes, strict=True))
+        one, other = [_rows(tensor, axis, self.normalize) for tensor, axis in given]
+        flat = [place for place, (tensor, _) in enumerate(given, start=1) if tensor.shape.ndims == 2]
+        product: Tensor = matmul(one, other, transpose_b=True)
+        if len(flat) == 2:
+            return squeeze(product, [2])
+        return squeeze(product, flat) if flat else product
+
+
+def _rows(tensor: Tensor, axis: int, normalize: bool) -> Tensor:
+    """[batch, vectors, size], with the given axis last; one vector for an input of rank 2."""
+    rank = tensor.shape.ndims
+    if rank not in (2, 3) or not 1 <= axis % rank < rank:
+        raise ValueError(
+            f"inputs of a dot product have rank 2 or 3 and an axis after the batch, not {tensor.shape}, {axis}"
+        )
+    if normalize:
+        tensor = l2_normalize(tensor, axis)
+    if rank == 2:
+        return expand_dims(tensor, 1)
+    return transpose(tensor, [0, 2, 1]) if axis % rank == 1 else tensor
+
+
+def several(inputs: Any, count: int | None = None) -> Sequence[Tensor]:
+    """The inputs, which are a list. ValueError for another number of them."""
+    given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    if len(given) < 2 or count not in (None, len(given)):
+        raise ValueError(f"{'at least two' if count is None else count} inputs are wanted, in a list, not {len(given)}")
+    return given

@@ -1,0 +1,117 @@
+"""Models: layers composed to one, in a line, by their calls, or by a subclass."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.constants import placeholder
+from aioflow.layers.functional import Composition
+from aioflow.layers.layer import Layer
+from aioflow.layers.summary import describe
+from aioflow.tensors import nest
+from aioflow.tensors.dtypes import DTypeLike, float32
+from aioflow.tensors.shape import ShapeLike, as_shape
+
+
+def Input(
+    shape: ShapeLike = None, batch_size: int | None = None, dtype: DTypeLike = float32, name: str | None = None
+) -> Tensor:
+    """A placeholder for a batch: [batch_size, *shape], to begin the composition of a model with."""
+    if shape is None:
+        return placeholder(dtype, None, name=name or "input")
+    return placeholder(dtype, [batch_size, *as_shape(shape).as_list()], name=name or "input")
+
+
+class Model(Layer):
+    """Layers composed to one.
+
+        x = af.layers.Input([784])
+        y = af.layers.Dense(10)(af.layers.Dense(128, activation="relu")(x))
+        model = af.Model(inputs=x, outputs=y)
+
+    With `inputs` and `outputs` the model is all that leads from the ones to the others: calls of layers, and the
+    operations between them. Called with other inputs it repeats these. Without them, a subclass defines `call`.
+
+    Attributes:
+        inputs: the inputs of the composition; None for a subclass.
+        outputs: its outputs; None for a subclass.
+    """
+
+    def __init__(self, inputs: Any = None, outputs: Any = None, name: str | None = None, **options: Any) -> None:
+        """ValueError if only one of `inputs` and `outputs` is given, or outputs depend on other placeholders."""
+        super().__init__(name=name, **options)
+        if (inputs is None) is not (outputs is None):
+            raise ValueError("a model has inputs and outputs, or a subclass defines its call")
+        self.inputs: Any = inputs
+        self.outputs: Any = outputs
+        self._composition: Composition | None = None
+        if inputs is not None:
+            self._composition = Composition(nest.flatten(inputs), nest.flatten(outputs))
+            self.built = True
+
+    @property
+    def layers(self) -> list[Layer]:
+        """Its layers, sources first."""
+        return super().layers if self._composition is None else self._composition.layers
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        """The outputs for these inputs. ValueError if they have another structure than those of the model."""
+        if self._composition is None:
+            raise NotImplementedError(f"{type(self).__name__} defines no call, and has no inputs and outputs")
+        given = nest.flatten_up_to(self.inputs, inputs)
+        return nest.pack_sequence_as(self.outputs, self._composition.repeated(given))
+
+    def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
+        """The layer of that name or number. ValueError if there is none, or both are given."""
+        if (name is None) is (index is None):
+            raise ValueError("a layer is found by its name or by its index")
+        found = self.layers[index : index + 1] if index is not None else [x for x in self.layers if x.name == name]
+        if not found:
+            raise ValueError(f"there is no layer {name or index!r}; there are {[x.name for x in self.layers]}")
+        return found[0]
+
+    def summary(self, print_fn: Callable[[str], object] = print) -> None:
+        """Print a table of the layers: names, shapes of outputs, numbers of weights. ValueError before it is built."""
+        for line in describe(self):
+            print_fn(line)
+
+
+class Sequential(Model):
+    """Layers in a line: the output of one is the input of the next.
+
+    Args:
+        layers: the layers. If the first one has an `input_shape`, or is an `Input`, the model is built at once, in the
+            default graph; else for the inputs of its first call.
+        name: its name.
+    """
+
+    def __init__(self, layers: Iterable[Layer | Tensor] = (), name: str | None = None) -> None:
+        super().__init__(name=name)
+        self._line: list[Layer] = []
+        for layer in layers:
+            self.add(layer)
+
+    def add(self, layer: Layer | Tensor) -> None:
+        """Append a layer. TypeError for anything else."""
+        if isinstance(layer, Tensor) and not self._line and self.outputs is None:
+            self.inputs = self.outputs = layer
+            return
+        if not isinstance(layer, Layer):
+            raise TypeError(f"a sequential model has layers, and an Input at the beginning, not {layer!r}")
+        if self.outputs is None and not self._line and layer.input_shape is not None:
+            self.inputs = self.outputs = Input(layer.input_shape, dtype=layer.dtype)
+        if self.outputs is not None:
+            self.outputs = layer(self.outputs)
+            self.built = True
+        self._line.append(layer)
+
+    @property
+    def layers(self) -> list[Layer]:
+        """Its layers in order."""
+        return list(self._line)
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        """The output of the last layer."""
+        for layer in self._line:
+            inputs = layer(inputs, training=training)
+        return inputs

@@ -1,0 +1,177 @@
+"""Layers that normalise: over the batch, over each element, over groups of channels."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.shapes import reshape, shape
+from aioflow.kernels.nn.normalisation import fused_batch_norm
+from aioflow.layers.layer import Layer, known_size, one_shape
+from aioflow.library.nn_functions import layer_normalization
+from aioflow.library.variables import Variable
+
+
+class BatchNormalization(Layer):
+    """Normalises each channel to mean 0 and variance 1 over the batch, times gamma, plus beta [Ioffe and Szegedy 2015].
+
+    In training, mean and variance are those of the batch, and the moving ones are updated: the new moving mean is
+    `momentum` times the old one plus `1 - momentum` times that of the batch. Otherwise the moving ones are used. The
+    weights are `gamma`, `beta`, `moving_mean` and `moving_variance`, all of the size of the axis of channels.
+    """
+
+    def __init__(
+        self,
+        axis: int = -1,
+        momentum: float = 0.99,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        moving_mean_initializer: Any = "zeros",
+        moving_variance_initializer: Any = "ones",
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.axis: Final = axis
+        self.momentum: Final = momentum
+        self.epsilon: Final = epsilon
+        self._gamma_options = (gamma_initializer, gamma_regularizer, scale, gamma_constraint)
+        self._beta_options = (beta_initializer, beta_regularizer, center, beta_constraint)
+        self._moving = (moving_mean_initializer, moving_variance_initializer)
+        self._uses = scale, center
+
+    def build(self, input_shape: Any) -> None:
+        """Make the weights of each channel."""
+        size = [known_size(one_shape(input_shape), self.axis)]
+        scale, center = self._uses
+        self.gamma = self.add_weight("gamma", size, None, *self._gamma_options) if scale else None
+        self.beta = self.add_weight("beta", size, None, *self._beta_options) if center else None
+        mean, variance = self._moving
+        self.moving_mean = self.add_weight("moving_mean", size, initializer=mean, trainable=False)
+        self.moving_variance = self.add_weight("moving_variance", size, initializer=variance, trainable=False)
+
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
+        """The result. ValueError for an axis that is neither the last one nor the second."""
+        layout = self._layout(inputs)
+        size = [known_size(inputs.shape, self.axis)]
+        gamma = np.ones(size, self.dtype.np) if self.gamma is None else self.gamma
+        beta = np.zeros(size, self.dtype.np) if self.beta is None else self.beta
+        if not (training and self.trainable):
+            moving = self.moving_mean, self.moving_variance
+            return fused_batch_norm(inputs, gamma, beta, *moving, self.epsilon, layout, is_training=False)[0]
+        outputs, mean, variance = fused_batch_norm(inputs, gamma, beta, None, None, self.epsilon, layout)
+        self._move(self.moving_mean, mean)
+        self._move(self.moving_variance, variance)
+        return outputs
+
+    def _layout(self, inputs: Tensor) -> str:
+        rank = inputs.shape.ndims
+        if self.axis in (-1, None if rank is None else rank - 1):
+            return "NHWC"
+        if self.axis == 1:
+            return "NCHW"
+        raise ValueError(f"the channels are the last axis or axis 1, not {self.axis} of {inputs.shape}")
+
+    def _move(self, moving: Variable, value: Tensor) -> None:
+        self.add_update(moving.assign_sub((moving - value) * (1.0 - self.momentum)).op)
+
+
+class _Scaled(Layer):
+    """A layer that normalises, multiplies by gamma and adds beta."""
+
+    def __init__(
+        self,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.epsilon: Final = epsilon
+        self._gamma_options = (gamma_initializer, gamma_regularizer, True, gamma_constraint)
+        self._beta_options = (beta_initializer, beta_regularizer, True, beta_constraint)
+        self._uses = scale, center
+
+    def _make_weights(self, sizes: list[int]) -> None:
+        scale, center = self._uses
+        self.gamma = self.add_weight("gamma", sizes, None, *self._gamma_options) if scale else None
+        self.beta = self.add_weight("beta", sizes, None, *self._beta_options) if center else None
+
+
+class LayerNormalization(_Scaled):
+    """Normalises each element to mean 0 and variance 1 along `axis`, times gamma, plus beta [Ba 2016].
+
+    The weights `gamma` and `beta` have the sizes of the axes. The axes are one, or several in ascending order.
+    """
+
+    def __init__(self, axis: int | Sequence[int] = -1, epsilon: float = 1e-3, **options: Any) -> None:
+        super().__init__(epsilon, **options)
+        self.axis: Final = axis
+
+    def build(self, input_shape: Any) -> None:
+        """Make a number for each place along the axes."""
+        given = one_shape(input_shape)
+        self._make_weights([known_size(given, axis) for axis in _axes(self.axis)])
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result. ValueError for axes that the inputs do not have."""
+        beta, gamma = self._beside(inputs, self.beta), self._beside(inputs, self.gamma)
+        axes = _axes(self.axis)
+        return layer_normalization(inputs, beta, gamma, axes if len(axes) > 1 else axes[0], self.epsilon)
+
+    def _beside(self, inputs: Tensor, weight: Variable | None) -> Any:
+        """The weight with an axis of size 1 for each other axis of the inputs."""
+        axes, rank = _axes(self.axis), inputs.shape.ndims
+        if weight is None or axes == list(range(-len(axes), 0)):
+            return weight
+        if rank is None:
+            raise ValueError("the rank of the inputs must be known, unless the axes are the last ones")
+        whole = {axis % rank: known_size(inputs.shape, axis) for axis in axes}
+        return reshape(weight, [whole.get(axis, 1) for axis in range(rank)])
+
+
+class GroupNormalization(_Scaled):
+    """Normalises groups of channels of each element, times gamma, plus beta, for each channel [Wu and He 2018].
+
+    Inputs are [batch, ..., channels]. The weights `gamma` and `beta` are [channels].
+    """
+
+    def __init__(self, groups: int = 32, epsilon: float = 1e-3, **options: Any) -> None:
+        super().__init__(epsilon, **options)
+        self.groups: Final = groups
+
+    def build(self, input_shape: Any) -> None:
+        """Make a number for each channel. ValueError if the groups are not of one size."""
+        channels = known_size(one_shape(input_shape), -1)
+        if self.groups < 1 or channels % self.groups:
+            raise ValueError(f"{channels} channels cannot be divided into {self.groups} groups of one size")
+        self._make_weights([channels])
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result."""
+        sizes = shape(inputs)
+        channels = known_size(inputs.shape, -1)
+        grouped = reshape(inputs, concat([sizes[:1], [-1, self.groups, channels // self.groups]], 0))
+        normal = reshape(layer_normalization(grouped, axis=(1, 3), variance_epsilon=self.epsilon), sizes)
+        normal.set_shape(inputs.shape)
+        if self.gamma is not None:
+            normal = normal * self.gamma
+        return normal if self.beta is None else normal + self.beta
+
+
+def _axes(axis: int | Sequence[int]) -> list[int]:
+    return [axis] if isinstance(axis, int) else list(axis)

@@ -1,0 +1,132 @@
+"""Pooling: the largest element or the mean of windows, or of all places."""
+
+from typing import Any, Final
+
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.math.reduction import reduce_max, reduce_mean
+from aioflow.layers.convolution import Sizes, checked_padding, layout_of, per_axis
+from aioflow.layers.layer import Layer, one_shape
+from aioflow.library.nn_convolution import pool
+
+
+class _Pooling(Layer):
+    """Pooling of windows."""
+
+    _axes: int
+    _kind: str
+
+    def __init__(
+        self,
+        pool_size: Sizes = 2,
+        strides: Sizes | None = None,
+        padding: str = "valid",
+        data_format: str | None = None,
+        **options: Any,
+    ) -> None:
+        """`strides` are the size of the window by default. ValueError for sizes for another number of axes."""
+        super().__init__(**options)
+        self.pool_size: Final = per_axis("pool_size", pool_size, self._axes)
+        self.strides: Final = self.pool_size if strides is None else per_axis("strides", strides, self._axes)
+        self.padding: Final = checked_padding(padding)
+        self.data_format: Final = data_format or "channels_last"
+        self._layout: Final = layout_of(self.data_format, self._axes)
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result. ValueError for inputs of another rank."""
+        one_shape(inputs.shape, self._axes + 2)
+        return pool(
+            inputs, self.pool_size, self._kind, self.padding.upper(), strides=self.strides, data_format=self._layout
+        )
+
+
+class MaxPooling1D(_Pooling):
+    """The largest element of each window: [batch, steps, channels] gives [batch, new steps, channels]."""
+
+    _axes, _kind = 1, "MAX"
+
+
+class MaxPooling2D(_Pooling):
+    """The largest element of each window of images."""
+
+    _axes, _kind = 2, "MAX"
+
+
+class MaxPooling3D(_Pooling):
+    """The largest element of each window of volumes."""
+
+    _axes, _kind = 3, "MAX"
+
+
+class AveragePooling1D(_Pooling):
+    """The mean of each window: [batch, steps, channels] gives [batch, new steps, channels]."""
+
+    _axes, _kind = 1, "AVG"
+
+
+class AveragePooling2D(_Pooling):
+    """The mean of each window of images."""
+
+    _axes, _kind = 2, "AVG"
+
+
+class AveragePooling3D(_Pooling):
+    """The mean of each window of volumes."""
+
+    _axes, _kind = 3, "AVG"
+
+
+class _GlobalPooling(Layer):
+    """Pooling of all places."""
+
+    _axes: int
+    _kind: str
+
+    def __init__(self, data_format: str | None = None, keepdims: bool = False, **options: Any) -> None:
+        """`keepdims` keeps the axes of places, with size 1."""
+        super().__init__(**options)
+        self.data_format: Final = data_format or "channels_last"
+        self.keepdims: Final = keepdims
+        layout_of(self.data_format, self._axes)
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result. ValueError for inputs of another rank."""
+        one_shape(inputs.shape, self._axes + 2)
+        first = 1 if self.data_format == "channels_last" else 2
+        reduce = reduce_max if self._kind == "MAX" else reduce_mean
+        return reduce(inputs, list(range(first, first + self._axes)), self.keepdims)
+
+
+class GlobalMaxPooling1D(_GlobalPooling):
+    """The largest element of each channel: [batch, steps, channels] gives [batch, channels]."""
+
+    _axes, _kind = 1, "MAX"
+
+
+class GlobalMaxPooling2D(_GlobalPooling):
+    """The largest element of each channel of images: [batch, rows, columns, channels] gives [batch, channels]."""
+
+    _axes, _kind = 2, "MAX"
+
+
+class GlobalMaxPooling3D(_GlobalPooling):
+    """The largest element of each channel of volumes."""
+
+    _axes, _kind = 3, "MAX"
+
+
+class GlobalAveragePooling1D(_GlobalPooling):
+    """The mean of each channel: [batch, steps, channels] gives [batch, channels]."""
+
+    _axes, _kind = 1, "AVG"
+
+
+class GlobalAveragePooling2D(_GlobalPooling):
+    """The mean of each channel of images: [batch, rows, columns, channels] gives [batch, channels]."""
+
+    _axes, _kind = 2, "AVG"
+
+
+class GlobalAveragePooling3D(_GlobalPooling):
+    """The mean of each channel of volumes."""
+
+    _axes, _kind = 3, "AVG"

@@ -1,0 +1,142 @@
+"""Layers that change the sizes of space or time: zeros around, parts cut off, repeated elements."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.pad import pad
+from aioflow.layers.convolution import Sizes, layout_of, per_axis
+from aioflow.layers.layer import Layer, one_shape
+from aioflow.library.arrays import repeat
+
+Borders = int | Sequence[int] | Sequence[Sequence[int]]
+
+
+class _Resizing(Layer):
+    """What they share: how many axes there are, and where."""
+
+    _axes: int
+
+    def __init__(self, data_format: str | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.data_format: Final = data_format or "channels_last"
+        layout_of(self.data_format, self._axes)
+
+    @property
+    def _first(self) -> int:
+        return 1 if self.data_format == "channels_last" else 2
+
+
+class _ZeroPadding(_Resizing):
+    """Zeros before and after each axis."""
+
+    def __init__(self, padding: Borders = 1, data_format: str | None = None, **options: Any) -> None:
+        """`padding` is one number, one for each axis, or a pair for each axis."""
+        super().__init__(data_format, **options)
+        self.padding: Final = borders("padding", padding, self._axes)
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result. ValueError for inputs of another rank."""
+        one_shape(inputs.shape, self._axes + 2)
+        rest = [[0, 0]] * (self._axes + 2)
+        rest[self._first : self._first + self._axes] = [list(pair) for pair in self.padding]
+        return pad(inputs, rest)
+
+
+class ZeroPadding1D(_ZeroPadding):
+    """Zeros before and after the steps."""
+
+    _axes = 1
+
+
+class ZeroPadding2D(_ZeroPadding):
+    """Zeros around images."""
+
+    _axes = 2
+
+
+class ZeroPadding3D(_ZeroPadding):
+    """Zeros around volumes."""
+
+    _axes = 3
+
+
+class _Cropping(_Resizing):
+    """Elements cut off before and after each axis."""
+
+    def __init__(self, cropping: Borders = 1, data_format: str | None = None, **options: Any) -> None:
+        """`cropping` is one number, one for each axis, or a pair for each axis."""
+        super().__init__(data_format, **options)
+        self.cropping: Final = borders("cropping", cropping, self._axes)
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result. ValueError for inputs of another rank, or if nothing would be left."""
+        one_shape(inputs.shape, self._axes + 2)
+        for axis, (before, after) in enumerate(self.cropping, start=self._first):
+            size = inputs.shape.as_list()[axis] if inputs.shape.ndims is not None else None
+            if size is not None and before + after >= size:
+                raise ValueError(f"{before} + {after} elements cannot be cut off axis {axis} of {inputs.shape}")
+        whole = [slice(None)] * self._first
+        return inputs[(*whole, *[slice(before, -after or None) for before, after in self.cropping])]
+
+
+class Cropping1D(_Cropping):
+    """Cuts steps off."""
+
+    _axes = 1
+
+
+class Cropping2D(_Cropping):
+    """Cuts the borders of images off."""
+
+    _axes = 2
+
+
+class Cropping3D(_Cropping):
+    """Cuts the borders of volumes off."""
+
+    _axes = 3
+
+
+class _UpSampling(_Resizing):
+    """Each element several times along each axis."""
+
+    def __init__(self, size: Sizes = 2, data_format: str | None = None, **options: Any) -> None:
+        """`size` says how often: one number, or one for each axis."""
+        super().__init__(data_format, **options)
+        self.size: Final = per_axis("size", size, self._axes)
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result. ValueError for inputs of another rank."""
+        one_shape(inputs.shape, self._axes + 2)
+        for axis, count in enumerate(self.size, start=self._first):
+            inputs = repeat(inputs, count, axis)
+        return inputs
+
+
+class UpSampling1D(_UpSampling):
+    """Each step several times."""
+
+    _axes = 1
+
+
+class UpSampling2D(_UpSampling):
+    """Each row and each column of images several times."""
+
+    _axes = 2
+
+
+class UpSampling3D(_UpSampling):
+    """Each element of volumes several times along each axis."""
+
+    _axes = 3
+
+
+def borders(what: str, given: Any, axes: int) -> list[tuple[int, int]]:
+    """A pair of numbers for each axis. ValueError for another count of them, or negative ones."""
+    each = [given] * axes if isinstance(given, int) else [given] if axes == 1 else list(given)
+    pairs = [(item, item) if isinstance(item, int) else tuple(item) for item in each]
+    flat = [pair[0] if axes == 1 and isinstance(pair[0], Sequence) else pair for pair in pairs]
+    if len(flat) != axes or any(len(pair) != 2 or min(pair) < 0 for pair in flat):
+        raise ValueError(f"{what} is a number, one for each of {axes} axes, or a pair for each, not {given!r}")
+    return [(int(before), int(after)) for before, after in flat]
