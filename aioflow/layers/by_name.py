@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.math.elementwise import exp, sigmoid, tanh
@@ -76,3 +76,17 @@ def _found(what: str, given: Any, table: Mapping[str, Any]) -> Any:
         close = difflib.get_close_matches(given, table, 1)
         raise ValueError(f"no {what} is named {given!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
     return table[given]
+
+
+class Weight(NamedTuple):
+    """What a weight is made with, in the order of `Layer.add_weight`."""
+
+    initializer: Callable[..., Any]
+    regularizer: regularizers.Regularizer | None
+    trainable: bool
+    constraint: Callable[[Any], Tensor] | None
+
+
+def weight(given_initializer: Any, given_regularizer: Any, given_constraint: Any) -> Weight:
+    """What a trainable weight is made with. ValueError for an unknown name."""
+    return Weight(initializer(given_initializer), regularizer(given_regularizer), True, constraint(given_constraint))

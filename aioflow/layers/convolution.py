@@ -48,7 +48,7 @@ class _Convolution(Layer):
         self._layout: Final = layout_of(self.data_format, self._axes)
         self.activation: Final = by_name.activation(activation)
         self.use_bias: Final = use_bias
-        self._bias_options = (bias_initializer, bias_regularizer, True, bias_constraint)
+        self._bias_options = by_name.weight(bias_initializer, bias_regularizer, bias_constraint)
         self._activity = by_name.regularizer(activity_regularizer)
         if max(self.strides) > 1 and max(self.dilation_rate) > 1:
             raise ValueError(f"strides {self.strides} and dilation_rate {self.dilation_rate} cannot both be above 1")
@@ -95,7 +95,7 @@ class _Conv(_Convolution):
         if filters < 1:
             raise ValueError(f"a convolution has at least one filter, not {filters}")
         self.filters: Final = filters
-        self._kernel_options = (kernel_initializer, kernel_regularizer, True, kernel_constraint)
+        self._kernel_options = by_name.weight(kernel_initializer, kernel_regularizer, kernel_constraint)
 
     def build(self, input_shape: Any) -> None:
         """Make kernel and bias."""
@@ -236,7 +236,7 @@ class DepthwiseConv2D(_Convolution):
     ) -> None:
         super().__init__(kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, **options)
         self.depth_multiplier: Final = depth_multiplier
-        self._kernel_options = (depthwise_initializer, depthwise_regularizer, True, depthwise_constraint)
+        self._kernel_options = by_name.weight(depthwise_initializer, depthwise_regularizer, depthwise_constraint)
 
     def build(self, input_shape: Any) -> None:
         """Make kernel and bias."""
@@ -280,8 +280,8 @@ class _SeparableConv(_Convolution):
         super().__init__(kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, **options)
         self.filters: Final = filters
         self.depth_multiplier: Final = depth_multiplier
-        self._depthwise_options = (depthwise_initializer, depthwise_regularizer, True, depthwise_constraint)
-        self._pointwise_options = (pointwise_initializer, pointwise_regularizer, True, pointwise_constraint)
+        self._depthwise_options = by_name.weight(depthwise_initializer, depthwise_regularizer, depthwise_constraint)
+        self._pointwise_options = by_name.weight(pointwise_initializer, pointwise_regularizer, pointwise_constraint)
 
     def build(self, input_shape: Any) -> None:
         """Make both kernels and the bias."""

@@ -47,8 +47,8 @@ class Dense(Layer):
         self.units: Final = units
         self.activation: Final = by_name.activation(activation)
         self.use_bias: Final = use_bias
-        self._kernel_options = (kernel_initializer, kernel_regularizer, True, kernel_constraint)
-        self._bias_options = (bias_initializer, bias_regularizer, True, bias_constraint)
+        self._kernel_options = by_name.weight(kernel_initializer, kernel_regularizer, kernel_constraint)
+        self._bias_options = by_name.weight(bias_initializer, bias_regularizer, bias_constraint)
         self._activity = by_name.regularizer(activity_regularizer)
 
     def build(self, input_shape: Any) -> None:
@@ -142,7 +142,7 @@ class Embedding(Layer):
             raise ValueError(f"an embedding has at least one row and one column, not {input_dim} and {output_dim}")
         self.input_dim: Final = input_dim
         self.output_dim: Final = output_dim
-        self._options = (embeddings_initializer, embeddings_regularizer, True, embeddings_constraint)
+        self._options = by_name.weight(embeddings_initializer, embeddings_regularizer, embeddings_constraint)
 
     def build(self, input_shape: Any) -> None:
         """Make the rows."""

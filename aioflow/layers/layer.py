@@ -12,6 +12,7 @@ from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.constants import identity
 from aioflow.layers import by_name, calls
 from aioflow.layers.regularizers import Regularizer
 from aioflow.library.control import name_scope
@@ -146,7 +147,8 @@ class Layer:
         try:
             with graph.as_default(), graph.transaction():
                 tensors = nest.map_structure(self._tensor, inputs)
-                outputs = self._called(tensors, arguments, calls.is_training() if training is None else training)
+                found = self._called(tensors, arguments, calls.is_training() if training is None else training)
+                outputs = _apart(found, tensors)
         except BaseException as error:
             self._own, self._penalties, self.built = before
             if isinstance(error, (TypeError, ValueError, RecursionError)):
@@ -164,7 +166,7 @@ class Layer:
             known["training"] = training
         token = _inside.set(self)
         try:
-            with name_scope(self.name.rsplit("/", 1)[-1], values=nest.flatten(inputs)), calls.phase(training):
+            with name_scope(f"{self.name}/", values=nest.flatten(inputs)), calls.phase(training):
                 return self.call(inputs, **known)
         finally:
             _inside.reset(token)
@@ -172,7 +174,7 @@ class Layer:
     def _build_once(self, inputs: Any) -> None:
         graph = same_graph(*nest.flatten(inputs)).root
         if not self.built:
-            with graph.name_scope(None), name_scope(self._named(graph) + "/"):
+            with graph.name_scope(f"{self._named(graph)}/"):
                 self.build(nest.map_structure(lambda tensor: tensor.shape, inputs))
             self.built = True
         for weight in self._own:
@@ -245,6 +247,12 @@ class Layer:
         if not self.built:
             raise ValueError(f"{self.name!r} has no weights yet: it makes them for the inputs of its first call")
         return sum([weight.shape.num_elements() or 0 for weight in self.weights])
+
+
+def _apart(outputs: Any, inputs: Any) -> Any:
+    """The outputs as tensors that are not among the inputs: each tells which call made it."""
+    given = {(tensor.op, tensor.index) for tensor in nest.flatten(inputs)}
+    return nest.map_structure(lambda out: identity(out) if (out.op, out.index) in given else out, outputs)
 
 
 _inside: ContextVar[Layer | None] = ContextVar("aioflow_layers_inside", default=None)

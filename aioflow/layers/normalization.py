@@ -9,6 +9,7 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.shapes import reshape, shape
 from aioflow.kernels.nn.normalisation import fused_batch_norm
+from aioflow.layers import by_name
 from aioflow.layers.layer import Layer, known_size, one_shape
 from aioflow.library.nn_functions import layer_normalization
 from aioflow.library.variables import Variable
@@ -43,8 +44,8 @@ class BatchNormalization(Layer):
         self.axis: Final = axis
         self.momentum: Final = momentum
         self.epsilon: Final = epsilon
-        self._gamma_options = (gamma_initializer, gamma_regularizer, scale, gamma_constraint)
-        self._beta_options = (beta_initializer, beta_regularizer, center, beta_constraint)
+        self._gamma_options = by_name.weight(gamma_initializer, gamma_regularizer, gamma_constraint)
+        self._beta_options = by_name.weight(beta_initializer, beta_regularizer, beta_constraint)
         self._moving = (moving_mean_initializer, moving_variance_initializer)
         self._uses = scale, center
 
@@ -102,8 +103,8 @@ class _Scaled(Layer):
     ) -> None:
         super().__init__(**options)
         self.epsilon: Final = epsilon
-        self._gamma_options = (gamma_initializer, gamma_regularizer, True, gamma_constraint)
-        self._beta_options = (beta_initializer, beta_regularizer, True, beta_constraint)
+        self._gamma_options = by_name.weight(gamma_initializer, gamma_regularizer, gamma_constraint)
+        self._beta_options = by_name.weight(beta_initializer, beta_regularizer, beta_constraint)
         self._uses = scale, center
 
     def _make_weights(self, sizes: list[int]) -> None:

@@ -71,9 +71,9 @@ class _Recurrent(Layer):
         self.go_backwards: Final = go_backwards
         self.dropout: Final = dropout
         self.recurrent_dropout: Final = recurrent_dropout
-        self._kernel_options = (kernel_initializer, kernel_regularizer, True, kernel_constraint)
-        self._recurrent_options = (recurrent_initializer, recurrent_regularizer, True, recurrent_constraint)
-        self._bias_options = (bias_initializer, bias_regularizer, True, bias_constraint)
+        self._kernel_options = by_name.weight(kernel_initializer, kernel_regularizer, kernel_constraint)
+        self._recurrent_options = by_name.weight(recurrent_initializer, recurrent_regularizer, recurrent_constraint)
+        self._bias_options = by_name.weight(bias_initializer, bias_regularizer, bias_constraint)
 
     def build(self, input_shape: Any) -> None:
         """Make the weights."""
@@ -188,8 +188,8 @@ class LSTM(_Recurrent):
         super().__init__(units, activation, use_bias, **options)
         self.recurrent_activation: Final = by_name.activation(recurrent_activation)
         if unit_forget_bias:
-            value = by_name.initializer(self._bias_options[0])
-            self._bias_options = (lambda sizes, dtype: _open(value, sizes, dtype), *self._bias_options[1:])
+            value, *others = self._bias_options
+            self._bias_options = by_name.Weight(lambda sizes, dtype: _open(value, sizes, dtype), *others)
 
     def step(self, projected: Tensor, states: Sequence[Tensor], mask: Tensor | None) -> Sequence[Tensor]:
         """Output and memory after a step."""
