@@ -8,6 +8,7 @@ from aioflow.kernels.array.constants import placeholder
 from aioflow.layers.functional import Composition
 from aioflow.layers.layer import Layer
 from aioflow.layers.summary import describe
+from aioflow.layers.trainable import Trainable
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import DTypeLike, float32
 from aioflow.tensors.shape import ShapeLike, as_shape
@@ -22,7 +23,7 @@ def Input(
     return placeholder(dtype, [batch_size, *as_shape(shape).as_list()], name=name or "input")
 
 
-class Model(Layer):
+class Model(Trainable):
     """Layers composed to one.
 
         x = af.layers.Input([784])
@@ -42,8 +43,7 @@ class Model(Layer):
         super().__init__(name=name, **options)
         if (inputs is None) is not (outputs is None):
             raise ValueError("a model has inputs and outputs, or a subclass defines its call")
-        self.inputs: Any = inputs
-        self.outputs: Any = outputs
+        self.inputs, self.outputs = inputs, outputs
         self._composition: Composition | None = None
         if inputs is not None:
             self._composition = Composition(nest.flatten(inputs), nest.flatten(outputs))

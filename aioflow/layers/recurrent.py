@@ -188,8 +188,10 @@ class LSTM(_Recurrent):
         super().__init__(units, activation, use_bias, **options)
         self.recurrent_activation: Final = by_name.activation(recurrent_activation)
         if unit_forget_bias:
-            value, *others = self._bias_options
-            self._bias_options = by_name.Weight(lambda sizes, dtype: _open(value, sizes, dtype), *others)
+            value = self._bias_options.initializer
+            self._bias_options = self._bias_options._replace(
+                initializer=lambda sizes, dtype: _open(value, sizes, dtype)
+            )
 
     def step(self, projected: Tensor, states: Sequence[Tensor], mask: Tensor | None) -> Sequence[Tensor]:
         """Output and memory after a step."""

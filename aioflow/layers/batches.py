@@ -1,0 +1,176 @@
+"""Batches of a model's inputs and labels, from arrays, datasets and generators."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow.layers.steps import Batch
+from aioflow.tensors import nest
+from aioflow.tensors.dtypes import Array
+
+_END: Final = object()
+
+
+class ArrayBatches:
+    """Batches of rows of arrays, in their order or in a new random one in each epoch."""
+
+    def __init__(
+        self, batch: Batch, batch_size: int, shuffle: bool = False, random: np.random.Generator | None = None
+    ) -> None:
+        """ValueError if the arrays have no rows, or not all as many, or `batch_size` is below one."""
+        if batch_size < 1:
+            raise ValueError(f"batch_size is at least 1, not {batch_size}")
+        if not all(array.ndim for array in batch.values):
+            raise ValueError("the first axis of inputs, labels and weights is the batch, and a single number has none")
+        counts = [len(array) for array in batch.values]
+        if len(set(counts)) != 1:
+            raise ValueError(f"inputs, labels and weights have {counts} elements, and not all as many")
+        if not counts[0]:
+            raise ValueError("there are no elements")
+        self._batch: Final = batch
+        self._batch_size: Final = batch_size
+        self._random: Final = (random or np.random.default_rng()) if shuffle else None
+        self._shuffle: Final = shuffle
+        self.count: Final[int | None] = -(-counts[0] // batch_size)
+
+    def weighted(self, class_weight: Mapping[int, float]) -> "ArrayBatches":
+        """The same with elements weighted by their class. ValueError unless there is one array of labels."""
+        if len(self._batch.labels) != 1:
+            raise ValueError(f"class_weight is for one output, not {len(self._batch.labels)}")
+        (labels,) = self._batch.labels
+        wide = labels.ndim > 1 and labels.shape[-1] > 1
+        classes = labels.argmax(-1) if wide else labels.reshape(len(labels), -1)[:, 0].astype(int)
+        factors = np.array([class_weight.get(int(each), 1.0) for each in classes], np.float32)
+        weights = factors if self._batch.weights is None else factors * self._batch.weights
+        return ArrayBatches(self._batch._replace(weights=weights), self._batch_size, self._shuffle)
+
+    def divided(self, part: float) -> "tuple[ArrayBatches, ArrayBatches]":
+        """The elements but for that part at the end, and those. ValueError if one of both is empty."""
+        kept = int(self._batch.size * (1 - part))
+        if not 0 < kept < self._batch.size:
+            raise ValueError(f"validation_split {part} of {self._batch.size} elements leaves nothing on one side")
+        first, last = _rows(self._batch, slice(kept)), _rows(self._batch, slice(kept, None))
+        return ArrayBatches(first, self._batch_size, self._shuffle), ArrayBatches(last, self._batch_size)
+
+    async def __aiter__(self) -> AsyncIterator[Batch]:
+        size = self._batch.size
+        order = None if self._random is None else self._random.permutation(size)
+        for start in range(0, size, self._batch_size):
+            end = min(start + self._batch_size, size)
+            rows: Any = slice(start, end) if order is None else order[start:end]
+            yield _rows(self._batch, rows)
+
+
+class GivenBatches:
+    """Batches that an iterable or an async iterable gives: inputs, or tuples of inputs, labels and weights.
+
+    A dataset, or another object that can be iterated again, begins anew in each epoch. A generator goes on where it
+    was. Iterables that are not async run on a thread of the loop, one step at a time.
+    """
+
+    def __init__(self, given: Any, steps: int | None) -> None:
+        """TypeError if it cannot be iterated."""
+        if not isinstance(given, (AsyncIterable, Iterable)):
+            raise TypeError(f"arrays or an iterable of batches are wanted, not {type(given).__name__}")
+        self._given: Final = given
+        self._once: AsyncIterator[Any] | None = None
+        if isinstance(given, (Iterator, AsyncIterator)):
+            self._once = _iterated(given)
+        self._steps: Final = steps
+        self.count: Final = steps
+
+    async def __aiter__(self) -> AsyncIterator[Batch]:
+        again = self._once is None
+        batches = _iterated(self._given) if self._once is None else self._once
+        taken = 0
+        try:
+            while self._steps is None or taken < self._steps:
+                given = await anext(batches, _END)
+                if given is _END:
+                    break
+                taken += 1
+                yield batch_of(given)
+        finally:
+            if again and isinstance(batches, AsyncGenerator):
+                await batches.aclose()
+
+    async def close(self) -> None:
+        """End a generator that was not iterated to its end."""
+        if isinstance(self._once, AsyncGenerator):
+            await self._once.aclose()
+
+
+def batches_of(
+    x: Any, y: Any, weights: Any, batch_size: int | None, steps: int | None, shuffle: bool = False
+) -> ArrayBatches | GivenBatches:
+    """The batches of arrays, or of an iterable that gives them.
+
+    Raises:
+        TypeError: labels are given beside an iterable, or something is neither.
+        ValueError: arrays do not have as many rows.
+    """
+    if _are_arrays(x):
+        whole = Batch(_arrays(x), [] if y is None else _arrays(y), _weights(weights))
+        return ArrayBatches(whole, 32 if batch_size is None else batch_size, shuffle)
+    if y is not None or weights is not None:
+        raise TypeError("an iterable gives labels and weights itself: give x alone")
+    return GivenBatches(x, steps)
+
+
+def batch_of(given: Any) -> Batch:
+    """A batch from inputs, or from a tuple of inputs, labels and weights."""
+    parts = given if isinstance(given, tuple) else (given,)
+    if not 1 <= len(parts) <= 3:
+        raise ValueError(f"a batch is inputs, or a tuple of inputs, labels and weights, not one of {len(parts)} values")
+    x, y, weights = (*parts, None, None)[:3]
+    return Batch(_arrays(x), [] if y is None else _arrays(y), _weights(weights))
+
+
+def _are_arrays(x: Any) -> bool:
+    """Whether it is an array or a structure of arrays. A list of tuples is a list of batches."""
+    if isinstance(x, list) and any(isinstance(item, tuple) for item in x):
+        return False
+    return all(isinstance(leaf, (np.ndarray, np.generic, int, float, str, bytes)) for leaf in nest.flatten(x))
+
+
+def _arrays(structure: Any) -> list[Array]:
+    """The arrays of a structure; a list of numbers is one. Double precision becomes float32, as weights have."""
+    if isinstance(structure, list) and structure and not any(isinstance(item, np.ndarray) for item in structure):
+        return [_single(np.asarray(structure))]
+    return [_single(np.asarray(leaf)) for leaf in nest.flatten(structure)]
+
+
+def _single(array: Array) -> Array:
+    return array.astype(np.float32) if array.dtype == np.float64 else array
+
+
+def _weights(given: Any) -> Array | None:
+    return None if given is None else np.asarray(given, np.float32)
+
+
+def _rows(batch: Batch, rows: Any) -> Batch:
+    weights = None if batch.weights is None else batch.weights[rows]
+    return Batch([array[rows] for array in batch.inputs], [array[rows] for array in batch.labels], weights)
+
+
+async def _iterated(given: Any) -> AsyncGenerator[Any, None]:
+    """The elements of an iterable; those of one that is not async on a thread, since it may compute or read."""
+    if isinstance(given, AsyncIterable):
+        iterator = aiter(given)
+        try:
+            async for element in iterator:
+                yield element
+        finally:
+            if isinstance(iterator, AsyncGenerator):
+                await iterator.aclose()
+        return
+    steps = iter(given)
+    try:
+        while (element := await asyncio.to_thread(next, steps, _END)) is not _END:
+            yield element
+    finally:
+        with contextlib.suppress(AttributeError):
+            steps.close()

@@ -1,0 +1,283 @@
+"""Callbacks of `fit`: told when training, epochs and batches begin and end. A hook may be a coroutine function."""
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from aioflow.library.variables import Variable
+
+if TYPE_CHECKING:
+    from aioflow.layers.trainable import Trainable
+    from aioflow.session import Session
+
+Logs = dict[str, Any]
+"""Losses and metrics by name; those of validation begin with `val_`."""
+
+
+class Callback:
+    """Does something while a model trains. A subclass overrides hooks, as functions or coroutine functions.
+
+    Attributes:
+        model: the model that trains. Its `stop_training` set to True ends training after the epoch.
+        session: the session that it trains in.
+        params: the numbers of `epochs` and `steps` (of an epoch, None if unknown), `verbose`, and `metrics`, the names
+            in logs.
+    """
+
+    model: "Trainable"
+    session: "Session"
+    params: Mapping[str, Any]
+
+    def on_train_begin(self, logs: Logs) -> Any:
+        """Before the first epoch."""
+
+    def on_train_end(self, logs: Logs) -> Any:
+        """After the last epoch."""
+
+    def on_epoch_begin(self, epoch: int, logs: Logs) -> Any:
+        """Before an epoch; epochs are counted from 0."""
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> Any:
+        """After an epoch and its validation."""
+
+    def on_train_batch_begin(self, batch: int, logs: Logs) -> Any:
+        """Before a step of training."""
+
+    def on_train_batch_end(self, batch: int, logs: Logs) -> Any:
+        """After a step of training. `logs` has the mean loss of the epoch so far."""
+
+    def on_test_begin(self, logs: Logs) -> Any:
+        """Before an evaluation."""
+
+    def on_test_end(self, logs: Logs) -> Any:
+        """After an evaluation."""
+
+
+class CallbackList:
+    """Callbacks that are told one after the other."""
+
+    def __init__(self, callbacks: Iterable[Callback]) -> None:
+        """TypeError for something that is no callback."""
+        self.callbacks: Final = list(callbacks)
+        for each in self.callbacks:
+            if not isinstance(each, Callback):
+                raise TypeError(f"a callback is an af.callbacks.Callback, not {type(each).__name__}")
+        self._hooks: Final[dict[str, list[Callable[..., Any]]]] = {}
+
+    async def tell(self, hook: str, *arguments: Any) -> None:
+        """Call a hook of all callbacks that define it."""
+        hooks = self._hooks.get(hook)
+        if hooks is None:
+            own = [getattr(each, hook) for each in self.callbacks]
+            hooks = [each for each in own if getattr(each, "__func__", None) is not getattr(Callback, hook)]
+            self._hooks[hook] = hooks
+        for each in hooks:
+            result = each(*arguments)
+            if inspect.isawaitable(result):
+                await result
+
+
+class History(Callback):
+    """What `fit` returns: the logs of all epochs.
+
+    Attributes:
+        history: the values of each name in logs, one for each epoch.
+        epoch: the numbers of the epochs.
+    """
+
+    def __init__(self) -> None:
+        self.history: Final[dict[str, list[Any]]] = {}
+        self.epoch: Final[list[int]] = []
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Keep the logs."""
+        self.epoch.append(epoch)
+        for name, value in logs.items():
+            self.history.setdefault(name, []).append(value)
+
+
+class LambdaCallback(Callback):
+    """Functions as hooks, given by the hooks' names."""
+
+    def __init__(self, **hooks: Callable[..., Any]) -> None:
+        """TypeError for a name that no hook has."""
+        for name, function in hooks.items():
+            if not name.startswith("on_") or not hasattr(Callback, name):
+                raise TypeError(f"there is no hook {name!r}")
+            setattr(self, name, function)
+
+
+Mode = Literal["auto", "min", "max"]
+
+
+_GROWING: Final = ("acc", "auc", "precision", "recall")
+"""Values with such names are the better the larger they are."""
+
+
+class _Watching(Callback):
+    """Watches whether a value in the logs gets better."""
+
+    def __init__(self, monitor: str = "val_loss", mode: Mode = "auto", min_delta: float = 0.0) -> None:
+        if mode not in ("auto", "min", "max"):
+            raise ValueError(f"mode is 'auto', 'min' or 'max', not {mode!r}")
+        grows = mode == "max" or (
+            mode == "auto" and any(part in monitor for part in ("acc", "auc", "precision", "recall"))
+        )
+        self.monitor: Final = monitor
+        self._sign: Final = -1.0 if grows else 1.0
+        self._min_delta: Final = abs(min_delta)
+        self.best = math.inf * self._sign
+
+    def _value(self, logs: Logs) -> float:
+        if self.monitor not in logs:
+            raise ValueError(f"the logs have no {self.monitor!r}; they have {', '.join(logs)}")
+        return float(logs[self.monitor])
+
+    def _is_better(self, value: float) -> bool:
+        """Whether it is the best value so far, which it then is from here on."""
+        better = (
+            (self.best - value) * self._sign > self._min_delta if math.isfinite(self.best) else not math.isnan(value)
+        )
+        if better:
+            self.best = value
+        return better
+
+
+class EarlyStopping(_Watching):
+    """Ends training when a value has not become better for `patience` epochs.
+
+    Args:
+        monitor: the name of the value.
+        min_delta: by how much it must become better.
+        patience: the number of epochs.
+        mode: whether "min" or "max" is better; "auto" judges by the name.
+        baseline: a value that must be beaten from the beginning.
+        restore_best_weights: whether the model gets the weights of the best epoch at the end.
+        start_from_epoch: the first epoch that counts.
+    """
+
+    def __init__(
+        self, monitor: str = "val_loss", min_delta: float = 0.0, patience: int = 0, mode: Mode = "auto",
+        baseline: float | None = None, restore_best_weights: bool = False, start_from_epoch: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(monitor, mode, min_delta)
+        self.patience: Final = patience
+        self.baseline: Final = baseline
+        self.restore_best_weights: Final = restore_best_weights
+        self.start_from_epoch: Final = start_from_epoch
+        self.stopped_epoch: int | None = None
+        self._waited = 0
+        self._weights: list[Any] | None = None
+
+    def on_train_begin(self, logs: Logs) -> None:
+        """Begin anew."""
+        self.best = math.inf * self._sign if self.baseline is None else self.baseline
+        self._waited, self._weights, self.stopped_epoch = 0, None, None
+
+    async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Stop, or remember the weights. ValueError if the logs lack the value."""
+        value = self._value(logs)
+        if epoch < self.start_from_epoch:
+            return
+        if self._is_better(value):
+            self._waited = 0
+            if self.restore_best_weights:
+                self._weights = await self.model.get_weights(session=self.session)
+            return
+        self._waited += 1
+        if self._waited >= max(1, self.patience):
+            self.stopped_epoch, self.model.stop_training = epoch, True
+
+    async def on_train_end(self, logs: Logs) -> None:
+        """Give the best weights back."""
+        if self._weights is not None:
+            await self.model.set_weights(self._weights, session=self.session)
+
+
+class ReduceLROnPlateau(_Watching):
+    """Multiplies the learning rate by `factor` when a value has not become better for `patience` epochs.
+
+    The optimizer must be given by its name. The rate does not fall below `min_lr`, and the count begins anew `cooldown`
+    epochs after a change.
+    """
+
+    def __init__(
+        self, monitor: str = "val_loss", factor: float = 0.1, patience: int = 10, mode: Mode = "auto",
+        min_delta: float = 1e-4, cooldown: int = 0, min_lr: float = 0.0,
+    ) -> None:  # fmt: skip
+        """ValueError for a factor of 1 or more."""
+        super().__init__(monitor, mode, min_delta)
+        if not 0 < factor < 1:
+            raise ValueError(f"factor lies between 0 and 1, not {factor}")
+        self.factor: Final = factor
+        self.patience: Final = patience
+        self.cooldown: Final = cooldown
+        self.min_lr: Final = min_lr
+        self._waited = self._cooling = 0
+
+    async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Change the rate if the value does not get better."""
+        better = self._is_better(self._value(logs))
+        self._cooling = max(0, self._cooling - 1)
+        self._waited = 0 if better or self._cooling else self._waited + 1
+        if self._waited < max(1, self.patience):
+            return
+        self._waited, self._cooling = 0, self.cooldown
+        rate = _rate_of(self.model)
+        now = float(await self.session.run(rate))
+        await self.session.run(rate.assign(max(now * self.factor, self.min_lr)))
+
+
+class LearningRateScheduler(Callback):
+    """Sets the learning rate before each epoch to schedule(epoch, rate). The optimizer must be given by its name."""
+
+    def __init__(self, schedule: Callable[..., float]) -> None:
+        self.schedule: Final = schedule
+        self._takes_rate: Final = len(inspect.signature(schedule).parameters) > 1
+
+    async def on_epoch_begin(self, epoch: int, logs: Logs) -> None:
+        """Set the rate."""
+        rate = _rate_of(self.model)
+        now = (float(await self.session.run(rate)),) if self._takes_rate else ()
+        await self.session.run(rate.assign(float(self.schedule(epoch, *now))))
+
+
+class TerminateOnNaN(Callback):
+    """Ends training when the loss is not a finite number."""
+
+    def on_train_batch_end(self, batch: int, logs: Logs) -> None:
+        """Look at the loss."""
+        if not math.isfinite(logs["loss"]):
+            self.model.stop_training = True
+
+
+class ModelCheckpoint(_Watching):
+    """Saves the weights after epochs.
+
+    Args:
+        filepath: where to; `{epoch}` and names in the logs are replaced, as in "weights-{epoch:02d}-{val_loss:.2f}".
+        monitor: the value that decides which weights are the best.
+        save_best_only: whether weights are saved only if the value has become better.
+        mode: whether "min" or "max" is better; "auto" judges by the name.
+    """
+
+    def __init__(
+        self, filepath: str, monitor: str = "val_loss", save_best_only: bool = False, mode: Mode = "auto"
+    ) -> None:
+        super().__init__(monitor, mode)
+        self.filepath: Final = filepath
+        self.save_best_only: Final = save_best_only
+
+    async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Save. ValueError if the logs lack the value."""
+        if not self.save_best_only or self._is_better(self._value(logs)):
+            path = self.filepath.format(epoch=epoch + 1, **logs)
+            await self.model.save_weights(path, session=self.session)
+
+
+def _rate_of(model: "Trainable") -> Variable:
+    rate = model.learning_rate
+    if rate is None:
+        raise ValueError("the learning rate can be changed if the optimizer is given by its name, as 'adam'")
+    return rate

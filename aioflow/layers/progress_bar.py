@@ -1,0 +1,75 @@
+"""Shows how a training proceeds: a bar in a terminal or notebook, a line for each epoch elsewhere."""
+
+import sys
+import time
+from typing import Final, TextIO
+
+from aioflow.layers.callbacks import Callback, Logs
+
+_OFTEN: Final = 0.1
+"""Seconds between two pictures of a bar."""
+_WIDTH: Final = 20
+
+
+class ProgressBar(Callback):
+    """Writes epochs, batches, time, losses and metrics.
+
+    Args:
+        bar: whether a bar is drawn again and again in one line; by default where the output is a terminal or notebook.
+        file: where to; standard output by default.
+    """
+
+    def __init__(self, bar: bool | None = None, file: TextIO | None = None) -> None:
+        self._file: Final = file
+        self._bar: Final = bar
+        self._drawn = self._began = 0.0
+        self._batches = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Logs) -> None:
+        """Write which epoch it is."""
+        self._began, self._drawn, self._batches = time.perf_counter(), 0.0, 0
+        self._write(f"Epoch {epoch + 1}/{self.params['epochs']}\n")
+
+    def on_train_batch_end(self, batch: int, logs: Logs) -> None:
+        """Draw the bar, if it was not drawn just now."""
+        self._batches = batch + 1
+        now = time.perf_counter()
+        if self._draws and now - self._drawn > _OFTEN:
+            self._drawn = now
+            self._write(f"\r{self._picture(now)}  {_texts(logs)}")
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Write all values."""
+        start = "\r" if self._draws else ""
+        self._write(f"{start}{self._picture(time.perf_counter())}  {_texts(logs)}\n")
+
+    @property
+    def _draws(self) -> bool:
+        """Whether there is a bar."""
+        return _is_interactive(self._output) if self._bar is None else self._bar
+
+    @property
+    def _output(self) -> TextIO:
+        return self._file or sys.stdout
+
+    def _picture(self, now: float) -> str:
+        steps, done = self.params["steps"], self._batches
+        took = now - self._began
+        bar = ""
+        if steps:
+            full = _WIDTH * done // steps
+            bar = f" [{'=' * full}{'.' * (_WIDTH - full)}]"
+        each = f" {1e3 * took / done:.1f} ms/step" if done else ""
+        return f"{done}/{steps or '?'}{bar} {took:.1f} s{each}"
+
+    def _write(self, text: str) -> None:
+        self._output.write(text)
+        self._output.flush()
+
+
+def _texts(logs: Logs) -> str:
+    return "  ".join(f"{name}: {value:.4g}" for name, value in logs.items() if isinstance(value, float))
+
+
+def _is_interactive(file: TextIO) -> bool:
+    return file.isatty() or "ipykernel" in sys.modules

@@ -1,0 +1,343 @@
+"""`compile`, `fit`, `evaluate`, `predict` of a model, and the session that its weights live in."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from aioflow.graph.building import get_default_graph
+from aioflow.graph.default_session import default_session
+from aioflow.graph.graph import Graph
+from aioflow.layers import fitting
+from aioflow.layers.batches import ArrayBatches, batch_of, batches_of
+from aioflow.layers.callbacks import Callback, History
+from aioflow.layers.fed import input_like
+from aioflow.layers.layer import Layer
+from aioflow.layers.progress_bar import ProgressBar
+from aioflow.layers.steps import Batch, Optimizing, Settings, Steps, check_optimizer, settings_of
+from aioflow.library.control import group
+from aioflow.library.state import report_uninitialized_variables
+from aioflow.library.variables import Variable
+from aioflow.session import Session
+from aioflow.tensors import nest
+from aioflow.tensors.dtypes import Array
+from aioflow.train.saver import Saver
+
+
+class Trainable(Layer):
+    """A layer that can be trained and used by itself.
+
+    Its weights live in a session: the one given as `session=`, else the innermost one entered with `async with`, else
+    one of the model's own. `await model.close()`, or `async with model:`, closes that. Weights without a value are
+    initialized when the model is first used in a session.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.inputs: Any = None
+        self.outputs: Any = None
+        self.stop_training = False
+        self._compiled: tuple[Any, ...] | None = None
+        self._settings: Settings | None = None
+        self._steps: dict[Any, Steps] = {}
+        self._session: Session | None = None
+        self._optimizing: Optimizing | None = None
+        self._kept: dict[Any, Any] = {}
+
+    # Settings
+
+    def compile(
+        self, optimizer: Any = "rmsprop", loss: Any = None, metrics: Any = None, loss_weights: Any = None
+    ) -> None:
+        """Choose how the model is trained and measured.
+
+        Args:
+            optimizer: a name such as "adam", or an `af.train.Optimizer`.
+            loss: a name such as "mse", an object of `af.losses`, or a function (labels, predictions) -> losses; for
+                several outputs a structure of these like that of the outputs, or one for all.
+            metrics: a list of names such as "accuracy", or functions (labels, predictions) that give a tensor or, as
+                those of `af.metrics`, a value and its update; for several outputs a structure of lists.
+            loss_weights: a factor for each loss.
+
+        Raises:
+            ValueError: there is nothing of a name. A structure is checked when the outputs are known.
+        """
+        if self.outputs is not None:
+            settings_of(self.outputs, optimizer, loss, loss_weights, metrics)
+        check_optimizer(optimizer)
+        self._compiled = optimizer, loss, loss_weights, metrics
+        self._settings = self._optimizing = None
+        self._steps.clear()
+
+    @property
+    def learning_rate(self) -> Variable | None:
+        """The learning rate, if the optimizer was given by its name; else None. RuntimeError before `compile`."""
+        return self._optimize().rate
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of its inputs and weights; the default graph before they are known."""
+        if self.inputs is not None:
+            graph: Graph = nest.flatten(self.inputs)[0].graph
+            return graph
+        return self.weights[0].graph if self.weights else get_default_graph().root
+
+    # Training and use
+
+    async def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: int | str = "auto",
+        callbacks: Iterable[Callback] | None = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Mapping[int, float] | None = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        session: Session | None = None,
+    ) -> History:
+        """Train the model.
+
+        Args:
+            x: arrays, in the structure of the inputs; or an iterable or async iterable of batches, such as a dataset:
+                tuples of inputs, labels and, if there are any, weights.
+            y: labels for each element, in the structure of the outputs; not beside an iterable.
+            batch_size: the elements of a step, 32 by default. The last batch of an epoch may have fewer.
+            epochs: the number of the last epoch.
+            verbose: 0 writes nothing, 1 draws a bar, 2 writes a line for each epoch; "auto" draws a bar in a terminal.
+            callbacks: see `af.callbacks`.
+            validation_split: the part of the arrays, from their end, that is used for validation only.
+            validation_data: (inputs, labels) or (inputs, labels, weights), or batches as for `x`.
+            shuffle: whether arrays are trained in a new random order in each epoch.
+            class_weight: a factor for the elements of each class, by its number.
+            sample_weight: a factor for each element.
+            initial_epoch: the number of the first epoch.
+            steps_per_epoch: the batches of an epoch, if `x` gives batches without end.
+            validation_steps: the batches of a validation, likewise.
+            session: the session.
+
+        Returns:
+            The history: `.history["loss"]` has a value for each epoch, and so has every metric, and `val_` of each.
+
+        Raises:
+            RuntimeError: the model is not compiled.
+            TypeError, ValueError: inputs, labels and settings do not fit.
+            OutOfRangeError: the batches end before the epoch does.
+        """
+        self._check_compiled()
+        used = self._session_for(session)
+        batches = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, shuffle)
+        validation: fitting.Batches | None = None
+        if validation_split and not isinstance(batches, ArrayBatches):
+            raise ValueError("validation_split divides arrays: give validation_data beside an iterable")
+        if isinstance(batches, ArrayBatches):
+            if class_weight is not None:
+                batches = batches.weighted(class_weight)
+            if validation_split:
+                batches, validation = batches.divided(validation_split)
+        if validation_data is not None:
+            validation = _validation(validation_data, batch_size, validation_steps)
+        shown = [] if verbose == 0 else [ProgressBar(None if verbose == "auto" else verbose == 1)]
+        training = fitting.Training(
+            self, used, batches, validation, [*shown, *(callbacks or ())], epochs, initial_epoch,
+            int(verbose != 0),
+        )  # fmt: skip
+        return await training.run()
+
+    async def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        sample_weight: Any = None,
+        steps: int | None = None,
+        return_dict: bool = False,
+        session: Session | None = None,
+    ) -> Any:
+        """The mean loss and the metrics over all elements; arguments as for `fit`.
+
+        Returns:
+            A dict by name if `return_dict` is set; else the loss, or a list of the loss and the metrics.
+        """
+        self._check_compiled()
+        batches = batches_of(x, y, sample_weight, batch_size, steps)
+        found = await fitting.evaluated(self, self._session_for(session), batches)
+        if return_dict:
+            return found
+        return list(found.values()) if len(found) > 1 else found["loss"]
+
+    async def predict(
+        self, x: Any, batch_size: int | None = None, steps: int | None = None, session: Session | None = None
+    ) -> Any:
+        """The outputs for all elements, in use, joined along the batch; arguments as for `fit`."""
+        batches = batches_of(x, None, None, batch_size, steps)
+        return await fitting.predicted(self, self._session_for(session), batches)
+
+    async def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None, session: Session | None = None) -> float:
+        """Take one step of training, and return its loss."""
+        self._check_compiled()
+        used, batch = self._session_for(session), batch_of((x, y, sample_weight))
+        steps = await self.steps_for(batch, used)
+        loss, _ = await used.run([steps.training.loss, steps.training.update], steps.feeds(batch))
+        return float(loss)
+
+    async def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None, session: Session | None = None) -> float:
+        """The loss of one batch, in use."""
+        self._check_compiled()
+        used, batch = self._session_for(session), batch_of((x, y, sample_weight))
+        steps = await self.steps_for(batch, used)
+        return float(await used.run(steps.evaluation.loss, steps.feeds(batch)))
+
+    async def predict_on_batch(self, x: Any, session: Session | None = None) -> Any:
+        """The outputs for one batch, in use."""
+        return await self.predict(x, batch_size=len(batch_of(x).inputs[0]), session=session)
+
+    # Weights
+
+    async def get_weights(self, session: Session | None = None) -> list[Array]:
+        """The values of its weights, in their order."""
+        used = self._session_for(session)
+        await self._initialize(self.weights, used)
+        return list(await used.run(self.weights))
+
+    async def set_weights(self, weights: Sequence[Any], session: Session | None = None) -> None:
+        """Give its weights these values, in one step. ValueError if their number or shapes differ."""
+        variables = self.weights
+        if len(weights) != len(variables):
+            raise ValueError(f"{self.name!r} has {len(variables)} weights, and {len(weights)} values were given")
+        key = "assign", *[id(variable) for variable in variables]
+        if key not in self._kept:
+            with self.graph.as_default():
+                fed = [input_like(variable) for variable in variables]
+                done = group(*[each.assign(value).op for each, value in zip(variables, fed, strict=True)])
+            self._kept[key] = fed, done
+        fed, done = self._kept[key]
+        await self._session_for(session).run(done, dict(zip(fed, weights, strict=True)))
+
+    async def save_weights(self, path: str, session: Session | None = None) -> str:
+        """Save its weights as a checkpoint, by their names. Returns its path."""
+        used = self._session_for(session)
+        await self._initialize(self.weights, used)
+        return await self._saver().save(used, path)
+
+    async def load_weights(self, path: str, session: Session | None = None) -> None:
+        """Restore its weights from a checkpoint. Nothing is changed if one is missing or has another shape."""
+        await self._saver().restore(self._session_for(session), path)
+
+    def _saver(self) -> Saver:
+        if "saver" not in self._kept:
+            if not self.weights:
+                raise ValueError(f"{self.name!r} has no weights yet: it makes them when it is first called")
+            with self.graph.as_default():
+                self._kept["saver"] = Saver({weight.op.name: weight for weight in self.weights}, max_to_keep=None)
+        saver: Saver = self._kept["saver"]
+        return saver
+
+    # The session
+
+    def _session_for(self, given: Session | None) -> Session:
+        """The session to use. ValueError if it runs another graph."""
+        entered = default_session.get()
+        session = given or (entered if isinstance(entered, Session) and entered.graph is self.graph else None)
+        if session is None:
+            if self._session is None or self._session.closed:
+                self._session = Session(graph=self.graph)
+            return self._session
+        if session.graph is not self.graph:
+            raise ValueError(f"the session runs another graph than that of {self.name!r}")
+        return session
+
+    async def close(self) -> None:
+        """Close the model's own session, and with it the values of weights that live there."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Steps
+
+    async def steps_for(self, batch: Batch, session: Session) -> Steps:
+        """The operations for batches like this one, whose variables have values and whose metrics are set back."""
+        self.compose(batch)
+        self._check_labels(batch)
+        key = tuple([(array.dtype, array.ndim, array.shape[1:]) for array in batch.labels]), batch.weights is None
+        steps = self._steps.get(key)
+        if steps is None:
+            optimizing = self._optimize()
+            with self.graph.as_default(), self.graph.transaction():
+                steps = self._steps[key] = Steps(self, self._chosen(), batch, optimizing)
+        await self._initialize(steps.variables, session)
+        await session.run(steps.reset)
+        return steps
+
+    def compose(self, batch: Batch) -> None:
+        """Call the model with placeholders like the inputs of this batch, if its outputs are not known yet."""
+        if self.outputs is None:
+            with self.graph.as_default(), self.graph.transaction():
+                inputs = [input_like(array) for array in batch.inputs]
+                given = inputs[0] if len(inputs) == 1 else inputs
+                self.inputs, self.outputs = given, self(given)
+        wanted = len(nest.flatten(self.inputs))
+        if len(batch.inputs) != wanted:
+            raise ValueError(f"{self.name!r} has {wanted} inputs, and {len(batch.inputs)} arrays were given")
+
+    def _check_labels(self, batch: Batch) -> None:
+        wanted = len(nest.flatten(self.outputs))
+        if len(batch.labels) != wanted:
+            raise ValueError(f"{self.name!r} has {wanted} outputs, and {len(batch.labels)} arrays of labels were given")
+
+    async def prepare(self, session: Session) -> None:
+        """Give the learning rate a value in the session, so that callbacks can read and change it."""
+        rate = self._optimize().rate
+        if rate is not None:
+            await self._initialize([rate], session)
+
+    def _optimize(self) -> Optimizing:
+        self._check_compiled()
+        if self._optimizing is None:
+            assert self._compiled is not None
+            with self.graph.as_default():
+                self._optimizing = Optimizing(self._compiled[0])
+        return self._optimizing
+
+    def _check_compiled(self) -> None:
+        if self._compiled is None or self._compiled[1] is None:
+            raise RuntimeError(f"{self.name!r} has no loss: call compile(optimizer=, loss=, metrics=) first")
+
+    def _chosen(self) -> Settings:
+        if self._settings is None:
+            assert self._compiled is not None
+            self._settings = settings_of(self.outputs, *self._compiled)
+        return self._settings
+
+    async def _initialize(self, variables: Sequence[Variable], session: Session) -> None:
+        """Initialize those of the variables that have no value in the session."""
+        key = "missing", *[id(variable) for variable in variables]
+        if key not in self._kept:
+            with self.graph.as_default():
+                self._kept[key] = report_uninitialized_variables(variables)
+        missing = {bytes(name).decode() for name in await session.run(self._kept[key])}
+        if missing:
+            await session.run([each.initializer for each in variables if each.op.name in missing])
+
+
+def _validation(given: Any, batch_size: int | None, steps: int | None) -> fitting.Batches:
+    """The batches of `validation_data`."""
+    if isinstance(given, (tuple, list)):
+        if not 2 <= len(given) <= 3:
+            raise ValueError(f"validation_data is (inputs, labels), perhaps with weights, not {len(given)} values")
+        x, y, weights = (*given, None)[:3]
+        return batches_of(x, y, weights, batch_size, steps)
+    return batches_of(given, None, None, batch_size, steps)

@@ -1,0 +1,322 @@
+"""Losses as objects, with the names of Keras: from labels and predictions to a loss for each element of the batch."""
+
+import difflib
+from collections.abc import Callable
+from typing import Any, Final
+
+from aioflow.graph.convert import NumberLike, convert_to_tensor
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.ranges import one_hot
+from aioflow.kernels.array.select import where
+from aioflow.kernels.array.shapes import squeeze
+from aioflow.kernels.math.arithmetic import maximum, multiply, squared_difference, subtract
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import less_equal
+from aioflow.kernels.math.elementwise import abs as absolute
+from aioflow.kernels.math.elementwise import log, log1p, square
+from aioflow.kernels.math.reduction import reduce_max, reduce_mean, reduce_sum
+from aioflow.kernels.math.rounding import clip_by_value
+from aioflow.kernels.nn.activation import softplus
+from aioflow.kernels.nn.losses import (
+    sigmoid_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits,
+    sparse_softmax_cross_entropy_with_logits,
+)
+from aioflow.library.control import name_scope
+from aioflow.library.nn_functions import l2_normalize
+from aioflow.tensors.recursion import safe_repr
+
+_SMALL: Final = 1e-7
+"""Probabilities lie this far from 0 and 1 before a logarithm."""
+
+
+class Loss:
+    """A loss. A subclass defines `call`, from labels and predictions of one dtype to losses without the last axis."""
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        raise NotImplementedError(f"{type(self).__name__} defines no call")
+
+    def __call__(self, y_true: NumberLike, y_pred: NumberLike, sample_weight: NumberLike | None = None) -> Tensor:
+        """The sum of the weighted losses, divided by the number of elements.
+
+        Args:
+            y_true: the labels.
+            y_pred: the predictions, [batch, ..., size].
+            sample_weight: a factor for each element of the batch, [batch], or for each loss; 1 by default.
+
+        Raises:
+            ValueError: the shapes do not fit.
+        """
+        with name_scope(None, type(self).__name__, [y_true, y_pred]):
+            losses = self.of(y_true, y_pred)
+            if sample_weight is None:
+                return reduce_mean(losses)
+            weights = cast(convert_to_tensor(sample_weight), losses.dtype)
+            per_element = losses.shape.ndims or 1
+            if weights.shape.ndims == 1 and per_element > 1:
+                losses = reduce_mean(losses, list(range(1, per_element)))
+            return reduce_mean(multiply(losses, weights))
+
+    def of(self, y_true: NumberLike, y_pred: NumberLike) -> Tensor:
+        """The loss of each element of the batch."""
+        predictions = convert_to_tensor(y_pred)
+        labels = self._labels(convert_to_tensor(y_true), predictions)
+        return self.call(labels, predictions)
+
+    def _labels(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The labels with dtype and rank of the predictions: [batch] goes with [batch, 1]."""
+        labels = cast(labels, predictions.dtype)
+        ranks = labels.shape.ndims, predictions.shape.ndims
+        if None not in ranks and ranks[1] == (ranks[0] or 0) + 1 and predictions.shape.as_list()[-1] == 1:
+            labels = labels[..., None]
+        if not labels.shape.is_compatible_with(predictions.shape):
+            raise ValueError(f"labels of shape {labels.shape} do not go with predictions of shape {predictions.shape}")
+        return labels
+
+
+class MeanSquaredError(Loss):
+    """The mean of squared differences."""
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        return reduce_mean(squared_difference(labels, predictions), -1)
+
+
+class MeanAbsoluteError(Loss):
+    """The mean of absolute differences."""
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        return reduce_mean(absolute(subtract(labels, predictions)), -1)
+
+
+class MeanAbsolutePercentageError(Loss):
+    """The mean of absolute differences in percent of the labels."""
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        off = absolute(subtract(labels, predictions)) / maximum(absolute(labels), _SMALL)
+        return 100.0 * reduce_mean(off, -1)
+
+
+class MeanSquaredLogarithmicError(Loss):
+    """The mean of squared differences of log(1 + x)."""
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        one, other = log1p(maximum(labels, _SMALL)), log1p(maximum(predictions, _SMALL))
+        return reduce_mean(squared_difference(one, other), -1)
+
+
+class LogCosh(Loss):
+    """The mean of log(cosh(difference)): squared where it is small, absolute where it is large."""
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        off = subtract(predictions, labels)
+        return reduce_mean(off + softplus(-2.0 * off) - 0.6931471805599453, -1)
+
+
+class Huber(Loss):
+    """Half of the squared difference up to `delta`, and linear beyond."""
+
+    def __init__(self, delta: float = 1.0) -> None:
+        self.delta: Final = delta
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        off = absolute(subtract(labels, predictions))
+        linear = self.delta * off - 0.5 * self.delta**2
+        return reduce_mean(where(less_equal(off, self.delta), 0.5 * square(off), linear), -1)
+
+
+class Hinge(Loss):
+    """The mean of max(0, 1 - label * prediction), for labels of -1 and 1; labels of 0 count as -1."""
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        return reduce_mean(_hinges(labels, predictions), -1)
+
+
+class SquaredHinge(Loss):
+    """The mean of the squares of what `Hinge` takes the mean of."""
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        return reduce_mean(square(_hinges(labels, predictions)), -1)
+
+
+class CategoricalHinge(Loss):
+    """max(0, 1 + the best wrong prediction - the right one), for labels with a 1 at the right class."""
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        right = reduce_sum(labels * predictions, -1)
+        return maximum(reduce_max((1.0 - labels) * predictions, -1) - right + 1.0, 0.0)
+
+
+class Poisson(Loss):
+    """The mean of prediction - label * log(prediction)."""
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        return reduce_mean(predictions - labels * log(predictions + _SMALL), -1)
+
+
+class KLDivergence(Loss):
+    """The sum of label * log(label / prediction), for probabilities."""
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        one, other = clip_by_value(labels, _SMALL, 1.0), clip_by_value(predictions, _SMALL, 1.0)
+        return reduce_sum(one * log(one / other), -1)
+
+
+class CosineSimilarity(Loss):
+    """The cosine of the angle between labels and predictions along `axis`, with a minus: -1 where they agree."""
+
+    def __init__(self, axis: int = -1) -> None:
+        self.axis: Final = axis
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        return -reduce_sum(l2_normalize(labels, self.axis) * l2_normalize(predictions, self.axis), self.axis)
+
+
+class BinaryCrossentropy(Loss):
+    """The mean cross entropy of independent labels from 0 to 1.
+
+    Args:
+        from_logits: whether predictions are logits; else probabilities.
+        label_smoothing: labels move by this part towards one half.
+    """
+
+    def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0) -> None:
+        self.from_logits: Final = from_logits
+        self.label_smoothing: Final = label_smoothing
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        if self.label_smoothing:
+            labels = labels * (1.0 - self.label_smoothing) + 0.5 * self.label_smoothing
+        logits = predictions if self.from_logits else _before("sigmoid", predictions)
+        if logits is not None:
+            return reduce_mean(sigmoid_cross_entropy_with_logits(labels=labels, logits=logits), -1)
+        p = clip_by_value(predictions, _SMALL, 1.0 - _SMALL)
+        return -reduce_mean(labels * log(p) + (1.0 - labels) * log(1.0 - p), -1)
+
+
+class CategoricalCrossentropy(Loss):
+    """The cross entropy of a distribution over classes.
+
+    Args:
+        from_logits: whether predictions are logits; else probabilities.
+        label_smoothing: labels move by this part towards equal probabilities.
+    """
+
+    def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0) -> None:
+        self.from_logits: Final = from_logits
+        self.label_smoothing: Final = label_smoothing
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        if self.label_smoothing:
+            labels = labels * (1.0 - self.label_smoothing) + self.label_smoothing / _classes(predictions)
+        logits = predictions if self.from_logits else _before("softmax", predictions)
+        if logits is not None:
+            return softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+        p = predictions / reduce_sum(predictions, -1, keepdims=True)
+        return -reduce_sum(labels * log(clip_by_value(p, _SMALL, 1.0 - _SMALL)), -1)
+
+
+class SparseCategoricalCrossentropy(Loss):
+    """The cross entropy of classes given by their numbers, [batch, ...] or [batch, ..., 1].
+
+    Args:
+        from_logits: whether predictions are logits; else probabilities.
+    """
+
+    def __init__(self, from_logits: bool = False) -> None:
+        self.from_logits: Final = from_logits
+
+    def _labels(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        ranks = labels.shape.ndims, predictions.shape.ndims
+        if None not in ranks and ranks[0] == ranks[1] and labels.shape.as_list()[-1] in (1, None):
+            labels = squeeze(labels, [-1])
+        wanted = predictions.shape[:-1]
+        if not labels.shape.is_compatible_with(wanted):
+            raise ValueError(f"classes of shape {labels.shape} do not go with predictions of shape {predictions.shape}")
+        return labels
+
+    def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        """The loss of each element."""
+        logits = predictions if self.from_logits else _before("softmax", predictions)
+        if logits is not None:
+            return sparse_softmax_cross_entropy_with_logits(labels=_whole(labels), logits=logits)
+        p = clip_by_value(predictions / reduce_sum(predictions, -1, keepdims=True), _SMALL, 1.0 - _SMALL)
+        return -reduce_sum(one_hot(_whole(labels), _classes(predictions), dtype=p.dtype) * log(p), -1)
+
+
+NAMES: Final[dict[str, type[Loss]]] = {
+    "binary_crossentropy": BinaryCrossentropy, "categorical_crossentropy": CategoricalCrossentropy,
+    "categorical_hinge": CategoricalHinge, "cosine_similarity": CosineSimilarity, "hinge": Hinge, "huber": Huber,
+    "kl_divergence": KLDivergence, "kld": KLDivergence, "log_cosh": LogCosh, "logcosh": LogCosh,
+    "mae": MeanAbsoluteError, "mape": MeanAbsolutePercentageError, "mean_absolute_error": MeanAbsoluteError,
+    "mean_absolute_percentage_error": MeanAbsolutePercentageError, "mean_squared_error": MeanSquaredError,
+    "mean_squared_logarithmic_error": MeanSquaredLogarithmicError, "mse": MeanSquaredError,
+    "msle": MeanSquaredLogarithmicError, "poisson": Poisson,
+    "sparse_categorical_crossentropy": SparseCategoricalCrossentropy, "squared_hinge": SquaredHinge,
+}  # fmt: skip
+"""The losses by the names that `compile` takes."""
+
+
+class Function(Loss):
+    """A function (labels, predictions) -> losses, as a loss."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.function: Final = function
+
+    def of(self, y_true: NumberLike, y_pred: NumberLike) -> Tensor:
+        """What the function returns."""
+        return convert_to_tensor(self.function(y_true, y_pred))
+
+
+def loss_of(given: Any) -> Loss:
+    """The loss of that name, the given one, or a function as a loss. ValueError for an unknown name."""
+    if isinstance(given, str):
+        if given not in NAMES:
+            close = difflib.get_close_matches(given, NAMES, 1)
+            raise ValueError(f"no loss is named {given!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+        return NAMES[given]()
+    if isinstance(given, Loss):
+        return given
+    if not callable(given):
+        raise TypeError(f"a loss is a name, a Loss or a function of labels and predictions, not {safe_repr(given)}")
+    return Function(given)
+
+
+def _hinges(labels: Tensor, predictions: Tensor) -> Tensor:
+    signs = where(less_equal(labels, 0.0), labels * 0.0 - 1.0, labels)
+    return maximum(1.0 - signs * predictions, 0.0)
+
+
+def _classes(predictions: Tensor) -> int:
+    classes = predictions.shape.as_list()[-1]
+    if classes is None:
+        raise ValueError(f"the number of classes must be known, the shape of the predictions is {predictions.shape}")
+    return classes
+
+
+def _whole(labels: Tensor) -> Tensor:
+    return labels if labels.dtype.is_integer else cast(labels, "int64")
+
+
+def _before(kind: str, predictions: Tensor) -> Tensor | None:
+    """The logits, if the predictions are that function of them: from these the loss is exact, and faster."""
+    made = predictions.op
+    while made.type == "identity":
+        made = made.inputs[0].op
+    axis = made.attrs.get("axis", -1)
+    last = axis in (-1, (made.inputs[0].shape.ndims or 0) - 1) if made.type == kind else False
+    return made.inputs[0] if last else None

@@ -1,0 +1,403 @@
+"""`fit`, `evaluate` and `predict`: the same as the loop written by hand, over arrays and whatever gives batches."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow import layers
+from aioflow.layers import callbacks
+
+RANDOM = np.random.default_rng(11)
+X = RANDOM.standard_normal((50, 6)).astype(np.float32)
+Y = (X @ RANDOM.standard_normal((6, 3))).argmax(1)
+FIRST = [RANDOM.standard_normal(size).astype(np.float32) * 0.3 for size in ((6, 8), (8,), (8, 3), (3,))]
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.fixture
+async def model():
+    async with af.Sequential([layers.Dense(8, activation="tanh", input_shape=[6]), layers.Dense(3)]) as model:
+        model.compile("sgd", af.losses.SparseCategoricalCrossentropy(from_logits=True), ["accuracy"])
+        await model.set_weights(FIRST)
+        yield model
+
+
+async def by_hand(batches, rate=0.01, weights=None):
+    """The losses of a training written by hand, and the weights after it."""
+    with af.Graph().as_default() as graph:
+        x, y = af.placeholder(af.float32, [None, 6]), af.placeholder(af.int64, [None])
+        w = af.placeholder(af.float32, [None])
+        one, two, three, four = variables = [af.Variable(value) for value in FIRST]
+        logits = af.tanh(x @ one + two) @ three + four
+        losses = af.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
+        loss = af.reduce_mean(losses * w)
+        train = af.train.GradientDescentOptimizer(rate).minimize(loss)
+        async with af.Session(graph=graph) as session:
+            await session.run(af.global_variables_initializer())
+            found = []
+            for rows in batches:
+                factors = np.ones(len(X[rows])) if weights is None else weights[rows]
+                found.append((await session.run([loss, train], {x: X[rows], y: Y[rows], w: factors}))[0])
+            return found, await session.run(variables)
+
+
+IN_ORDER = [slice(start, start + 16) for start in (0, 16, 32, 48)]
+SIZES = [16, 16, 16, 2]
+
+
+async def test_fit_does_what_the_loop_by_hand_does(model):
+    history = await model.fit(X, Y, batch_size=16, epochs=2, shuffle=False, verbose=0)
+    losses, weights = await by_hand(IN_ORDER * 2)
+    expected = [np.average(losses[4 * epoch : 4 * epoch + 4], weights=SIZES) for epoch in (0, 1)]
+    np.testing.assert_allclose(history.history["loss"], expected, rtol=1e-5)
+    for found, value in zip(await model.get_weights(), weights, strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-6)
+    assert history.epoch == [0, 1]
+
+
+async def test_weights_of_elements_and_classes_count(model):
+    factors = RANDOM.uniform(0, 2, 50).astype(np.float32)
+    history = await model.fit(X, Y, 16, shuffle=False, verbose=0, sample_weight=factors, class_weight={0: 2.0, 1: 0.5})
+    by_class = factors * np.array([2.0, 0.5, 1.0])[Y]
+    losses, _ = await by_hand(IN_ORDER, weights=by_class)
+    np.testing.assert_allclose(history.history["loss"], [np.average(losses, weights=SIZES)], rtol=1e-5)
+
+
+async def test_arrays_are_shuffled_in_each_epoch_and_every_element_is_used_once(model):
+    seen = []
+
+    def noted(labels, predictions):
+        return af.py_func(lambda values: seen.append(values.copy()) or np.float32(0), [labels], af.float32)
+
+    model.compile("sgd", "mse", [noted])
+    numbers = np.arange(150, dtype=np.float32).reshape(50, 3)
+    await model.fit(X, numbers, 16, epochs=2, verbose=0)
+    first, second = (np.concatenate(seen[start : start + 4]) for start in (0, 4))
+    for epoch in (first, second):
+        assert not np.array_equal(epoch, numbers)
+        np.testing.assert_array_equal(np.sort(epoch, 0), numbers)
+    assert not np.array_equal(first, second)
+
+
+def pairs():
+    yield from [(X[rows], Y[rows]) for rows in IN_ORDER]
+
+
+async def waiting_pairs():
+    for pair in pairs():
+        await asyncio.sleep(1)
+        yield pair
+
+
+class Again:
+    """Gives the batches anew each time."""
+
+    def __aiter__(self):
+        return waiting_pairs()
+
+
+@pytest.mark.parametrize("given", [lambda: list(pairs()), Again], ids=["list", "async iterable"])
+async def test_what_can_be_iterated_again_is_iterated_in_each_epoch(model, given):
+    history = await model.fit(given(), epochs=2, verbose=0)
+    losses, _ = await by_hand(IN_ORDER * 2)
+    expected = [np.average(losses[4 * epoch : 4 * epoch + 4], weights=SIZES) for epoch in (0, 1)]
+    np.testing.assert_allclose(history.history["loss"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("given", [pairs, waiting_pairs])
+async def test_a_generator_goes_on_in_the_next_epoch(model, given):
+    history = await model.fit(given(), epochs=2, steps_per_epoch=2, verbose=0)
+    losses, _ = await by_hand(IN_ORDER)
+    expected = [np.mean(losses[:2]), np.average(losses[2:], weights=SIZES[2:])]
+    np.testing.assert_allclose(history.history["loss"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("steps", "text"), [(None, "epoch 2 has 0 batches"), (3, "epoch 2 has 1 batches, and 3 were")])
+async def test_a_generator_that_ends_too_soon_is_told(model, steps, text):
+    with pytest.raises(af.errors.OutOfRangeError, match=text):
+        await model.fit(pairs(), epochs=3, steps_per_epoch=steps, verbose=0)
+
+
+@pytest.mark.parametrize("end", ["an error", "a cancellation"])
+async def test_a_generator_is_closed_however_training_ends(model, end):
+    closed = []
+
+    async def batches():
+        try:
+            yield X, Y
+            if end == "an error":
+                raise ConnectionError("the source is gone")
+            await asyncio.sleep(1e6)
+        finally:
+            closed.append(True)
+
+    task = asyncio.create_task(model.fit(batches(), verbose=0))
+    await asyncio.sleep(10)
+    task.cancel()
+    with pytest.raises((ConnectionError, asyncio.CancelledError)):
+        await task
+    assert closed == [True]
+
+
+async def test_validation_uses_other_data_and_changes_nothing(model):
+    history = await model.fit(X, Y, 16, shuffle=False, verbose=0, validation_split=0.2)
+    assert list(history.history) == ["loss", "accuracy", "val_loss", "val_accuracy"]
+    loss, accuracy = await model.evaluate(X[40:], Y[40:])
+    assert (history.history["val_loss"], history.history["val_accuracy"]) == ([loss], [accuracy])
+    again = await model.fit(X, Y, verbose=0, validation_data=Again())
+    assert again.history["val_loss"] == pytest.approx([(await model.evaluate(X, Y))[0]])
+
+
+async def test_evaluate_measures_over_all_elements(model):
+    found = await model.evaluate(X, Y, batch_size=16, return_dict=True)
+    logits = np.tanh(X @ FIRST[0] + FIRST[1]) @ FIRST[2] + FIRST[3]
+    losses = np.log(np.exp(logits).sum(1)) - logits[np.arange(50), Y]
+    assert found["loss"] == pytest.approx(losses.mean(), rel=1e-5)
+    assert found["accuracy"] == pytest.approx((logits.argmax(1) == Y).mean())
+    np.testing.assert_allclose(await model.predict(X, batch_size=16), logits, rtol=1e-4, atol=1e-5)
+    assert await model.test_on_batch(X, Y) == pytest.approx(losses.mean(), rel=1e-5)
+    np.testing.assert_allclose(await model.predict_on_batch(X[:3]), logits[:3], rtol=1e-4, atol=1e-5)
+    assert await model.train_on_batch(X, Y) == pytest.approx(losses.mean(), rel=1e-5)
+    assert await model.test_on_batch(X, Y) < losses.mean()
+
+
+async def test_each_output_has_its_loss_its_weight_and_its_metrics():
+    x = layers.Input([6])
+    hidden = layers.Dense(4, activation="relu")(x)
+    outputs = {"class": layers.Dense(3, activation="softmax")(hidden), "number": layers.Dense(1)(hidden)}
+    async with af.Model(x, outputs) as model:
+        model.compile(
+            "adam", {"class": "sparse_categorical_crossentropy", "number": "mse"},
+            metrics={"class": ["accuracy", "sparse_top_k_categorical_accuracy"], "number": ["mae"]},
+            loss_weights={"class": 2.0, "number": 0.0},
+        )  # fmt: skip
+        found = await model.evaluate(X, {"class": Y, "number": X[:, 0]}, return_dict=True)
+        only = await model.predict(X)
+        expected = 2 * -np.log(only["class"][np.arange(50), Y]).mean()
+        assert found["loss"] == pytest.approx(expected, rel=1e-4)
+        assert found["mae"] == pytest.approx(np.abs(only["number"][:, 0] - X[:, 0]).mean(), rel=1e-4)
+        assert found["sparse_top_k_categorical_accuracy"] == 1.0
+
+
+async def test_statistics_move_and_penalties_count_in_training():
+    normal = layers.BatchNormalization(momentum=0.0)
+    line = [layers.Dense(2, input_shape=[6], kernel_regularizer="l2"), normal, layers.Dropout(0.5)]
+    async with af.Sequential(line) as model:
+        model.compile("sgd", "mse")
+        kernel, bias = (await model.get_weights())[:2]
+        found = await model.evaluate(X, np.zeros([50, 2]))
+        used = (X @ kernel + bias) / np.sqrt(1 + 1e-3)
+        assert found == pytest.approx((used**2).mean() + 0.01 * (kernel**2).sum(), rel=1e-4)
+        await model.fit(X, np.zeros([50, 2]), batch_size=50, verbose=0, shuffle=False)
+        moved = (await model.get_weights())[-2]
+        np.testing.assert_allclose(moved, (X @ kernel + bias).mean(0), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "rmsprop", "adagrad", "adadelta", "ftrl"])
+async def test_every_optimizer_has_a_name(model, name):
+    model.compile(name, af.losses.SparseCategoricalCrossentropy(from_logits=True))
+    history = await model.fit(X, Y, epochs=3, verbose=0)
+    assert history.history["loss"][-1] < history.history["loss"][0]
+
+
+async def test_a_model_uses_the_session_that_is_entered_or_given(model, graph):
+    async with af.Session(graph=graph) as session:
+        await model.fit(X, Y, verbose=0)
+        inside = await model.get_weights()
+    np.testing.assert_array_equal((await model.get_weights())[0], FIRST[0])
+    assert not np.array_equal(inside[0], FIRST[0])
+    async with af.Session(graph=af.Graph()) as other:
+        with pytest.raises(ValueError, match="another graph"):
+            await model.predict(X, session=other)
+    assert session.closed
+
+
+async def test_weights_are_saved_and_loaded(model, tmp_path):
+    path = await model.save_weights(str(tmp_path / "weights"))
+    await model.fit(X, Y, verbose=0)
+    await model.load_weights(path)
+    for found, value in zip(await model.get_weights(), FIRST, strict=True):
+        np.testing.assert_array_equal(found, value)
+
+
+async def test_a_subclass_is_composed_for_its_first_batch():
+    class Net(af.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = layers.Dense(3)
+
+        def call(self, inputs, training=False):
+            one, other = inputs
+            return self.dense(one + other)
+
+    async with Net() as model:
+        model.compile("sgd", af.losses.SparseCategoricalCrossentropy(from_logits=True))
+        history = await model.fit([X, X], Y, epochs=2, verbose=0)
+        assert len(history.history["loss"]) == 2
+        assert (await model.predict([X, X])).shape == (50, 3)
+
+
+# Callbacks
+
+
+class Told(callbacks.Callback):
+    def __init__(self):
+        self.said = []
+
+    def __getattribute__(self, name):
+        if not name.startswith("on_"):
+            return super().__getattribute__(name)
+        return lambda *given: self.said.append((name, *given[:-1]))
+
+
+async def test_callbacks_are_told_in_order(model):
+    told = Told()
+    await model.fit(X, Y, batch_size=32, epochs=1, verbose=0, callbacks=[told], validation_data=(X, Y))
+    assert told.said == [
+        ("on_train_begin",), ("on_epoch_begin", 0), ("on_train_batch_begin", 0), ("on_train_batch_end", 0),
+        ("on_train_batch_begin", 1), ("on_train_batch_end", 1), ("on_test_begin",), ("on_test_end",),
+        ("on_epoch_end", 0), ("on_train_end",),
+    ]  # fmt: skip
+
+
+async def test_a_hook_may_be_a_coroutine_function_and_a_lambda(model):
+    said = []
+
+    async def wait(epoch, logs):
+        await asyncio.sleep(1)
+        said.append(epoch)
+
+    await model.fit(X, Y, epochs=2, verbose=0, callbacks=[callbacks.LambdaCallback(on_epoch_end=wait)])
+    assert said == [0, 1]
+    with pytest.raises(TypeError, match="no hook 'on_epoch'"):
+        callbacks.LambdaCallback(on_epoch=wait)
+    with pytest.raises(TypeError, match=r"af\.callbacks\.Callback"):
+        await model.fit(X, Y, verbose=0, callbacks=[wait])
+
+
+async def test_training_stops_early_with_the_best_weights(model):
+    kept = []
+
+    async def spoil(epoch, logs):
+        if epoch == 0:
+            kept.append(await model.get_weights())
+        else:
+            logs["val_loss"] = 10.0 + epoch
+
+    early = callbacks.EarlyStopping(patience=2, restore_best_weights=True)
+    watched = [callbacks.LambdaCallback(on_epoch_end=spoil), early]
+    history = await model.fit(X, Y, epochs=9, verbose=0, validation_data=(X, Y), callbacks=watched)
+    assert history.epoch == [0, 1, 2]
+    assert early.stopped_epoch == 2
+    for found, value in zip(await model.get_weights(), kept[0], strict=True):
+        np.testing.assert_array_equal(found, value)
+
+
+async def test_the_learning_rate_follows_a_schedule_or_falls_on_a_plateau(model):
+    rates = []
+
+    async def note(epoch, logs):
+        session = model._session_for(None)
+        rates.append(float(await session.run(model.learning_rate)))
+
+    noting = callbacks.LambdaCallback(on_epoch_end=note)
+    schedule = callbacks.LearningRateScheduler(lambda epoch, rate: 0.5 / (epoch + 1))
+    await model.fit(X, Y, epochs=2, verbose=0, callbacks=[schedule, noting])
+    flat = callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: logs.update(val_loss=1.0))
+    plateau = callbacks.ReduceLROnPlateau(factor=0.5, patience=1, min_lr=0.1)
+    await model.fit(X, Y, epochs=4, verbose=0, callbacks=[flat, plateau, noting])
+    assert rates == pytest.approx([0.5, 0.25, 0.25, 0.125, 0.1, 0.1])
+
+
+async def test_a_rate_that_cannot_be_changed_is_told(model):
+    model.compile(af.train.AdamOptimizer(0.1), af.losses.SparseCategoricalCrossentropy(from_logits=True))
+    with pytest.raises(ValueError, match="given by its name"):
+        await model.fit(X, Y, verbose=0, callbacks=[callbacks.LearningRateScheduler(lambda epoch: 0.1)])
+
+
+async def test_training_ends_at_a_loss_that_is_no_number(model):
+    bad = X.copy()
+    bad[0] = np.nan
+    history = await model.fit(bad, Y, 16, 5, verbose=0, shuffle=False, callbacks=[callbacks.TerminateOnNaN()])
+    assert history.epoch == [0]
+
+
+async def test_checkpoints_are_saved_after_epochs(model, tmp_path):
+    path = str(tmp_path / "weights-{epoch:02d}")
+    await model.fit(X, Y, epochs=2, verbose=0, callbacks=[callbacks.ModelCheckpoint(path)])
+    last = await model.get_weights()
+    await model.load_weights(path.format(epoch=2))
+    np.testing.assert_array_equal((await model.get_weights())[0], last[0])
+    await model.load_weights(path.format(epoch=1))
+    assert not np.array_equal((await model.get_weights())[0], last[0])
+
+
+async def test_a_value_that_the_logs_lack_is_told(model):
+    with pytest.raises(ValueError, match="the logs have no 'val_loss'; they have loss, accuracy"):
+        await model.fit(X, Y, verbose=0, callbacks=[callbacks.EarlyStopping()])
+
+
+@pytest.mark.parametrize("verbose", [0, 1, 2])
+async def test_progress_is_written(model, capsys, verbose):
+    await model.fit(X, Y, 16, epochs=2, verbose=verbose)
+    text = capsys.readouterr().out
+    assert ("Epoch 2/2" in text) == ("accuracy: " in text) == (verbose > 0)
+    assert ("\r" in text) == (verbose == 1)
+    assert text.count("4/4 [====================]") == (2 if verbose else 0)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ({"x": X, "y": Y[:10]}, ValueError, r"\[50, 10\] elements"),
+        ({"x": X[:0], "y": Y[:0]}, ValueError, "no elements"),
+        ({"x": X, "y": Y, "batch_size": 0}, ValueError, "at least 1"),
+        ({"x": X}, ValueError, "0 arrays of labels"),
+        ({"x": [X, X], "y": Y}, ValueError, "has 1 inputs, and 2 arrays"),
+        ({"x": X[:, :4], "y": Y}, ValueError, r"cannot feed a value of shape \[32, 4\]"),
+        ({"x": X, "y": Y[:, None, None]}, ValueError, "do not go with"),
+        ({"x": 5.0}, ValueError, "a single number has none"),
+        ({"x": pairs(), "y": Y}, TypeError, "give x alone"),
+        ({"x": object()}, TypeError, "iterable of batches"),
+        ({"x": [(X, Y, Y, Y)]}, ValueError, "not one of 4 values"),
+        ({"x": pairs(), "validation_split": 0.5}, ValueError, "divides arrays"),
+        ({"x": X, "y": Y, "validation_split": 0.999}, ValueError, "leaves nothing"),
+        ({"x": X, "y": Y, "validation_data": (X,)}, ValueError, "perhaps with weights"),
+    ],
+)
+async def test_data_that_do_not_fit_are_refused(model, given, error, text):
+    with pytest.raises(error, match=text):
+        await model.fit(**given, verbose=0)
+
+
+async def test_settings_that_cannot_work_are_refused(model):
+    for given, error, text in (
+        ({"optimizer": "adma", "loss": "mse"}, ValueError, "did you mean 'adam'"),
+        ({"optimizer": 0.1, "loss": "mse"}, TypeError, "an optimizer is a name"),
+        ({"loss": "mes"}, ValueError, "did you mean 'mse'"),
+        ({"loss": 3}, TypeError, "a loss is a name"),
+        ({"loss": ["mse", "mae"]}, ValueError, "2 values for one output"),
+    ):
+        with pytest.raises(error, match=text):
+            model.compile(**given)
+    model.compile("sgd", "mse", ["acuracy"])
+    with pytest.raises(ValueError, match="did you mean 'accuracy'"):
+        await model.fit(X, np.zeros([50, 3]), verbose=0)
+    async with af.Sequential([layers.Dense(2)]) as fresh:
+        fresh.compile("sgd")
+        with pytest.raises(RuntimeError, match="call compile"):
+            await fresh.fit(X, Y)
+        with pytest.raises(ValueError, match="no weights yet"):
+            await fresh.save_weights("nowhere")
+    with pytest.raises(ValueError, match="has 4 weights, and 0 values"):
+        await model.set_weights([])
