@@ -248,7 +248,7 @@ class Meetings(WaitingMachine):
 
 def test_a_rendezvous_agrees_with_its_model_under_cancellation():
     run_state_machine_as_test(
-        Meetings, settings=settings(max_examples=amount(60, 200), stateful_step_count=40, deadline=None)
+        Meetings, settings=settings(max_examples=amount(25, 200), stateful_step_count=40, deadline=None)
     )
 
 
