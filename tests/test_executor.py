@@ -189,6 +189,24 @@ async def test_heavy_work_that_was_measured_to_be_brief_runs_on_the_loop_in_its_
     assert len(forms) == 2
 
 
+@pytest.mark.real
+@pytest.mark.parametrize("light", [0.0, math.inf], ids=["heavy", "light"])
+@pytest.mark.parametrize("brief", [0.0, math.inf], ids=["long", "brief"])
+@pytest.mark.parametrize("used_up", [False, True], ids=["fresh slice", "used slice"])
+async def test_random_numbers_do_not_depend_on_where_a_run_computes(graph, monkeypatch, light, brief, used_up):
+    drawn = af.random_normal([3], seed=1) + af.constant(np.zeros(3, np.float32))
+    found = []
+    for executor in ("tokens", "regions"):
+        async with af.Session(graph=graph, config=af.Config(executor=executor)) as session:
+            found.append([await session.run(drawn) for _ in range(4)])
+        monkeypatch.setattr(Slice, "used_up", lambda piece: used_up)
+        monkeypatch.setattr(op_cost, "HEAVY", light)
+        monkeypatch.setattr(op_cost, "BIG_KERNEL", light)
+        monkeypatch.setattr(op_cost, "BRIEF", brief)
+    np.testing.assert_array_equal(*found)
+    assert len(np.unique(found[0])) == 12
+
+
 def test_work_is_brief_if_a_measurement_says_so_and_not_an_estimate():
     cost = op_cost.RegionCost(lambda inputs: (op_cost.BRIEF / 2, True), 1)
     assert cost.heavy(0, [])

@@ -19,7 +19,7 @@ from aioflow.devices.device import HERE, AnyDevice
 from aioflow.executor import Execution, note_standing
 from aioflow.kernels.context import Context, Undo
 from aioflow.program.error_location import located, reraise
-from aioflow.program.program import Outputs, Programs, RunningUnit, Unit, UnitCoroutine
+from aioflow.program.program import Begin, Outputs, Programs, RunningUnit, Unit, UnitCoroutine
 from aioflow.rendezvous import Key, LocalRendezvous, Rendezvous
 from aioflow.resources.journal import Journal
 from aioflow.runtime.check_numerics import check_feeds, check_finite, check_promised
@@ -231,17 +231,11 @@ class Step:
         self._state.progress += 1
         return outputs
 
-    async def run_inline(self, unit: Unit, feeds: Outputs) -> Outputs | None:
-        """Drive the only unit of a run, which never waits, in the caller's own task.
+    async def run_inline(self, unit: Unit, begin: Begin, feeds: Outputs) -> Outputs:
+        """Drive the only unit of a run, which never waits, in the form that `inline_form` gives, in the caller's task.
 
-        The loop turns between the slices of a light unit. A heavy unit that is done within one slice runs in its form
-        for threads, which is faster and has no pauses, if the loop has just turned. None if it belongs on a thread.
+        The loop turns between the slices of a light unit.
         """
-        bucket, begin = unit.cost.bucket(feeds), unit.begin
-        if unit.cost.heavy(bucket, feeds):
-            if not unit.cost.brief(bucket) or self._state.slice.used_up():
-                return None
-            begin = unit.heavy or begin
         self._single, self._began = unit, _clock()
         self._coroutine = begin(self.context, *feeds)
         with self:
@@ -252,7 +246,7 @@ class Step:
                 reraise(located(error, unit.find, unit.nodes[0], feeds, self.context.device.name))
             finally:
                 self._coroutine = None
-        unit.cost.learn(bucket, spent)
+        unit.cost.learn(unit.cost.bucket(feeds), spent)
         self._state.progress += 1
         return outputs
 
@@ -443,6 +437,20 @@ def run_light(
     except BaseException as error:
         reraise(located(error, unit.find, unit.nodes[0], feeds, step.context.device.name))
     raise errors.InternalError(f"{unit!r} suspended, though it never waits")
+
+
+def inline_form(state: SessionState, unit: Unit, feeds: Outputs) -> Begin | None:
+    """The form of a unit that never waits, to run it in the caller's task. None if it belongs on a thread.
+
+    A heavy unit that is done within one slice has its form for threads, which is faster and has no pauses, if the loop
+    has just turned.
+    """
+    bucket = unit.cost.bucket(feeds)
+    if not unit.cost.heavy(bucket, feeds):
+        return unit.begin
+    if not unit.cost.brief(bucket) or state.slice.used_up():
+        return None
+    return unit.heavy or unit.begin
 
 
 def light_step(state: SessionState, share: StepShare | None = None) -> Step:
