@@ -23,6 +23,10 @@ class Run(StepView, Protocol):
 
     ended: bool
 
+    @property
+    def computes_alone(self) -> bool:
+        """Whether no other step and no other device of its session computes here at the same time."""
+
     def pending_operations(self) -> str:
         """The operations that it computes and waits for, the cause of the delay first."""
 
@@ -70,6 +74,14 @@ class DeviceExecutor:
     def exchanging(self, coroutine: UnitCoroutine) -> UnitCoroutine:
         """A coroutine of several nodes that sends and receives, as it is driven here."""
         return in_context(self._state.quiet, coroutine)
+
+    def keeps(self, unit: Unit, bucket: int) -> bool:
+        """Whether a heavy unit runs on the loop, since to wake a thread would take longer.
+
+        It was measured to be done within a slice of time, and the present one is not used up. Other steps and devices,
+        which could compute at the same time, are not held up.
+        """
+        return unit.cost.brief(bucket) and self._step.computes_alone and not self._state.slice.used_up()
 
     async def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine, stop: Stop) -> Outputs:
         """Drive a coroutine that never waits on a compute thread.

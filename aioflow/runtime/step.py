@@ -212,6 +212,11 @@ class Step:
         device = self.context.device.name
         return [] if self._single is None else [RunningUnit(self._single, self._began, self._coroutine, device)]
 
+    @property
+    def computes_alone(self) -> bool:
+        """Whether no other step and no other device of its session computes here at the same time."""
+        return len(self._executors) == 1 and len(self._state.steps) == 1
+
     def pending_operations(self) -> str:
         """The operations that it computes and waits for, the cause of the delay first; empty if there are none."""
         return pending_operations(self._state, self)
