@@ -19,6 +19,7 @@ from aioflow.devices.device import HERE, AnyDevice
 from aioflow.executor import Execution, note_standing
 from aioflow.kernels.context import Context, Undo
 from aioflow.program.error_location import located, reraise
+from aioflow.program.heavy_runs import HeavyWork
 from aioflow.program.program import Outputs, Programs, RunningUnit, Unit, UnitCoroutine
 from aioflow.rendezvous import Key, LocalRendezvous, Rendezvous
 from aioflow.resources.journal import Journal
@@ -179,6 +180,11 @@ class Step:
         """The result of `function`, run on a thread with the caller's context variables."""
         call = functools.partial(contextvars.copy_context().run, function, *args)
         return await self._state.python.run(call, getattr(function, "__qualname__", repr(function)))
+
+    def compute(self, ctx: Context, work: HeavyWork, inputs: Outputs) -> UnitCoroutine:
+        """The results of kernels between two transfers, driven where they belong."""
+        executor = next(each for each in self._executors if each.device is ctx.device)
+        return executor.compute(ctx, work, inputs)
 
     def py_func(self, name: str) -> Callable[..., Any]:
         """The function that graphs may call by that name."""

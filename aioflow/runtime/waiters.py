@@ -219,7 +219,7 @@ class Snapshot:
         line = describe_line(node.operation)
         waiter = Waiter(
             self.key(step), node.name, node.definition.name, line, begun.device, what, needs,
-            not begun.unit.waits, iteration,
+            _computes(begun.unit, node), iteration,
         )  # fmt: skip
         return ActiveOperation(self._local_of[step], step, execution, begun, waiter, seconds, holder)
 
@@ -338,6 +338,11 @@ def _begun(step: Running) -> Iterator[tuple[Running, Execution | None, RunningUn
     if step.executions:
         return ((step, execution, begun) for execution in step.executions for begun in execution.under_way())
     return ((step, None, begun) for begun in step.under_way())
+
+
+def _computes(unit: Unit, node: Node) -> bool:
+    """Whether a node under way computes. A unit that sends and receives may be at a node that does not wait."""
+    return not unit.waits or (unit.kernel is None and not node.waits)
 
 
 def _live(state: SessionState, handle: Node) -> list[Waitable]:

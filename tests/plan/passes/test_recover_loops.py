@@ -301,9 +301,8 @@ async def test_branches_and_loops_of_one_device_are_part_of_its_coroutine(graph,
     assert len(recovered) == 2
 
 
-@pytest.mark.parametrize(("work", "alone"), [(heavy, 1), (waiting, 0)])
-async def test_devices_that_do_more_run_their_loop_node_by_node(graph, recovered, work, alone):
-    """Those beside them, `alone` of them, run one coroutine."""
+@pytest.mark.parametrize(("work", "coroutines"), [(heavy, 2), (waiting, 0)])
+async def test_devices_whose_nodes_wait_run_their_loop_node_by_node(graph, recovered, work, coroutines):
     start = af.placeholder(af.float32, [])
 
     def body(i, x):
@@ -317,7 +316,7 @@ async def test_devices_that_do_more_run_their_loop_node_by_node(graph, recovered
         result = af.while_loop(lambda i, x: i < 3, body, [0, start])
     fast, slow = await both_ways(graph, result, {start: 3.0})
     assert fast == slow
-    assert len(recovered) == alone
+    assert len(recovered) == coroutines
 
 
 async def test_a_sender_that_waits_for_its_receiver_is_in_no_deadlock(graph):
