@@ -346,3 +346,32 @@ async def test_a_sender_that_waits_for_its_receiver_is_in_no_deadlock(graph):
             await run
     assert any("~" in text for text in texts), "it has not waited"
     assert not any("deadlock:" in text for text in texts)
+
+
+@pytest.mark.parametrize("executor", ["regions", "tokens"])
+async def test_a_loop_between_two_tasks_is_in_no_deadlock_while_a_value_is_on_its_way(graph, executor):
+    start = af.placeholder(af.float32, [])
+    places = "/job:worker/task:0", "/job:worker/task:1"
+
+    def body(i, x):
+        with af.device(places[1]):
+            half = x * 0.5
+        with af.device(places[0]):
+            return i + 1, half + 1.0
+
+    with af.device(places[0]):
+        result = af.while_loop(lambda i, x: i < 10**9, body, [0, start])
+    settings = af.Config(executor=executor)
+    async with (
+        SimulatedCluster({"worker": 2}, config=settings, latency=1e-3) as cluster,
+        af.Session(cluster.target("worker", 0), graph=graph) as session,
+    ):
+        run, texts = asyncio.ensure_future(session.run(result, {start: 3.0})), []
+        for _ in range(20):
+            await asyncio.sleep(0.0013)
+            texts.append(str(await session.explain()))
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+    assert any("waits to receive" in text for text in texts)
+    assert not any("deadlock:" in text for text in texts)
