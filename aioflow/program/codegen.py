@@ -19,9 +19,9 @@ Ops of NumPy scalars become operators: see `scalars`.
 
 Branches and loops become Python's own: see `control_codegen`, and `guarded_codegen` for branches over devices. Those
 nested deeper than Python allows become separate coroutines, which the region awaits; so do kernels of a GPU that are
-launched together, see `capture`. On the loop a long region reads the clock now and then, and suspends when the slice of
-time in its context is used up. On a compute thread it never suspends. Before each kernel it checks whether the run has
-ended, which takes about 10 ns; if so, it stops.
+launched together, see `capture`, and heavy kernels between two transfers, see `heavy_runs`. On the loop a long region
+reads the clock now and then, and suspends when the slice of time in its context is used up. On a thread it never
+suspends. Before each kernel it checks whether the run has ended, which takes about 10 ns; if so, it stops.
 
     async def region(ctx, a0, a1):
         stop = ctx.stop

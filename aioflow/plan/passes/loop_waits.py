@@ -8,8 +8,9 @@ and no send waits for a heavy kernel or a receive that it does not need, in the 
     recv r, heavy h, send s                      h: r; s: h and r
     send s, recv r, heavy h                      h: r; s: h and r of the iteration before, by a loop variable
 
-A value that depends on light nodes alone may be sent in the iteration before which it could be sent: the other device
-then begins an iteration when this device does. For the same reason the condition may wait.
+A value that depends on light nodes alone is exempt from the second rule: node by node it could be sent an iteration
+early, but the other device then only begins its iterations earlier than this one. For the same reason the condition may
+wait.
 """
 
 from collections.abc import Mapping, Sequence

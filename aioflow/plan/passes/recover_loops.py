@@ -5,6 +5,8 @@ is then a frame of its own. Where the nodes of the frame only compute, send and 
 faster than the executor, which begins every node of every iteration by itself. The values that the frame exchanges with
 other devices are the same, so each device may run its frame in either way.
 
+A device whose kernels are heavy does so where it waits no longer than in the executor: see `loop_waits`.
+
 All devices send and receive in one order, which the partition gives: see `loop_sections`. Inner loops become statements
 of the body. The primitives of branches stay as they are: `guarded_codegen` writes the code of what may be dead.
 
