@@ -19,7 +19,7 @@ import copy
 import functools
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -126,6 +126,10 @@ class Rendezvous(Protocol):
     @property
     def unreceived(self) -> int:
         """The number of values that were sent and not received."""
+
+    @property
+    def last_sent(self) -> Mapping[str, tuple[int, ...]]:
+        """For each edge the iteration of the last value sent, where values may be on their way to other tasks."""
 
 
 class LocalRendezvous:
@@ -267,6 +271,11 @@ class LocalRendezvous:
     def unreceived(self) -> int:
         """The number of values that were sent and not received."""
         return sum(map(len, self._values.values()))
+
+    @property
+    def last_sent(self) -> Mapping[str, tuple[int, ...]]:
+        """Empty: no value is on its way in one process."""
+        return {}
 
     def __repr__(self) -> str:
         ended = "" if self._error is None else f", ended by {type(self._error).__name__}"

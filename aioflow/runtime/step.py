@@ -19,6 +19,7 @@ from aioflow.devices.device import HERE, AnyDevice
 from aioflow.executor import Execution, note_standing
 from aioflow.kernels.context import Context, Undo
 from aioflow.program.error_location import located, reraise
+from aioflow.program.heavy_runs import HeavyWork
 from aioflow.program.program import Begin, Outputs, Programs, RunningUnit, Unit, UnitCoroutine
 from aioflow.rendezvous import Key, LocalRendezvous, Rendezvous
 from aioflow.resources.journal import Journal
@@ -180,6 +181,11 @@ class Step:
         call = functools.partial(contextvars.copy_context().run, function, *args)
         return await self._state.python.run(call, getattr(function, "__qualname__", repr(function)))
 
+    def compute(self, ctx: Context, work: HeavyWork, inputs: Outputs) -> UnitCoroutine:
+        """The results of kernels between two transfers, driven where they belong."""
+        executor = next(each for each in self._executors if each.device is ctx.device)
+        return executor.compute(ctx, work, inputs)
+
     def py_func(self, name: str) -> Callable[..., Any]:
         """The function that graphs may call by that name."""
         return self._state.py_func(name)
@@ -211,6 +217,11 @@ class Step:
             return [begun for execution in self.executions for begun in execution.under_way()]
         device = self.context.device.name
         return [] if self._single is None else [RunningUnit(self._single, self._began, self._coroutine, device)]
+
+    @property
+    def computes_alone(self) -> bool:
+        """Whether no other step and no other device of its session computes here at the same time."""
+        return len(self._executors) == 1 and len(self._state.steps) == 1
 
     def pending_operations(self) -> str:
         """The operations that it computes and waits for, the cause of the delay first; empty if there are none."""

@@ -144,6 +144,9 @@ class _Host:
     def exchanging(self, coroutine: Any) -> Any:
         return coroutine
 
+    def keeps(self, unit: Any, bucket: int) -> bool:
+        return False
+
     def offload(self, unit: Any, bucket: int, coroutine: Any, stop: Any) -> Any:
         return self.inline(unit, bucket, coroutine)
 

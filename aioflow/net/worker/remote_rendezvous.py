@@ -52,6 +52,7 @@ class RemoteRendezvous:
 
     Attributes:
         here: the table of values that this task sends.
+        last_sent: for each edge the iteration of the last value sent.
     """
 
     def __init__(self, task: str, ask: Ask, outbox_to: Open | None = None) -> None:
@@ -63,6 +64,7 @@ class RemoteRendezvous:
             outbox_to: makes the outbox of a task; None if tasks push no values.
         """
         self.here: Final = LocalRendezvous()
+        self.last_sent: Final[dict[str, tuple[int, ...]]] = {}
         self._task: Final = task
         self._ask: Final = ask
         self._outbox_to: Final = outbox_to
@@ -76,6 +78,7 @@ class RemoteRendezvous:
 
     def send(self, key: Key, value: Any) -> None:
         """Make a value available to its receiver, in this task or another. Never waits."""
+        self.last_sent[key.edge] = key.iteration
         if self._outbox_to is None or not key.pushed or (task := task_of(key.target)) == self._task:
             self.here.send(key, value)
             return
