@@ -369,7 +369,8 @@ def _receives(step: Running) -> dict[_Channel, deque[Waiting]]:
     """The values from other devices for which a step waits, by edge."""
     found: dict[_Channel, deque[Waiting]] = {}
     for waiting in step.rendezvous.waiting:
-        found.setdefault(_channel(waiting.key._asdict()), deque()).append(waiting)
+        edge = waiting.key.edge
+        found.setdefault((edge.name, edge.source, edge.target), deque()).append(waiting)
     return found
 
 
@@ -378,9 +379,9 @@ def _channel(of: Mapping[str, Any]) -> _Channel:
 
 
 def _receiving(waiting: Waiting) -> tuple[str, float]:
-    key = waiting.key
-    place = f" in iteration {':'.join(map(str, key.iteration))}" * bool(key.iteration)
-    return f"receive {key.edge!r}{place} from {key.source} on {key.target}", _now() - waiting.since
+    edge, iteration = waiting.key
+    place = f" in iteration {':'.join(map(str, iteration))}" * bool(iteration)
+    return f"receive {edge.name!r}{place} from {edge.source} on {edge.target}", _now() - waiting.since
 
 
 def waited(attempt: Attempt) -> float:

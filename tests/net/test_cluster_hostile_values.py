@@ -14,6 +14,7 @@ from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.master_verbs import CreateSession, RunStep
 from aioflow.net.wire.worker_verbs import GetStatus, PushTensors, RecvTensor
 from aioflow.net.worker import step_table
+from aioflow.net.worker.remote_rendezvous import numbers_of
 from aioflow.testing import SimulatedCluster, no_pending_tasks
 
 FIRST, SECOND = "/job:worker/task:0", "/job:worker/task:1"
@@ -66,7 +67,7 @@ async def test_a_value_that_is_not_what_the_receiver_waits_for_fails_its_step_al
         ((step, meeting),) = worker.step_table.open.items()
         (place,) = meeting.rendezvous.waiting
         peer = await connect(cluster.network.at("stranger"), "worker1", Identity())
-        peer.notify(PushTensors(step, (str(place.key),), (np.ones(3, np.uint8),)))
+        peer.notify(PushTensors(step, place.key.edge.incarnation, (numbers_of(place.key),), (np.ones(3, np.uint8),)))
         with pytest.raises(errors.InvalidArgumentError, match=r"the received value is float32 of shape"):
             await running
         await peer.close()
@@ -82,8 +83,11 @@ async def test_thousands_of_values_are_fetched_at_a_time(graph, cluster):
 
 async def test_thousands_that_wait_for_steps_that_never_begin_keep_nobody_out(graph, cluster, stranger):
     incarnation = cluster.servers["worker0"]._worker.devices[0].incarnation
-    key = f"{DEVICES[0]};{incarnation:x};{DEVICES[1]};edge;"
-    asked = [asyncio.ensure_future(stranger.request(RecvTensor(secrets.randbits(64), (key,)))) for _ in range(5000)]
+    keys = ((1,),)
+    asked = [
+        asyncio.ensure_future(stranger.request(RecvTensor(secrets.randbits(64), incarnation, keys)))
+        for _ in range(5000)
+    ]
     await asyncio.sleep(0.5)
     async with af.Session(cluster.target("worker", 0), graph=graph) as session:
         assert await session.run(af.constant(1.0)) == 1.0
@@ -98,10 +102,9 @@ async def test_thousands_that_wait_for_steps_that_never_begin_keep_nobody_out(gr
 async def test_what_is_sent_to_steps_that_never_begin_is_kept_up_to_a_bound(graph, cluster, stranger, monkeypatch):
     monkeypatch.setattr(step_table, "_EARLY", 64 << 20)
     worker = cluster.servers["worker0"]._worker
-    key = f"{DEVICES[1]};1;{DEVICES[0]};!edge;"
     large = np.zeros(16_000, np.uint8)
     for step in range(6000):
-        stranger.notify(PushTensors(step, (key,), (large,)))
+        stranger.notify(PushTensors(step, 1, ((1,),), (large,)))
         if step % 100 == 0:
             await stranger.request(GetStatus())  # so that not all is on its way at a time
     meetings = (await stranger.request(GetStatus())).counters["meetings"]

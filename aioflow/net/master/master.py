@@ -12,6 +12,7 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.config import Config
 from aioflow.devices.device import DeviceAttributes
+from aioflow.graph.device_spec import task_of
 from aioflow.graph.graphdef import GraphDef, node_def
 from aioflow.net.cluster import filtered
 from aioflow.net.master.doubts import Doubt
@@ -54,7 +55,6 @@ from aioflow.net.wire.master_verbs import (
 from aioflow.net.wire.worker_verbs import AttemptTakenBack, DropContainers, Inspected, QueueServed, ServeQueue
 from aioflow.net.worker.introspection import pack_placement
 from aioflow.net.worker.queue_service import STEPS
-from aioflow.net.worker.remote_rendezvous import task_of
 from aioflow.net.worker.worker import Worker
 from aioflow.plan.pipeline import make_flow
 from aioflow.tensors.validation import check_options

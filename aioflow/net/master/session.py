@@ -15,6 +15,7 @@ from aioflow import errors
 from aioflow.config import Config
 from aioflow.devices.cpu import Threads
 from aioflow.devices.device import DeviceAttributes
+from aioflow.graph.device_spec import task_of
 from aioflow.graph.graph import Graph
 from aioflow.net.master.attempt_tasks import AttemptTasks
 from aioflow.net.master.doubts import Doubt, Doubts, StepCleanup
@@ -37,7 +38,6 @@ from aioflow.net.wire.worker_verbs import (
 )
 from aioflow.net.worker.introspection import TaskReport, joined, pack_trace, unpack_trace
 from aioflow.net.worker.plan_shares import Share
-from aioflow.net.worker.remote_rendezvous import task_of
 from aioflow.net.worker.worker import holders_of
 from aioflow.plan.pipeline import Signature
 from aioflow.plan.placer import Placer

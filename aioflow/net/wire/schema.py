@@ -22,6 +22,10 @@ M = TypeVar("M")
 MOST_NAMED: Final = 1 << 16
 """So many things a list or a map in a header may have; its bytes are bounded besides."""
 _DEEPEST: Final = 8
+_DEEPEST_LOOP: Final = 256
+"""The most numbers of a key: that of its edge, and those of nested loops."""
+_MOST_EDGE: Final = (1 << 32) - 1
+_MOST_ITERATION: Final = (1 << 63) - 1
 
 
 Values = dict[int, Any]
@@ -214,6 +218,28 @@ class Many(Kind):
     def _check(self, value: Any, kind: type[Any]) -> None:
         if type(value) is not kind or len(value) > self.most:
             raise ValueError(f"{summarise(value)} is not a list of at most {self.most}")
+
+
+class EdgeNumbers(Kind):
+    """The number of an edge, below 2**32, and after it the iterations of the loops around, below 2**63."""
+
+    def write(self, value: Any, values: list[Any]) -> Any:
+        """A list."""
+        return list(self._checked(value, tuple))
+
+    def read(self, data: Any, values: Values) -> Any:
+        """A tuple."""
+        return tuple(self._checked(data, list))
+
+    def _checked(self, value: Any, kind: type[Any]) -> Any:
+        if type(value) is not kind or not 0 < len(value) <= _DEEPEST_LOOP:
+            raise ValueError(f"{summarise(value)} is not a list of 1 to {_DEEPEST_LOOP} numbers")
+        most = _MOST_EDGE
+        for number in value:
+            if type(number) is not int or not 0 <= number <= most:
+                raise ValueError(f"{summarise(number)} is not a number from 0 to {most}")
+            most = _MOST_ITERATION
+        return value
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

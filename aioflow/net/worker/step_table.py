@@ -28,7 +28,7 @@ from aioflow.net.wire.worker_verbs import (
     RecvTensor,
     TensorSent,
 )
-from aioflow.net.worker.remote_rendezvous import Outbox, RemoteRendezvous
+from aioflow.net.worker.remote_rendezvous import Outbox, RemoteRendezvous, key_of, numbers_of
 from aioflow.net.worker.worker_state import WorkerStep, is_lost, is_same
 from aioflow.rendezvous import Key
 from aioflow.runtime.session_state import SessionState
@@ -55,7 +55,8 @@ class StepTable:
         self.task: Final = task
         self.open: Final[dict[int, WorkerStep]] = {}
         self._device: Final = state.devices[0]
-        self._sources: Final = {device.name: device.incarnation for device in state.devices}
+        self._sources: Final = frozenset(device.incarnation for device in state.devices)
+        """The incarnations of the devices of this task."""
         self._peers: Final = peers
         self._over: Final[OrderedDict[int, bool]] = OrderedDict()
         """The steps that are over, and whether an error has ended them."""
@@ -83,9 +84,10 @@ class StepTable:
         return found
 
     async def _ask(self, step: int, task: str, keys: Sequence[Key]) -> dict[int, Transfer]:
-        """Values of some of the keys that another task sends, by their places."""
+        """Values of some of the keys that a device of another task sends, by their places."""
         peer = await self._peers.of(task)
-        answer = await peer.request(RecvTensor(step, tuple(map(str, keys))))
+        request = RecvTensor(step, keys[0].edge.incarnation, tuple(map(numbers_of, keys)))
+        answer = await peer.request(request)
         found = dict(zip(answer.places, answer.values, strict=False))
         if not found or len(answer.places) != len(answer.values) or not found.keys() <= set(range(len(keys))):
             raise errors.InternalError(f"{task} has answered with values that were not asked for")
@@ -163,9 +165,11 @@ class StepTable:
     async def send(self, call: Call) -> TensorSent:
         """Values that were, or will be, sent in a step: some that are there. It waits for the step to begin, too."""
         message: Any = call.message
-        keys = [self._own(text, message.step) for text in message.keys]
+        keys = [key_of(message.incarnation, numbers) for numbers in message.keys]
         if not keys:
             raise errors.InvalidArgumentError("values of no keys are asked for")
+        if message.incarnation not in self._sources:
+            raise errors.AbortedError(f"{self.task} has restarted: step {message.step:x} knows the one before")
         worker_step = self.at(message.step)
         worker_step.asking += 1
         try:
@@ -174,15 +178,6 @@ class StepTable:
             worker_step.asking -= 1
             self._sweep(message.step, worker_step)
         return TensorSent(tuple([place for place, _ in found]), tuple([await self._on_host(sent) for _, sent in found]))
-
-    def _own(self, text: str, step: int) -> Key:
-        """The key of that text, if it is one of this task's."""
-        key = Key.parse(text)
-        if key.source not in self._sources:
-            raise errors.InvalidArgumentError(f"{key.source} is not a device of {self.task}")
-        if key.incarnation != self._sources[key.source]:
-            raise errors.AbortedError(f"{self.task} has restarted: step {step:x} knows the one before")
-        return key
 
     async def _on_host(self, transfer: Transfer) -> Any:
         if transfer.source is None:
@@ -203,8 +198,8 @@ class StepTable:
             text = f"{self.task} keeps no more values for steps that have not begun: {_EARLY} bytes"
             self.end(message.step, errors.ResourceExhaustedError(text, task=self.task))
             return
-        for text, value in zip(message.keys, message.values, strict=True):
-            worker_step.rendezvous.arrive(Key.parse(text), Transfer(value, foreign=True))
+        for numbers, value in zip(message.keys, message.values, strict=True):
+            worker_step.rendezvous.arrive(key_of(message.incarnation, numbers), Transfer(value, foreign=True))
 
     def _has_room(self, worker_step: WorkerStep, values: Iterable[Any]) -> bool:
         """Whether these values can be kept until the step begins; from now on they are."""

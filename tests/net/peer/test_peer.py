@@ -11,7 +11,7 @@ from aioflow import errors
 from aioflow.net.peer.handshake import Acceptor, connect
 from aioflow.net.peer.reconnect import Loss
 from aioflow.net.transport.in_memory import MemoryNetwork
-from aioflow.net.wire.control_verbs import Hello, Reply, Welcome
+from aioflow.net.wire.control_verbs import VERSIONS, Hello, Reply, Welcome
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.limits import Limits
 from aioflow.net.wire.master_verbs import RunStep
@@ -183,7 +183,7 @@ async def test_no_more_is_on_its_way_than_the_window_allows(network, service):
 
 def pushing(nbytes, step=1):
     """A note with one value of the given size."""
-    return PushTensors(step, ("key",), (np.full(nbytes, step, np.uint8),))
+    return PushTensors(step, 1, ((1,),), (np.full(nbytes, step, np.uint8),))
 
 
 @pytest.fixture
@@ -550,7 +550,7 @@ async def test_peers_say_how_they_are(peer, other, service):
     [
         ([b"nonsense"], "a header of"),
         ([frame({"verb": "Explode"})], "unknown message 'Explode'"),
-        (frames(Hello("client", (1,), 1)), "Hello came where it cannot"),
+        (frames(Hello("client", VERSIONS, 1)), "Hello came where it cannot"),
         (frames(Welcome(1, 1)), "Welcome came where it cannot"),
         ([announced(1, 100, 50), b"x" * 60], "a frame of 60 bytes"),
     ],
@@ -705,11 +705,11 @@ async def dial_and_say(network, *sent):
         ([], "no Hello came within 5 s"),
         ([b"GET / HTTP/1.1"], "a header of"),
         (frames(RunStep(SESSION)), "a channel begins with Hello, not with RunStep"),
-        (frames(Hello("control", (9,), 1, PS)), "versions 1 of the protocol are spoken here, not 9"),
-        (frames(Hello("control", (1,), 1)), "control is not a role of a client"),
-        (frames(Hello("client", (1,), 1, PS)), f"client is not a role of {PS}"),
-        (frames(Hello("client", (1,), 1, connection="ab" * 16)), "a new connection must not have a number"),
-        (frames(Hello("bulk", (1,), 1, connection="ab" * 16)), "a bulk channel must name a connection"),
+        (frames(Hello("control", (9,), 1, PS)), "versions 2 of the protocol are spoken here, not 9"),
+        (frames(Hello("control", VERSIONS, 1)), "control is not a role of a client"),
+        (frames(Hello("client", VERSIONS, 1, PS)), f"client is not a role of {PS}"),
+        (frames(Hello("client", VERSIONS, 1, connection="ab" * 16)), "a new connection must not have a number"),
+        (frames(Hello("bulk", VERSIONS, 1, connection="ab" * 16)), "a bulk channel must name a connection"),
     ],
 )
 async def test_whoever_begins_wrongly_is_told_why(network, sent, text):

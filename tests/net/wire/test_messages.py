@@ -119,7 +119,7 @@ def test_values_are_bounded_in_sum():
         (Reset(["x"]), errors.InvalidArgumentError, "not a list of at most 65536"),
         (Trace(-1.0), errors.InvalidArgumentError, "Trace.seconds: -1.0 is not a number from 0"),
         (UseQueue(SESSION, "q", "take", option=2), errors.InvalidArgumentError, "2 is neither true nor false"),
-        (RecvTensor(1 << 64, (KEY,)), errors.InvalidArgumentError, "RecvTensor.step"),
+        (RecvTensor(1 << 64, 1, (KEY,)), errors.InvalidArgumentError, "RecvTensor.step"),
         (RunStep(SESSION, {"x:0": object()}), errors.InvalidArgumentError, "cannot leave its process"),
         (RunStep(SESSION, {7: X}), errors.InvalidArgumentError, "7 is not a text"),
         (RunStep(SESSION, fetches=("x" * 1000,) * 1100), errors.ResourceExhaustedError, "1048576 are the most"),

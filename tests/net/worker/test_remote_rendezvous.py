@@ -3,8 +3,9 @@ import asyncio
 import pytest
 
 from aioflow import errors
-from aioflow.net.worker.remote_rendezvous import RemoteRendezvous, task_of
-from aioflow.rendezvous import Key, LocalRendezvous
+from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
+from aioflow.rendezvous import LocalRendezvous
+from tests.support.edges import edge_key
 from tests.support.rendezvous_contract import Ends, RendezvousTests
 
 HERE, THERE = "/job:localhost/replica:0/task:0", "/job:worker/replica:0/task:1"
@@ -34,34 +35,23 @@ class TestRemoteRendezvous(RendezvousTests):
         await receiver.settled()
 
 
-@pytest.mark.parametrize(
-    ("device", "task"),
-    [
-        ("/job:worker/replica:0/task:1/device:CPU:0", "/job:worker/replica:0/task:1"),
-        ("/job:ps/task:2/cpu:0", "/job:ps/replica:0/task:2"),
-    ],
-)
-def test_the_task_of_a_device_is_its_name_without_the_device(device, task):
-    assert task_of(device) == task
-
-
 async def test_what_is_wanted_in_one_turn_of_the_loop_is_asked_for_together_until_all_is_there():
     questions, sent = [], LocalRendezvous()
 
     async def ask(task, keys):
-        questions.append((task, [key.edge for key in keys]))
+        questions.append((task, [each.edge.number for each in keys]))
         return dict(await sent.recv_any(keys, lambda value: value != "large"))
 
-    keys = [Key(f"&{number}", f"{HERE}/device:CPU:0", 1, f"{THERE}/device:CPU:0") for number in range(20)]
+    keys = [edge_key(number, f"{HERE}/device:CPU:0", f"{THERE}/device:CPU:0", way="&") for number in range(20)]
     receiver = RemoteRendezvous(THERE, ask)
-    received = [asyncio.ensure_future(receiver.recv(key)) for key in keys]
+    received = [asyncio.ensure_future(receiver.recv(each)) for each in keys]
     await asyncio.sleep(0.01)
-    assert questions == [(HERE, [f"&{n}" for n in range(16)]), (HERE, [f"&{n}" for n in range(16, 20)])]
+    assert questions == [(HERE, list(range(16))), (HERE, list(range(16, 20)))]
     values = ["large" if number == 3 else number for number in range(20)]
-    for key, value in zip(keys, values, strict=True):
-        sent.send(key, value)
+    for each, value in zip(keys, values, strict=True):
+        sent.send(each, value)
     assert await asyncio.gather(*received) == values
-    assert questions[2:] == [(HERE, ["&3"])]
+    assert questions[2:] == [(HERE, [3])]
     receiver.close()
     await receiver.settled()
 
@@ -71,14 +61,15 @@ async def test_what_was_to_be_asked_for_is_not_when_the_step_ends_first():
         raise AssertionError("the step is over")
 
     receiver = RemoteRendezvous(THERE, never)
-    key = Key("&0", f"{HERE}/device:CPU:0", 1, f"{THERE}/device:CPU:0")
-    received = asyncio.ensure_future(receiver.recv(key))
+    devices = f"{HERE}/device:CPU:0", f"{THERE}/device:CPU:0"
+    together, alone = edge_key(0, *devices, way="&"), edge_key(1, *devices)
+    received = asyncio.ensure_future(receiver.recv(together))
     asyncio.get_running_loop().call_soon(receiver.close)
     await asyncio.sleep(0.01)
     with pytest.raises(errors.CancelledError):
         await received
-    for late in (key, key._replace(edge="0")):
+    for late in (together, alone):
         with pytest.raises(errors.CancelledError):
             await receiver.recv(late)
-    receiver.arrive(key, 1)
+    receiver.arrive(together, 1)
     await receiver.settled()
