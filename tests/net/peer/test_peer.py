@@ -178,6 +178,133 @@ async def test_no_more_is_on_its_way_than_the_window_allows(network, service):
         assert idle(other)
 
 
+# Asking without an asyncio task
+
+
+async def test_a_request_at_once_gives_the_answer_to_a_function(peer, other):
+    found = []
+    assert peer.ask_at_once(feeding(np.ones(3, np.uint8)), found.append) is not None
+    assert peer.statistics.asked == 1
+    await settle()
+    assert [answer.values for answer in found] == [{"x": 3}]
+    assert idle(peer)
+
+
+async def test_a_request_at_once_gives_the_error_to_the_function(peer):
+    found = []
+    peer.ask_at_once(FAILING, found.append)
+    await settle()
+    assert [type(error) for error in found] == [errors.DataLossError]
+    assert idle(peer)
+
+
+async def test_a_request_at_once_that_is_cancelled_is_cancelled_there(peer, service):
+    found = []
+    cancel = peer.ask_at_once(WAITING, found.append)
+    await settle()
+    assert (len(service.calls), service.ended) == (1, [])
+    cancel()
+    cancel()
+    await settle()
+    assert len(service.ended) == 1
+    assert not found
+    assert idle(peer)
+
+
+async def test_a_request_at_once_to_a_peer_that_is_lost_fails(peer):
+    found = []
+    peer.ask_at_once(WAITING, found.append)
+    await peer.close()
+    assert [type(error) for error in found] == [errors.CancelledError]
+    assert peer.ask_at_once(WAITING, found.append) is None
+
+
+async def test_a_request_that_must_wait_or_cannot_be_sent_is_not_sent_at_once(network, service):
+    settings = Settings(Limits(requests=1))
+    async with meeting(network.at("a"), network.at("b"), "b", service, settings) as (peer, _):
+        found = []
+        assert peer.ask_at_once(feeding(object()), found.append) is None
+        cancel = peer.ask_at_once(WAITING, found.append)
+        assert peer.ask_at_once(WAITING, found.append) is None
+        cancel()
+        await settle()
+        assert not found
+        assert idle(peer)
+        assert len((await peer.request(tensor(8))).values[0]) == 8
+
+
+class Later:
+    """An answer that the test gives."""
+
+    def __init__(self):
+        self.on_answer = None
+        self.cancelled = False
+
+    def cancel(self):
+        self.cancelled = True
+
+
+@pytest.fixture
+def later(service):
+    """The answers that are begun, without an asyncio task, to `WAITING`."""
+    begun = []
+
+    def quick(call):
+        begun.append(Later())
+        return begun[-1]
+
+    service.quick = {type(WAITING): quick}
+    return begun
+
+
+async def test_a_quick_handler_may_answer_later(later, peer, other):
+    answers = [asyncio.create_task(peer.request(WAITING)) for _ in range(2)]
+    await settle()
+    assert other.statistics.serving == len(later) == 2
+    later[1].on_answer(Reply())
+    later[0].on_answer(errors.DataLossError("lost"))
+    assert await answers[1] == Reply()
+    with pytest.raises(errors.DataLossError, match="lost"):
+        await answers[0]
+    assert idle(other)
+
+
+@pytest.mark.parametrize("nbytes", [0, 1 << 20])
+async def test_a_later_answer_is_cancelled_with_its_request(later, service, peer, other, nbytes):
+    request = feeding(np.ones(nbytes, np.uint8))
+    service.quick[type(request)] = service.quick[type(WAITING)]
+    answer = asyncio.create_task(peer.request(request))
+    await settle()
+    assert other.statistics.held == nbytes
+    answer.cancel()
+    await settle()
+    assert later[0].cancelled
+    assert idle(other)
+
+
+async def test_later_answers_are_cancelled_when_the_peer_is_lost(later, peer, other):
+    answer = asyncio.create_task(peer.request(WAITING))
+    await settle()
+    await other.close()
+    assert later[0].cancelled
+    with pytest.raises(errors.OpError):
+        await answer
+
+
+async def test_a_request_that_is_answered_later_is_not_begun_again(later, peer, other):
+    answers = [asyncio.create_task(peer.request(WAITING, number=9))]
+    await settle()
+    peer._asked.clear()
+    answers.append(asyncio.create_task(peer.request(WAITING, number=9)))
+    await settle()
+    assert len(later) == 1
+    later[0].on_answer(Reply())
+    assert await answers[1] == Reply()
+    for answer in answers:
+        answer.cancel()
+    await asyncio.gather(*answers, return_exceptions=True)
+
+
 # Notes with values
 
 
