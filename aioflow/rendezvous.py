@@ -19,8 +19,8 @@ import copy
 import functools
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple, Protocol
 
 from aioflow import errors
@@ -285,6 +285,11 @@ class LocalRendezvous:
     def unreceived(self) -> int:
         """The number of values that were sent and not received."""
         return sum(map(len, self._values.values()))
+
+    @property
+    def values(self) -> Iterator[Any]:
+        """The values that were sent and not received."""
+        return chain.from_iterable(self._values.values())
 
     def __repr__(self) -> str:
         ended = "" if self._error is None else f", ended by {type(self._error).__name__}"

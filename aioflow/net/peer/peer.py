@@ -474,7 +474,7 @@ class Peer:
         if answer:
             return number in self._asked
         if issubclass(announced.record.cls, Note) and not self._serving.has_room(announced.nbytes):
-            self._finish(Loss.VIOLATION, f"there is no room for {announced.nbytes} bytes of {announced.record.name}")
+            self._serving.refuse_note(announced, "room")
             return False
         return self._serving.holds(number, announced.nbytes)
 
@@ -482,8 +482,8 @@ class Peer:
         """Refuse a message, since there is no memory for it."""
         number, answer = key
         text = f"there is no memory for the {announced.nbytes} bytes of {announced.record.name}"
-        if issubclass(announced.record.cls, Note):  # it has no answer that could say so
-            self._finish(Loss.VIOLATION, text)
+        if issubclass(announced.record.cls, Note):
+            self._serving.refuse_note(announced, "memory")
         elif not answer:
             self._serving.refuse(number, text)
         elif number in self._asked and not self._asked[number].future.done():

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.net.peer.reconnect import End, Loss
-from aioflow.net.wire.codec import Envelope, ProtocolError
+from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError
 from aioflow.net.wire.control_verbs import Failure
 from aioflow.net.wire.failures import failure_of
 from aioflow.net.wire.identity import Identity
@@ -31,6 +31,10 @@ class Requester(Protocol):
     @property
     def remote(self) -> Identity:
         """The identity of the connected task."""
+
+    @property
+    def limits(self) -> Limits:
+        """The limits that both tasks have agreed on."""
 
     @property
     def end(self) -> End | None:
@@ -86,6 +90,8 @@ QuickHandler = Callable[[Call], "Answer | LaterAnswer | None"]
 that may take long at once, or because it needs an asyncio task."""
 Hears = Callable[[Call], None]
 """Handles a note, which has no answer."""
+Refuses = Callable[[Call, errors.OpError], None]
+"""Handles a note whose values cannot be received, for lack of room or memory. The message has no values."""
 
 
 _NONE: Final[Mapping[type, Any]] = {}
@@ -97,21 +103,26 @@ class Service:
     Attributes:
         notes: the handlers of notes, which have no answer.
         quick: the quick handlers of requests.
+        refused: the handlers of notes whose values cannot be received.
     """
 
     def __init__(self, name: str) -> None:
         self.notes: Final[dict[type[Message], Hears]] = {}
         self.quick: Final[dict[type[Message], QuickHandler]] = {}
+        self.refused: Final[dict[type[Message], Refuses]] = {}
         self._name: Final = name
         self._handlers: dict[type[Message], Handler] = {}
         self._is_stopping = False
 
     def add(
         self, target: object, handlers: Mapping[type, Any], notes: Mapping[type, Any] = _NONE,
-        quick: Mapping[type, Any] = _NONE,
+        quick: Mapping[type, Any] = _NONE, refused: Mapping[type, Any] = _NONE,
     ) -> None:  # fmt: skip
         """Add handlers, which are methods of the class of `target`."""
-        for found, added in ((self._handlers, handlers), (self.notes, notes), (self.quick, quick)):
+        every: tuple[tuple[dict[type[Message], Any], Mapping[type, Any]], ...] = (
+            (self._handlers, handlers), (self.notes, notes), (self.quick, quick), (self.refused, refused),
+        )  # fmt: skip
+        for found, added in every:
             found.update({kind: functools.partial(handler, target) for kind, handler in added.items()})
 
     def stop(self, *still: type[Message]) -> None:
@@ -140,6 +151,7 @@ class Serving:
         self._handler: Final = handler
         self._notes: Final[Mapping[type[Message], Hears]] = getattr(handler, "notes", {})
         self._quick: Final[Mapping[type[Message], QuickHandler]] = getattr(handler, "quick", _NONE)
+        self._refused: Final[Mapping[type[Message], Refuses]] = getattr(handler, "refused", _NONE)
         self._limits: Final = limits
         self._reply: Final = reply
         self._reply_now: Final = reply_now
@@ -237,6 +249,18 @@ class Serving:
             heard(Call(message.message, self._peer, message.number, None, message.trace))
         except (errors.OpError, ValueError) as error:
             raise ProtocolError(f"{type(message.message).__name__}: {error}") from None
+
+    def refuse_note(self, announced: Announcement, lack: str) -> None:
+        """Tell the handler of refused notes that there is no room or memory. Without one, the peer is lost."""
+        note, text = announced.envelope(announced.values), f"there is no {lack} for the {announced.nbytes} bytes"
+        text = f"{text} of {announced.record.name} from {self._peer.remote.label}"
+        self._held.pop(note.number, None)
+        refused = self._refused.get(type(note.message))
+        if refused is None:
+            self._peer.lose(Loss.VIOLATION, text)
+            return
+        error = errors.ResourceExhaustedError(text, task=self._peer.local.task or None)
+        refused(Call(note.message, self._peer, note.number, None, note.trace), error)
 
     def answer(self, number: int, answer: Answer) -> None:
         """Send the known answer to a request. ProtocolError if far too many are open."""

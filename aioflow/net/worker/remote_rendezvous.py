@@ -104,6 +104,11 @@ class RemoteRendezvous:
         if not self._arrived.ended:
             self._arrived.send(key, value)
 
+    @property
+    def pushed_here(self) -> Iterator[Transfer]:
+        """The values from other tasks that no receiver has taken."""
+        return self._arrived.values
+
     async def recv(self, key: Key) -> Any:
         """Return the next value of that key, as soon as it is here."""
         edge = key.edge

@@ -5,6 +5,7 @@ lasts until the master reports its end on all tasks, so that all values are rece
 """
 
 import contextlib
+import copy
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -38,6 +39,8 @@ _REMEMBERED: Final = 10_000
 """The number of ended steps that are remembered as ended."""
 _EARLY: Final = 256 << 20
 """Bytes that may come unasked for steps that have not begun."""
+_AHEAD: Final = 256 << 20
+"""Bytes that may come unasked for a step that has begun, before they are received."""
 _ENTRY: Final = 512
 """Bytes that a value takes beside its own."""
 _TOGETHER: Final = 1 << 20
@@ -58,8 +61,8 @@ class StepTable:
         self._sources: Final = frozenset(device.incarnation for device in state.devices)
         """The incarnations of the devices of this task."""
         self._peers: Final = peers
-        self._over: Final[OrderedDict[int, bool]] = OrderedDict()
-        """The steps that are over, and whether an error has ended them."""
+        self._over: Final[OrderedDict[int, errors.OpError | None]] = OrderedDict()
+        """The steps that are over, with a copy of the error that has ended them; its traceback is not kept."""
         self._dialling: Final[set[str]] = set()
         self._tasks: Final = OwnedTasks()
         self._early = 0
@@ -68,8 +71,11 @@ class StepTable:
     # From beginning to end
 
     def check(self, step: int) -> None:
-        """AbortedError if the step of that number is over."""
+        """AbortedError if the step of that number is over; its own error if it lacked room, as its repetition would."""
         if step in self._over:
+            cause = self._over[step]
+            if isinstance(cause, errors.ResourceExhaustedError):
+                raise copy.copy(cause)
             raise errors.AbortedError(f"step {step:x} is over on {self.task}")
 
     def at(self, step: int) -> WorkerStep:
@@ -104,7 +110,7 @@ class StepTable:
             step: the number of the step.
             error: the error that ends it; None if it has ended on all tasks, or runs only on this one.
         """
-        self._over[step] = error is not None
+        self._over[step] = None if error is None else copy.copy(error)
         if len(self._over) > _REMEMBERED:
             self._over.popitem(last=False)
         worker_step = self.open.pop(step, None)
@@ -173,7 +179,7 @@ class StepTable:
         worker_step = self.at(message.step)
         worker_step.asking += 1
         try:
-            found = await worker_step.rendezvous.here.recv_any(keys, _up_to(_TOGETHER))
+            found = await worker_step.rendezvous.here.recv_any(keys, _up_to(_together(call)))
         finally:
             worker_step.asking -= 1
             self._sweep(message.step, worker_step)
@@ -194,16 +200,29 @@ class StepTable:
             worker_step.owner = call.peer  # until the step begins, it lasts as long as its sender
         assert call.peer is not None  # a task sends nothing to itself
         worker_step.pushers.add(call.peer)
-        if not worker_step.begun and not self._has_room(worker_step, message.values):
-            text = f"{self.task} keeps no more values for steps that have not begun: {_EARLY} bytes"
-            self.end(message.step, errors.ResourceExhaustedError(text, task=self.task))
+        if not self._has_room(worker_step, message.values):
+            kept = f"a step: {_AHEAD}" if worker_step.begun else f"steps that have not begun: {_EARLY}"
+            text = f"{self.task} keeps no more values that other tasks push to {kept} bytes"
+            self.broken(message.step, errors.ResourceExhaustedError(text, task=self.task))
             return
         for numbers, value in zip(message.keys, message.values, strict=True):
             worker_step.rendezvous.arrive(key_of(message.incarnation, numbers), Transfer(value, foreign=True))
 
+    def refuse(self, call: Call, error: errors.OpError) -> None:
+        """End the step of pushed values that cannot be received."""
+        message: Any = call.message
+        if message.step not in self._over:
+            self.broken(message.step, error)
+
     def _has_room(self, worker_step: WorkerStep, values: Iterable[Any]) -> bool:
-        """Whether these values can be kept until the step begins; from now on they are."""
-        more = sum(_ENTRY + getattr(value, "nbytes", 0) for value in values)
+        """Whether these values can be kept until they are received; from now on they are."""
+        more = sum(map(_kept_bytes, values))
+        if worker_step.begun:
+            worker_step.ahead += more
+            if worker_step.ahead > _AHEAD:
+                waiting = sum([_kept_bytes(transfer.value) for transfer in worker_step.rendezvous.pushed_here])
+                worker_step.ahead = waiting + more
+            return worker_step.ahead <= _AHEAD
         self._early += more
         worker_step.early += more
         return self._early <= _EARLY
@@ -242,7 +261,7 @@ class StepTable:
         worker_step = self.open.get(message.step)
         if worker_step is not None and (worker_step.handover or message.partial):
             worker_step.held.set_committed()
-        elif not message.partial or self._over.get(message.step, False):
+        elif not message.partial or self._over.get(message.step) is not None:
             raise errors.AbortedError(f"step {message.step:x} is over on {self.task}, which has put back its elements")
         return Reply()
 
@@ -323,6 +342,15 @@ def _has_ended(peer: object) -> bool:
     return isinstance(peer, Peer) and peer.end is not None and peer.end.loss is Loss.ENDED
 
 
+def _together(call: Call) -> int:
+    """The most bytes of several values in the answer."""
+    return _TOGETHER if call.peer is None else min(_TOGETHER, call.peer.limits.message)
+
+
+def _kept_bytes(value: Any) -> int:
+    return _ENTRY + int(getattr(value, "nbytes", 0))
+
+
 def _up_to(most: int) -> Callable[[Transfer], bool]:
     """Says of one value after the other whether they have no more bytes than that in all; of texts and lists, no."""
     taken = 0
@@ -344,3 +372,5 @@ HANDLERS: Final[Mapping[type, Any]] = {
 """The handler of each request."""
 NOTES: Final[Mapping[type, Any]] = {PushTensors: StepTable.arrive, CleanupGraph: StepTable.cleanup}
 """The handler of each note."""
+REFUSED: Final[Mapping[type, Any]] = {PushTensors: StepTable.refuse}
+"""The handlers of notes whose values cannot be received."""

@@ -368,7 +368,44 @@ async def test_without_credit_a_note_of_a_burst_waits(heard, network, service):
         assert idle(other)
 
 
-async def test_a_note_for_which_there_is_no_room_ends_the_connection(heard, network, service):
+@pytest.fixture
+def refused(service):
+    """The steps of the notes that the task has refused, with the errors."""
+    found = {}
+    service.refused = {PushTensors: lambda call, error: found.update({call.message.step: error})}
+    return found
+
+
+async def test_a_note_for_which_there_is_no_room_is_refused_alone(heard, refused, network, service):
+    settings = Settings(Limits(held=1 << 20))
+    async with meeting(network.at("a"), network.at("b"), "b", service, settings) as (peer, other):
+        for step, nbytes in enumerate((2_000_000, 1_000_000), 1):
+            await (peer.push(pushing(nbytes, step)) or settle)()
+        await settle()
+        assert heard == {2: 1_000_000}
+        assert list(refused) == [1]
+        assert isinstance(refused[1], errors.ResourceExhaustedError)
+        assert "there is no room for the 2000000 bytes of PushTensors" in str(refused[1])
+        assert other.end is None
+        assert idle(other)
+
+
+async def test_a_note_for_which_there_is_no_memory_is_refused_alone(heard, refused, peer, other, monkeypatch):
+    def none(*_):
+        raise MemoryError
+
+    assert peer.push(pushing(700_000, 1)) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "empty", none)
+        await settle()
+    assert peer.push(pushing(700_000, 2)) is None
+    await settle()
+    assert "there is no memory for the 700000 bytes of PushTensors" in str(refused[1])
+    assert heard == {2: 700_000}
+    assert idle(other)
+
+
+async def test_a_note_that_no_handler_refuses_ends_the_connection(heard, network, service):
     settings = Settings(Limits(held=1 << 20))
     async with meeting(network.at("a"), network.at("b"), "b", service, settings) as (peer, other):
         waits = asyncio.create_task(peer.push(pushing(2_000_000))())
@@ -377,20 +414,8 @@ async def test_a_note_for_which_there_is_no_room_ends_the_connection(heard, netw
         with pytest.raises(errors.UnavailableError):
             await peer.request(GetStatus())
         await asyncio.gather(waits, return_exceptions=True)
-        assert "there is no room for 2000000 bytes of PushTensors" in other.end.text
+        assert "there is no room for the 2000000 bytes of PushTensors" in other.end.text
         assert not heard
-
-
-async def test_a_note_for_which_there_is_no_memory_ends_the_connection(heard, peer, other, monkeypatch):
-    def none(*_):
-        raise MemoryError
-
-    assert peer.push(pushing(1_000_000)) is None
-    with monkeypatch.context() as patch:
-        patch.setattr(np, "empty", none)
-        await settle()
-    assert "there is no memory for the 1000000 bytes of PushTensors" in other.end.text
-    assert not heard
 
 
 async def test_to_a_lost_peer_no_note_is_sent(peer):
