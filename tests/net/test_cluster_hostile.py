@@ -190,8 +190,9 @@ def contents(kind, hostile):
             return st.booleans()
         case schema.Plain():
             return st.sampled_from([None, True, 3, -1, 0.5, float("nan"), "x", [], [1], {}, {"a": [None]}, 1 << 63])
-        case schema.EdgeNumbers():
-            return st.sampled_from([(0,), (1,), (1, 0), ((1 << 32) - 1, 3, (1 << 63) - 1)])
+        case schema.EdgeKeys(most=most):
+            key = st.sampled_from([(0,), (1,), (1, 0), ((1 << 32) - 1, 3, (1 << 63) - 1)])
+            return st.lists(key, max_size=most).map(tuple)
         case schema.Optional(kind=inner):
             return st.none() | contents(inner, hostile)
         case schema.Many(kind=inner):

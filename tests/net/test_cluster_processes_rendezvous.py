@@ -4,7 +4,7 @@ import pytest
 
 from aioflow.net.transport.websocket_server import WebSocketNetwork
 from aioflow.net.wire.worker_verbs import GetStatus, RecvTensor, Status, TensorSent
-from aioflow.net.worker.remote_rendezvous import RemoteRendezvous, key_of, numbers_of
+from aioflow.net.worker.remote_rendezvous import RemoteRendezvous, keys_of, numbers_of
 from tests.support.net_peers import PS, WORKER, meeting
 from tests.support.rendezvous_contract import Ends, RendezvousTests
 
@@ -23,9 +23,7 @@ class Sender:
     async def __call__(self, call):
         if isinstance(call.message, GetStatus):
             return Status()
-        found = await self.rendezvous.here.recv_any(
-            [key_of(call.message.incarnation, key) for key in call.message.keys]
-        )
+        found = await self.rendezvous.here.recv_any(keys_of(call.message.incarnation, call.message.keys))
         return TensorSent(*map(tuple, zip(*found, strict=True)))
 
 

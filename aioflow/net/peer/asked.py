@@ -1,10 +1,11 @@
 """Requests that are sent and not answered yet, and the two ways in which an answer is awaited."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
-from aioflow.net.wire.schema import ANSWERS, Message
+from aioflow.net.wire.schema import Message
 
 Answered = Callable[[Any], None]
 """Called with the answer to a request, or with the error that it raises."""
@@ -35,12 +36,19 @@ class Reaction:
     set_exception = set_result
 
 
+@dataclasses.dataclass(slots=True)
 class Asked:
-    """A request that is not answered yet."""
+    """A request that is not answered yet.
 
-    __slots__ = ("answer", "future", "name")
+    Attributes:
+        kind: its class.
+        future: takes the answer.
+    """
 
-    def __init__(self, message: Message, future: "asyncio.Future[Any] | Reaction") -> None:
-        self.name: Final = type(message).__name__
-        self.answer: Final = ANSWERS[type(message)]
-        self.future = future
+    kind: type[Message]
+    future: "asyncio.Future[Any] | Reaction"
+
+    @property
+    def name(self) -> str:
+        """The name of the request."""
+        return self.kind.__name__

@@ -27,7 +27,7 @@ from aioflow.net.wire.failures import error_of, failure_of
 from aioflow.net.wire.framing import Outgoing, StreamKey
 from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.limits import Limits
-from aioflow.net.wire.schema import Answer, Message, Note, Request
+from aioflow.net.wire.schema import ANSWERS, Answer, Message, Note, Request
 
 A = TypeVar("A", bound=Answer)
 _log: Final = logging.getLogger("aioflow.net")
@@ -294,7 +294,7 @@ class Peer:
         async with self._slots:
             self._check(message)
             future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            asked = Asked(message.message, future)
+            asked = Asked(type(message.message), future)
             outgoing = Outgoing(message, self.limits)
             link = self._link_for(outgoing)
             self._asked[message.number] = asked
@@ -337,7 +337,7 @@ class Peer:
             answered(answer)
 
         reaction = Reaction(finish)
-        self._asked[number] = Asked(message, reaction)
+        self._asked[number] = Asked(type(message), reaction)
         return functools.partial(self._give_up, number, reaction)
 
     def _give_up(self, number: int, reaction: Reaction) -> None:
@@ -396,7 +396,7 @@ class Peer:
             self._late += 1
         elif isinstance(answer, Failure):
             asked.future.set_exception(error_of(answer))
-        elif isinstance(answer, asked.answer):
+        elif isinstance(answer, ANSWERS[asked.kind]):
             asked.future.set_result(answer)
         else:
             raise ProtocolError(f"{type(answer).__name__} answers no {asked.name}")

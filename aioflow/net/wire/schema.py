@@ -220,26 +220,33 @@ class Many(Kind):
             raise ValueError(f"{summarise(value)} is not a list of at most {self.most}")
 
 
-class EdgeNumbers(Kind):
-    """The number of an edge, below 2**32, and after it the iterations of the loops around, below 2**63."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class EdgeKeys(Kind):
+    """At most `most` keys: the number of an edge, below 2**32, and the iterations of the loops around, below 2**63."""
+
+    most: int
 
     def write(self, value: Any, values: list[Any]) -> Any:
-        """A list."""
-        return list(self._checked(value, tuple))
+        """A list of lists, which msgpack makes of the tuples."""
+        self._check(value, tuple)
+        return value
 
     def read(self, data: Any, values: Values) -> Any:
-        """A tuple."""
-        return tuple(self._checked(data, list))
+        """A tuple of tuples."""
+        self._check(data, list)
+        return tuple(map(tuple, data))
 
-    def _checked(self, value: Any, kind: type[Any]) -> Any:
-        if type(value) is not kind or not 0 < len(value) <= _DEEPEST_LOOP:
-            raise ValueError(f"{summarise(value)} is not a list of 1 to {_DEEPEST_LOOP} numbers")
-        most = _MOST_EDGE
-        for number in value:
-            if type(number) is not int or not 0 <= number <= most:
-                raise ValueError(f"{summarise(number)} is not a number from 0 to {most}")
-            most = _MOST_ITERATION
-        return value
+    def _check(self, keys: Any, kind: type[Any]) -> None:
+        if type(keys) is not kind or len(keys) > self.most:
+            raise ValueError(f"{summarise(keys)} is not a list of at most {self.most} keys")
+        for key in keys:
+            if type(key) is not kind or not 0 < len(key) <= _DEEPEST_LOOP:
+                raise ValueError(f"{summarise(key)} is not a list of 1 to {_DEEPEST_LOOP} numbers")
+            most = _MOST_EDGE
+            for number in key:
+                if type(number) is not int or not 0 <= number <= most:
+                    raise ValueError(f"{summarise(number)} is not a number from 0 to {most}")
+                most = _MOST_ITERATION
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,13 +18,13 @@ from aioflow.net.wire.fields import (
     Switch,
     Values,
 )
-from aioflow.net.wire.schema import Answer, Blob, EdgeNumbers, Integer, Many, Note, Real, Request, Table, Text, verb
+from aioflow.net.wire.schema import Answer, Blob, EdgeKeys, Integer, Many, Note, Real, Request, Table, Text, verb
 
 StepId = Number
 Steps = Annotated[tuple[int, ...], Many(Integer(0, U64))]
 MOST_KEYS: Final = 16
 """So many keys a message names at most: all of them fit into its header."""
-Keys = Annotated[tuple[tuple[int, ...], ...], Many(EdgeNumbers(), MOST_KEYS)]
+Keys = Annotated[tuple[tuple[int, ...], ...], EdgeKeys(MOST_KEYS)]
 """Keys of values that one device sends: the number of an edge in the plan, and the iterations of the loops around."""
 
 

@@ -10,7 +10,7 @@ import asyncio
 import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.devices.device import AnyDevice
@@ -197,9 +197,10 @@ def numbers_of(key: Key) -> tuple[int, ...]:
     return key.edge.number, *key.iteration
 
 
-def key_of(incarnation: int, numbers: tuple[int, ...]) -> Key:
-    """The key of these numbers, as `numbers_of` has made them on another task."""
-    return Key(cast(Edge, number_of(incarnation, numbers[0])), numbers[1:])
+def keys_of(incarnation: int, keys: Iterable[tuple[int, ...]]) -> list[Key]:
+    """The keys of these numbers, as `numbers_of` has made them on another task."""
+    source = number_of(incarnation, 0)
+    return [tuple.__new__(Key, (source | numbers[0], numbers[1:])) for numbers in keys]
 
 
 class Tasks(Protocol):
@@ -216,21 +217,22 @@ Item = tuple[Key, Array]
 """A value that is pushed, with its key."""
 
 
-def batches(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
-    """Yield the items of each message, in order: from one device, `MOST_KEYS` and `most` bytes at most."""
-    batch: list[Item] = []
+def batches(items: list[Item], most: int) -> list[list[Item]]:
+    """The items of each message, in order: from one device, `MOST_KEYS` and `most` bytes at most."""
+    if len(items) == 1:
+        return [items]
+    found: list[list[Item]] = []
     source = nbytes = 0
     for item in items:
         key, value = item
         more = getattr(value, "nbytes", 0)
-        if batch and (key.edge.incarnation != source or len(batch) == MOST_KEYS or nbytes + more > most):
-            yield batch
-            batch, nbytes = [], 0
+        if not found or key.edge.incarnation != source or len(found[-1]) == MOST_KEYS or nbytes + more > most:
+            found.append([])
+            nbytes = 0
         source = key.edge.incarnation
-        batch.append(item)
+        found[-1].append(item)
         nbytes += more
-    if batch:
-        yield batch
+    return found
 
 
 class Outbox:

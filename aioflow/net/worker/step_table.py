@@ -29,7 +29,7 @@ from aioflow.net.wire.worker_verbs import (
     RecvTensor,
     TensorSent,
 )
-from aioflow.net.worker.remote_rendezvous import Outbox, RemoteRendezvous, key_of, numbers_of
+from aioflow.net.worker.remote_rendezvous import Outbox, RemoteRendezvous, keys_of, numbers_of
 from aioflow.net.worker.worker_state import WorkerStep, is_lost, is_same
 from aioflow.rendezvous import Key
 from aioflow.runtime.session_state import SessionState
@@ -171,7 +171,7 @@ class StepTable:
     async def send(self, call: Call) -> TensorSent:
         """Values that were, or will be, sent in a step: some that are there. It waits for the step to begin, too."""
         message: Any = call.message
-        keys = [key_of(message.incarnation, numbers) for numbers in message.keys]
+        keys = keys_of(message.incarnation, message.keys)
         if not keys:
             raise errors.InvalidArgumentError("values of no keys are asked for")
         if message.incarnation not in self._sources:
@@ -205,8 +205,8 @@ class StepTable:
             text = f"{self.task} keeps no more values that other tasks push to {kept} bytes"
             self.broken(message.step, errors.ResourceExhaustedError(text, task=self.task))
             return
-        for numbers, value in zip(message.keys, message.values, strict=True):
-            worker_step.rendezvous.arrive(key_of(message.incarnation, numbers), Transfer(value, foreign=True))
+        for key, value in zip(keys_of(message.incarnation, message.keys), message.values, strict=True):
+            worker_step.rendezvous.arrive(key, Transfer(value, foreign=True))
 
     def refuse(self, call: Call, error: errors.OpError) -> None:
         """End the step of pushed values that cannot be received."""
@@ -216,12 +216,12 @@ class StepTable:
 
     def _has_room(self, worker_step: WorkerStep, values: Iterable[Any]) -> bool:
         """Whether these values can be kept until they are received; from now on they are."""
-        more = sum(map(_kept_bytes, values))
+        more = _kept_bytes(values)
         if worker_step.begun:
             worker_step.ahead += more
             if worker_step.ahead > _AHEAD:
-                waiting = sum([_kept_bytes(transfer.value) for transfer in worker_step.rendezvous.pushed_here])
-                worker_step.ahead = waiting + more
+                waiting = [transfer.value for transfer in worker_step.rendezvous.pushed_here]
+                worker_step.ahead = _kept_bytes(waiting) + more
             return worker_step.ahead <= _AHEAD
         self._early += more
         worker_step.early += more
@@ -347,8 +347,12 @@ def _together(call: Call) -> int:
     return _TOGETHER if call.peer is None else min(_TOGETHER, call.peer.limits.message)
 
 
-def _kept_bytes(value: Any) -> int:
-    return _ENTRY + int(getattr(value, "nbytes", 0))
+def _kept_bytes(values: Iterable[Any]) -> int:
+    """The bytes that these values take in a table."""
+    nbytes = 0
+    for value in values:
+        nbytes += _ENTRY + getattr(value, "nbytes", 0)
+    return nbytes
 
 
 def _up_to(most: int) -> Callable[[Transfer], bool]:

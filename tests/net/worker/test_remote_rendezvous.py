@@ -1,9 +1,10 @@
 import asyncio
 
+import numpy as np
 import pytest
 
 from aioflow import errors
-from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
+from aioflow.net.worker.remote_rendezvous import RemoteRendezvous, batches, keys_of, numbers_of
 from aioflow.rendezvous import LocalRendezvous
 from tests.support.edges import edge_key
 from tests.support.rendezvous_contract import Ends, RendezvousTests
@@ -73,3 +74,33 @@ async def test_what_was_to_be_asked_for_is_not_when_the_step_ends_first():
             await receiver.recv(late)
     receiver.arrive(together, 1)
     await receiver.settled()
+
+
+def test_pushed_values_are_cut_into_messages_by_device_number_and_size():
+    devices = f"{HERE}/device:CPU:0", f"{THERE}/device:CPU:0"
+    small, large = np.zeros(1), np.zeros(100)
+    one, other = [[(edge_key(n, *devices, source), small) for n in range(20)] for source in (1, 2)]
+    assert batches(one[:1], 1) == [one[:1]]
+    assert batches(one, 1 << 20) == [one[:16], one[16:]]
+    assert batches(one[:2] + other[:2] + one[2:3], 1 << 20) == [one[:2], other[:2], one[2:3]]
+    sizes = [(key, value) for (key, _), value in zip(one, [small, large, small, large, large], strict=False)]
+    assert batches(sizes, 816) == [sizes[:3], sizes[3:4], sizes[4:]]
+
+
+def test_a_key_is_found_by_the_numbers_that_another_task_sends():
+    key = edge_key(7, f"{HERE}/device:CPU:0", f"{THERE}/device:CPU:0", 1 << 63, (3, 1))
+    assert keys_of(1 << 63, [numbers_of(key), (7,)]) == [key, key._replace(iteration=())]
+    assert keys_of(1, [numbers_of(key)]) != [key]
+
+
+async def test_the_waiters_of_a_task_are_not_those_of_the_requests_of_other_tasks():
+    rendezvous = RemoteRendezvous(HERE, lambda task, keys: asyncio.sleep(3600))
+    own, others = [edge_key(n, f"{HERE}/device:CPU:0", f"{task}/device:CPU:1") for n, task in ((1, HERE), (2, THERE))]
+    tasks = [
+        asyncio.ensure_future(rendezvous.recv(own)),
+        asyncio.ensure_future(rendezvous.here.recv_any(keys_of(1, [numbers_of(others)]))),
+    ]
+    await asyncio.sleep(0)
+    assert [waiting.key for waiting in rendezvous.waiting] == [own]
+    rendezvous.close()
+    await asyncio.gather(*tasks, return_exceptions=True)
