@@ -77,9 +77,9 @@ async def test_an_error_ends_the_step_on_all_tasks(session, cluster, in_tasks, p
     x = af.placeholder(af.int32, [])
     with af.device(OTHER):
         waits = af.FIFOQueue(1, af.int32, shapes=[[]], name="empty")
-        put, taken = waits.enqueue(x), waits.dequeue()
+        put, taken, sent = waits.enqueue(x), waits.dequeue(), x + 0
     with af.device(place):
-        quotient = 6 // x
+        quotient = 6 // sent
     await session.run(put, {x: 1})
     assert await session.run([quotient, taken], {x: 2}) == [3, 1]
     with pytest.raises(errors.InvalidArgumentError, match="floordiv"):
@@ -87,7 +87,11 @@ async def test_an_error_ends_the_step_on_all_tasks(session, cluster, in_tasks, p
     await nothing_left(cluster)
     await session.run(put, {x: 2})
     assert await session.run([quotient, taken], {x: 3}) == [2, 2]
-    assert len(in_tasks) == 2
+    assert await session.run(quotient, {x: 3}) == 2
+    with pytest.raises(errors.InvalidArgumentError, match="floordiv"):
+        await session.run(quotient, {x: 0})  # the other share has run, and waits for the end of the step
+    await nothing_left(cluster)
+    assert len(in_tasks) == 3
 
 
 async def waiting_step(session):
