@@ -373,7 +373,7 @@ class Step:
             results = await run_together(self.executions, [part.given(feeds) for part in programs.parts], self)
             await self._settled()
         finally:
-            left = [key for key in self.rendezvous.close() if not key.is_credit]
+            left = [key for key in self.rendezvous.close() if not key.edge.is_credit]
         if left:
             raise errors.InternalError(f"sent and never received: {', '.join(map(str, left))}")
         return programs.joined(results)

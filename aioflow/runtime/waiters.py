@@ -22,7 +22,7 @@ from aioflow.kernels.state.staging import AreaSpec
 from aioflow.plan.frame_levels import role_of
 from aioflow.plan.passes.flow import Node, Value
 from aioflow.program.program import Program, RunningUnit, Unit
-from aioflow.rendezvous import Waiting
+from aioflow.rendezvous import Edge, Waiting, edge_of
 from aioflow.runtime.session_state import Running, SessionState
 from aioflow.runtime.wait_graph import Promise, Waiter, WaitGraph, described, named
 from aioflow.waiting.lines import Attempt, Waitable
@@ -312,7 +312,7 @@ class Snapshot:
         for node, unit in sources.sends:
             if (event := self._sent(step, node)) in needed or everything:
                 yield event, node, unit
-            if (iteration := last_sent.get(node.attrs["edge"])) is not None:
+            if last_sent and (iteration := last_sent.get(_edge(node.attrs))) is not None:
                 self._last_sent[event] = iteration
         for node, unit in sources.releases:
             if (event := self._released(step, node.inputs[1])) in needed:
@@ -353,6 +353,11 @@ def _computes(unit: Unit, node: Node) -> bool:
     return not unit.waits or (unit.kernel is None and not node.waits)
 
 
+def _edge(attrs: Mapping[str, Any]) -> Edge:
+    """The edge of a node that sends."""
+    return edge_of(attrs["edge"], attrs["source"], attrs["incarnation"], attrs["target"])
+
+
 def _live(state: SessionState, handle: Node) -> list[Waitable]:
     name = handle.attrs["shared_name"] or handle.name
     objects = state.resources.container(handle.attrs["container"]).objects()
@@ -382,7 +387,8 @@ def _receives(step: Running) -> dict[_Channel, deque[Waiting]]:
     """The values from other devices for which a step waits, by edge."""
     found: dict[_Channel, deque[Waiting]] = {}
     for waiting in step.rendezvous.waiting:
-        found.setdefault(_channel(waiting.key._asdict()), deque()).append(waiting)
+        edge = waiting.key.edge
+        found.setdefault((edge.name, edge.source, edge.target), deque()).append(waiting)
     return found
 
 
@@ -391,9 +397,9 @@ def _channel(of: Mapping[str, Any]) -> _Channel:
 
 
 def _receiving(waiting: Waiting) -> tuple[str, float]:
-    key = waiting.key
-    place = f" in iteration {':'.join(map(str, key.iteration))}" * bool(key.iteration)
-    return f"receive {key.edge!r}{place} from {key.source} on {key.target}", _now() - waiting.since
+    edge, iteration = waiting.key
+    place = f" in iteration {':'.join(map(str, iteration))}" * bool(iteration)
+    return f"receive {edge.name!r}{place} from {edge.source} on {edge.target}", _now() - waiting.since
 
 
 def waited(attempt: Attempt) -> float:

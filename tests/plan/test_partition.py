@@ -97,7 +97,7 @@ def sent(monkeypatch):
 
 def edges(sent):
     """How often each edge was used, by the name of the tensor that was sent and the number of the target."""
-    return Counter((key.edge.split(" ", 1)[1], key.target[-1]) for key in sent)
+    return Counter((key.edge.name.split(" ", 1)[1], key.edge.target[-1]) for key in sent)
 
 
 def parts_of(fetches, feeds=(), targets=()):

@@ -76,9 +76,9 @@ class World:
         value = transfer.value
         if not isinstance(value, np.ndarray):
             return transfer
-        async with self._links.setdefault((key.source, key.target), asyncio.Lock()):
+        async with self._links.setdefault((key.edge.source, key.edge.target), asyncio.Lock()):
             mine = self.memory.allocated(np.empty_like(value))
-            await asyncio.sleep(self._transfer(value.nbytes, key.source, key.target))
+            await asyncio.sleep(self._transfer(value.nbytes, key.edge.source, key.edge.target))
         mine[...] = value
         return transfer._replace(value=mine)
 

@@ -235,7 +235,7 @@ async def test_a_sender_is_at_most_as_many_iterations_ahead_as_may_run_at_once(
 
     def note(rendezvous, key, value):
         send(rendezvous, key, value)
-        held.append(sum(not each.is_credit for each in rendezvous._values))
+        held.append(sum(not each.edge.is_credit for each in rendezvous._values))
 
     monkeypatch.setattr(LocalRendezvous, "send", note)
     start = af.placeholder(af.float32, [])
