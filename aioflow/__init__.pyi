@@ -178,6 +178,7 @@ from aioflow.library import image as image
 from aioflow.library import initializers as initializers
 from aioflow.library import io as io
 from aioflow.library import linalg as linalg
+from aioflow.library import losses as losses
 from aioflow.library import math as math
 from aioflow.library import nn as nn
 from aioflow.library import python_io as python_io
@@ -186,6 +187,7 @@ from aioflow.library import sets as sets
 from aioflow.library import sparse_names as sparse
 from aioflow.library import sparse_names as sparse_names
 from aioflow.library import strings as strings
+from aioflow.library import weights_broadcast as weights_broadcast
 from aioflow.library.accumulators import Barrier as Barrier
 from aioflow.library.accumulators import ConditionalAccumulator as ConditionalAccumulator
 from aioflow.library.accumulators import ConditionalAccumulatorBase as ConditionalAccumulatorBase
@@ -426,16 +428,16 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "Comparison",
     "is_nan", "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_tensor",
     "is_variable_initialized", "launch", "lbeta", "left_shift", "less", "less_equal", "lgamma", "lin_space", "linalg",
     "linspace", "listdiff", "local_variables", "local_variables_initializer", "log", "log1p", "log_matrix_determinant",
-    "log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor", "loop_cond", "lossy", "make_template",
-    "map_fn", "masked", "matching_files", "math", "matmul", "matrix_band_part", "matrix_determinant", "matrix_diag",
-    "matrix_diag_part", "matrix_exponential", "matrix_inverse", "matrix_set_diag", "matrix_solve", "matrix_solve_ls",
-    "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid", "minimum", "mod", "model_variables",
-    "moving_average_variables", "multinomial", "multiply", "multiply_no_nan", "name_scope", "ndtri", "negative", "nest",
-    "newaxis", "next_iteration", "nn", "no_gradient", "no_op", "norm", "not_equal", "nth_element", "numpy_function",
-    "one_hot", "ones", "ones_initializer", "ones_like", "orthogonal_initializer", "pad", "parallel_stack",
-    "parameter_report", "parse_example", "parse_single_example", "parse_single_sequence_example", "placeholder",
-    "placeholder_with_default", "polygamma", "polyval", "population_count", "pow", "prevent_gradient", "py_func",
-    "python_io", "qr", "random", "random_bernoulli", "random_crop", "random_gamma", "random_normal",
+    "log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor", "loop_cond", "losses", "lossy",
+    "make_template", "map_fn", "masked", "matching_files", "math", "matmul", "matrix_band_part", "matrix_determinant",
+    "matrix_diag", "matrix_diag_part", "matrix_exponential", "matrix_inverse", "matrix_set_diag", "matrix_solve",
+    "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid", "minimum", "mod",
+    "model_variables", "moving_average_variables", "multinomial", "multiply", "multiply_no_nan", "name_scope", "ndtri",
+    "negative", "nest", "newaxis", "next_iteration", "nn", "no_gradient", "no_op", "norm", "not_equal", "nth_element",
+    "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like", "orthogonal_initializer", "pad",
+    "parallel_stack", "parameter_report", "parse_example", "parse_single_example", "parse_single_sequence_example",
+    "placeholder", "placeholder_with_default", "polygamma", "polyval", "population_count", "pow", "prevent_gradient",
+    "py_func", "python_io", "qr", "random", "random_bernoulli", "random_crop", "random_gamma", "random_normal",
     "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer",
     "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any",
     "reduce_euclidean_norm", "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min",
@@ -465,9 +467,9 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "Comparison",
     "truncatediv", "truncatemod", "tuple", "uint16", "uint32", "uint64", "uint8", "uniform_unit_scaling_initializer",
     "unique", "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean",
     "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
-    "variable_scope", "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "where",
-    "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy", "zeros", "zeros_initializer",
-    "zeros_like", "zeta"]
+    "variable_scope", "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite",
+    "weights_broadcast", "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy",
+    "zeros", "zeros_initializer", "zeros_like", "zeta"]
 
 def diag(diagonal: NumberLike, name: str | None = None) -> Tensor:
     """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high."""
