@@ -1,4 +1,4 @@
-"""Running a metric over batches."""
+"""Running a metric over batches; counts at thresholds in NumPy."""
 
 import numpy as np
 
@@ -24,3 +24,35 @@ async def over_batches(build, *batches, known="ranks", config=None):
             updates.append(await session.run(update, dict(zip(inputs, batch, strict=True))))
             values.append(await session.run(value))
     return updates, values
+
+
+KINDS = ("true_positives", "false_positives", "true_negatives", "false_negatives")
+TIES = np.float32([0.0, 0.25, 0.5, 0.75, 1.0])
+"""Predictions that equal thresholds."""
+
+
+def counts_at(thresholds, batches):
+    """The sum of weights of each kind, at each threshold."""
+    found = dict.fromkeys(KINDS, 0.0)
+    for labels, predictions, weights in batches:
+        above = predictions > np.float32(thresholds).reshape(-1, *[1] * labels.ndim)
+        weights = np.broadcast_to(weights, labels.shape)
+        axes = tuple(range(1, labels.ndim + 1))
+        for kind, which in zip(
+            KINDS, [above & labels, above & ~labels, ~above & ~labels, ~above & labels], strict=True
+        ):
+            found[kind] = found[kind] + (which * weights).sum(axes)
+    return found
+
+
+def scored_batches(weights, ties=False):
+    """Two batches of labels, probabilities and weights; with `ties` some probabilities equal thresholds."""
+    random = np.random.default_rng(5)
+    return [
+        (
+            random.integers(0, 2, (4, 3)) > 0,
+            random.choice(TIES, (4, 3)) if ties else random.uniform(0, 1, (4, 3)).astype(np.float32),
+            random.choice([0.0, 0.3, 2.0], weights).astype(np.float32),
+        )
+        for _ in range(2)
+    ]

@@ -54,6 +54,25 @@ def test_losses_are_weighted_and_reduced(case, reduction):
     np.testing.assert_allclose(value, expected(losses, weights, reduction), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("reduction", "loss"),
+    [
+        (Reduction.NONE, [[0, 0], [9, 12]]),
+        (Reduction.SUM, 21),
+        (Reduction.MEAN, 3.5),
+        (Reduction.SUM_OVER_BATCH_SIZE, 5.25),
+        (Reduction.SUM_BY_NONZERO_WEIGHTS, 10.5),
+        (Reduction.SUM_OVER_NONZERO_WEIGHTS, 10.5),
+    ],
+)
+def test_each_reduction_has_its_divisor(reduction, loss):
+    losses = np.float32([[1, 2], [3, 4]])
+    with af.Graph().as_default():
+        for weights in (np.float32([[0], [3]]), np.float32([[0, 0], [3, 3]])):
+            made = af.losses.compute_weighted_loss(losses, weights, reduction=reduction)
+            np.testing.assert_array_equal(evaluate(made), loss)
+
+
 @pytest.fixture
 def graph():
     with af.Graph().as_default() as graph:

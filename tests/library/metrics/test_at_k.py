@@ -6,18 +6,18 @@ import pytest
 import aioflow as af
 from tests.support.metrics import over_batches
 
-RANDOM = np.random.default_rng(7)
 K, CLASSES, EXAMPLES = 3, 6, 5
 LABELS = {
-    "one per example": lambda: RANDOM.integers(0, CLASSES, EXAMPLES),
-    "a column": lambda: RANDOM.integers(0, CLASSES, (EXAMPLES, 1)),
-    "several, repeated and out of range": lambda: RANDOM.integers(-1, CLASSES + 2, (EXAMPLES, 4)),
+    "one per example": lambda random: random.integers(0, CLASSES, EXAMPLES),
+    "a column": lambda random: random.integers(0, CLASSES, (EXAMPLES, 1)),
+    "several, repeated and out of range": lambda random: random.integers(-1, CLASSES + 2, (EXAMPLES, 4)),
 }
 
 
 def batches(labels, weights):
+    random = np.random.default_rng(3)
     return [
-        (LABELS[labels](), RANDOM.standard_normal((EXAMPLES, CLASSES)), RANDOM.choice([0.5, 2.0], weights))
+        (LABELS[labels](random), random.standard_normal((EXAMPLES, CLASSES)), random.choice([0.5, 2.0], weights))
         for _ in range(2)
     ]
 

@@ -6,12 +6,11 @@ import pytest
 import aioflow as af
 from tests.support.metrics import over_batches
 
-RANDOM = np.random.default_rng(6)
-
 
 def batches(weights):
+    random = np.random.default_rng(3)
     return [
-        (*RANDOM.integers(0, 4, (2, 5, 3)), RANDOM.choice([0.0, 0.5, 2.0], weights).astype(np.float32))
+        (*random.integers(0, 4, (2, 5, 3)), random.choice([0.0, 0.5, 2.0], weights).astype(np.float32))
         for _ in range(2)
     ]
 

@@ -6,7 +6,6 @@ import pytest
 import aioflow as af
 from tests.support.metrics import over_batches
 
-RANDOM = np.random.default_rng(3)
 KINDS = {
     "true_positives": lambda truth, guess: truth & guess,
     "false_positives": lambda truth, guess: ~truth & guess,
@@ -22,8 +21,9 @@ WEIGHTS = [(), (1, 1), (4, 1), (1, 3), (4, 3)]
 
 
 def batches(weights):
+    random = np.random.default_rng(3)
     return [
-        (*RANDOM.integers(0, 2, (2, 4, 3)), RANDOM.choice([0.0, 0.5, 2.0], weights).astype(np.float32))
+        (*random.integers(0, 2, (2, 4, 3)), random.choice([0.0, 0.5, 2.0], weights).astype(np.float32))
         for _ in range(2)
     ]
 

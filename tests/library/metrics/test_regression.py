@@ -6,7 +6,6 @@ import pytest
 import aioflow as af
 from tests.support.metrics import over_batches
 
-RANDOM = np.random.default_rng(4)
 ERRORS = {
     "mean_absolute_error": lambda a, b: np.abs(a - b),
     "mean_squared_error": lambda a, b: (a - b) ** 2,
@@ -14,10 +13,11 @@ ERRORS = {
 
 
 def batches(weights):
+    random = np.random.default_rng(3)
     return [
         (
-            *RANDOM.standard_normal((2, 4, 3)).astype(np.float32),
-            RANDOM.choice([0.0, 0.5, 2], weights).astype(np.float32),
+            *random.standard_normal((2, 4, 3)).astype(np.float32),
+            random.choice([0.0, 0.5, 2], weights).astype(np.float32),
         )
         for _ in range(2)
     ]
