@@ -1,4 +1,4 @@
-"""The operands of losses: labels and predictions as floats of one shape."""
+"""The operands of losses as floats: labels and predictions of one shape, and weights."""
 
 from aioflow.graph.convert import NumberLike
 from aioflow.graph.operation import Tensor
@@ -11,6 +11,13 @@ def required(labels: NumberLike | None, predictions: NumberLike | None, kind: st
     """ValueError if one of them is None."""
     if labels is None or predictions is None:
         raise ValueError(f"labels and {kind} are needed, neither may be None")
+
+
+def float_weights(weights: NumberLike | None) -> Tensor:
+    """Return the weights as float32. ValueError if they are None."""
+    if weights is None:
+        raise ValueError("weights must not be None; 1.0 weighs all losses equally")
+    return cast(weights, float32)
 
 
 def float_operands(labels: NumberLike, predictions: NumberLike, kind: str = "predictions") -> tuple[Tensor, Tensor]:

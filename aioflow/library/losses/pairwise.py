@@ -5,16 +5,14 @@ from aioflow.graph.convert import NumberLike
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.math.arithmetic import maximum
-from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.elementwise import square
 from aioflow.kernels.math.no_nan import div_no_nan
 from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.library.control import name_scope
 from aioflow.library.losses.collected import Collections, add_loss
-from aioflow.library.losses.elements import float_operands
+from aioflow.library.losses.elements import float_operands, float_weights
 from aioflow.library.losses.reduction import weighted_ones
 from aioflow.library.weights import fit_weights
-from aioflow.tensors.dtypes import float32
 
 
 @transactional
@@ -45,7 +43,7 @@ def mean_pairwise_squared_error(
     with name_scope(scope, "mean_pairwise_squared_error", [predictions, labels, weights]):
         truth, guess = float_operands(labels, predictions)
         difference = guess - truth
-        each = fit_weights(cast(weights, float32), difference)
+        each = fit_weights(float_weights(weights), difference)
         loss = reduce_sum(_of_examples(difference, weighted_ones(difference, each)) * each, name="value")
         add_loss(loss, loss_collection)
         return loss

@@ -15,6 +15,7 @@ from aioflow.kernels.math.no_nan import div_no_nan
 from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.library.control import name_scope
 from aioflow.library.losses.collected import Collections, add_loss
+from aioflow.library.losses.elements import float_weights
 from aioflow.library.weights import broadcast_weights, fit_weights
 from aioflow.tensors.dtypes import float32
 from aioflow.tensors.recursion import safe_repr
@@ -73,11 +74,9 @@ def compute_weighted_loss(
         InvalidArgumentError: in the run, if the weights do not fit the losses.
     """
     Reduction.validate(reduction)
-    if weights is None:
-        raise ValueError("weights must not be None; 1.0 weighs all losses equally")
     with name_scope(scope, "weighted_loss", [losses, weights]):
         given = convert_to_tensor(losses)
-        loss = cast(_reduced(cast(given, float32), cast(weights, float32), reduction), given.dtype)
+        loss = cast(_reduced(cast(given, float32), float_weights(weights), reduction), given.dtype)
         add_loss(loss, loss_collection)
         return loss
 

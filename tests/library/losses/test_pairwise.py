@@ -58,5 +58,7 @@ def test_shapes_that_do_not_fit_are_refused():
         af.losses.mean_pairwise_squared_error(np.zeros((2, 2)), np.zeros((2, 3)))
     with pytest.raises(ValueError, match=r"weights of shape \[2\] do not fit values of shape \[2, 2\]"):
         af.losses.mean_pairwise_squared_error(np.zeros((2, 2)), np.zeros((2, 2)), weights=[1.0, 2.0])
+    with pytest.raises(ValueError, match="weights must not be None"):
+        af.losses.mean_pairwise_squared_error(np.zeros((2, 2)), np.zeros((2, 2)), weights=None)
     with pytest.raises(ValueError, match="unknown rank"):
         af.losses.mean_pairwise_squared_error(af.placeholder("float32"), af.placeholder("float32"))
