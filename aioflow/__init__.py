@@ -136,8 +136,8 @@ _face = Face(__name__, {
         "string_strip string_to_number string_upper substr"
     ),
     "aioflow.library": (
-        "bitwise collectives image initializers io linalg math nn python_io random sets sparse=sparse_names "
-        "sparse_names strings"
+        "bitwise collectives image initializers io linalg losses math metrics nn python_io random sets "
+        "sparse=sparse_names sparse_names strings weights_broadcast"
     ),
     "aioflow.library.accumulators": (
         "Barrier ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"

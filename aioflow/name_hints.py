@@ -18,7 +18,9 @@ SHOWN: Final = {
     "aioflow.library.initializers": "af.initializers",
     "aioflow.library.io": "af.io",
     "aioflow.library.linalg": "af.linalg",
+    "aioflow.library.losses": "af.losses",
     "aioflow.library.math": "af.math",
+    "aioflow.library.metrics": "af.metrics",
     "aioflow.library.nn": "af.nn",
     "aioflow.library.python_io": "af.python_io",
     "aioflow.library.random": "af.random",
@@ -26,6 +28,7 @@ SHOWN: Final = {
     "aioflow.library.sets": "af.sets",
     "aioflow.library.sparse_names": "af.sparse",
     "aioflow.library.strings": "af.strings",
+    "aioflow.library.weights_broadcast": "af.weights_broadcast",
     "aioflow.summary": "af.summary",
     "aioflow.tensors.nest": "af.nest",
     "aioflow.train": "af.train",
@@ -36,7 +39,6 @@ _EAGER: Final = "a graph is always built first, then run: `await af.Session(grap
 _LAYERS: Final = "compose af.get_variable, af.matmul and af.nn"
 _DATA: Final = "feed arrays, or use af.train.batch, af.FIFOQueue and af.TFRecordReader"
 _PYTHON_FILES: Final = "use open(), os and pathlib; af.read_file and af.matching_files work in a graph"
-_LOSSES: Final = "compose af.nn.softmax_cross_entropy_with_logits, af.squared_difference and af.reduce_mean"
 _META: Final = "af.Graph.as_graph_def() and af.import_graph_def carry a graph, af.train.Saver its variables"
 _TABLES: Final = "look names up in Python, or by af.py_func, and feed the numbers"
 
@@ -85,9 +87,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.load_op_library": "use af.py_func",
     "af.logging": "use Python's logging; aioflow's loggers begin with `aioflow`",
     "af.lookup": _TABLES,
-    "af.losses": _LOSSES,
     "af.manip": "its functions are at the top: af.roll, af.gather_nd, af.reshape, af.tile",
-    "af.metrics": "compute them from fetched values, or compose af.equal, af.cast and af.reduce_mean",
     "af.print": "fetch the tensor, or use af.py_func",
     "af.profiler": "use af.RunOptions(trace=True) and af.RunMetadata",
     "af.quantization": "use af.cast, or af.lossy for what is sent between devices",
@@ -103,8 +103,8 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.user_ops": "use af.py_func",
     "af.variable_creator_scope": "use af.variable_scope(custom_getter=)",
     "af.nn.ctc_loss": "use af.py_func",
-    "af.nn.sigmoid_cross_entropy": "use af.nn.sigmoid_cross_entropy_with_logits",
-    "af.nn.softmax_cross_entropy": "use af.nn.softmax_cross_entropy_with_logits",
+    "af.nn.sigmoid_cross_entropy": "use af.losses.sigmoid_cross_entropy",
+    "af.nn.softmax_cross_entropy": "use af.losses.softmax_cross_entropy",
     "af.train.Checkpoint": "use af.train.Saver",
     "af.train.ClusterDef": "use af.train.ClusterSpec",
     "af.train.Example": "use af.io.make_example",

@@ -46,7 +46,7 @@ ALIASES: Final = {DTypeLike: "DTypeLike", ShapeLike: "ShapeLike"}
 
 def faces() -> list[types.ModuleType]:
     """The modules that list public names, the top one first."""
-    files = [PACKAGE / "__init__.py", *sorted(PACKAGE.glob("*/*.py"))]
+    files = [PACKAGE / "__init__.py", *sorted(PACKAGE.rglob("*/*.py"))]
     names = [file.relative_to(PACKAGE.parent).with_suffix("") for file in files if "= Face(" in file.read_text()]
     return [importlib.import_module(".".join(name.parts).removesuffix(".__init__")) for name in names]
 
