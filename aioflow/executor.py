@@ -5,6 +5,7 @@ the number of units that it still waits for. At zero it is ready. Ready units ru
 those of older iterations first. `program/ready.py` tracks ready and dead units in the iterations of loops.
 
 A unit that never suspends is driven here to its end, on the loop if it is light and on a compute thread if it is heavy.
+A heavy one that is known to be brief stays on the loop, if no other step or device could compute meanwhile.
 A unit that may suspend is awaited in the caller's own task if no other unit can run meanwhile. It gets a Task only if
 it suspends while another unit can run.
 """
@@ -41,6 +42,9 @@ class Host(Protocol):
 
     def exchanging(self, coroutine: UnitCoroutine) -> UnitCoroutine:
         """A coroutine of several nodes that sends and receives, as it is driven here."""
+
+    def keeps(self, unit: Unit, bucket: int) -> bool:
+        """Whether a heavy unit runs on the loop, since to wake a thread would take longer."""
 
     def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine, stop: Stop) -> UnitCoroutine:
         """Drive a coroutine that never waits on a compute thread. Cancelling asks it to stop."""
@@ -165,11 +169,14 @@ class Execution:
             coroutine = unit.begin(context, *inputs)
             return coroutine if unit.kernel is not None else self._host.exchanging(coroutine), True, coroutine
         bucket = unit.cost.bucket(inputs)
+        begin = unit.begin
         if unit.cost.heavy(bucket, inputs) and not unit.always:  # a send belongs to the loop's thread
-            own = context.stoppable()
-            coroutine = (unit.heavy or unit.begin)(own, *inputs)
-            return self._host.offload(unit, bucket, coroutine, own.stop), True, coroutine
-        coroutine = unit.begin(context, *inputs)
+            begin = unit.heavy or begin
+            if not self._host.keeps(unit, bucket):
+                own = context.stoppable()
+                coroutine = begin(own, *inputs)
+                return self._host.offload(unit, bucket, coroutine, own.stop), True, coroutine
+        coroutine = begin(context, *inputs)
         return self._host.inline(unit, bucket, coroutine), False, coroutine
 
     def _spawn(self, begun: Begun, coroutine: UnitCoroutine) -> None:

@@ -19,82 +19,100 @@ import copy
 import functools
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple, Protocol
 
 from aioflow import errors
+from aioflow.graph.device_spec import task_of
 
-_INCARNATION: Final = re.compile(r"[0-9a-f]{1,16}", re.ASCII)
-_ITERATION: Final = re.compile(r"(?:\d{1,18}(?::\d{1,18})*)?", re.ASCII)
 PUSHED: Final = "!"
 """The prefix of an edge whose values the sender pushes to the other task without a request."""
 TOGETHER: Final = "&"
 """The prefix of an edge whose values are not large: the receiver requests several of them in one message."""
 CREDIT: Final = "~"
 """The sign of an edge whose values limit how far a sender in a loop is ahead. The last ones need not be received."""
+_NAME: Final = re.compile(r"([!&]?)(~?)(\d{1,9}) .+", re.ASCII | re.DOTALL)
+_NUMBER_BITS: Final = 32
 _SHOWN: Final = 3
 """The most keys that an error names."""
+
+
+class Edge(int):
+    """The way of a value from one device to another, in each step of a plan.
+
+    All tasks learn the edges of a plan when they register their shares. From then on a number stands for an edge: its
+    own number in the plan, together with the incarnation of the sending device. An edge is that integer. So a table
+    finds the value of an edge by the numbers in a message, and compares no texts.
+
+    Attributes:
+        name: its number in the plan, after the prefixes for the way that it goes, and the name of the value.
+        source: the full name of the sending device.
+        incarnation: the number of the sending device, below 2**64. A restarted device has a new one, so that its
+            values never reach a receiver that waits for the old device.
+        target: the full name of the receiving device.
+        sender: the task of the sending device.
+        receiver: the task of the receiving device.
+        number: its number in the plan.
+        pushed: whether the sender pushes the value to another task at once; otherwise the receiver requests it.
+        together: whether a receiver on another task requests the value in one message with others.
+        is_credit: whether the value only limits a sender, and is not needed at the end of a loop.
+    """
+
+    name: str
+    source: str
+    incarnation: int
+    target: str
+    sender: str
+    receiver: str
+    number: int
+    pushed: bool
+    together: bool
+    is_credit: bool
+
+    def __new__(cls, name: str, source: str, incarnation: int, target: str) -> "Edge":
+        """InvalidArgumentError if the name does not begin with a number."""
+        found = _NAME.fullmatch(name)
+        if found is None:
+            raise errors.InvalidArgumentError(f"{name[:200]!r} is not the name of an edge: a number, a space, a value")
+        way, credit, number = found.groups()
+        edge = super().__new__(cls, number_of(incarnation, int(number)))
+        edge.name, edge.source, edge.incarnation, edge.target = name, source, incarnation, target
+        edge.sender, edge.receiver, edge.number = task_of(source), task_of(target), int(number)
+        edge.pushed, edge.together, edge.is_credit = way == PUSHED, way == TOGETHER, bool(credit)
+        return edge
+
+    def __repr__(self) -> str:
+        return f"<Edge {self}>"
+
+    def __str__(self) -> str:
+        """`source;incarnation in hexadecimal;target;name`."""
+        return f"{self.source};{self.incarnation:x};{self.target};{self.name}"
+
+
+edge_of: Final = functools.lru_cache(1 << 14)(Edge)
+"""Returns the edge with these attributes. Cached, since each step uses the edges of its plan again."""
+
+
+def number_of(incarnation: int, number: int) -> int:
+    """The integer that an edge is, by the incarnation of its sending device and its number in the plan."""
+    return incarnation << _NUMBER_BITS | number
 
 
 class Key(NamedTuple):
     """The name of one channel of a step.
 
     Attributes:
-        edge: the name of the value: its node and output.
-        source: the full name of the sending device.
-        incarnation: the number of the sending device, below 2**64. A restarted device has a new one, so that its
-            values never reach a receiver that waits for the old device.
-        target: the full name of the receiving device.
+        edge: the edge. In the key of a value or request from another task it is only the integer, which is equal.
         iteration: the iterations of the enclosing loops, outermost first.
     """
 
-    edge: str
-    source: str
-    incarnation: int
-    target: str
+    edge: Edge
     iteration: tuple[int, ...] = ()
 
-    @property
-    def together(self) -> bool:
-        """Whether a receiver on another task requests the value in one message with others."""
-        return self.edge.startswith(TOGETHER)
-
-    @property
-    def pushed(self) -> bool:
-        """Whether the sender pushes the value to another task at once; otherwise the receiver requests it."""
-        return self.edge.startswith(PUSHED)
-
-    @property
-    def is_credit(self) -> bool:
-        """Whether the value only limits a sender, and is not needed at the end of a loop."""
-        return self.edge.removeprefix(PUSHED).startswith(CREDIT)
-
     def __str__(self) -> str:
-        """`source;incarnation in hexadecimal;target;edge;iterations`, as `...CPU:0;1f;...CPU:1;add:0;3:1`."""
-        iteration = ":".join(map(str, self.iteration))
-        return f"{self.source};{self.incarnation:x};{self.target};{self.edge};{iteration}"
-
-    @classmethod
-    def parse(cls, text: str) -> "Key":
-        """Return the key of a text that `str(key)` made. InvalidArgumentError for other texts."""
-        head, _, iteration = text.rpartition(";")
-        found = _outside_loops(head)
-        if found is None or _ITERATION.fullmatch(iteration) is None:
-            raise errors.InvalidArgumentError(
-                f"{text[:200]!r} is not the key of a transfer: source;incarnation;target;edge;iterations"
-            )
-        return found if not iteration else found._replace(iteration=tuple(map(int, iteration.split(":"))))
-
-
-@functools.lru_cache(1024)
-def _outside_loops(head: str) -> Key | None:
-    """Return the key of a text without iterations; None for other texts. Cached, since steps repeat their keys."""
-    parts = head.split(";", 3)
-    if len(parts) < 4 or not all(parts) or _INCARNATION.fullmatch(parts[1]) is None:
-        return None
-    source, incarnation, target, edge = parts
-    return Key(edge, source, int(incarnation, 16), target)
+        """The edge, and after a semicolon the iterations, as `...CPU:0;1f;...CPU:1;5 add:0;3:1`."""
+        return f"{self.edge};{':'.join(map(str, self.iteration))}"
 
 
 class Waiting(NamedTuple):
@@ -126,6 +144,10 @@ class Rendezvous(Protocol):
     @property
     def unreceived(self) -> int:
         """The number of values that were sent and not received."""
+
+    @property
+    def last_sent(self) -> Mapping[int, tuple[int, ...]]:
+        """For each edge the iteration of the last value sent, where values may be on their way to other tasks."""
 
 
 class LocalRendezvous:
@@ -267,6 +289,16 @@ class LocalRendezvous:
     def unreceived(self) -> int:
         """The number of values that were sent and not received."""
         return sum(map(len, self._values.values()))
+
+    @property
+    def last_sent(self) -> Mapping[int, tuple[int, ...]]:
+        """Empty: no value is on its way in one process."""
+        return {}
+
+    @property
+    def values(self) -> Iterator[Any]:
+        """The values that were sent and not received."""
+        return chain.from_iterable(self._values.values())
 
     def __repr__(self) -> str:
         ended = "" if self._error is None else f", ended by {type(self._error).__name__}"

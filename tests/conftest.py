@@ -3,6 +3,7 @@ import gc
 import importlib.util
 import itertools
 import os
+import zlib
 from types import SimpleNamespace
 
 import pytest
@@ -24,9 +25,13 @@ gc.set_threshold(20_000)  # which spares a sixth of the time that the runs of a 
 
 
 def pytest_asyncio_loop_factories(config, item):
-    real = item.get_closest_marker("real")
-    if item.get_closest_marker("sockets") or (real and LONG):
-        return {"asyncio": asyncio.SelectorEventLoop, "uvloop": _uvloop}
+    real, sockets, slow = [item.get_closest_marker(name) for name in ("real", "sockets", "slow")]
+    both = {"asyncio": asyncio.SelectorEventLoop, "uvloop": _uvloop}
+    if sockets and slow and not LONG:  # the name of the test chooses one: each loop has about half of the tests
+        chosen = list(both)[zlib.crc32(item.name.encode()) % 2]
+        return {chosen: both[chosen]}
+    if sockets or (real and LONG):
+        return both
     return {"asyncio": asyncio.SelectorEventLoop} if real else {"virtual": VirtualTimeLoop}
 
 

@@ -19,6 +19,7 @@ import aioflow as af
 from aioflow.graph.op import REGISTRY
 from aioflow.testing import no_leaks
 from tests.kernels import samples, test_registry
+from tests.support.scale import amount
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -72,7 +73,7 @@ def test_the_batches_of_an_epoch_hold_each_digit_once():
 
 @pytest.mark.slow
 def test_the_demo_reads_at_least_97_percent_of_digits_it_has_not_seen():
-    done = run("examples/train_digits.py")
+    done = run("examples/train_digits.py", "--epochs", amount(30, 100))
     assert done.returncode == 0, done.stderr
     accuracy = re.fullmatch(r"test accuracy (0\.\d{3}|1\.000)", done.stdout.splitlines()[-1])
     assert accuracy is not None, done.stdout
@@ -82,7 +83,7 @@ def test_the_demo_reads_at_least_97_percent_of_digits_it_has_not_seen():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("loop", ["asyncio", pytest.param("uvloop", marks=pytest.mark.long)])
 def test_the_demo_runs_on_either_loop(loop):
     done = run("examples/train_digits.py", "--epochs", "1", "--loop", loop)
     assert done.returncode == 0, done.stderr
@@ -174,7 +175,7 @@ async def test_every_file_is_read_once_an_epoch_with_the_label_in_its_name(tmp_p
     ],
 )
 def test_several_devices_train_with_the_losses_of_one(program, devices):
-    done = run(f"examples/{program}.py", "--devices", devices, "--epochs", "2")
+    done = run(f"examples/{program}.py", "--devices", devices, "--epochs", amount(1, 2))
     assert done.returncode == 0, done.stderr
     *curves, apart, accuracy = done.stdout.splitlines()[1:]
     assert len(curves) == 10
@@ -237,11 +238,12 @@ async def test_each_layer_is_on_its_device_with_its_gradients_and_sums():
 
 @pytest.mark.slow
 def test_two_workers_train_a_net_on_two_parameter_servers_and_all_end():
-    done = run("examples/cluster_digits.py", "--epochs", "4")
+    epochs = amount(2, 4)
+    done = run("examples/cluster_digits.py", "--epochs", epochs)
     assert done.returncode == 0, done.stderr
     *progress, accuracy = done.stdout.splitlines()
     assert {line.partition(":")[0] for line in progress} == {"worker 0", "worker 1"}
-    assert len(progress) == 8
+    assert len(progress) == 2 * epochs
     assert float(re.fullmatch(r"test accuracy (\d\.\d{3})", accuracy)[1]) >= 0.85
 
 

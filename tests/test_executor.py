@@ -189,6 +189,58 @@ async def test_heavy_work_that_was_measured_to_be_brief_runs_on_the_loop_in_its_
     assert len(forms) == 2
 
 
+@pytest.mark.real
+@pytest.mark.parametrize("light", [0.0, math.inf], ids=["heavy", "light"])
+@pytest.mark.parametrize("brief", [0.0, math.inf], ids=["long", "brief"])
+@pytest.mark.parametrize("used_up", [False, True], ids=["fresh slice", "used slice"])
+async def test_random_numbers_do_not_depend_on_where_a_run_computes(graph, monkeypatch, light, brief, used_up):
+    drawn = af.random_normal([3], seed=1) + af.constant(np.zeros(3, np.float32))
+    found = []
+    for executor in ("tokens", "regions"):
+        async with af.Session(graph=graph, config=af.Config(executor=executor)) as session:
+            found.append([await session.run(drawn) for _ in range(4)])
+        monkeypatch.setattr(Slice, "used_up", lambda piece: used_up)
+        monkeypatch.setattr(op_cost, "HEAVY", light)
+        monkeypatch.setattr(op_cost, "BIG_KERNEL", light)
+        monkeypatch.setattr(op_cost, "BRIEF", brief)
+    np.testing.assert_array_equal(*found)
+    assert len(np.unique(found[0])) == 12
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("hindrance", ["", "long", "slice used up", "another step", "another device"])
+async def test_a_heavy_unit_stays_on_the_loop_if_it_is_brief_and_no_other_work_could_run_meanwhile(
+    graph, monkeypatch, hindrance
+):
+    monkeypatch.setattr(Slice, "used_up", lambda piece: hindrance == "slice used up")
+    monkeypatch.setattr(op_cost, "HEAVY", 0.0)
+    monkeypatch.setattr(op_cost, "BIG_KERNEL", 0.0)
+    monkeypatch.setattr(op_cost, "BRIEF", 0.0 if hindrance == "long" else math.inf)
+    main, seen, gate = threading.main_thread(), [], Gate()
+
+    def note(value):
+        seen.append(threading.current_thread() is main)
+        return value
+
+    async def passed(value):
+        return value
+
+    x = af.placeholder(af.float32, [])
+    y = light(waiting(x, passed), note)
+    if hindrance == "another device":
+        with af.device("/cpu:1"):
+            y = y, af.identity(waiting(x, passed))
+    held = gated(gate)
+    async with af.Session(graph=graph, config=af.Config(device_count={"CPU": 2})) as session:
+        other = asyncio.create_task(session.run(held)) if hindrance == "another step" else None
+        for _ in range(2):
+            await session.run(y, {x: 1.0})
+        gate.open()
+        if other is not None:
+            await other
+    assert seen == [False, not hindrance]
+
+
 def test_work_is_brief_if_a_measurement_says_so_and_not_an_estimate():
     cost = op_cost.RegionCost(lambda inputs: (op_cost.BRIEF / 2, True), 1)
     assert cost.heavy(0, [])

@@ -77,6 +77,7 @@ def test_a_wheel_says_its_name_its_extras_and_its_command(wheel):
     assert "aioflow = aioflow.cli:main" in points
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_wheel_runs_in_a_fresh_environment(wheel, tmp_path):
     """The environment sees the packages that are installed here, so nothing is downloaded."""

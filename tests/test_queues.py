@@ -233,7 +233,7 @@ class Queues(RuleBasedStateMachine):
 def test_a_queue_agrees_with_its_model_under_cancellation(kind):
     machine = type(f"Queues of {kind}", (Queues,), {"kind": kind})
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=amount(40, 150), stateful_step_count=60, deadline=None)
+        machine, settings=settings(max_examples=amount(20, 150), stateful_step_count=60, deadline=None)
     )
 
 

@@ -84,7 +84,7 @@ async def rage(where, name, consumers, seed=SEED, cuts=CUTS):
 
 
 @pytest.mark.parametrize("where", ["one device", "four devices"])
-@pytest.mark.parametrize("name", some(STORMS, 25))
+@pytest.mark.parametrize("name", some(STORMS, 15))
 async def test_no_element_is_lost_or_doubled(where, name):
     for consumers in CONSUMERS:
         await rage(where, name, consumers)

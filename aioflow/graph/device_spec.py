@@ -84,3 +84,10 @@ def check_device(device: object) -> None:
         DeviceSpec.from_string(device)
     elif device is not None and not callable(device):
         raise TypeError(f"a device must be a name, as '/cpu:0', or a function of an operation, not {device!r}")
+
+
+@functools.lru_cache(4096)
+def task_of(device: str) -> str:
+    """The task that a device belongs to, as `/job:worker/replica:0/task:1`."""
+    spec = DeviceSpec.from_string(device)
+    return f"/job:{spec.job}/replica:{spec.replica or 0}/task:{spec.task or 0}"

@@ -1,7 +1,7 @@
 """All that one kernel call may see besides its inputs."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from aioflow import errors
@@ -96,6 +96,9 @@ class StepView(Protocol):
 
     async def in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         """The result of `function`, run on a new thread with the caller's context variables."""
+
+    def compute(self, ctx: "Context", work: Any, inputs: Sequence[Any]) -> Coroutine[Any, Any, Sequence[Any]]:
+        """The results of kernels that never wait, driven on the loop or on a compute thread of the context's device."""
 
     def py_func(self, name: str) -> Callable[..., Any]:
         """The function that graphs may call by that name. PermissionDeniedError if none is registered."""

@@ -2,8 +2,9 @@
 
 The gradient of a loop is a loop with as many iterations, backwards. The forward loop records the values that the
 backward loop needs, one element per iteration, and the backward loop replays them from the end. The gradient of a
-capture is the sum over the iterations; for rows of a table, it concatenates the rows of all iterations. The gradient of
-a replayed list is a record of the backward loop, so gradients of any order work the same way.
+capture is the sum over the iterations; for rows of a table, it concatenates the rows of all iterations, and for a
+weight it is one product of what all iterations multiplied. The gradient of a replayed list is a record of the backward
+loop, so gradients of any order work the same way.
 
 Flattens the nested arguments and results of branches and loops, and restores them.
 """
@@ -29,6 +30,7 @@ from aioflow.kernels.math.arithmetic import add
 from aioflow.kernels.math.casting import cast
 from aioflow.library.backward_body import BackwardGraph, backward_outline, sizes_of, zeros_for
 from aioflow.library.control import with_dependencies
+from aioflow.library.stacked_products import Factors, bytes_of, product_of_stacks, stacked_factors
 from aioflow.library.tensor_array import TensorArray
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import ListSpec, ResourceSpec, Spec, int32
@@ -365,11 +367,19 @@ class _Backward:
         found = differentiate(inner, ys, self._body.arguments, seeds)
         arrived = {i: dx for i, dx in zip(self._body.takes, found, strict=True) if dx is not None}
         captures = self._first + self._count + self._replays
-        self._rows = {
-            i: dx for i, dx in arrived.items() if i >= captures and isinstance(dx, IndexedSlices) and _is_part(dx)
-        }
-        dxs = {i: dense(dx) for i, dx in arrived.items() if i not in self._rows}
+        captured = {i: dx for i, dx in arrived.items() if i >= captures}
+        rows = {i: dx for i, dx in captured.items() if isinstance(dx, IndexedSlices) and _is_part(dx)}
+        self._rows = {i: (dx.values, dx.indices) for i, dx in rows.items()}
+        self._factors = self._find_factors(inner, captured)
+        dxs = {i: dense(dx) for i, dx in arrived.items() if i not in {*self._rows, *self._factors}}
         return self._outputs(inner, given, dxs)
+
+    def _find_factors(self, inner: BackwardGraph, captured: dict[int, Any]) -> dict[int, Factors]:
+        """Return the factors to list. They take at most as much memory as the values that the forward loop lists."""
+        if self._op.attrs["swap_memory"]:
+            return {}
+        tensors = {i: dx for i, dx in captured.items() if isinstance(dx, Tensor)}
+        return stacked_factors(tensors, room=sum(map(bytes_of, inner.replays.values())))
 
     def _outputs(self, inner: BackwardGraph, given: list[Tensor], dxs: dict[int, Tensor]) -> list[Tensor]:
         names = [self._first + index for index in self._active]
@@ -381,7 +391,7 @@ class _Backward:
         made += [_add(total, dxs[i]) for total, i in zip(sums, self._summed, strict=True)]
         self._given = [*given, *sums]
         recorded = [dxs[i] for i in self._listed]
-        recorded += [part for rows in self._rows.values() for part in (rows.values, rows.indices)]
+        recorded += [part for parts in (*self._rows.values(), *self._factors.values()) for part in parts]
         return [inner.adopt(tensor) for tensor in [*made, *recorded]]
 
     def _spec_of(self, index: int) -> Spec:
@@ -418,10 +428,17 @@ class _Backward:
             results[index] = made[place]
         for place, index in enumerate(self._listed, len(self._active) + len(self._summed) + 1):
             results[index] = made[place]
-        gathered = [tensor_array_concat(each)[0] for each in made[len(made) - 2 * len(self._rows) :]]
-        for index, values, indices in zip(self._rows, gathered[::2], gathered[1::2], strict=True):
-            results[index] = IndexedSlices(values, indices, sizes_of(self._op.inputs[index]))
+        pairs = [*self._rows, *self._factors]
+        gathered = [tensor_array_concat(each)[0] for each in made[len(made) - 2 * len(pairs) :]]
+        for index, a, b in zip(pairs, gathered[::2], gathered[1::2], strict=True):
+            results[index] = self._whole(index, a, b)
         return results
+
+    def _whole(self, index: int, first: Tensor, second: Tensor) -> Tensor | IndexedSlices:
+        """Return the gradient of a capture, given the rows or the factors of all iterations."""
+        if index in self._factors:
+            return product_of_stacks(first, second)
+        return IndexedSlices(first, second, sizes_of(self._op.inputs[index]))
 
 
 def _is_part(rows: IndexedSlices) -> bool:

@@ -127,8 +127,8 @@ class Server:
         self._master = Master(self._book, self._config, self._worker, peers)
         service.add(self, {Stop: Server._stop})
         service.add(self._worker, workers.HANDLERS, quick=workers.QUICK)
-        service.add(self._worker.step_table, step_table.HANDLERS, step_table.NOTES)
-        service.add(self._master, masters.HANDLERS, masters.NOTES)
+        service.add(self._worker.step_table, step_table.HANDLERS, step_table.NOTES, refused=step_table.REFUSED)
+        service.add(self._master, masters.HANDLERS, masters.NOTES, masters.QUICK)
         peers.on_loss = self._worker.step_table.lost
         self._acceptor = Acceptor(
             identity, service, self._settings, peers.has_ended, network=self._network, begins=peers.drop_predecessors

@@ -107,6 +107,8 @@ BRIEF: Final = 2e-3
 To wake a thread, and then the loop again, takes up to 0.2 ms on a virtual machine. An estimate alone does not suffice,
 since it can be wrong by orders of magnitude.
 """
+WAKE: Final = 0.3e-3
+"""Seconds to wake a thread, and then the loop again. A thread gains nothing for work that takes less."""
 BIG_KERNEL: Final = 20e-6
 """Seconds: a kernel this long is worth a thread; many short ones would only fight the loop for the interpreter."""
 _STEP: Final = 0.1
@@ -174,7 +176,14 @@ class RegionCost:
 
     def brief(self, bucket: int) -> bool:
         """Whether measurements say that it is done within a slice of time, and may hold the loop alone."""
-        return bucket in self._measured and not self.endless and self._known[bucket][0] <= BRIEF
+        return self._was_within(BRIEF, bucket)
+
+    def short(self, bucket: int) -> bool:
+        """Whether measurements say that it takes no longer than a thread would take to begin it."""
+        return self._was_within(WAKE, bucket)
+
+    def _was_within(self, seconds: float, bucket: int) -> bool:
+        return bucket in self._measured and not self.endless and self._known[bucket][0] <= seconds
 
     def learn(self, bucket: int, measured: float) -> None:
         """Take a measured execution into account. A clock that stands still, as in simulations, has measured none."""

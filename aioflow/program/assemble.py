@@ -3,10 +3,8 @@
 It computes the edges of the program, too, by the numbers of units: successors, pending counts and inputs of merges.
 """
 
-import copy
 import functools
 import math
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -29,20 +27,21 @@ from aioflow.program.blocks import (
     Code,
     Statement,
     Structured,
-    chained,
     count_of,
     estimate_for,
     numbers_among,
     texts_among,
 )
 from aioflow.program.capture import launch_together
-from aioflow.program.codegen import Region, compile_region
-from aioflow.program.error_location import Found, Place
+from aioflow.program.codegen import compile_for_threads, compile_region
 from aioflow.program.fuse import Bound, fuse_on_gpu
 from aioflow.program.groups import WIDE, Group, grouped, waits
 from aioflow.program.handles import Handle, Objects, resolved
+from aioflow.program.heavy_runs import with_heavy_runs
 from aioflow.program.program import Begin, FrameSpec, MergeInput, Outputs, OutsideValue, Program, Route, Unit
+from aioflow.program.region import Region
 from aioflow.program.scalars import expression_for
+from aioflow.program.thread_form import ThreadForm
 from aioflow.tensors.dtypes import Array, DeviceKind
 
 
@@ -95,7 +94,7 @@ class _Assembly:
         self._given = set() if stream else set(flow.feeds)
         self._feed_places = {feed: place for place, feed in enumerate(flow.feeds)}
         flows = any(decides(node) for node in flow.nodes)
-        binder = Binder(context, fast)
+        binder = Binder(context, fast, blocks)
         if fused or flows or any(node.blocks for node in flow.nodes):
             binder.find_literals(flow.nodes)
         self._literals = binder.literals
@@ -203,7 +202,8 @@ class _Assembly:
         if on_gpu and not Guards(group.nodes):
             bound = self._for_gpu(bound, outputs)
         region = compile_region(bound, inputs, outputs, self._literals)
-        heavy = None if on_gpu or exchanges else _OnThread(bound, inputs, outputs, self._literals, region, self._blocks)
+        for_threads = functools.partial(compile_for_threads, bound, inputs, outputs, self._literals, self._blocks)
+        heavy = None if on_gpu or exchanges else ThreadForm(for_threads, region)
         find, computes = (region.find, region.computes) if heavy is None else (heavy.find, heavy.computes)
         return Unit(
             index, group.nodes, *places, region.begin, group.waits, cost, route, find, heavy, computes, self._fused,
@@ -233,70 +233,12 @@ class _Assembly:
         return Unit(index, [node], inputs, tuple([slots[value] for value in outputs]), _never, False, cost, route)
 
 
-class _OnThread:
-    """A region for compute threads, compiled on its first use. A stop ends it between two kernels.
-
-    With `blocks`, its element-wise kernels are in chains.
-    """
-
-    def __init__(
-        self,
-        bound: Sequence[Statement],
-        inputs: Sequence[Value],
-        outputs: Sequence[Value],
-        literals: dict[Value, Array],
-        otherwise: Region,
-        blocks: bool,
-    ) -> None:
-        self._parts = bound, inputs, outputs, literals
-        self._otherwise = otherwise
-        self._blocks = blocks
-        self._region: Region | None = None
-        self._origin: tuple[_OnThread, Objects] | None = None
-        self._lock = threading.RLock()
-
-    def __call__(self, ctx: Context, *inputs: Array) -> Any:
-        return self.compiled().begin(ctx, *inputs)
-
-    def compiled(self) -> Region:
-        """The region, compiled now if this is its first use."""
-        with self._lock:  # sessions of other loops share it
-            if self._region is None:
-                if self._origin is None:
-                    self._region = self._compile()
-                else:
-                    origin, objects = self._origin
-                    self._region = origin.compiled().linked(objects)
-            return self._region
-
-    def _compile(self) -> Region:
-        bound, arguments, outputs, literals = self._parts
-        statements = chained(bound, outputs) if self._blocks else bound
-        return compile_region(statements, arguments, outputs, literals, on_thread=True)
-
-    def linked(self, objects: Objects) -> "_OnThread":
-        """The same with the objects of a session. All sessions share the compiled code."""
-        made = copy.copy(self)
-        made._region, made._origin = None, (self, objects)
-        return made
-
-    def find(self, error: BaseException) -> Found | None:
-        """Which node an error came from, in either form of the region."""
-        found = self._otherwise.find(error)
-        return self._region.find(error) if found is None and self._region is not None else found
-
-    def computes(self, coroutine: Any) -> Place | None:
-        """The node that a coroutine of either form of the region computes now."""
-        found = self._otherwise.computes(coroutine)
-        return self._region.computes(coroutine) if found is None and self._region is not None else found
-
-
 async def _never(ctx: Context, *inputs: Array) -> Outputs:
     """Stands for the coroutine of a unit without one."""
     raise errors.InternalError("a primitive of control flow has no coroutine")
 
 
-def _link(region: Region, heavy: _OnThread | None, objects: Objects) -> tuple[Begin, Begin | None]:
+def _link(region: Region, heavy: ThreadForm | None, objects: Objects) -> tuple[Begin, Begin | None]:
     return region.linked(objects).begin, None if heavy is None else heavy.linked(objects)
 
 
@@ -344,9 +286,10 @@ class Binder:
         literals: the values known before a step: constants, and handles that stand for objects of the session.
     """
 
-    def __init__(self, context: Context, fast: bool = False) -> None:
+    def __init__(self, context: Context, fast: bool = False, blocks: bool = False) -> None:
         self._context = context
         self._fast = fast
+        self._blocks = blocks
         device = context.device
         self._device, self._ledger = (None, None) if device is None else (device.name, device.accounts)
         self.literals: dict[Value, Array] = {}
@@ -366,16 +309,18 @@ class Binder:
 
     def bind(self, node: Node) -> Statement:
         """Return the statement that runs the node. UnimplementedError if it has no kernel."""
-        return (
-            Structured(node, tuple([self._code(block) for block in node.blocks])) if node.blocks else self._kernel(node)
-        )
+        if not node.blocks:
+            return self._kernel(node)
+        return Structured(node, tuple([self._code(block, spans_devices(node)) for block in node.blocks]))
 
-    def _code(self, block: Block) -> Code:
+    def _code(self, block: Block, exchanges: bool) -> Code:
         arguments = {place: Value(node, 0) for place, node in block.arguments.items()}
         given = set(block.flow.feeds)
         statements = [
             self.bind(node) for node in block.flow.nodes if node not in given and Value(node, 0) not in self.literals
         ]
+        if exchanges:
+            statements = with_heavy_runs(statements, block.flow.fetches, self._blocks)
         return Code(statements, arguments, block.flow.fetches)
 
     def _kernel(self, node: Node) -> Bound:

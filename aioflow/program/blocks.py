@@ -69,7 +69,41 @@ class Structured:
         return Structured(self.node, tuple(codes))
 
 
-Statement = Bound | Chain | Structured
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class HeavyRun:
+    """Kernels between two transfers of a region that sends and receives; they may run on a compute thread.
+
+    Attributes:
+        members: the statements in order.
+        inputs: the values that they read from outside.
+        results: the values that others need.
+        blocks: whether element-wise kernels are fused into chains on a thread.
+    """
+
+    members: tuple["Statement", ...]
+    inputs: tuple[Value, ...]
+    results: tuple[Value, ...]
+    blocks: bool
+    fresh = False
+    out = False
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """Its nodes."""
+        return [node for member in self.members for node in nodes_of(member)]
+
+    @property
+    def node(self) -> Node:
+        """The node that stands for all of them."""
+        return self.nodes[-1]
+
+
+Statement = Bound | Chain | Structured | HeavyRun
+
+
+def nodes_of(statement: Statement) -> Sequence[Node]:
+    """The nodes of a statement."""
+    return [statement.node] if isinstance(statement, Structured) else statement.nodes
 
 
 def seconds_of(statement: Statement) -> float:

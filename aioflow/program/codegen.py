@@ -19,9 +19,9 @@ Ops of NumPy scalars become operators: see `scalars`.
 
 Branches and loops become Python's own: see `control_codegen`, and `guarded_codegen` for branches over devices. Those
 nested deeper than Python allows become separate coroutines, which the region awaits; so do kernels of a GPU that are
-launched together, see `capture`. On the loop a long region reads the clock now and then, and suspends when the slice of
-time in its context is used up. On a compute thread it never suspends. Before each kernel it checks whether the run has
-ended, which takes about 10 ns; if so, it stops.
+launched together, see `capture`, and heavy kernels between two transfers, see `heavy_runs`. On the loop a long region
+reads the clock now and then, and suspends when the slice of time in its context is used up. On a thread it never
+suspends. Before each kernel it checks whether the run has ended, which takes about 10 ns; if so, it stops.
 
     async def region(ctx, a0, a1):
         stop = ctx.stop
@@ -36,20 +36,22 @@ import math
 import time
 import types
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.kernels.control.transfer import put_away, taken_back
 from aioflow.plan.guards import Guards
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.liveness import is_surely_alike
-from aioflow.program.blocks import Structured, seconds_of
+from aioflow.program.blocks import HeavyRun, Statement, Structured, chained, seconds_of
 from aioflow.program.capture import LaunchGroup, RegionStatement
 from aioflow.program.control_codegen import write_structured
-from aioflow.program.error_location import Finder, Found, Place, Placer
+from aioflow.program.error_location import Finder, Found, Place, Placer, locals_of
 from aioflow.program.fuse import Bound, Chain
 from aioflow.program.guarded_codegen import GuardedBlock
-from aioflow.program.handles import Handle, Objects
+from aioflow.program.handles import Handle
+from aioflow.program.heavy_runs import HeavyWork
+from aioflow.program.region import InnerRegion, Region
 from aioflow.program.scalars import NAMES, ScalarValues, gives_scalar
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.tensor_list import TensorList
@@ -61,38 +63,6 @@ _CHECK_EVERY: Final = 100e-6
 _DEEPEST: Final = 15
 """The most nested branches and loops in one coroutine: Python refuses more than 20 blocks."""
 _serial = itertools.count()
-
-
-class Region(NamedTuple):
-    """Compiled nodes.
-
-    Attributes:
-        begin: (context, *inputs) -> a coroutine of the outputs.
-        find: which node an error came from.
-        computes: finds the node that a coroutine of it computes now.
-        handles: the names in its source that stand for objects of a session. It runs after it is linked with them.
-        inner: the regions in it, by their names.
-    """
-
-    begin: Callable[..., Any]
-    find: Finder
-    computes: Placer
-    handles: Mapping[str, Handle]
-    inner: "Mapping[str, Region]"
-
-    @property
-    def is_linked(self) -> bool:
-        """Whether it needs no object of a session."""
-        return not self.handles and all(region.is_linked for region in self.inner.values())
-
-    def linked(self, objects: Objects) -> "Region":
-        """The same code with the objects of a session."""
-        if self.is_linked:
-            return self
-        own = {name: objects[handle] for name, handle in self.handles.items()}
-        own |= {name: region.linked(objects).begin for name, region in self.inner.items()}
-        begin = self.begin
-        return self._replace(begin=types.FunctionType(begin.__code__, {**begin.__globals__, **own}))
 
 
 @types.coroutine
@@ -137,6 +107,17 @@ def compile_region(
     return Region(namespace["region"], source.finder(filename), source.placer(filename), source.handles, source.inner)
 
 
+def compile_for_threads(
+    statements: Sequence[Statement],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    literals: dict[Value, Array],
+    blocks: bool,
+) -> Region:
+    """Compile a region's form for compute threads; with `blocks` its element-wise kernels are in chains."""
+    return compile_region(chained(statements, outputs) if blocks else statements, inputs, outputs, literals, True)
+
+
 class Source:
     """The source of one region.
 
@@ -144,7 +125,7 @@ class Source:
         on_thread: whether the region runs on a compute thread and not on the loop.
         names: the kernels and constants by their generated names.
         handles: those of the names that stand for objects of a session.
-        inner: the regions of branches and loops that are nested too deep, by the names of their coroutines.
+        inner: the regions that it awaits and that need objects of a session, by the names of their coroutines.
         texts: the name of each value in the source.
         scalars: the values kept as NumPy scalars.
         chosen: the names of values that are not made yet and shall have these names.
@@ -162,7 +143,7 @@ class Source:
         self.on_thread: Final = on_thread
         self.names: dict[str, Any] = {}
         self.handles: Final[dict[str, Handle]] = {}
-        self.inner: Final[dict[str, Region]] = {}
+        self.inner: Final[dict[str, InnerRegion]] = {}
         self.scalars: Final = ScalarValues(statements)
         self.chosen: dict[Value, str] = {}
         self.contexts: dict[Loops, str] = {}
@@ -171,7 +152,7 @@ class Source:
         self._blamed: dict[int, tuple[RegionStatement, Loops]] = {}
         self._loop_names: dict[str, str] = {}
         self._literals = literals
-        self._awaited: dict[int, Region] = {}
+        self._awaited: dict[int, InnerRegion] = {}
         """The inner regions by the lines that await them."""
         self._serial = itertools.count()
         arguments = "".join(f", {self.texts[value]}" for value in inputs)
@@ -258,7 +239,9 @@ class Source:
         self, position: int, statement: RegionStatement, lives: "_Lifetimes", depth: int, loops: Loops
     ) -> None:
         """Write one statement."""
-        if isinstance(statement, LaunchGroup) or (isinstance(statement, Structured) and depth > _DEEPEST):
+        if isinstance(statement, HeavyRun):
+            self._await_heavy(statement, lives, depth, loops)
+        elif isinstance(statement, LaunchGroup) or (isinstance(statement, Structured) and depth > _DEEPEST):
             self._await(statement, lives, depth, loops)
         elif isinstance(statement, Structured):
             write_structured(self, statement, lives, depth, loops)
@@ -272,15 +255,39 @@ class Source:
         inside = [statement] if together is None else together.members
         inner = compile_region(inside, inputs, statement.results, self._literals, self.on_thread)
         begin = inner.begin if together is None else together.begin_with(inner.begin, inner.find)
-        context = f"ctx.at((*ctx.iteration, {', '.join(loops)}))" if loops else "ctx"
-        arguments = ", ".join([context, *[self.texts[value] for value in inputs]])
+        name = self._begin(statement, begin, inner, inputs, lives, depth, loops)
+        if together is None:  # others need no object of a session
+            self.inner[name] = inner
+
+    def _await_heavy(self, run: HeavyRun, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
+        """Write kernels of a region that sends and receives, which may run on a compute thread."""
+        inputs = [value for value in run.inputs if value not in self._literals]
+        parts = run.members, inputs, run.results, self._literals
+        inner = HeavyWork(run, inputs, compile_region(*parts), lambda: compile_for_threads(*parts, run.blocks))
+        name = self._begin(run, inner.begin, inner, inputs, lives, depth, loops)
+        self.inner[name] = inner
+        for value in run.results:
+            if value in self.scalars:
+                self.line(depth, f"{self.texts[value]} = {self.texts[value]}[()]")
+
+    def _begin(
+        self,
+        statement: RegionStatement,
+        begin: Callable[..., Any],
+        inner: InnerRegion,
+        inputs: Sequence[Value],
+        lives: "_Lifetimes",
+        depth: int,
+        loops: Loops,
+    ) -> str:
+        """Write the await of a separate coroutine, and return its name."""
+        arguments = ", ".join([self.context(loops, counted=True), *[self.texts[value] for value in inputs]])
         targets = "".join(f"{self.target(value, lives)}, " for value in statement.results)
         name = self._given("k", begin)
         begun = f"await {name}({arguments})"
         self.line(depth, f"{targets}= {begun}" if targets else begun, statement, loops)
         self._awaited[len(self.lines)] = inner
-        if together is None:  # others need no object of a session
-            self.inner[name] = inner
+        return name
 
     def _call(self, position: int, b: Bound | Chain, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
         if isinstance(b, Bound) and b.expression is not None:
@@ -367,7 +374,7 @@ class Source:
                 entry = entry.tb_next
             if entry is None:
                 return None
-            (b, loops), scope = blamed[entry.tb_lineno], {**names, **_locals_of(entry.tb_frame)}
+            (b, loops), scope = blamed[entry.tb_lineno], {**names, **locals_of(entry.tb_frame)}
             where = _iterations(loops, loop_names, scope)
             inner = regions[entry.tb_lineno].find(error) if entry.tb_lineno in regions else None
             if inner is None:
@@ -392,7 +399,7 @@ class Source:
                 return None
             line = lines[before - 1]
             b, loops = blamed[line]
-            where = _iterations(loops, loop_names, _locals_of(frame)) if loops else ""
+            where = _iterations(loops, loop_names, locals_of(frame)) if loops else ""
             awaited = coroutine.cr_await
             inner = regions[line].computes(awaited) if line in regions and inspect.iscoroutine(awaited) else None
             if inner is None:
@@ -401,15 +408,6 @@ class Source:
             return node, ", ".join(filter(None, (inside, where)))
 
         return place
-
-
-def _locals_of(frame: types.FrameType) -> dict[str, Any]:
-    """The local variables of a frame, which may run on another thread."""
-    seen = frame.f_locals
-    found = dict(seen)
-    if isinstance(seen, dict):
-        seen.clear()  # before Python 3.13 a copy, which the frame would keep alive
-    return found
 
 
 def _iterations(loops: Loops, loop_names: Mapping[str, str], scope: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import opcode
 from collections.abc import Callable, Sequence
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Final, NoReturn
 
 from aioflow import errors
@@ -62,6 +62,15 @@ def clear_frames(trace: TracebackType | None) -> None:
         if frame.f_lasti < 0 or frame.f_code.co_code[frame.f_lasti] != _YIELD:
             with contextlib.suppress(RuntimeError):  # it runs
                 frame.clear()
+
+
+def locals_of(frame: FrameType) -> dict[str, Any]:
+    """The local variables of a frame, which may run on another thread."""
+    seen = frame.f_locals
+    found = dict(seen)
+    if isinstance(seen, dict):
+        seen.clear()  # before Python 3.13 a copy, which the frame would keep alive
+    return found
 
 
 def reraise(made: BaseException) -> NoReturn:

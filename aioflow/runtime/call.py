@@ -19,7 +19,7 @@ from aioflow.runtime.feeds import converter
 from aioflow.runtime.fetches import Fetches
 from aioflow.runtime.plan_cache import DEFAULT, Planned
 from aioflow.runtime.session_state import SessionState
-from aioflow.runtime.step import Step, light_step, run_light, run_step
+from aioflow.runtime.step import Step, inline_form, light_step, run_light, run_step
 from aioflow.tensors import object_arrays
 from aioflow.tensors.as_array import count_leaves
 from aioflow.tensors.dtypes import Array, DeviceKind, string
@@ -118,8 +118,10 @@ class Call:
             state.slice.begin()
             outputs = run_light(state, step, planned.plan.counted, unit, given)
         if unit is not None and outputs is None and state.config.operation_timeout is None:
-            step = Step(state, planned.plan.counted)
-            outputs = await (step.run_alone if unit.waits else step.run_inline)(unit, given)
+            begin = unit.begin if unit.waits else inline_form(state, unit, given)
+            if begin is not None:  # a step counts the runs of random operations: a run has one
+                step = Step(state, planned.plan.counted)
+                outputs = await (step.run_alone(unit, given) if unit.waits else step.run_inline(unit, begin, given))
         if outputs is None:
             metadata = metadata or (RunMetadata() if options.trace else None)
             known = None if metadata is None else (len(metadata.step_stats), len(metadata.transfers))

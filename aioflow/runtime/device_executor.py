@@ -10,6 +10,7 @@ from aioflow import errors
 from aioflow.devices.device import AnyDevice, Device
 from aioflow.devices.gpu import Gpu, GpuTrace
 from aioflow.kernels.context import Context, StepView, Stop
+from aioflow.program.heavy_runs import HeavyWork
 from aioflow.program.program import Outputs, Unit, UnitCoroutine
 from aioflow.runtime.session_state import SessionState
 from aioflow.tracing import Trace
@@ -18,10 +19,18 @@ from aioflow.waiting.tasks import in_context
 _clock: Final = time.perf_counter
 
 
+Work = Unit | HeavyWork
+"""Kernels that are driven together."""
+
+
 class Run(StepView, Protocol):
     """The step, as far as its lanes go."""
 
     ended: bool
+
+    @property
+    def computes_alone(self) -> bool:
+        """Whether no other step and no other device of its session computes here at the same time."""
 
     def pending_operations(self) -> str:
         """The operations that it computes and waits for, the cause of the delay first."""
@@ -52,26 +61,54 @@ class DeviceExecutor:
 
     async def inline(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         """Drive a coroutine that never waits here, letting the loop turn when its slice of time is used up."""
-        slices, spent = self._state.slice, 0.0
         if isinstance(self.trace, GpuTrace) and not unit.nodes[0].at_home:
             self.trace.mark_launch()
+        return await self._in_slices(unit, bucket, coroutine, functools.partial(self._run, coroutine.send, None))
+
+    async def _in_slices(
+        self, work: Work, bucket: int, coroutine: UnitCoroutine, proceed: Callable[[], object]
+    ) -> Outputs:
+        """The outputs of a coroutine that never waits; `proceed` runs a slice of it."""
+        slices, spent = self._state.slice, 0.0
         while True:
             self.context.due = slices.begin()
             start = slices.clock()
             try:
-                self._run(coroutine.send, None)
+                proceed()
             except StopIteration as done:
-                unit.cost.learn(bucket, spent + slices.clock() - start)
+                work.cost.learn(bucket, spent + slices.clock() - start)
                 outputs: Outputs = done.value
                 return outputs
             spent += slices.clock() - start
             await asyncio.sleep(0)
 
+    async def compute(self, context: Context, work: HeavyWork, inputs: Outputs) -> Outputs:
+        """The results of kernels between two transfers of a coroutine that `exchanging` drives."""
+        bucket = work.cost.bucket(inputs)
+        if work.cost.heavy(bucket, inputs) and not (work.cost.short(bucket) or self.keeps(work, bucket)):
+            own = context.stoppable()
+            coroutine = work.heavy(own, *inputs)
+            outputs = await self.offload(work, bucket, coroutine, own.stop)
+        else:
+            await self._state.pause()
+            coroutine = work.here(context, *inputs)
+            outputs = await self._in_slices(work, bucket, coroutine, functools.partial(coroutine.send, None))
+        self._state.progress += 1
+        return outputs
+
     def exchanging(self, coroutine: UnitCoroutine) -> UnitCoroutine:
         """A coroutine of several nodes that sends and receives, as it is driven here."""
         return in_context(self._state.quiet, coroutine)
 
-    async def offload(self, unit: Unit, bucket: int, coroutine: UnitCoroutine, stop: Stop) -> Outputs:
+    def keeps(self, unit: Work, bucket: int) -> bool:
+        """Whether a heavy unit runs on the loop, since to wake a thread would take longer.
+
+        It was measured to be done within a slice of time, and the present one is not used up. Other steps and devices,
+        which could compute at the same time, are not held up.
+        """
+        return unit.cost.brief(bucket) and self._step.computes_alone and not self._state.slice.used_up()
+
+    async def offload(self, unit: Work, bucket: int, coroutine: UnitCoroutine, stop: Stop) -> Outputs:
         """Drive a coroutine that never waits on a compute thread.
 
         Cancelling returns at once; the thread finishes the current kernel and stops before the next.
@@ -84,7 +121,7 @@ class DeviceExecutor:
             stop.asked = True
             raise
 
-    def _drive(self, unit: Unit, bucket: int, coroutine: UnitCoroutine) -> Outputs:
+    def _drive(self, unit: Work, bucket: int, coroutine: UnitCoroutine) -> Outputs:
         if self.trace is not None:
             self.trace.on_thread(unit.nodes[0].name)
         clock = self._state.slice.clock

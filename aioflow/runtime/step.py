@@ -19,7 +19,8 @@ from aioflow.devices.device import HERE, AnyDevice
 from aioflow.executor import Execution, note_standing
 from aioflow.kernels.context import Context, Undo
 from aioflow.program.error_location import located, reraise
-from aioflow.program.program import Outputs, Programs, RunningUnit, Unit, UnitCoroutine
+from aioflow.program.heavy_runs import HeavyWork
+from aioflow.program.program import Begin, Outputs, Programs, RunningUnit, Unit, UnitCoroutine
 from aioflow.rendezvous import Key, LocalRendezvous, Rendezvous
 from aioflow.resources.journal import Journal
 from aioflow.runtime.check_numerics import check_feeds, check_finite, check_promised
@@ -180,6 +181,11 @@ class Step:
         call = functools.partial(contextvars.copy_context().run, function, *args)
         return await self._state.python.run(call, getattr(function, "__qualname__", repr(function)))
 
+    def compute(self, ctx: Context, work: HeavyWork, inputs: Outputs) -> UnitCoroutine:
+        """The results of kernels between two transfers, driven where they belong."""
+        executor = next(each for each in self._executors if each.device is ctx.device)
+        return executor.compute(ctx, work, inputs)
+
     def py_func(self, name: str) -> Callable[..., Any]:
         """The function that graphs may call by that name."""
         return self._state.py_func(name)
@@ -212,6 +218,11 @@ class Step:
         device = self.context.device.name
         return [] if self._single is None else [RunningUnit(self._single, self._began, self._coroutine, device)]
 
+    @property
+    def computes_alone(self) -> bool:
+        """Whether no other step and no other device of its session computes here at the same time."""
+        return len(self._executors) == 1 and len(self._state.steps) == 1
+
     def pending_operations(self) -> str:
         """The operations that it computes and waits for, the cause of the delay first; empty if there are none."""
         return pending_operations(self._state, self)
@@ -231,17 +242,11 @@ class Step:
         self._state.progress += 1
         return outputs
 
-    async def run_inline(self, unit: Unit, feeds: Outputs) -> Outputs | None:
-        """Drive the only unit of a run, which never waits, in the caller's own task.
+    async def run_inline(self, unit: Unit, begin: Begin, feeds: Outputs) -> Outputs:
+        """Drive the only unit of a run, which never waits, in the form that `inline_form` gives, in the caller's task.
 
-        The loop turns between the slices of a light unit. A heavy unit that is done within one slice runs in its form
-        for threads, which is faster and has no pauses, if the loop has just turned. None if it belongs on a thread.
+        The loop turns between the slices of a light unit.
         """
-        bucket, begin = unit.cost.bucket(feeds), unit.begin
-        if unit.cost.heavy(bucket, feeds):
-            if not unit.cost.brief(bucket) or self._state.slice.used_up():
-                return None
-            begin = unit.heavy or begin
         self._single, self._began = unit, _clock()
         self._coroutine = begin(self.context, *feeds)
         with self:
@@ -252,7 +257,7 @@ class Step:
                 reraise(located(error, unit.find, unit.nodes[0], feeds, self.context.device.name))
             finally:
                 self._coroutine = None
-        unit.cost.learn(bucket, spent)
+        unit.cost.learn(unit.cost.bucket(feeds), spent)
         self._state.progress += 1
         return outputs
 
@@ -368,7 +373,7 @@ class Step:
             results = await run_together(self.executions, [part.given(feeds) for part in programs.parts], self)
             await self._settled()
         finally:
-            left = [key for key in self.rendezvous.close() if not key.is_credit]
+            left = [key for key in self.rendezvous.close() if not key.edge.is_credit]
         if left:
             raise errors.InternalError(f"sent and never received: {', '.join(map(str, left))}")
         return programs.joined(results)
@@ -443,6 +448,20 @@ def run_light(
     except BaseException as error:
         reraise(located(error, unit.find, unit.nodes[0], feeds, step.context.device.name))
     raise errors.InternalError(f"{unit!r} suspended, though it never waits")
+
+
+def inline_form(state: SessionState, unit: Unit, feeds: Outputs) -> Begin | None:
+    """The form of a unit that never waits, to run it in the caller's task. None if it belongs on a thread.
+
+    A heavy unit that is done within one slice has its form for threads, which is faster and has no pauses, if the loop
+    has just turned.
+    """
+    bucket = unit.cost.bucket(feeds)
+    if not unit.cost.heavy(bucket, feeds):
+        return unit.begin
+    if not unit.cost.brief(bucket) or state.slice.used_up():
+        return None
+    return unit.heavy or unit.begin
 
 
 def light_step(state: SessionState, share: StepShare | None = None) -> Step:

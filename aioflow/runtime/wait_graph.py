@@ -9,6 +9,7 @@ again. In doubt a waiter counts as one that ends by itself, so a slow producer i
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 
@@ -25,6 +26,7 @@ class Waiter(NamedTuple):
         needs: the event it waits for; empty if it may end by itself.
         computes: whether it computes and waits for nothing.
         iteration: a text with the iterations of the loops around it; empty outside of loops.
+        awaited: the numbers of the iterations of the value that it waits to receive, outermost first.
     """
 
     key: str
@@ -36,6 +38,11 @@ class Waiter(NamedTuple):
     needs: str
     computes: bool
     iteration: str
+    awaited: tuple[int, ...] = ()
+
+    def is_met(self, sent: Mapping[str, tuple[int, ...]]) -> bool:
+        """Whether the value that it waits for was sent, or one of a later iteration."""
+        return self.needs in sent and self.awaited <= sent[self.needs]
 
     def __str__(self) -> str:
         return described(self.operation, self.op_type, self.iteration, self.place)
@@ -119,40 +126,53 @@ class WaitGraph(NamedTuple):
         waiters: the operations under way.
         promises: the operations that will cause the events that waiters need.
         served: for each event that happened before, the operations that caused it.
+        sent: for each event that is a value for another task, the iteration of the last one that was sent.
     """
 
     waiters: Sequence[Waiter]
     promises: Sequence[Promise]
     served: Mapping[str, Sequence[str]]
+    sent: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
     @classmethod
     def from_plain(cls, plain: Sequence[Any]) -> "WaitGraph":
         """The graph that another task sent as lists and maps. ValueError or TypeError if they are malformed."""
-        rows, promised, served = plain
-        waiters = [Waiter(*row) for row in rows]
+        rows, promised, served, last = plain
+        waiters = [Waiter(*row)._replace(awaited=tuple(row[-1])) for row in rows]
+        sent = {event: tuple(iteration) for event, iteration in last.items()}
         promises = [Promise(event, key, operation, tuple(places)) for event, key, operation, places in promised]
-        texts = [text for waiter in waiters for text in (*waiter[:-2], waiter.iteration)]
+        texts = [text for waiter in waiters for text in (*waiter[:7], waiter.iteration)]
         texts += [text for promise in promises for text in promise[:-1]]
         texts += [name for event, names in served.items() for name in (event, *names)]
+        texts += list(sent)
         places = [place for promise in promises for place in promise.waiters]
+        numbers = [number for each in (*sent.values(), *[waiter.awaited for waiter in waiters]) for number in each]
+        if not all(type(number) is int for number in numbers):
+            raise ValueError("the number of an iteration in the wait-for graph is not an integer")
         if not all(type(text) is str for text in texts):
             raise ValueError("a name in the wait-for graph is not text")
         if not all(type(place) is int and 0 <= place < len(waiters) for place in places):
             raise ValueError(f"a waiter's number in the wait-for graph is not below {len(waiters)}")
-        return cls(waiters, promises, served)
+        return cls(waiters, promises, served, sent)
 
     @classmethod
     def joined(cls, graphs: Iterable["WaitGraph"]) -> "WaitGraph":
-        """The graphs of several tasks joined to one."""
+        """The graphs of several tasks joined to one.
+
+        A waiter for a value that was sent, and has not arrived, ends by itself. The tasks reported one after the other,
+        so a value may have been sent and received between two reports.
+        """
+        graphs = list(graphs)
+        sent = {event: iteration for graph in graphs for event, iteration in graph.sent.items()}
         waiters: list[Waiter] = []
         promises: list[Promise] = []
         served: dict[str, Sequence[str]] = {}
         for graph in graphs:
             first = len(waiters)
-            waiters += graph.waiters
+            waiters += [each._replace(needs="") if each.is_met(sent) else each for each in graph.waiters]
             promises += [each.moved(first) for each in graph.promises]
             served |= graph.served
-        return cls(waiters, promises, served)
+        return cls(waiters, promises, served, sent)
 
     def cycles(self, steps: Mapping[str, int]) -> list[Cycle]:
         """The cycles of waiters that only waiters of the cycle could wake. No waiter is in two of them.

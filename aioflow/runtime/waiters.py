@@ -22,7 +22,7 @@ from aioflow.kernels.state.staging import AreaSpec
 from aioflow.plan.frame_levels import role_of
 from aioflow.plan.passes.flow import Node, Value
 from aioflow.program.program import Program, RunningUnit, Unit
-from aioflow.rendezvous import Waiting
+from aioflow.rendezvous import Edge, Waiting, edge_of
 from aioflow.runtime.session_state import Running, SessionState
 from aioflow.runtime.wait_graph import Promise, Waiter, WaitGraph, described, named
 from aioflow.waiting.lines import Attempt, Waitable
@@ -176,13 +176,16 @@ class Snapshot:
         self._tickets: Final = _tickets(thing for thing in things if isinstance(thing, Mutex))
         self._receives: Final = {step: _receives(step) for step in self._local_of if step.executions}
         self._served: dict[str, Sequence[str]] = {}
+        self._last_sent: Final[dict[str, tuple[int, ...]]] = {}
         self._sources: Final[dict[Program, EventSources]] = {}
         self._live: Final[dict[tuple[SessionState, Node], list[Waitable]]] = {}
         self.live: Final = list(self._attempts.get(id(None), ()))
         begun = [each for step in self._local_of for each in _begun(step)]
         self.under_way: Final = [self._under(*each) for each in sorted(begun, key=lambda each: each[2].since)]
         promises = self._promises()
-        self.graph: Final = WaitGraph([under.waiter for under in self.under_way], promises, self._served)
+        self.graph: Final = WaitGraph(
+            [under.waiter for under in self.under_way], promises, self._served, self._last_sent
+        )
 
     def key(self, step: Running) -> str:
         """The key that identifies the step among all sessions, the same on all tasks of a cluster."""
@@ -202,12 +205,14 @@ class Snapshot:
     def _under(self, step: Running, execution: Execution | None, begun: RunningUnit) -> ActiveOperation:
         node, iteration = begun.place
         seconds, what, needs, holder = step.clock() - begun.since, "", "", None
+        awaited: tuple[int, ...] = ()
         if attempts := self._attempts.get(id(node)):
             thing, attempt = attempts.popleft()
             what, seconds = f"{attempt.what} {thing!r}", waited(attempt)
             needs = self._served_by(step, node, thing, attempt)
         elif node.definition.name == "recv" and (keys := self._receives[step].get(_channel(node.attrs))):
-            what, seconds = _receiving(keys.popleft())
+            what, seconds = _receiving(keys[0])
+            awaited = keys.popleft().key.iteration
             is_credit = bool(node.attrs["window"])  # it needs values of earlier iterations, so it is in no cycle
             needs = "" if is_credit else self._sent(step, node)
         elif node.definition.name == ACQUIRE and (tickets := self._tickets.get(id(node))):
@@ -219,7 +224,7 @@ class Snapshot:
         line = describe_line(node.operation)
         waiter = Waiter(
             self.key(step), node.name, node.definition.name, line, begun.device, what, needs,
-            not begun.unit.waits, iteration,
+            _computes(begun.unit, node), iteration, awaited,
         )  # fmt: skip
         return ActiveOperation(self._local_of[step], step, execution, begun, waiter, seconds, holder)
 
@@ -303,9 +308,12 @@ class Snapshot:
     ) -> Iterator[tuple[str, Node, Unit]]:
         """The events of the step's operations that some waiter needs; on a task of a cluster, also all its sends."""
         everything = self._local_of[step].task != HERE
+        last_sent = step.rendezvous.last_sent if everything else {}
         for node, unit in sources.sends:
             if (event := self._sent(step, node)) in needed or everything:
                 yield event, node, unit
+            if last_sent and (iteration := last_sent.get(_edge(node.attrs))) is not None:
+                self._last_sent[event] = iteration
         for node, unit in sources.releases:
             if (event := self._released(step, node.inputs[1])) in needed:
                 yield event, node, unit
@@ -340,6 +348,16 @@ def _begun(step: Running) -> Iterator[tuple[Running, Execution | None, RunningUn
     return ((step, None, begun) for begun in step.under_way())
 
 
+def _computes(unit: Unit, node: Node) -> bool:
+    """Whether a node under way computes. A unit that sends and receives may be at a node that does not wait."""
+    return not unit.waits or (unit.kernel is None and not node.waits)
+
+
+def _edge(attrs: Mapping[str, Any]) -> Edge:
+    """The edge of a node that sends."""
+    return edge_of(attrs["edge"], attrs["source"], attrs["incarnation"], attrs["target"])
+
+
 def _live(state: SessionState, handle: Node) -> list[Waitable]:
     name = handle.attrs["shared_name"] or handle.name
     objects = state.resources.container(handle.attrs["container"]).objects()
@@ -369,7 +387,8 @@ def _receives(step: Running) -> dict[_Channel, deque[Waiting]]:
     """The values from other devices for which a step waits, by edge."""
     found: dict[_Channel, deque[Waiting]] = {}
     for waiting in step.rendezvous.waiting:
-        found.setdefault(_channel(waiting.key._asdict()), deque()).append(waiting)
+        edge = waiting.key.edge
+        found.setdefault((edge.name, edge.source, edge.target), deque()).append(waiting)
     return found
 
 
@@ -378,9 +397,9 @@ def _channel(of: Mapping[str, Any]) -> _Channel:
 
 
 def _receiving(waiting: Waiting) -> tuple[str, float]:
-    key = waiting.key
-    place = f" in iteration {':'.join(map(str, key.iteration))}" * bool(key.iteration)
-    return f"receive {key.edge!r}{place} from {key.source} on {key.target}", _now() - waiting.since
+    edge, iteration = waiting.key
+    place = f" in iteration {':'.join(map(str, iteration))}" * bool(iteration)
+    return f"receive {edge.name!r}{place} from {edge.source} on {edge.target}", _now() - waiting.since
 
 
 def waited(attempt: Attempt) -> float:

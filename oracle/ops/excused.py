@@ -15,6 +15,7 @@ excuse(
 excuse(
     "TensorFlow has no such op",
     "per_row",
+    "fitting_weights",
     "acquire_variable_lock",
     "release_variable_lock",
     "keep_variable_lock",

@@ -15,6 +15,7 @@ from aioflow import errors
 from aioflow.checkpoint import Checkpoint, Piece, ShardRecord, import_safetensors, latest_checkpoint
 from aioflow.checkpoint.records import BLOCK, checksums
 from tests.checkpoint.test_checkpoint import save
+from tests.support.scale import amount
 
 SHARD = "model-00001-of-00002.safetensors"
 STATE = {"a": np.arange(12.0).reshape(3, 4), "b": np.array([b"x", b"yz"], object), "c": np.int32(7)}
@@ -78,7 +79,7 @@ def test_no_damage_goes_unnoticed(sound, folder, data):
 
 def test_every_changed_bit_and_length_of_every_file_is_detected(sound, folder):
     for name, original in sound.items():
-        for at in range(len(original)):
+        for at in range(0, len(original), amount(3, 1)):
             byte = bytes([original[at] ^ 1 << at % 8])
             for damaged in (original[:at] + byte + original[at + 1 :], original[:at]):
                 path = laid({**sound, name: damaged}, folder)

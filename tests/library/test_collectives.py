@@ -1,6 +1,7 @@
 """Tensors on several devices reduced to one that all of these get."""
 
 import asyncio
+import itertools
 import math
 
 import numpy as np
@@ -56,8 +57,13 @@ def same_bits(values):
 
 
 @pytest.mark.parametrize("open_shape", [False, True], ids=["known shape", "unknown shape"])
-@pytest.mark.parametrize("op", REFERENCES)
-@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.long), 3, 5])
+@pytest.mark.parametrize(
+    ("devices", "op"),
+    [
+        pytest.param(devices, op, marks=() if devices == 3 or (op == "mean" and devices != 2) else pytest.mark.long)
+        for devices, op in itertools.product([1, 2, 3, 5], REFERENCES)
+    ],
+)
 async def test_all_devices_get_the_reduction_to_the_same_bits_whatever_the_shape(devices, op, open_shape):
     fetches, feeds, expected = [], {}, []
     for shape in SHAPES:

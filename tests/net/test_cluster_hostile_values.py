@@ -10,10 +10,12 @@ import aioflow as af
 from aioflow import errors
 from aioflow.net.peer.handshake import connect
 from aioflow.net.wire.graph_updates import addition
-from aioflow.net.wire.identity import Identity
+from aioflow.net.wire.identity import Identity, Settings
+from aioflow.net.wire.limits import Limits
 from aioflow.net.wire.master_verbs import CreateSession, RunStep
 from aioflow.net.wire.worker_verbs import GetStatus, PushTensors, RecvTensor
 from aioflow.net.worker import step_table
+from aioflow.net.worker.remote_rendezvous import numbers_of
 from aioflow.testing import SimulatedCluster, no_pending_tasks
 
 FIRST, SECOND = "/job:worker/task:0", "/job:worker/task:1"
@@ -66,7 +68,7 @@ async def test_a_value_that_is_not_what_the_receiver_waits_for_fails_its_step_al
         ((step, meeting),) = worker.step_table.open.items()
         (place,) = meeting.rendezvous.waiting
         peer = await connect(cluster.network.at("stranger"), "worker1", Identity())
-        peer.notify(PushTensors(step, (str(place.key),), (np.ones(3, np.uint8),)))
+        peer.notify(PushTensors(step, place.key.edge.incarnation, (numbers_of(place.key),), (np.ones(3, np.uint8),)))
         with pytest.raises(errors.InvalidArgumentError, match=r"the received value is float32 of shape"):
             await running
         await peer.close()
@@ -82,8 +84,11 @@ async def test_thousands_of_values_are_fetched_at_a_time(graph, cluster):
 
 async def test_thousands_that_wait_for_steps_that_never_begin_keep_nobody_out(graph, cluster, stranger):
     incarnation = cluster.servers["worker0"]._worker.devices[0].incarnation
-    key = f"{DEVICES[0]};{incarnation:x};{DEVICES[1]};edge;"
-    asked = [asyncio.ensure_future(stranger.request(RecvTensor(secrets.randbits(64), (key,)))) for _ in range(5000)]
+    keys = ((1,),)
+    asked = [
+        asyncio.ensure_future(stranger.request(RecvTensor(secrets.randbits(64), incarnation, keys)))
+        for _ in range(5000)
+    ]
     await asyncio.sleep(0.5)
     async with af.Session(cluster.target("worker", 0), graph=graph) as session:
         assert await session.run(af.constant(1.0)) == 1.0
@@ -98,10 +103,9 @@ async def test_thousands_that_wait_for_steps_that_never_begin_keep_nobody_out(gr
 async def test_what_is_sent_to_steps_that_never_begin_is_kept_up_to_a_bound(graph, cluster, stranger, monkeypatch):
     monkeypatch.setattr(step_table, "_EARLY", 64 << 20)
     worker = cluster.servers["worker0"]._worker
-    key = f"{DEVICES[1]};1;{DEVICES[0]};!edge;"
     large = np.zeros(16_000, np.uint8)
     for step in range(6000):
-        stranger.notify(PushTensors(step, (key,), (large,)))
+        stranger.notify(PushTensors(step, 1, ((1,),), (large,)))
         if step % 100 == 0:
             await stranger.request(GetStatus())  # so that not all is on its way at a time
     meetings = (await stranger.request(GetStatus())).counters["meetings"]
@@ -113,3 +117,80 @@ async def test_what_is_sent_to_steps_that_never_begin_is_kept_up_to_a_bound(grap
     await asyncio.sleep(0.1)
     assert not worker.step_table.open
     assert worker.step_table._early == 0
+
+
+def pushed_and_awaited(nbytes):
+    """A value that the first task pushes to the second one, which also waits for an element; and how to put one."""
+    x = af.placeholder(af.float32, [])
+    with af.device(FIRST):
+        made = af.fill([nbytes // 4], x)
+    with af.device(SECOND):
+        queue = af.FIFOQueue(1, af.float32, shapes=[[]])
+        return x, queue.enqueue(1.0), af.reduce_sum(made) + queue.dequeue()
+
+
+async def test_a_pushed_value_without_room_fails_its_step_alone(graph):
+    settings = Settings(limits=Limits(held=256 << 10))
+    x, put, large = pushed_and_awaited(1 << 19)
+    with af.device(SECOND):
+        small = x + 1.0
+    async with (
+        SimulatedCluster({"worker": 2}, latency=1e-3, settings=settings) as cluster,
+        af.Session(cluster.target("worker", 0), graph=graph) as session,
+    ):
+        await session.run(put)
+        peers = dict(cluster.servers["worker0"]._worker._peers._peers)
+        with pytest.raises(errors.ResourceExhaustedError, match="no room for the 524288 bytes of PushTensors"):
+            await session.run(large, {x: 1.0})
+        assert await session.run(small, {x: 1.0}) == 2.0
+        assert cluster.servers["worker0"]._worker._peers._peers == peers
+        await asyncio.sleep(0.1)
+        assert not any(server._worker.step_table.open for server in cluster.servers.values())
+
+
+async def test_values_that_a_begun_step_does_not_receive_are_kept_up_to_a_bound(graph, cluster, monkeypatch):
+    monkeypatch.setattr(step_table, "_AHEAD", 1 << 20)
+    x, put, result = pushed_and_awaited(4096)
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        await session.run(put)
+        assert await session.run(result, {x: 1.0}) == 1025.0
+        running = asyncio.ensure_future(session.run(result, {x: 1.0}))
+        await asyncio.sleep(0.1)
+        ((step, _),) = cluster.servers["worker1"]._worker.step_table.open.items()
+        peer = await connect(cluster.network.at("stranger"), "worker1", Identity())
+        for number in range(100):
+            peer.notify(PushTensors(step, 1, ((1, number),), (np.zeros(16_000, np.uint8),)))
+        with pytest.raises(errors.ResourceExhaustedError, match="keeps no more values that other tasks push to a step"):
+            await running
+        await peer.close()
+        assert await session.run(x, {x: 1.0}) == 1.0
+
+
+async def test_received_values_do_not_count_against_the_bound_of_a_begun_step(graph, cluster, monkeypatch):
+    monkeypatch.setattr(step_table, "_AHEAD", 20_000)
+    x = af.placeholder(af.float32, [])
+
+    def body(i, y):
+        with af.device(FIRST):
+            added = y + 1.0
+        with af.device(SECOND):
+            return i + 1, added * 1.0
+
+    with af.device(SECOND):
+        _, result = af.while_loop(lambda i, y: i < 200, body, [af.constant(0), x])
+    async with af.Session(cluster.target("worker", 0), graph=graph) as session:
+        assert await session.run(result, {x: 0.0}) == 200.0
+
+
+async def test_values_pushed_in_one_turn_keep_to_a_small_agreed_size_of_messages(graph):
+    settings = Settings(limits=Limits(message=1 << 15))
+    x = af.placeholder(af.float32, [])
+    with af.device(SECOND):
+        made = [af.fill([4000], x + float(number)) for number in range(8)]
+    with af.device(FIRST):
+        total = af.add_n([af.reduce_sum(each) for each in made])
+    async with (
+        SimulatedCluster({"worker": 2}, latency=1e-3, settings=settings) as cluster,
+        af.Session(cluster.target("worker", 0), graph=graph) as session,
+    ):
+        assert await session.run(total, {x: 1.0}) == 4000.0 * 36.0

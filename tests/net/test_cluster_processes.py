@@ -9,7 +9,6 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.net.wire.worker_verbs import RecvTensor, RunGraph
-from aioflow.rendezvous import Key
 from tests.support.cluster_processes import PS, SECOND, on_one_loop
 
 pytest_plugins = ["tests.support.three_processes"]
@@ -115,10 +114,9 @@ async def test_a_task_started_anew_at_its_port_has_nothing_to_do_with_the_one_be
     assert new.name == device.name
     assert new.incarnation != device.incarnation
     assert not await cluster.left(SECOND)
-    key = Key("taken:0", device.name, device.incarnation, f"{PS}/device:CPU:0", ())
     async with cluster.asking(SECOND) as peer:
         with pytest.raises(errors.AbortedError, match=re.escape(f"{SECOND} has restarted")):
-            await peer.request(RecvTensor(1, (str(key),)))
+            await peer.request(RecvTensor(1, device.incarnation, ((1,),)))
         with pytest.raises(errors.AbortedError, match=f"{SECOND} does not know"):
             await peer.request(RunGraph("0" * 32, 1, 1))
     await cluster.nothing_runs(PS, SECOND)

@@ -90,6 +90,7 @@ async def test_a_client_that_blocks_its_loop_loses_no_step(cluster):
         await asyncio.gather(under_way, return_exceptions=True)
 
 
+@pytest.mark.long
 @on_one_loop
 async def test_training_continues_after_the_client_has_blocked_its_loop(cluster, tmp_path):
     with af.Graph().as_default():

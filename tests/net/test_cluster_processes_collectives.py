@@ -11,8 +11,17 @@ pytestmark = [pytest.mark.sockets, pytest.mark.slow]
 TASKS = (FIRST, PS, SECOND)
 
 
-@pytest.mark.parametrize("groups", [None, [[0, 1, 2]], [[0, 2], [1]]])
-@pytest.mark.parametrize("size", [200_000, 3_000_001])
+@pytest.mark.parametrize(
+    ("groups", "size"),
+    [
+        (None, 200_000),
+        ([[0, 2], [1]], 3_000_001),
+        pytest.param([[0, 1, 2]], 200_000, marks=pytest.mark.long),
+        pytest.param([[0, 2], [1]], 200_000, marks=pytest.mark.long),
+        pytest.param(None, 3_000_001, marks=pytest.mark.long),
+        pytest.param([[0, 1, 2]], 3_000_001, marks=pytest.mark.long),
+    ],
+)
 async def test_the_sums_of_many_steps_are_right_though_each_uses_the_memory_of_the_step_before(cluster, groups, size):
     rest = np.arange(size, dtype=np.float32) % 1000
     with af.Graph().as_default() as graph:

@@ -35,7 +35,7 @@ def check_program(processes, block, order, choices):
         np.testing.assert_allclose(one, other, rtol=rounding, atol=rounding, strict=True)
 
 
-@settings(max_examples=amount(6, 15))
+@settings(max_examples=amount(3, 15))
 @given(block=blocks().map(travelling), choices=CHOICES)
 def test_branches_loops_and_state_are_the_same_over_processes(processes, block, choices):
     check_program(processes, block, 0, choices)

@@ -4,8 +4,7 @@ import pytest
 
 from aioflow.net.transport.websocket_server import WebSocketNetwork
 from aioflow.net.wire.worker_verbs import GetStatus, RecvTensor, Status, TensorSent
-from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
-from aioflow.rendezvous import Key
+from aioflow.net.worker.remote_rendezvous import RemoteRendezvous, keys_of, numbers_of
 from tests.support.net_peers import PS, WORKER, meeting
 from tests.support.rendezvous_contract import Ends, RendezvousTests
 
@@ -24,7 +23,7 @@ class Sender:
     async def __call__(self, call):
         if isinstance(call.message, GetStatus):
             return Status()
-        found = await self.rendezvous.here.recv_any(list(map(Key.parse, call.message.keys)))
+        found = await self.rendezvous.here.recv_any(keys_of(call.message.incarnation, call.message.keys))
         return TensorSent(*map(tuple, zip(*found, strict=True)))
 
 
@@ -45,7 +44,7 @@ class TestRemoteRendezvousOverWebSockets(RendezvousTests):
     @pytest.fixture
     async def ends(self, peer):
         async def ask(task, keys):
-            answer = await peer.request(RecvTensor(1, tuple(map(str, keys))))
+            answer = await peer.request(RecvTensor(1, keys[0].edge.incarnation, tuple(map(numbers_of, keys))))
             return dict(zip(answer.places, answer.values, strict=True))
 
         receiver = RemoteRendezvous(PS, ask)

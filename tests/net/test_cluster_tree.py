@@ -25,7 +25,7 @@ def graph():
         yield graph
 
 
-@pytest.fixture(params=[1, 3, 8])
+@pytest.fixture(params=[pytest.param(1, marks=pytest.mark.long), 3, pytest.param(8, marks=pytest.mark.long)])
 def width(request, monkeypatch):
     monkeypatch.setattr(fan_out, "WIDTH", request.param)
     return request.param

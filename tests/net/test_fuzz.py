@@ -18,39 +18,12 @@ from aioflow.launch.resolvers import RESOLVERS, resolve
 from aioflow.net.cluster import ClusterSpec, filtered
 from aioflow.net.transport.credentials import Token, load_token
 from aioflow.net.transport.websocket_server import HEADER, PATH, WebSocketNetwork
-from aioflow.rendezvous import Key
 from tests.support.net_peers import PS, WORKER, Service, meeting, tensor
 
 SECRET = "correct-horse-battery"
 DEVICE = f"{PS}/device:CPU:0"
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=40)
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=";"), min_size=1, max_size=30)
-
-# Keys
-
-
-@given(
-    TEXTS
-    | st.lists(st.sampled_from([DEVICE, "1f", "0", "-1", "x" * 20, "", "3:1", "9" * 30]), max_size=6).map(";".join)
-)
-@example(f"{DEVICE};{'f' * 17};{DEVICE};add:0;")
-@example(f"{DEVICE};1f;{DEVICE};add:0;1:{'9' * 5000}")
-@example(f"{DEVICE};\N{ARABIC-INDIC DIGIT ONE};{DEVICE};add:0;1")
-def test_a_text_is_a_key_or_is_refused(text):
-    try:
-        key = Key.parse(text)
-    except errors.InvalidArgumentError as error:
-        assert len(str(error)) < 1000  # noqa: PT017 - the text may be of any length
-    else:
-        assert Key.parse(str(key)) == key
-        assert 0 <= key.incarnation < 1 << 64
-
-
-@given(NAMES, NAMES, st.integers(0, 2**64 - 1), NAMES, st.lists(st.integers(0, 10**18 - 1), max_size=4))
-def test_every_key_is_read_as_it_was_written(edge, source, incarnation, target, iteration):
-    key = Key(edge, source, incarnation, target, tuple(iteration))
-    assert Key.parse(str(key)) == key
-
 
 # Clusters
 

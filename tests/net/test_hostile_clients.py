@@ -14,7 +14,7 @@ from aioflow.net.transport.authority import init, issue
 from aioflow.net.transport.channel import receive
 from aioflow.net.transport.credentials import Token, client_tls, server_tls
 from aioflow.net.transport.websocket_server import HEADER, PATH, WebSocketNetwork, dial
-from aioflow.net.wire.control_verbs import Hello
+from aioflow.net.wire.control_verbs import VERSIONS, Hello
 from aioflow.net.wire.identity import Identity, Settings
 from tests.support.net_frames import announced, frames
 from tests.support.net_peers import PS, WORKER, Service, idle, meeting, tensor
@@ -256,7 +256,7 @@ async def test_no_more_than_so_many_are_let_in():
             await peer.close()
 
 
-HELLO = frames(Hello("client", (1,), 1))
+HELLO = frames(Hello("client", VERSIONS, 1))
 HOSTILE = {
     "a text": ["text"],
     "nonsense": [b"nonsense"],

@@ -3,21 +3,21 @@
 import numpy as np
 
 from aioflow.devices.transfer import Transfer
-from aioflow.rendezvous import Key
 from aioflow.testing.simulated_cluster import SimulatedCluster
 from tests.support.called_files import called_files
+from tests.support.edges import edge_key
 
 
 async def test_a_receive_from_another_task_passes_through_at_most_fourteen_files():
     async with SimulatedCluster({"worker": 2}) as cluster:
         receiver, sender = (cluster.servers[f"worker{index}"].worker.step_table for index in range(2))
-        source, incarnation = next(iter(sender._sources.items()))
-        key = Key("x:0", source, incarnation, next(iter(receiver._sources)))
+        (incarnation,) = sender._sources
+        edge = edge_key(1, f"{sender.task}/device:CPU:0", f"{receiver.task}/device:CPU:0", incarnation)
         for step in range(1, 4):
-            sender.at(step).rendezvous.here.send(key, Transfer(np.full(4, step, np.float32)))
+            sender.at(step).rendezvous.here.send(edge, Transfer(np.full(4, step, np.float32)))
             rendezvous = receiver.at(step).rendezvous
             with called_files() as files:
-                received = await rendezvous.recv(key)
+                received = await rendezvous.recv(edge)
             np.testing.assert_array_equal(received.value, np.full(4, step, np.float32))
             for table in (sender, receiver):
                 table.end(step, None)

@@ -48,7 +48,7 @@ async def both(graph, fetches, feeds):
         found = await blocks.run(fetches, feeds), await plain.run(fetches, feeds)
         fused = [planned.variants["fused"] for planned in blocks._state.plans._plans.values()]
         units = [unit for programs in fused for unit in programs.parts[0].program.units]
-        chains = [s for u in units if u.heavy for s in chained(u.heavy._parts[0], u.heavy._parts[2])]
+        chains = [s for u in units if u.heavy for s in chained(u.heavy._compiling.args[0], u.heavy._compiling.args[2])]
         return *found, [chain for chain in chains if isinstance(chain, fuse.Chain)]
 
 
@@ -203,5 +203,5 @@ async def test_reads_of_variables_do_not_break_a_chain():
         await session.run(init)
         await session.run(result)
         (unit,) = next(iter(reversed(session._state.plans._plans.values()))).variants["fused"].parts[0].program.units
-    statements = chained(unit.heavy._parts[0], unit.heavy._parts[2])
+    statements = chained(unit.heavy._compiling.args[0], unit.heavy._compiling.args[2])
     assert [type(statement) for statement in statements] == [fuse.Bound] * 4 + [fuse.Chain]

@@ -41,7 +41,7 @@ def values_of(dtype) -> list[np.generic]:
     else:
         limits = np.iinfo(kind)
         given = [0, 1, -1, 2, 3, -7, 31, 32, 63, 64, limits.max, limits.max - 1, limits.min, limits.min + 1, 1 << 16]
-    random = DRAW.integers(0, 256, amount(30, 200) * kind.itemsize, np.uint8).view(kind)
+    random = DRAW.integers(0, 256, amount(8, 200) * kind.itemsize, np.uint8).view(kind)
     return [*np.array(given, kind), *random]
 
 
@@ -178,8 +178,7 @@ def run(fetches, feeds, config):
     return asyncio.run(main())
 
 
-@pytest.mark.parametrize("config", [REGIONS, TOKENS])
-def test_scalars_come_through_branches_loops_lists_and_state(config):
+def test_scalars_come_through_branches_loops_lists_and_state():
     with af.Graph().as_default():
         x, n = af.placeholder(af.float32, []), af.placeholder(af.int32, [])
         chosen = af.cond(x > 0, lambda: x * 2, lambda: af.cond(x < -1, lambda: -x, lambda: x - 1))
@@ -191,7 +190,7 @@ def test_scalars_come_through_branches_loops_lists_and_state(config):
         fetches = [chosen, mapped, scanned, inner, slope, swapped, *af.gradients(swapped, x)]
         for value in (1.5, -0.25, -3.0, np.inf, np.nan, 3e38):
             for count in (0, 1, 7):
-                found, wanted = (run(fetches, {x: value, n: count}, each) for each in (config, TOKENS))
+                found, wanted = (run(fetches, {x: value, n: count}, each) for each in (REGIONS, TOKENS))
                 for mine, other in zip(found, wanted, strict=True):
                     np.testing.assert_array_equal(mine, other)
                     assert mine.dtype == other.dtype

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import itertools
 import tempfile
 
 import numpy as np
@@ -12,7 +13,7 @@ import aioflow as af
 from aioflow import errors
 from aioflow.testing import VirtualTimeLoop, cluster
 from aioflow.testing.simulated_cluster import SimulatedCluster
-from tests.support.scale import amount
+from tests.support.scale import amount, some
 
 STEPS = 3
 PS = ("/job:ps/task:0", "/job:ps/task:1")
@@ -196,8 +197,10 @@ def check_told(restore: str, at: int) -> int:
 LOSES_NONE = [what for what in LOSSES if what != "a task with variables"]
 
 
-@pytest.mark.parametrize("restore", ["all", "lost"])
-@pytest.mark.parametrize("what", LOSES_NONE)
+@pytest.mark.parametrize(
+    ("what", "restore"),
+    [*itertools.product(LOSES_NONE, ["all"]), *some(itertools.product(LOSES_NONE, ["lost"]), 1)],
+)
 def test_a_run_that_loses_no_variable_happens_once(what, restore):
     recoveries = sum(check_once(what, restore, at) for at in moments(amount(43, 11)))
     assert recoveries or what == "the connection of the client", "a connection is made again, and the run goes on"

@@ -93,29 +93,31 @@ def test_the_cause_of_a_delay_comes_before_its_dependents():
     ]  # fmt: skip
 
 
-GOOD = [[[":1", "a", "b", "c", "d", "e", "f", False, ""]], [["f", ":1", "p", [0]]], {"f": ["p"]}]
+ROW = [":1", "a", "b", "c", "d", "e", "f", False, "", [4]]
+GOOD = [[ROW], [["f", ":1", "p", [0]]], {"f": ["p"]}, {"f": [3]}]
 
 
 def test_a_graph_is_the_same_after_transfer_from_another_task():
     found = WaitGraph.from_plain(GOOD)
     assert [
-        list(map(list, found.waiters)),
+        [[*each[:-1], list(each.awaited)] for each in found.waiters],
         [[*each[:3], list(each[3])] for each in found.promises],
         found.served,
+        {event: list(iteration) for event, iteration in found.sent.items()},
     ] == GOOD
     assert len(found.cycles({})) == 1
 
 
-@pytest.mark.parametrize(
-    "graph",
-    [
-        [], [[], [], {}, {}], [[[":1"]], [], {}], [[[1, "a", "b", "c", "d", "e", "f", False, ""]], [], {}],
-        [[[":1", "a", "b", "c", "d", "e", [], False, ""]], [], {}], [GOOD[0], [["f", ":1", "p", [1]]], {}],
-        [GOOD[0], [["f", ":1", "p", [-1]]], {}], [GOOD[0], [["f", ":1", "p", [0.0]]], {}],
-        [GOOD[0], [["f", ":1", "p", [[]]]], {}], [GOOD[0], [[[], ":1", "p", [0]]], {}], [*GOOD[:2], {"f": [[]]}],
-        [*GOOD[:2], {"f": 1}],
-    ],
-)  # fmt: skip
+DAMAGED = [
+    [], GOOD[:3], [*GOOD, {}], [[[":1"]], [], {}, {}], [[[1, *ROW[1:]]], [], {}, {}],
+    [[[*ROW[:6], [], *ROW[7:]]], [], {}, {}], [[[*ROW[:-1], ["4"]]], [], {}, {}], [[[*ROW[:-1], 4]], [], {}, {}],
+    *[[GOOD[0], [["f", ":1", "p", [place]]], {}, {}] for place in (1, -1, 0.0, [])],
+    [GOOD[0], [[[], ":1", "p", [0]]], {}, {}], [*GOOD[:2], {"f": [[]]}, {}], [*GOOD[:2], {"f": 1}, {}],
+    [*GOOD[:3], {"f": 3}], [*GOOD[:3], {"f": ["3"]}], [*GOOD[:3], {3: [3]}],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("graph", DAMAGED)
 def test_a_damaged_graph_is_refused(graph):
     with pytest.raises((ValueError, TypeError)):
         WaitGraph.from_plain(graph)
@@ -144,3 +146,12 @@ def test_a_cycle_exists_exactly_if_a_waiter_is_stuck_after_all_others_continued(
             event, before = promises[int(edge.awaited.removeprefix("promise"))]
             assert event == needs[edge.step - 1]
             assert following.step - 1 in before
+
+
+@pytest.mark.parametrize(("sent", "stuck"), [({}, 2), ({"e0": (3,)}, 2), ({"e0": (4,)}, 0), ({"e1": (0,)}, 2)])
+def test_a_value_that_was_sent_and_has_not_arrived_frees_its_receiver(sent, stuck):
+    first, second = graph(["e0"], [("e1", [0])]), graph(["e1"], [("e0", [0])])
+    waiters = [[each._replace(awaited=(4,)) for each in part.waiters] for part in (first, second)]
+    parts = first._replace(waiters=waiters[0]), second._replace(waiters=waiters[1], sent=sent)
+    found = WaitGraph.joined(parts).cycles(STEPS | {":41": 41})
+    assert sum(len(cycle.edges) for cycle in found) == stuck

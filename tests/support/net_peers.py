@@ -19,7 +19,7 @@ SESSION = "0123456789abcdef" * 2
 
 def tensor(nbytes, step=1):
     """A request for a value of so many bytes."""
-    return RecvTensor(step, (f"{nbytes};1f;b;c;",))
+    return RecvTensor(step, 0, ((0, nbytes),))
 
 
 def feeding(value):
@@ -45,8 +45,8 @@ class Service:
 
     async def answer(self, call):
         match call.message:
-            case RecvTensor(keys=[key]):
-                return TensorSent((0,), (np.full(int(key.partition(";")[0]), call.message.step % 256, np.uint8),))
+            case RecvTensor(keys=[(_, nbytes)]):
+                return TensorSent((0,), (np.full(nbytes, call.message.step % 256, np.uint8),))
             case RunGraph(feeds=feeds):
                 return GraphRan({name: np.sum(value, dtype=np.int64) for name, value in feeds.items()})
             case DeregisterGraph():

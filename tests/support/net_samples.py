@@ -80,7 +80,7 @@ from aioflow.tensors.tensor_list import TensorList
 
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:1"
 SESSION = "0123456789abcdef" * 2
-KEY = f"{PS}/device:CPU:0;1f;{WORKER}/device:CPU:0;add:0;3:1"
+KEY = (5, 3, (1 << 63) - 1)
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -195,9 +195,9 @@ MESSAGES = [
     DeregisterGraph(SESSION, 9),
     RunGraph(SESSION, 9, 1 << 63, {"x:0": X}, {"trace": True}, alone=True),
     GraphRan({"z:0": X}, b"metadata", True, ("/job:worker/replica:0/task:1",)),
-    RecvTensor(1 << 63, (KEY, KEY)),
+    RecvTensor(1 << 63, 1 << 63, (KEY, KEY)),
     TensorSent((1,), (X,)),
-    PushTensors(5, (KEY,), (X,)),
+    PushTensors(5, 47, (KEY,), (X,)),
     CommitGraph(1 << 63, True),
     CleanupGraph((1 << 63, 2), False, False),
     CancelStep(1 << 63, FAILURE),

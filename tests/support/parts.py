@@ -76,9 +76,9 @@ class World:
         value = transfer.value
         if not isinstance(value, np.ndarray):
             return transfer
-        async with self._links.setdefault((key.source, key.target), asyncio.Lock()):
+        async with self._links.setdefault((key.edge.source, key.edge.target), asyncio.Lock()):
             mine = self.memory.allocated(np.empty_like(value))
-            await asyncio.sleep(self._transfer(value.nbytes, key.source, key.target))
+            await asyncio.sleep(self._transfer(value.nbytes, key.edge.source, key.edge.target))
         mine[...] = value
         return transfer._replace(value=mine)
 
@@ -143,6 +143,9 @@ class _Host:
 
     def exchanging(self, coroutine: Any) -> Any:
         return coroutine
+
+    def keeps(self, unit: Any, bucket: int) -> bool:
+        return False
 
     def offload(self, unit: Any, bucket: int, coroutine: Any, stop: Any) -> Any:
         return self.inline(unit, bucket, coroutine)

@@ -10,15 +10,14 @@ import pytest
 
 from aioflow import errors
 from aioflow.kernels.control.control_flow import DEAD
-from aioflow.rendezvous import Key, Rendezvous
+from aioflow.rendezvous import Rendezvous
+from tests.support.edges import edge, edge_key
 
 CPU_0, CPU_1 = (f"/job:localhost/replica:0/task:0/device:CPU:{index}" for index in (0, 1))
-KEY = Key("add:0", CPU_0, 0x1F, CPU_1, (3, 1))
+KEY = edge_key(1, CPU_0, CPU_1, 0x1F, (3, 1), name="add:0")
 OTHERS = {
-    "edge": KEY._replace(edge="add:1"),
-    "source": KEY._replace(source=CPU_1),
-    "incarnation": KEY._replace(incarnation=0x20),
-    "target": KEY._replace(target=CPU_0),
+    "edge": KEY._replace(edge=edge(2, CPU_0, CPU_1, 0x1F, name="add:1")),
+    "incarnation": KEY._replace(edge=edge(1, CPU_0, CPU_1, 0x20, name="add:0")),
     "iteration": KEY._replace(iteration=(3, 2)),
     "depth": KEY._replace(iteration=(3,)),
 }
@@ -107,7 +106,7 @@ class RendezvousTests:
             assert await task is DEAD
 
     async def test_many_keys_meet_in_any_order(self, ends):
-        keys = [KEY._replace(edge=f"node_{number}:0", iteration=(number % 7,)) for number in range(200)]
+        keys = [edge_key(number, CPU_0, CPU_1, iteration=(number % 7,)) for number in range(200)]
         order = random.Random(1).sample(range(200), 200)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(ends.receiver.recv(key)) for key in keys[:100]]

@@ -10,12 +10,14 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aioflow.testing import DeadlockError, Gate, LeakError, VirtualTimeLoop, no_leaks
+from tests import conftest
 
 pytest_plugins = ["pytester"]
 
@@ -297,6 +299,16 @@ class TestFixtures:
     @pytest.mark.sockets
     async def test_a_test_with_sockets_runs_on_asyncio_and_on_uvloop(self, request):
         assert type(asyncio.get_running_loop()).__module__.split(".")[0] in request.node.name
+
+    def test_a_slow_test_with_sockets_runs_on_one_loop_in_a_short_run_and_on_both_in_a_long_one(self, monkeypatch):
+        def loops(name):
+            item = SimpleNamespace(name=name, get_closest_marker=lambda mark: mark in ("sockets", "slow"))
+            return tuple(conftest.pytest_asyncio_loop_factories(None, item))
+
+        monkeypatch.setattr(conftest, "LONG", False)
+        assert {loops(f"test_{number}") for number in range(20)} == {("asyncio",), ("uvloop",)}
+        monkeypatch.setattr(conftest, "LONG", True)
+        assert loops("test_0") == ("asyncio", "uvloop")
 
     def test_every_test_is_checked_for_leaks(self, pytester, monkeypatch):
         tests = Path(__file__).parents[1]

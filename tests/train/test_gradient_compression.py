@@ -121,7 +121,7 @@ async def test_a_net_that_learns_from_lossy_gradients_reads_digits_as_well(accur
     assert found >= accuracies[how] - 0.005
 
 
-@pytest.mark.parametrize("codec", some([None, *FEWER], 2))
+@pytest.mark.parametrize("codec", [pytest.param(None, marks=pytest.mark.long), *some(FEWER, 1)])
 @pytest.mark.parametrize("how", ["server", "ring"])
 async def test_a_cluster_learns_to_the_bit_what_devices_of_one_process_do(how, codec):
     seen, _ = load_digits()

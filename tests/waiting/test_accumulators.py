@@ -74,7 +74,7 @@ class Accumulators(WaitingMachine):
 
 def test_an_accumulator_agrees_with_its_model_under_cancellation():
     run_state_machine_as_test(
-        Accumulators, settings=settings(max_examples=amount(40, 150), stateful_step_count=30, deadline=None)
+        Accumulators, settings=settings(max_examples=amount(20, 150), stateful_step_count=30, deadline=None)
     )
 
 

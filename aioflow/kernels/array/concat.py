@@ -23,6 +23,8 @@ from aioflow.tensors.dtypes import Array, DType, Namespace, Spec, TensorShape
 Function = Callable[..., Any]
 _LARGE: Final = 1 << 20
 """Bytes. Larger results use the memory of earlier values again."""
+_WEIGHTS: Final = 1 << 16
+"""Elements of a matrix from which products with some of its rows are not slower than one with all."""
 
 
 def _merged(values: Sequence[Spec]) -> TensorShape:
@@ -61,7 +63,23 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, ...]:
     sizes = [known.size_at(tensor.spec, axis) for tensor in op.inputs]
     if sizes.count(None) > 1:
         return _split_sizes(dy, [shape(tensor)[axis] for tensor in op.inputs], axis, len(sizes))
+    if _is_product_by_weights(dy) and dy.spec.axis(axis) == 1 and None not in sizes:
+        a, b = dy.op.inputs
+        return tuple([OPERATORS["matmul"](a, rows, transpose_b=True) for rows in _split_sizes(b, sizes, 0, len(sizes))])
     return _split_sizes(dy, [-1 if size is None else size for size in sizes], axis, len(sizes))
+
+
+def _is_product_by_weights(x: Tensor) -> bool:
+    """Whether x is a product with a large transposed matrix: then pieces of x are products with rows of the matrix.
+
+    A run computes only the products that it needs. A recurrent cell multiplies its input and its state, side by side,
+    by weights, and few runs need the gradient of the input.
+    """
+    if x.op.type != "matmul" or not x.op.attrs["transpose_b"] or x.op.attrs["transpose_a"] or x.op.attrs["adjoint_a"]:
+        return False
+    a, b = x.op.inputs
+    matrices = a.spec.rank == b.spec.rank == 2 and b.spec.shape.is_fully_defined()
+    return matrices and (b.spec.shape.num_elements() or 0) >= _WEIGHTS
 
 
 _concat.moves = True

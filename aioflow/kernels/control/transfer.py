@@ -21,7 +21,7 @@ from aioflow.devices.transfer import Transfer, receive, start_transfer
 from aioflow.graph.op import op
 from aioflow.kernels.context import Context
 from aioflow.kernels.control.control_flow import DEAD
-from aioflow.rendezvous import Key
+from aioflow.rendezvous import Key, edge_of
 from aioflow.tensors.dtypes import SCALAR, Array, DeviceKind, DType, Namespace, Spec, TensorShape, bool_
 from aioflow.tensors.validation import check_fits
 
@@ -49,7 +49,7 @@ send.no_gradient(_REASON)
 def _(ctx: Context, value: Array, *, edge: str, source: str, incarnation: int, target: str, window: int) -> None:
     if window and (ctx.iteration[-1] + 1) % _credited(window):
         return
-    key = Key(edge, source, incarnation, target, ctx.iteration)
+    key = Key(edge_of(edge, source, incarnation, target), ctx.iteration)
     if ctx.step.trace is not None:
         ctx.step.trace.sent(key)
     ctx.step.rendezvous.send(key, start_transfer(value, ctx.device))
@@ -83,7 +83,7 @@ async def _(
         if needed is None:
             return np.True_
         iteration = (*iteration[:-1], needed)
-    key = Key(edge, source, incarnation, target, iteration)
+    key = Key(edge_of(edge, source, incarnation, target), iteration)
     trace = ctx.step.trace
     if trace is None:
         return await _arrived(ctx, await ctx.step.rendezvous.recv(key), dtype, shape, host)

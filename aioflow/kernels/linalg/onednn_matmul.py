@@ -27,14 +27,18 @@ _VECTOR: Final = 32
 """The bytes of a vector without AVX-512: dnnl_sgemm packs a matrix b that begins between two multiples of them, and
 reads another one where it lies. With AVX-512 it has other kernels."""
 _PAGED: Final = 512
-"""If the columns of b are a multiple of these, all its rows fall on few lines of the cache: packing pays."""
+"""If rows in memory are a multiple of so many numbers long, columns fall on few lines of the cache."""
+_GAP: Final = 16
+"""The numbers between the rows of a copy whose columns fall on different lines."""
 _ROWS, _INNER = 128, 512
 """The rows of a and of b from which a copy of b costs less than it saves."""
+_COLUMNS, _DEPTH = 128, 256
+"""The columns and the rows of b from which a copy of a costs less than it saves."""
 
 
 def faster(lib: Library, dot: Product) -> Product:
     """`dot`, the product of two matrices, by oneDNN if they are large. They may be transposed views."""
-    sgemm, packs = lib.sgemm, lib.avx512
+    sgemm, arranged = lib.sgemm, _as_it_is if lib.avx512 else _arranged
 
     def product(a: Array, b: Array, out: Array | None = None) -> Array:
         if a.size * b.shape[1] <= SMALL or a.shape[1] != b.shape[0] or not a.dtype == b.dtype == np.float32:
@@ -50,11 +54,10 @@ def faster(lib: Library, dot: Product) -> Product:
             if routine is not None:
                 routine(a, b, place)
                 return _delivered(place, out)
-        if not packs and not flip_b and rows >= _ROWS and inner >= _INNER and not columns % _PAGED:
-            b = _packable(b)
+        a, step, b = (_as_it_is if flip_b else arranged)(a, b, flip_a)
         status = sgemm(
             b"T" if flip_a else b"N", b"T" if flip_b else b"N", rows, columns, inner,
-            1.0, a.ctypes.data, a.shape[1], b.ctypes.data, b.shape[1], 0.0, place.ctypes.data, columns,
+            1.0, a.ctypes.data, step, b.ctypes.data, b.shape[1], 0.0, place.ctypes.data, columns,
         )  # fmt: skip
         check("dnnl_sgemm", status)
         return _delivered(place, out)
@@ -113,15 +116,42 @@ def _flat(x: Array) -> tuple[Array, bool]:
     return (x.T, True) if x.flags.f_contiguous else (np.ascontiguousarray(x), False)
 
 
-def _packable(b: Array) -> Array:
-    """`b` if dnnl_sgemm packs it, else a copy in scratch memory that it packs. The product has the same bits."""
-    if b.ctypes.data % _VECTOR:
-        return b
-    memory = SCRATCH.take(b.nbytes + 2 * LINE)
-    begin = -memory.ctypes.data % LINE + _VECTOR // 2
-    copy: Array = memory[begin : begin + b.nbytes].view(np.float32).reshape(b.shape)
-    np.copyto(copy, b)
-    return copy
+def _as_it_is(a: Array, b: Array, flip_a: bool) -> tuple[Array, int, Array]:
+    """The matrices, and between them the distance of the rows of `a`."""
+    return a, a.shape[1], b
+
+
+def _arranged(a: Array, b: Array, flip_a: bool) -> tuple[Array, int, Array]:
+    """The same, or copies in scratch memory that dnnl_sgemm multiplies faster. The product has the same bits.
+
+    A transposed `a` of long rows gets gaps between them. A `b` of long rows begins where dnnl_sgemm packs it.
+    """
+    (inner, columns), rows = b.shape, a.shape[1 if flip_a else 0]
+    spread = flip_a and not rows % _PAGED and columns >= _COLUMNS and inner >= _DEPTH
+    packed = rows >= _ROWS and inner >= _INNER and not columns % _PAGED and not b.ctypes.data % _VECTOR
+    if not spread and not packed:
+        return _as_it_is(a, b, flip_a)
+    width = rows + _GAP if spread else 0
+    shift = inner * width + _VECTOR // 8
+    numbers = _scratch(shift + (b.size if packed else 0))
+    if spread:
+        a = _copied(a, numbers[: inner * width].reshape(inner, width)[:, :rows])
+    if packed:
+        b = _copied(b, numbers[shift:].reshape(b.shape))
+    return a, width or a.shape[1], b
+
+
+def _scratch(count: int) -> Array:
+    """So many numbers of scratch memory, from the beginning of a line on."""
+    memory = SCRATCH.take(4 * count + LINE)
+    begin = -memory.ctypes.data % LINE
+    numbers: Array = memory[begin : begin + 4 * count].view(np.float32)
+    return numbers
+
+
+def _copied(x: Array, place: Array) -> Array:
+    np.copyto(place, x)
+    return place
 
 
 def _place(shape: tuple[int, ...], out: Array | None, a: Array, b: Array) -> Array:

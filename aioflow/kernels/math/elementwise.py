@@ -145,13 +145,7 @@ def _logistic(xp: Namespace, x: Array, out: Array | None = None) -> Array:
 
 
 sigmoid.kernel(CPU, GPU, out=True)(_logistic)
-onednn_elementwise.declare(
-    sigmoid, onednn_elementwise.LOGISTIC, lambda xp, node: functools.partial(_logistic, xp),
-    when=lambda: onednn_elementwise.beats_numpy("exp"),
-)  # fmt: skip
-onednn_elementwise.declare(
-    tanh, onednn_elementwise.TANH, lambda xp, node: xp.tanh, when=lambda: onednn_elementwise.beats_numpy("tanh")
-)
+onednn_elementwise.declare(sigmoid, lambda xp: functools.partial(_logistic, xp))
 
 
 @sigmoid.kernel(CPU, GPU, fresh=True, only=NARROW, priority=1)

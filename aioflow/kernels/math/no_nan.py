@@ -106,4 +106,15 @@ except_at_0(div_no_nan, 1, lambda xp, x, y: x / y)
 _mended(multiply_no_nan, 1, "multiply", "{0} * {1} if {1} or {0} - {0} == 0 else {type}(0)")
 _mended(xdivy, 0, "true_divide", "{0} / {1} if {0} or {1} == {1} and {1} else {type}(0)")
 
+
+@div_no_nan.kernel(CPU, out=True, binds=True, priority=1, scalar="{0} / {1} if {1} else {type}(0)")
+def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
+    def compute(x: Array, y: Array, out: Array | None = None) -> Array:
+        zero = y == 0
+        result = np.true_divide(x, y, out=out)
+        return _with_zeros(result, zero) if zero.any() else result
+
+    return compute
+
+
 OPERATORS.update(div_no_nan=div_no_nan, multiply_no_nan=multiply_no_nan, xdivy=xdivy)

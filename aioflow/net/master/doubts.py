@@ -72,11 +72,19 @@ class Doubts:
     @contextlib.contextmanager
     def running(self, token: int, doubt: Doubt) -> Iterator[None]:
         """Record, inside the block, that the step runs on these tasks."""
-        self._running[token] = doubt
+        self.step_started(token, doubt)
         try:
             yield
         finally:
-            self._running.pop(token, None)
+            self.step_ended(token)
+
+    def step_started(self, token: int, doubt: Doubt) -> None:
+        """Record that the step runs on these tasks, until it `step_ended`."""
+        self._running[token] = doubt
+
+    def step_ended(self, token: int) -> None:
+        """Record that the step runs no more."""
+        self._running.pop(token, None)
 
     def begin(self, token: int, doubt: Doubt) -> bool:
         """Record that the client gets the values of a step. False if it has refused them; then the step is given back.

@@ -12,8 +12,10 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.config import Config
 from aioflow.devices.device import DeviceAttributes
+from aioflow.graph.device_spec import task_of
 from aioflow.graph.graphdef import GraphDef, node_def
 from aioflow.net.cluster import filtered
+from aioflow.net.master.callable_run import CallableRun
 from aioflow.net.master.doubts import Doubt
 from aioflow.net.master.partial_runs import PartialOverTasks
 from aioflow.net.master.session import MasterSession
@@ -54,7 +56,6 @@ from aioflow.net.wire.master_verbs import (
 from aioflow.net.wire.worker_verbs import AttemptTakenBack, DropContainers, Inspected, QueueServed, ServeQueue
 from aioflow.net.worker.introspection import pack_placement
 from aioflow.net.worker.queue_service import STEPS
-from aioflow.net.worker.remote_rendezvous import task_of
 from aioflow.net.worker.worker import Worker
 from aioflow.plan.pipeline import make_flow
 from aioflow.tensors.validation import check_options
@@ -188,6 +189,19 @@ class Master:
             raise errors.AbortedError(f"the session has no callable {message.handle}")
         signature = session.callables[message.handle]
         return await session.run(signature, message.feeds, {}, call.deadline, message.token, None, message.attempt)
+
+    def run_callable_at_once(self, call: Call) -> StepDone | CallableRun | None:
+        """Begin such a step in no asyncio task, if it has no time limit, no attempt, and a registered plan."""
+        message: Any = call.message
+        session = self._sessions.get(message.session)
+        signature = None if session is None else session.callables.get(message.handle)
+        if session is None or signature is None or call.deadline is not None or message.attempt:
+            return None
+        run = session.run_at_once(signature, message.feeds, message.token)
+        answer = None if run is None else run.answer
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer or run
 
     async def commit_step(self, call: Call) -> Reply:
         """Commit a step: its client is about to return the values, so its elements are not put back any more."""
@@ -323,6 +337,8 @@ HANDLERS: Final[Mapping[type, Any]] = {
     CloseSession: Master.close_session,
 }
 """The handler of each request."""
+QUICK: Final[Mapping[type, Any]] = {RunCallable: Master.run_callable_at_once}
+"""The quick handlers."""
 NOTES: Final[Mapping[type, Any]] = {Acknowledge: Master.acknowledge}
 """The handler of each note."""
 

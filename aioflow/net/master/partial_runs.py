@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
+from aioflow.graph.device_spec import task_of
 from aioflow.graph.operation import Tensor
 from aioflow.net.master.doubts import Doubt
 from aioflow.net.master.registered_plans import RegisteredPlan
@@ -20,7 +21,7 @@ from aioflow.net.wire.failures import first_error
 from aioflow.net.wire.master_verbs import StepDone
 from aioflow.net.wire.worker_verbs import RunGraph
 from aioflow.net.worker.plan_shares import senders_to, shares_of
-from aioflow.net.worker.remote_rendezvous import RemoteRendezvous, task_of
+from aioflow.net.worker.remote_rendezvous import RemoteRendezvous
 from aioflow.net.worker.worker import Worker
 from aioflow.plan.partition import Part
 from aioflow.plan.pipeline import Plan, Signature, make_plan

@@ -49,8 +49,8 @@ class RegisteredPlan:
     peers: Mapping[str, RequestTarget | None]
 
     def is_known(self, peers: Peers) -> bool:
-        """Whether its tasks are connected, and have not lost the connection since they registered it."""
-        return all(peer is not None and peers.connected(task) is peer for task, peer in self.peers.items())
+        """Whether its tasks can be reached now, and have not lost the connection since they registered it."""
+        return all(peer is not None and peers.reachable(task) is peer for task, peer in self.peers.items())
 
 
 class RegisteredPlans:
@@ -77,14 +77,25 @@ class RegisteredPlans:
 
     async def of(self, signature: Signature) -> RegisteredPlan:
         """The plan of a call, registered; made once, however many ask for it."""
+        known = self.known(signature)
+        if known is not None:
+            return known
         found = self._found.get(signature)
-        if found is None or (found.done() and (found.cancelled() or found.exception() is not None)):
+        if found is None or found.done():
             found = self._found[signature] = self._work.start(self._made(signature), "registering a plan")
             found.add_done_callback(lambda done: done.cancelled() or done.exception())
             if len(self._found) > self._config.plan_cache_size:
                 self._drop(self._found.popitem(last=False)[1])
         self._found.move_to_end(signature)
         return await asyncio.shield(found)
+
+    def known(self, signature: Signature) -> RegisteredPlan | None:
+        """The plan of a call, if it is registered."""
+        found = self._found.get(signature)
+        if found is None or not found.done() or found.cancelled() or found.exception() is not None:
+            return None
+        self._found.move_to_end(signature)
+        return found.result()
 
     async def _made(self, signature: Signature) -> RegisteredPlan:
         plan: Plan = await self.work(functools.partial(make_plan, signature, self.placer.split, self._config.optimize))

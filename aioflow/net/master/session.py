@@ -15,8 +15,10 @@ from aioflow import errors
 from aioflow.config import Config
 from aioflow.devices.cpu import Threads
 from aioflow.devices.device import DeviceAttributes
+from aioflow.graph.device_spec import task_of
 from aioflow.graph.graph import Graph
 from aioflow.net.master.attempt_tasks import AttemptTasks
+from aioflow.net.master.callable_run import CallableRun
 from aioflow.net.master.doubts import Doubt, Doubts, StepCleanup
 from aioflow.net.master.registered_plans import RegisteredPlan, RegisteredPlans
 from aioflow.net.peer.peers import Peers, request_unless_busy
@@ -30,6 +32,7 @@ from aioflow.net.wire.worker_verbs import (
     CommitGraph,
     CreateWorkerSession,
     DeleteWorkerSession,
+    GraphRan,
     Inspect,
     Inspected,
     RunGraph,
@@ -37,7 +40,6 @@ from aioflow.net.wire.worker_verbs import (
 )
 from aioflow.net.worker.introspection import TaskReport, joined, pack_trace, unpack_trace
 from aioflow.net.worker.plan_shares import Share
-from aioflow.net.worker.remote_rendezvous import task_of
 from aioflow.net.worker.worker import holders_of
 from aioflow.plan.pipeline import Signature
 from aioflow.plan.placer import Placer
@@ -182,6 +184,33 @@ class MasterSession:
             self.note_failure(error)
             raise
 
+    def run_at_once(self, signature: Signature, feeds: Sequence[Array], token: int) -> CallableRun | None:
+        """Run a call without a time limit, in no asyncio task. None if its plan must be registered, or renewed, first.
+
+        The tasks of the step are the same as in `run`, and so are its errors and what it leaves.
+        """
+        shared = None if self.stale else self.plans.known(signature)
+        if shared is None or not shared.is_known(self.peers):
+            return None
+        check_all_fit([(tensor.name, tensor.spec) for tensor in signature.feeds], feeds)
+        step = secrets.randbits(64)
+        requests = self._requests(shared, step, feeds, {}, (), alone=False)
+        self.step_started(step)
+        self.doubts.step_started(token, Doubt(step, tuple(shared.shares)))
+        run = CallableRun(self, shared, step, token)
+        run.begin(requests)
+        return run
+
+    def run_ended(self, step: int, token: int) -> None:
+        """Forget that the step of a `CallableRun` runs."""
+        self.doubts.step_ended(token)
+        self.step_ended(step)
+
+    async def run_failed(self, shared: RegisteredPlan, step: int, error: BaseException) -> None:
+        """End the step of a `CallableRun` on all of its tasks with that error."""
+        await self.end(step, shared.shares, error)
+        self.note_failure(error)
+
     async def registered_plan(
         self, ready: Callable[[], Awaitable[RegisteredPlan]], deadline: float | None
     ) -> RegisteredPlan:
@@ -221,16 +250,26 @@ class MasterSession:
                 answers = await self._run_to_end(step, requests, shared.shares, deadline)
         finally:
             self.step_ended(step)
+        if metadata is not None:
+            metadata.step_id = number
+            doubt = Doubt(step, holders_of(answers), shared.takes)
+            await self._unless_cancelled(doubt, self._learn(shared, answers, metadata))
+        return self.run_done(shared, step, answers, token, metadata)
+
+    def run_done(
+        self, shared: RegisteredPlan, step: int, answers: Mapping[str, GraphRan], token: int,
+        metadata: RunMetadata | None = None,
+    ) -> StepDone:  # fmt: skip
+        """Return the answer to the client of a step that has run on all tasks.
+
+        CancelledError if the client has refused the values; then the tasks give the step back.
+        """
         holders = holders_of(answers)
         lasting = [task for task in shared.lasting if task not in holders]
         if lasting:
             self.cleanup.schedule_end(step, lasting)
-        doubt = Doubt(step, holders, shared.takes)
-        if metadata is not None:
-            metadata.step_id = number
-            await self._unless_cancelled(doubt, self._learn(shared, answers, metadata))
         if holders:
-            self.in_doubt(token, doubt)
+            self.in_doubt(token, Doubt(step, holders, shared.takes))
         fetched: list[Any] = [None] * len(shared.plan.signature.fetches)
         for task, answer in answers.items():
             for place, index in enumerate(shared.shares[task].fetches):
@@ -379,6 +418,7 @@ class MasterSession:
         await self._work.ended()
         await self.plans.ended()
         await self.notify_all(dict.fromkeys(self.tasks, DeleteWorkerSession(self.number)))
+        await self._work.ended()  # steps that this has ended
 
 
 def _told_in_time(deadline: float) -> float:

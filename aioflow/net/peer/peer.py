@@ -7,15 +7,16 @@ limit. A cancelled request frees its resources at once on this side, and on the 
 
 import asyncio
 import contextlib
-import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from aioflow import errors
+from aioflow.net.peer.asked import Answered, Asked, Reaction
 from aioflow.net.peer.heartbeat import Heartbeat
 from aioflow.net.peer.link import Link
+from aioflow.net.peer.peer_statistics import PeerStatistics
 from aioflow.net.peer.reconnect import End, HasEnded, Loss, Reconnect, Redial, end_of
 from aioflow.net.peer.serving import NEW, UNKNOWN, Handler, RecentRequests, Serving
 from aioflow.net.transport.channel import LOST, NORMAL, Channel, ClosedError
@@ -32,42 +33,6 @@ A = TypeVar("A", bound=Answer)
 _log: Final = logging.getLogger("aioflow.net")
 _GRACE: Final = 0.25
 """Seconds to receive messages that a process sent before it ended."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PeerStatistics:
-    """The state of a peer at one moment.
-
-    Attributes:
-        asked: this task's unanswered requests to the peer.
-        serving: the peer's unanswered requests to this task.
-        held: the bytes of values of the peer's requests.
-        arriving: unfinished incoming messages.
-        credit: bytes of values that may be sent, on each channel.
-        late: answers that came after the request was cancelled.
-        round_trip: seconds from the last ping to its pong; None before the first.
-        clock_offset: seconds by which its clock was ahead of this one then.
-    """
-
-    asked: int
-    serving: int
-    held: int
-    arriving: int
-    credit: tuple[int, ...]
-    late: int
-    round_trip: float | None
-    clock_offset: float
-
-
-class _Asked:
-    """A request that is not answered yet."""
-
-    __slots__ = ("answer", "future", "name")
-
-    def __init__(self, message: Message, future: "asyncio.Future[Any]") -> None:
-        self.name: Final = type(message).__name__
-        self.answer: Final = ANSWERS[type(message)]
-        self.future = future
 
 
 class Peer:
@@ -99,7 +64,7 @@ class Peer:
         self._reconnect: Final = Reconnect(
             silence, self._finish, lambda: bool(self.busy), redial=redial, has_ended=has_ended
         )  # fmt: skip
-        self._asked: Final[dict[int, _Asked]] = {}
+        self._asked: Final[dict[int, Asked]] = {}
         self._slots: Final = asyncio.Semaphore(limits.requests)
         self._watching: asyncio.Task[None] | None = None
         self._over: Final = asyncio.Event()
@@ -195,7 +160,7 @@ class Peer:
             link.ignore()
         if self.on_end is not None:
             self.on_end(self._error(""))
-        for asked in self._asked.values():
+        for asked in list(self._asked.values()):
             if not asked.future.done():
                 asked.future.set_exception(self._error(asked.name))
         self._over.set()
@@ -328,7 +293,8 @@ class Peer:
     async def _request(self, message: Envelope, deadline: float | None = None) -> Any:
         async with self._slots:
             self._check(message)
-            asked = _Asked(message.message, asyncio.get_running_loop().create_future())
+            future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            asked = Asked(type(message.message), future)
             outgoing = Outgoing(message, self.limits)
             link = self._link_for(outgoing)
             self._asked[message.number] = asked
@@ -336,15 +302,53 @@ class Peer:
             try:
                 await link.send(outgoing, deadline, lambda: not asked.future.done())
                 sent = True
-                return await asked.future
+                return await future
             except ClosedError:  # the peer is lost
                 raise self._error(asked.name) from None
             except asyncio.CancelledError:
-                if sent and (asked.future.cancelled() or not asked.future.done()):
+                if sent and (future.cancelled() or not future.done()):
                     link.post(Envelope(message.number, Cancel()))
                 raise
             finally:
-                self._forget(message.number, asked)
+                self._forget(message.number, future)
+                del future, asked.future  # its error refers to this frame
+
+    def ask_at_once(self, message: Request[A], answered: Answered) -> Callable[[], None] | None:
+        """Send a request now, and call `answered` with its answer or error, as soon as that arrives.
+
+        Returns a function that cancels the request. Returns None, and sends nothing, if the request has to wait or
+        cannot be sent: then `request` does the rest.
+        """
+        if self.end is not None or self._slots.locked():
+            return None
+        try:
+            outgoing = Outgoing(Envelope(next(self.local.numbers), message), self.limits)
+            if not self._link_for(outgoing).send_at_once(outgoing):
+                return None
+        except (errors.OpError, ClosedError):
+            return None
+        number = outgoing.key[0]
+        with contextlib.suppress(StopIteration):
+            self._slots.acquire().send(None)  # does not suspend, since a slot is free
+
+        def finish(answer: Any) -> None:
+            del self._asked[number]
+            self._slots.release()
+            answered(answer)
+
+        reaction = Reaction(finish)
+        self._asked[number] = Asked(type(message), reaction)
+        return functools.partial(self._give_up, number, reaction)
+
+    def _give_up(self, number: int, reaction: Reaction) -> None:
+        """Cancel a request that was sent at once, if it is not answered yet."""
+        if reaction.done():
+            return
+        reaction.cancel()
+        del self._asked[number]
+        self._slots.release()
+        self._abandon(number)
+        self._post(Envelope(number, Cancel()))
 
     def _check(self, message: Envelope) -> None:
         if self.end is not None:
@@ -352,13 +356,15 @@ class Peer:
         if message.number in self._asked:
             raise errors.AlreadyExistsError(f"request {message.number} is not answered yet")
 
-    def _forget(self, number: int, asked: _Asked) -> None:
+    def _forget(self, number: int, future: "asyncio.Future[Any]") -> None:
         del self._asked[number]
-        future = asked.future
         if not future.done() or future.cancelled() or future.exception() is not None:
-            for link in self._links:
-                link.abandon((number, True))
-        del asked.future  # its error refers to the frame that holds `asked`
+            self._abandon(number)
+
+    def _abandon(self, number: int) -> None:
+        """Discard the bytes of an answer that nobody awaits any more."""
+        for link in self._links:
+            link.abandon((number, True))
 
     def _link_for(self, message: Outgoing) -> Link:
         """Return the second channel for a large message, if it is open."""
@@ -390,7 +396,7 @@ class Peer:
             self._late += 1
         elif isinstance(answer, Failure):
             asked.future.set_exception(error_of(answer))
-        elif isinstance(answer, asked.answer):
+        elif isinstance(answer, ANSWERS[asked.kind]):
             asked.future.set_result(answer)
         else:
             raise ProtocolError(f"{type(answer).__name__} answers no {asked.name}")
@@ -468,7 +474,7 @@ class Peer:
         if answer:
             return number in self._asked
         if issubclass(announced.record.cls, Note) and not self._serving.has_room(announced.nbytes):
-            self._finish(Loss.VIOLATION, f"there is no room for {announced.nbytes} bytes of {announced.record.name}")
+            self._serving.refuse_note(announced, "room")
             return False
         return self._serving.holds(number, announced.nbytes)
 
@@ -476,8 +482,8 @@ class Peer:
         """Refuse a message, since there is no memory for it."""
         number, answer = key
         text = f"there is no memory for the {announced.nbytes} bytes of {announced.record.name}"
-        if issubclass(announced.record.cls, Note):  # it has no answer that could say so
-            self._finish(Loss.VIOLATION, text)
+        if issubclass(announced.record.cls, Note):
+            self._serving.refuse_note(announced, "memory")
         elif not answer:
             self._serving.refuse(number, text)
         elif number in self._asked and not self._asked[number].future.done():

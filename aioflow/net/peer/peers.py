@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from aioflow import errors
+from aioflow.net.peer.asked import Answered
 from aioflow.net.peer.dial_liveness import DialLiveness
 from aioflow.net.peer.handshake import connect
 from aioflow.net.peer.peer import Peer
@@ -30,6 +31,9 @@ class RequestTarget(Protocol):
 
     async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
         """The answer."""
+
+    def ask_at_once(self, message: Request[A], answered: Answered) -> Callable[[], None] | None:
+        """Send a request now, if it need not wait, and call `answered` with its answer or error."""
 
     def notify(self, message: Note) -> None:
         """Say something that is not answered. UnavailableError if it is lost."""
@@ -129,6 +133,11 @@ class Peers:
         peer = self._peers.get(task)
         return peer if peer is not None and peer.end is None else None
 
+    def reachable(self, task: str) -> RequestTarget | None:
+        """Return the task of that name if it is connected and no connection to it is lost at present, else None."""
+        peer = self._peers.get(task)
+        return self.connected(task) if peer is None or not peer.interrupted else None
+
     def is_own(self, task: str) -> bool:
         """Whether that is the task itself."""
         return task == self._local.task
@@ -146,6 +155,14 @@ class Peers:
         """The answer of a task."""
         peer = await self.of(task)
         return await peer.request(request, deadline=deadline)
+
+    def ask_at_once(self, task: str, request: Request[A], answered: Answered) -> Callable[[], None] | None:
+        """Ask a connected task now, and call `answered` with the answer or the error, perhaps before this returns.
+
+        Returns a function that cancels the request. Returns None, and asks nothing, if that takes an asyncio task.
+        """
+        peer = self.reachable(task)
+        return None if peer is None else peer.ask_at_once(request, answered)
 
     async def ask_all(self, requests: Mapping[str, Request[A]], deadline: float | None = None) -> dict[str, A]:
         """The answers of several tasks. The first error cancels the others."""
@@ -283,8 +300,7 @@ class LocalPeer:
 
     async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
         """The answer."""
-        quick = self._handler.quick.get(type(message))
-        answer = None if quick is None else quick(Call(message, None, 0, deadline, trace))
+        answer = self._quick_answer(message, deadline, trace)
         if answer is not None:
             return cast(A, answer)
         limit, begin = asyncio.timeout_at(deadline), asyncio.get_running_loop().time()
@@ -298,6 +314,27 @@ class LocalPeer:
             text = f"{type(message).__name__} has not ended within {seconds:.3g} s"
             raise errors.DeadlineExceededError(text) from None
 
+    def ask_at_once(self, message: Request[A], answered: Answered) -> Callable[[], None] | None:
+        """Call `answered` before this returns, if the request has a quick answer. Otherwise return None."""
+        try:
+            answer = self._quick_answer(message, None, "")
+        except Exception as error:
+            answered(error)
+            return _nothing
+        if answer is None:
+            return None
+        answered(answer)
+        return _nothing
+
+    def _quick_answer(self, message: Request[A], deadline: float | None, trace: str) -> Answer | None:
+        quick = self._handler.quick.get(type(message))
+        answer = None if quick is None else quick(Call(message, None, 0, deadline, trace))
+        return answer if isinstance(answer, Answer) else None
+
     def notify(self, message: Note) -> None:
         """It is heard at once."""
         self._handler.notes[type(message)](Call(message, None, 0, None, ""))
+
+
+def _nothing() -> None:
+    """Cancel a request that is answered."""

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.net.peer.reconnect import End, Loss
-from aioflow.net.wire.codec import Envelope, ProtocolError
+from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError
 from aioflow.net.wire.control_verbs import Failure
 from aioflow.net.wire.failures import failure_of
 from aioflow.net.wire.identity import Identity
@@ -31,6 +31,10 @@ class Requester(Protocol):
     @property
     def remote(self) -> Identity:
         """The identity of the connected task."""
+
+    @property
+    def limits(self) -> Limits:
+        """The limits that both tasks have agreed on."""
 
     @property
     def end(self) -> End | None:
@@ -66,10 +70,28 @@ ReplyNow = Callable[[int, Answer], bool]
 Handler = Callable[[Call], Awaitable[Answer]]
 """Answers a request, or raises the error that the requesting side shall raise. It is cancelled when the request is
 cancelled, when its time limit expires, and when the peer is lost."""
-QuickHandler = Callable[[Call], "Answer | None"]
-"""Answers a request at once. Returns None, and does nothing, if that may take long: then its `Handler` answers it."""
+
+
+class LaterAnswer(Protocol):
+    """An answer that comes later, without an asyncio task.
+
+    Attributes:
+        on_answer: a function that the handler calls with the answer, or with the error, once.
+    """
+
+    on_answer: "Callable[[Any], None] | None"
+
+    def cancel(self) -> None:
+        """Cancel the work for the answer. `on_answer` is not called any more."""
+
+
+QuickHandler = Callable[[Call], "Answer | LaterAnswer | None"]
+"""Answers a request at once, or begins to. Returns None, and does nothing, if its `Handler` must answer it: because
+that may take long at once, or because it needs an asyncio task."""
 Hears = Callable[[Call], None]
 """Handles a note, which has no answer."""
+Refuses = Callable[[Call, errors.OpError], None]
+"""Handles a note whose values cannot be received, for lack of room or memory. The message has no values."""
 
 
 _NONE: Final[Mapping[type, Any]] = {}
@@ -81,21 +103,26 @@ class Service:
     Attributes:
         notes: the handlers of notes, which have no answer.
         quick: the quick handlers of requests.
+        refused: the handlers of notes whose values cannot be received.
     """
 
     def __init__(self, name: str) -> None:
         self.notes: Final[dict[type[Message], Hears]] = {}
         self.quick: Final[dict[type[Message], QuickHandler]] = {}
+        self.refused: Final[dict[type[Message], Refuses]] = {}
         self._name: Final = name
         self._handlers: dict[type[Message], Handler] = {}
         self._is_stopping = False
 
     def add(
         self, target: object, handlers: Mapping[type, Any], notes: Mapping[type, Any] = _NONE,
-        quick: Mapping[type, Any] = _NONE,
+        quick: Mapping[type, Any] = _NONE, refused: Mapping[type, Any] = _NONE,
     ) -> None:  # fmt: skip
         """Add handlers, which are methods of the class of `target`."""
-        for found, added in ((self._handlers, handlers), (self.notes, notes), (self.quick, quick)):
+        every: tuple[tuple[dict[type[Message], Any], Mapping[type, Any]], ...] = (
+            (self._handlers, handlers), (self.notes, notes), (self.quick, quick), (self.refused, refused),
+        )  # fmt: skip
+        for found, added in every:
             found.update({kind: functools.partial(handler, target) for kind, handler in added.items()})
 
     def stop(self, *still: type[Message]) -> None:
@@ -115,7 +142,7 @@ class Service:
 
 
 class Serving:
-    """Answers the requests of one peer, each in its own asyncio task."""
+    """Answers the requests of one peer, each at once, or as its quick handler goes on, or in its own asyncio task."""
 
     def __init__(
         self, peer: Requester, handler: Handler, limits: Limits, reply: Reply, reply_now: ReplyNow
@@ -124,16 +151,18 @@ class Serving:
         self._handler: Final = handler
         self._notes: Final[Mapping[type[Message], Hears]] = getattr(handler, "notes", {})
         self._quick: Final[Mapping[type[Message], QuickHandler]] = getattr(handler, "quick", _NONE)
+        self._refused: Final[Mapping[type[Message], Refuses]] = getattr(handler, "refused", _NONE)
         self._limits: Final = limits
         self._reply: Final = reply
         self._reply_now: Final = reply_now
         self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
+        self._later: Final[dict[int, LaterAnswer]] = {}
         self._held: Final[dict[int, int]] = {}
         self._context: Final = contextvars.copy_context()
         """The context in which the peer was made. Requests are answered in it."""
 
     def __len__(self) -> int:
-        return len(self._tasks)
+        return len(self._tasks) + len(self._later)
 
     @property
     def held(self) -> int:
@@ -142,18 +171,18 @@ class Serving:
 
     def answers(self, number: int) -> bool:
         """Whether the request of that number is being answered."""
-        return number in self._tasks
+        return number in self._tasks or number in self._later
 
     def awaits(self, number: int) -> bool:
         """Whether the request of that number is announced, but has not begun."""
-        return number in self._held and number not in self._tasks
+        return number in self._held and not self.answers(number)
 
     def holds(self, number: int, nbytes: int) -> bool:
         """Reserve bytes for an announced request. If there is no room, refuse it, and return False.
 
         Also returns False for a repeated request that is being answered.
         """
-        if number in self._tasks or number in self._held:
+        if self.answers(number) or number in self._held:
             return False
         if not self.has_room(nbytes):
             self.refuse(number, f"requests with {self.held} bytes are not answered yet, and {nbytes} more come")
@@ -176,11 +205,11 @@ class Serving:
 
     def begin(self, message: Envelope) -> None:
         """Answer a request, unless it is being answered. ProtocolError if far too many are open."""
-        count = len(self._tasks)
+        count, most = len(self), self._limits.requests
         quick = self._quick.get(type(message.message))
-        if quick is not None and message.left != 0 and self._answered_at_once(quick, message):
+        if quick is not None and message.left != 0 and count < most and self._answered_at_once(quick, message):
             return
-        if count < self._limits.requests:
+        if count < most:
             self._start(message.number, lambda: self._serve(message))
         else:
             self.refuse(message.number, f"{count} requests are not answered yet")
@@ -188,17 +217,27 @@ class Serving:
     def _answered_at_once(self, quick: QuickHandler, message: Envelope) -> bool:
         """Answer a request without an asyncio task. False if its quick handler does not."""
         number = message.number
-        call = Call(message.message, self._peer, number, None, message.trace)
+        deadline = None if message.left is None else asyncio.get_running_loop().time() + message.left
         try:
-            answer = self._context.copy().run(quick, call)
+            answer = self._context.copy().run(quick, Call(message.message, self._peer, number, deadline, message.trace))
         except (Exception, asyncio.CancelledError) as error:
             answer = self._failure(errors.from_exception(error))
-        if answer is None:
-            return False
+        if isinstance(answer, Answer):
+            self._finish(number, answer)
+        elif answer is not None:
+            self._later[number] = answer
+            answer.on_answer = functools.partial(self._came_later, number)
+        return answer is not None
+
+    def _came_later(self, number: int, answer: "Answer | BaseException") -> None:
+        del self._later[number]
+        self._finish(number, self._failure(answer) if isinstance(answer, BaseException) else answer)
+
+    def _finish(self, number: int, answer: Answer) -> None:
+        """Send the answer of a quick handler."""
         self._held.pop(number, None)
         if not self._reply_now(number, answer):
             self.answer(number, answer)
-        return True
 
     def hear(self, message: Envelope) -> None:
         """Hand a note to its handler. ProtocolError if there is no handler for it."""
@@ -211,26 +250,43 @@ class Serving:
         except (errors.OpError, ValueError) as error:
             raise ProtocolError(f"{type(message.message).__name__}: {error}") from None
 
+    def refuse_note(self, announced: Announcement, lack: str) -> None:
+        """Tell the handler of refused notes that there is no room or memory. Without one, the peer is lost."""
+        note, text = announced.envelope(announced.values), f"there is no {lack} for the {announced.nbytes} bytes"
+        text = f"{text} of {announced.record.name} from {self._peer.remote.label}"
+        self._held.pop(note.number, None)
+        refused = self._refused.get(type(note.message))
+        if refused is None:
+            self._peer.lose(Loss.VIOLATION, text)
+            return
+        error = errors.ResourceExhaustedError(text, task=self._peer.local.task or None)
+        refused(Call(note.message, self._peer, note.number, None, note.trace), error)
+
     def answer(self, number: int, answer: Answer) -> None:
         """Send the known answer to a request. ProtocolError if far too many are open."""
         self._start(number, lambda: self._reply(number, answer))
 
     def cancel(self, number: int) -> None:
         """Cancel the handler of a request."""
-        task = self._tasks.get(number)
+        task, later = self._tasks.get(number), self._later.pop(number, None)
         if task is not None:
             task.cancel()
+        if later is not None:
+            self._held.pop(number, None)
+            later.cancel()
 
     async def stop(self) -> None:
         """Cancel all, and return when all have ended."""
+        for number in list(self._later):
+            self.cancel(number)
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start(self, number: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start one asyncio task that answers a request. A repeated request gets the answer of that task."""
-        if number in self._tasks:
+        """Start one asyncio task that answers a request. A repeated request gets the answer of the first one."""
+        if self.answers(number):
             return
         if len(self._tasks) >= 2 * self._limits.requests:
             raise ProtocolError(f"{len(self._tasks)} requests were open, and more came")

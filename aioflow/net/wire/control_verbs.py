@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from aioflow.net.wire.limits import STANDARD, Limits
 from aioflow.net.wire.schema import Answer, Choice, Flag, Integer, Many, Message, Real, Text, verb
 
-VERSIONS: Final = (1,)
+VERSIONS: Final = (2,)
 """The versions of the protocol that are spoken here."""
 TASK: Final = r"|/job:[A-Za-z][\w.-]*/replica:\d+/task:\d+"
 """Name of a task; empty for a client."""

@@ -22,6 +22,10 @@ M = TypeVar("M")
 MOST_NAMED: Final = 1 << 16
 """So many things a list or a map in a header may have; its bytes are bounded besides."""
 _DEEPEST: Final = 8
+_DEEPEST_LOOP: Final = 256
+"""The most numbers of a key: that of its edge, and those of nested loops."""
+_MOST_EDGE: Final = (1 << 32) - 1
+_MOST_ITERATION: Final = (1 << 63) - 1
 
 
 Values = dict[int, Any]
@@ -214,6 +218,35 @@ class Many(Kind):
     def _check(self, value: Any, kind: type[Any]) -> None:
         if type(value) is not kind or len(value) > self.most:
             raise ValueError(f"{summarise(value)} is not a list of at most {self.most}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EdgeKeys(Kind):
+    """At most `most` keys: the number of an edge, below 2**32, and the iterations of the loops around, below 2**63."""
+
+    most: int
+
+    def write(self, value: Any, values: list[Any]) -> Any:
+        """A list of lists, which msgpack makes of the tuples."""
+        self._check(value, tuple)
+        return value
+
+    def read(self, data: Any, values: Values) -> Any:
+        """A tuple of tuples."""
+        self._check(data, list)
+        return tuple(map(tuple, data))
+
+    def _check(self, keys: Any, kind: type[Any]) -> None:
+        if type(keys) is not kind or len(keys) > self.most:
+            raise ValueError(f"{summarise(keys)} is not a list of at most {self.most} keys")
+        for key in keys:
+            if type(key) is not kind or not 0 < len(key) <= _DEEPEST_LOOP:
+                raise ValueError(f"{summarise(key)} is not a list of 1 to {_DEEPEST_LOOP} numbers")
+            most = _MOST_EDGE
+            for number in key:
+                if type(number) is not int or not 0 <= number <= most:
+                    raise ValueError(f"{summarise(number)} is not a number from 0 to {most}")
+                most = _MOST_ITERATION
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,14 +18,14 @@ from aioflow.net.wire.fields import (
     Switch,
     Values,
 )
-from aioflow.net.wire.schema import Answer, Blob, Integer, Many, Note, Real, Request, Table, Text, verb
+from aioflow.net.wire.schema import Answer, Blob, EdgeKeys, Integer, Many, Note, Real, Request, Table, Text, verb
 
 StepId = Number
 Steps = Annotated[tuple[int, ...], Many(Integer(0, U64))]
 MOST_KEYS: Final = 16
 """So many keys a message names at most: all of them fit into its header."""
-Keys = Annotated[tuple[str, ...], Many(Text(4096), MOST_KEYS)]
-"""The texts of `rendezvous.Key`."""
+Keys = Annotated[tuple[tuple[int, ...], ...], EdgeKeys(MOST_KEYS)]
+"""Keys of values that one device sends: the number of an edge in the plan, and the iterations of the loops around."""
 
 
 @verb
@@ -190,10 +190,12 @@ class RecvTensor(Request[TensorSent]):
 
     Attributes:
         step: the step, which may not have begun yet.
-        keys: the keys as texts; AbortedError if the sending device has restarted.
+        incarnation: that of the sending device; AbortedError if the device has restarted.
+        keys: the keys.
     """
 
     step: StepId
+    incarnation: Number
     keys: Keys
 
 
@@ -203,10 +205,12 @@ class PushTensors(Note):
     """Values of a step, unasked. The step need not have begun there.
 
     Attributes:
-        keys: the texts of their keys.
+        incarnation: that of the sending device.
+        keys: their keys.
     """
 
     step: StepId
+    incarnation: Number
     keys: Keys
     values: Values
 

@@ -48,7 +48,12 @@ class TaskReport:
                 "detached": list(report.detached),
                 "absent": list(report.absent),
                 "cycles": [[list(edge) for edge in cycle.edges] for cycle in report.cycles],
-                "graph": [list(map(list, self.graph.waiters)), list(map(list, self.graph.promises)), self.graph.served],
+                "graph": [
+                    list(map(list, self.graph.waiters)),
+                    list(map(list, self.graph.promises)),
+                    self.graph.served,
+                    dict(self.graph.sent),
+                ],
                 "memory": {
                     name: [*use[:3], [list(holder) for holder in use.by_op]] for name, use in self.memory.items()
                 },

@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+from aioflow.graph.device_spec import task_of
 from aioflow.graph.effects import has_lasting_effect, takes_elements, takes_or_puts
 from aioflow.graph.operation import Attrs
-from aioflow.net.worker.remote_rendezvous import task_of
 from aioflow.plan.partition import Part
 from aioflow.plan.passes.flow import Node
 from aioflow.rendezvous import PUSHED

@@ -9,22 +9,21 @@ loop together, and wait in the receiver's table. If the connection of such a pus
 import asyncio
 import functools
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.devices.device import AnyDevice
 from aioflow.devices.transfer import Transfer, receive
-from aioflow.graph.device_spec import DeviceSpec
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.net.peer.peer import Peer
 from aioflow.net.wire.worker_verbs import MOST_KEYS, PushTensors
-from aioflow.rendezvous import Key, LocalRendezvous, Waiting
+from aioflow.rendezvous import Edge, Key, LocalRendezvous, Waiting, number_of
 from aioflow.tensors.dtypes import Array
 from aioflow.waiting.tasks import OwnedTasks
 
 Ask = Callable[[str, Sequence[Key]], Awaitable[Mapping[int, Any]]]
-"""Returns values of keys of another task, by their positions: at least one of them."""
+"""Returns values of keys of one device of another task, by their positions: at least one of them."""
 
 
 class TaskOutbox(Protocol):
@@ -52,6 +51,7 @@ class RemoteRendezvous:
 
     Attributes:
         here: the table of values that this task sends.
+        last_sent: for each edge the iteration of the last value sent.
     """
 
     def __init__(self, task: str, ask: Ask, outbox_to: Open | None = None) -> None:
@@ -63,20 +63,23 @@ class RemoteRendezvous:
             outbox_to: makes the outbox of a task; None if tasks push no values.
         """
         self.here: Final = LocalRendezvous()
+        self.last_sent: Final[dict[int, tuple[int, ...]]] = {}
         self._task: Final = task
         self._ask: Final = ask
         self._outbox_to: Final = outbox_to
         self._outboxes: Final[dict[str, TaskOutbox]] = {}
         self._arrived: Final = LocalRendezvous()
-        self._wanted: Final[dict[str, list[Key]]] = {}
-        """The keys to request in the next turn of the loop, by task."""
+        self._wanted: Final[dict[int, list[Key]]] = {}
+        """The keys to request in the next turn of the loop, by the incarnation of the sending device."""
         self._asking: Final = OwnedTasks()
         self._spare: Final[Counter[Key]] = Counter()
         """The number of requested values without a waiter."""
 
     def send(self, key: Key, value: Any) -> None:
         """Make a value available to its receiver, in this task or another. Never waits."""
-        if self._outbox_to is None or not key.pushed or (task := task_of(key.target)) == self._task:
+        self.last_sent[key.edge] = key.iteration
+        task = key.edge.receiver
+        if not key.edge.pushed or task == self._task or self._outbox_to is None:
             self.here.send(key, value)
             return
         self.here.check()
@@ -104,11 +107,17 @@ class RemoteRendezvous:
         if not self._arrived.ended:
             self._arrived.send(key, value)
 
+    @property
+    def pushed_here(self) -> Iterator[Transfer]:
+        """The values from other tasks that no receiver has taken."""
+        return self._arrived.values
+
     async def recv(self, key: Key) -> Any:
         """Return the next value of that key, as soon as it is here."""
-        if task_of(key.source) == self._task:
+        edge = key.edge
+        if edge.sender == self._task:
             return await self.here.recv(key)
-        if key.pushed and self._outbox_to is not None:
+        if edge.pushed and self._outbox_to is not None:
             return await self._arrived.recv(key)
         self._arrived.check()
         if self._spare[key] > 0:
@@ -122,29 +131,29 @@ class RemoteRendezvous:
             raise
 
     def _fetch(self, key: Key) -> None:
-        """Request a value. If the key allows it, all keys of one turn of the loop share a request to their task."""
-        task = task_of(key.source)
-        if not key.together:
-            self._begin(task, [key])
+        """Request a value. If the edge allows it, all keys of one turn of the loop share a request to their device."""
+        if not key.edge.together:
+            self._begin([key])
             return
-        wanted = self._wanted.setdefault(task, [])
+        source = key.edge.incarnation
+        wanted = self._wanted.setdefault(source, [])
         if not wanted:
-            asyncio.get_running_loop().call_soon(self._fetch_from, task)
+            asyncio.get_running_loop().call_soon(self._fetch_from, source)
         wanted.append(key)
 
-    def _fetch_from(self, task: str) -> None:
-        wanted = self._wanted.pop(task, [])  # empty if the step has ended since
+    def _fetch_from(self, source: int) -> None:
+        wanted = self._wanted.pop(source, [])  # empty if the step has ended since
         for start in range(0, len(wanted), MOST_KEYS):
-            self._begin(task, wanted[start : start + MOST_KEYS])
+            self._begin(wanted[start : start + MOST_KEYS])
 
-    def _begin(self, task: str, keys: list[Key]) -> None:
-        self._asking.start(self._fetched(task, keys), f"receiving {keys[0]}")
+    def _begin(self, keys: list[Key]) -> None:
+        self._asking.start(self._fetched(keys), "receiving values")
 
-    async def _fetched(self, task: str, keys: list[Key]) -> None:
-        """Request values until all have come."""
+    async def _fetched(self, keys: list[Key]) -> None:
+        """Request values of one device until all have come."""
         try:
             while keys:
-                values = await self._ask(task, keys)
+                values = await self._ask(keys[0].edge.sender, keys)
                 for place, value in values.items():
                     self._arrived.send(keys[place], value)
                 keys = [key for place, key in enumerate(keys) if place not in values]
@@ -176,8 +185,9 @@ class RemoteRendezvous:
 
     @property
     def waiting(self) -> list[Waiting]:
-        """All waiters, for values of this task and of others."""
-        return self.here.waiting + self._arrived.waiting
+        """All waiters of this task, for values of this task and of others."""
+        own = [waiting for waiting in self.here.waiting if isinstance(waiting.key.edge, Edge)]
+        return own + self._arrived.waiting
 
     @property
     def unreceived(self) -> int:
@@ -185,11 +195,15 @@ class RemoteRendezvous:
         return self.here.unreceived + self._arrived.unreceived
 
 
-@functools.lru_cache(4096)
-def task_of(device: str) -> str:
-    """The task that a device belongs to, as `/job:worker/replica:0/task:1`."""
-    spec = DeviceSpec.from_string(device)
-    return f"/job:{spec.job}/replica:{spec.replica or 0}/task:{spec.task or 0}"
+def numbers_of(key: Key) -> tuple[int, ...]:
+    """A key in a message that has the incarnation of the sending device: the number of its edge, then iterations."""
+    return key.edge.number, *key.iteration
+
+
+def keys_of(incarnation: int, keys: Iterable[tuple[int, ...]]) -> list[Key]:
+    """The keys of these numbers, as `numbers_of` has made them on another task."""
+    source = number_of(incarnation, 0)
+    return [tuple.__new__(Key, (source | numbers[0], numbers[1:])) for numbers in keys]
 
 
 class Tasks(Protocol):
@@ -200,6 +214,28 @@ class Tasks(Protocol):
 
     async def of(self, task: str) -> Any:
         """The task of that name."""
+
+
+Item = tuple[Key, Array]
+"""A value that is pushed, with its key."""
+
+
+def batches(items: list[Item], most: int) -> list[list[Item]]:
+    """The items of each message, in order: from one device, `MOST_KEYS` and `most` bytes at most."""
+    if len(items) == 1:
+        return [items]
+    found: list[list[Item]] = []
+    source = nbytes = 0
+    for item in items:
+        key, value = item
+        more = getattr(value, "nbytes", 0)
+        if not found or key.edge.incarnation != source or len(found[-1]) == MOST_KEYS or nbytes + more > most:
+            found.append([])
+            nbytes = 0
+        source = key.edge.incarnation
+        found[-1].append(item)
+        nbytes += more
+    return found
 
 
 class Outbox:
@@ -222,7 +258,7 @@ class Outbox:
         self._tasks: Final = tasks
         self._device: Final = device
         self._failed: Final = failed
-        self._items: list[tuple[str, Array]] = []
+        self._items: list[Item] = []
         self._asked = False
         self._used: Final[set[Peer]] = set()
         """The connections over which it has sent something."""
@@ -236,7 +272,7 @@ class Outbox:
             self._begin(functools.partial(self._bring, key, transfer))
 
     def _add(self, key: Key, value: Array) -> None:
-        self._items.append((str(key), value))
+        self._items.append((key, value))
         if not self._asked:
             self._asked = True
             asyncio.get_running_loop().call_soon(self.flush)
@@ -272,9 +308,10 @@ class Outbox:
         items, self._items = self._items, []
         self._used.add(peer)
         try:
-            for start in range(0, len(items), MOST_KEYS):
-                keys, values = zip(*items[start : start + MOST_KEYS], strict=True)
-                waiting = peer.push(PushTensors(self._step, keys, values))
+            for batch in batches(items, peer.limits.message):
+                keys = tuple([numbers_of(key) for key, _ in batch])
+                values = tuple([value for _, value in batch])
+                waiting = peer.push(PushTensors(self._step, batch[0][0].edge.incarnation, keys, values))
                 if waiting is not None:
                     self._begin(waiting)
         except errors.OpError as error:

@@ -5,6 +5,7 @@ lasts until the master reports its end on all tasks, so that all values are rece
 """
 
 import contextlib
+import copy
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ from aioflow.net.wire.worker_verbs import (
     RecvTensor,
     TensorSent,
 )
-from aioflow.net.worker.remote_rendezvous import Outbox, RemoteRendezvous
+from aioflow.net.worker.remote_rendezvous import Outbox, RemoteRendezvous, keys_of, numbers_of
 from aioflow.net.worker.worker_state import WorkerStep, is_lost, is_same
 from aioflow.rendezvous import Key
 from aioflow.runtime.session_state import SessionState
@@ -38,6 +39,8 @@ _REMEMBERED: Final = 10_000
 """The number of ended steps that are remembered as ended."""
 _EARLY: Final = 256 << 20
 """Bytes that may come unasked for steps that have not begun."""
+_AHEAD: Final = 256 << 20
+"""Bytes that may come unasked for a step that has begun, before they are received."""
 _ENTRY: Final = 512
 """Bytes that a value takes beside its own."""
 _TOGETHER: Final = 1 << 20
@@ -55,10 +58,11 @@ class StepTable:
         self.task: Final = task
         self.open: Final[dict[int, WorkerStep]] = {}
         self._device: Final = state.devices[0]
-        self._sources: Final = {device.name: device.incarnation for device in state.devices}
+        self._sources: Final = frozenset(device.incarnation for device in state.devices)
+        """The incarnations of the devices of this task."""
         self._peers: Final = peers
-        self._over: Final[OrderedDict[int, bool]] = OrderedDict()
-        """The steps that are over, and whether an error has ended them."""
+        self._over: Final[OrderedDict[int, errors.OpError | None]] = OrderedDict()
+        """The steps that are over, with a copy of the error that has ended them; its traceback is not kept."""
         self._dialling: Final[set[str]] = set()
         self._tasks: Final = OwnedTasks()
         self._early = 0
@@ -67,8 +71,11 @@ class StepTable:
     # From beginning to end
 
     def check(self, step: int) -> None:
-        """AbortedError if the step of that number is over."""
+        """AbortedError if the step of that number is over; its own error if it lacked room, as its repetition would."""
         if step in self._over:
+            cause = self._over[step]
+            if isinstance(cause, errors.ResourceExhaustedError):
+                raise copy.copy(cause)
             raise errors.AbortedError(f"step {step:x} is over on {self.task}")
 
     def at(self, step: int) -> WorkerStep:
@@ -83,9 +90,10 @@ class StepTable:
         return found
 
     async def _ask(self, step: int, task: str, keys: Sequence[Key]) -> dict[int, Transfer]:
-        """Values of some of the keys that another task sends, by their places."""
+        """Values of some of the keys that a device of another task sends, by their places."""
         peer = await self._peers.of(task)
-        answer = await peer.request(RecvTensor(step, tuple(map(str, keys))))
+        request = RecvTensor(step, keys[0].edge.incarnation, tuple(map(numbers_of, keys)))
+        answer = await peer.request(request)
         found = dict(zip(answer.places, answer.values, strict=False))
         if not found or len(answer.places) != len(answer.values) or not found.keys() <= set(range(len(keys))):
             raise errors.InternalError(f"{task} has answered with values that were not asked for")
@@ -102,7 +110,7 @@ class StepTable:
             step: the number of the step.
             error: the error that ends it; None if it has ended on all tasks, or runs only on this one.
         """
-        self._over[step] = error is not None
+        self._over[step] = None if error is None else copy.copy(error)
         if len(self._over) > _REMEMBERED:
             self._over.popitem(last=False)
         worker_step = self.open.pop(step, None)
@@ -163,26 +171,19 @@ class StepTable:
     async def send(self, call: Call) -> TensorSent:
         """Values that were, or will be, sent in a step: some that are there. It waits for the step to begin, too."""
         message: Any = call.message
-        keys = [self._own(text, message.step) for text in message.keys]
+        keys = keys_of(message.incarnation, message.keys)
         if not keys:
             raise errors.InvalidArgumentError("values of no keys are asked for")
+        if message.incarnation not in self._sources:
+            raise errors.AbortedError(f"{self.task} has restarted: step {message.step:x} knows the one before")
         worker_step = self.at(message.step)
         worker_step.asking += 1
         try:
-            found = await worker_step.rendezvous.here.recv_any(keys, _up_to(_TOGETHER))
+            found = await worker_step.rendezvous.here.recv_any(keys, _up_to(_together(call)))
         finally:
             worker_step.asking -= 1
             self._sweep(message.step, worker_step)
         return TensorSent(tuple([place for place, _ in found]), tuple([await self._on_host(sent) for _, sent in found]))
-
-    def _own(self, text: str, step: int) -> Key:
-        """The key of that text, if it is one of this task's."""
-        key = Key.parse(text)
-        if key.source not in self._sources:
-            raise errors.InvalidArgumentError(f"{key.source} is not a device of {self.task}")
-        if key.incarnation != self._sources[key.source]:
-            raise errors.AbortedError(f"{self.task} has restarted: step {step:x} knows the one before")
-        return key
 
     async def _on_host(self, transfer: Transfer) -> Any:
         if transfer.source is None:
@@ -199,16 +200,29 @@ class StepTable:
             worker_step.owner = call.peer  # until the step begins, it lasts as long as its sender
         assert call.peer is not None  # a task sends nothing to itself
         worker_step.pushers.add(call.peer)
-        if not worker_step.begun and not self._has_room(worker_step, message.values):
-            text = f"{self.task} keeps no more values for steps that have not begun: {_EARLY} bytes"
-            self.end(message.step, errors.ResourceExhaustedError(text, task=self.task))
+        if not self._has_room(worker_step, message.values):
+            kept = f"a step: {_AHEAD}" if worker_step.begun else f"steps that have not begun: {_EARLY}"
+            text = f"{self.task} keeps no more values that other tasks push to {kept} bytes"
+            self.broken(message.step, errors.ResourceExhaustedError(text, task=self.task))
             return
-        for text, value in zip(message.keys, message.values, strict=True):
-            worker_step.rendezvous.arrive(Key.parse(text), Transfer(value, foreign=True))
+        for key, value in zip(keys_of(message.incarnation, message.keys), message.values, strict=True):
+            worker_step.rendezvous.arrive(key, Transfer(value, foreign=True))
+
+    def refuse(self, call: Call, error: errors.OpError) -> None:
+        """End the step of pushed values that cannot be received."""
+        message: Any = call.message
+        if message.step not in self._over:
+            self.broken(message.step, error)
 
     def _has_room(self, worker_step: WorkerStep, values: Iterable[Any]) -> bool:
-        """Whether these values can be kept until the step begins; from now on they are."""
-        more = sum(_ENTRY + getattr(value, "nbytes", 0) for value in values)
+        """Whether these values can be kept until they are received; from now on they are."""
+        more = _kept_bytes(values)
+        if worker_step.begun:
+            worker_step.ahead += more
+            if worker_step.ahead > _AHEAD:
+                waiting = [transfer.value for transfer in worker_step.rendezvous.pushed_here]
+                worker_step.ahead = _kept_bytes(waiting) + more
+            return worker_step.ahead <= _AHEAD
         self._early += more
         worker_step.early += more
         return self._early <= _EARLY
@@ -247,7 +261,7 @@ class StepTable:
         worker_step = self.open.get(message.step)
         if worker_step is not None and (worker_step.handover or message.partial):
             worker_step.held.set_committed()
-        elif not message.partial or self._over.get(message.step, False):
+        elif not message.partial or self._over.get(message.step) is not None:
             raise errors.AbortedError(f"step {message.step:x} is over on {self.task}, which has put back its elements")
         return Reply()
 
@@ -328,6 +342,19 @@ def _has_ended(peer: object) -> bool:
     return isinstance(peer, Peer) and peer.end is not None and peer.end.loss is Loss.ENDED
 
 
+def _together(call: Call) -> int:
+    """The most bytes of several values in the answer."""
+    return _TOGETHER if call.peer is None else min(_TOGETHER, call.peer.limits.message)
+
+
+def _kept_bytes(values: Iterable[Any]) -> int:
+    """The bytes that these values take in a table."""
+    nbytes = 0
+    for value in values:
+        nbytes += _ENTRY + getattr(value, "nbytes", 0)
+    return nbytes
+
+
 def _up_to(most: int) -> Callable[[Transfer], bool]:
     """Says of one value after the other whether they have no more bytes than that in all; of texts and lists, no."""
     taken = 0
@@ -349,3 +376,5 @@ HANDLERS: Final[Mapping[type, Any]] = {
 """The handler of each request."""
 NOTES: Final[Mapping[type, Any]] = {PushTensors: StepTable.arrive, CleanupGraph: StepTable.cleanup}
 """The handler of each note."""
+REFUSED: Final[Mapping[type, Any]] = {PushTensors: StepTable.refuse}
+"""The handlers of notes whose values cannot be received."""

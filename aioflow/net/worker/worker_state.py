@@ -120,6 +120,8 @@ class WorkerStep:
         """Whether the step has begun here, or never will."""
         self.early = 0
         """Bytes that came unasked before it began here."""
+        self.ahead = 0
+        """Bytes that came unasked since; received ones are subtracted now and then."""
         self.asking = 0
 
     @property

@@ -5,6 +5,8 @@ is then a frame of its own. Where the nodes of the frame only compute, send and 
 faster than the executor, which begins every node of every iteration by itself. The values that the frame exchanges with
 other devices are the same, so each device may run its frame in either way.
 
+A device whose kernels are heavy does so where it waits no longer than in the executor: see `loop_waits`.
+
 All devices send and receive in one order, which the partition gives: see `loop_sections`. Inner loops become statements
 of the body. The primitives of branches stay as they are: `guarded_codegen` writes the code of what may be dead.
 
@@ -19,6 +21,7 @@ from aioflow.graph.op import REGISTRY
 from aioflow.plan import op_cost
 from aioflow.plan.frame_levels import Levels, is_known, role_of
 from aioflow.plan.guards import TRANSFERS, is_branch
+from aioflow.plan.passes import loop_waits
 from aioflow.plan.passes.flow import Block, Flow, Node, Value, is_back_edge, sources_before
 from aioflow.plan.passes.loop_sections import BODY, is_loop_switch, is_part
 from aioflow.plan.passes.relink import in_place, relinked
@@ -107,8 +110,8 @@ class _Frame:
             and all(role_of(node) == "enter" for node in self.entered)
             and all(is_part(node, self._conditions[0], self._read) for node in self.inside)
             and all(self._is_plain(node) for node in self._computing)
-            and self._is_light()
             and not self._shares_values()
+            and (self._is_light() or self._loses_nothing())
         )
 
     def _is_plain(self, node: Node) -> bool:
@@ -120,6 +123,25 @@ class _Frame:
         nodes = [each for node in self._computing if not _section(node) for each in node.everything()]
         is_known = all(spec.shape.is_fully_defined() for node in nodes for spec in node.output_specs)
         return is_known and sum(op_cost.seconds(node, node.input_specs) for node in nodes) < LIGHT
+
+    def _loses_nothing(self) -> bool:
+        """Whether one coroutine with heavy kernels waits no longer than the executor, which overlaps iterations."""
+        condition, body = [
+            _in_turn([n for n in self._computing if (n in self._later) is later]) for later in (False, True)
+        ]
+        if any(is_branch(node) or spans_devices(node) for node in self._computing):
+            return False
+        return loop_waits.loses_nothing(condition, body, self._again())
+
+    def _again(self) -> dict[Node, Node]:
+        """For each variable the node that makes its value for the next iteration."""
+        found = {}
+        for merge in self._variables:
+            source = next(source for source, _ in merge.inputs if is_back_edge(source, merge))
+            while is_loop_switch(source) or role_of(source) == "next_iteration":
+                source = source.inputs[0].node
+            found[merge] = source
+        return found
 
     def _shares_values(self) -> bool:
         """Whether the body reads what the condition has computed."""
@@ -184,9 +206,13 @@ def _position(node: Node) -> float:
 
 
 def _in_turn(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes with their transfers in the order of the whole graph, each after the nodes that it needs."""
+    """The nodes with their transfers in the order of the whole graph, each after the nodes that it needs.
+
+    Nodes that need no more receives come before the next one, so that the device computes while it waits.
+    """
     own = set(nodes)
     transfers = sorted((node for node in nodes if _section(node)), key=_position)
+    ready = _by_last_wait(nodes, [node for node in transfers if node.definition.name != "send"])
     placed: dict[Node, None] = {}
 
     def place(node: Node) -> None:
@@ -198,9 +224,26 @@ def _in_turn(nodes: Sequence[Node]) -> list[Node]:
             else:
                 placed.setdefault(stack.pop())
 
-    for node in (*transfers, *nodes):
+    waits = iter(ready)
+    for node in transfers:
+        for each in next(waits) if node.definition.name != "send" else ():
+            place(each)
+        place(node)
+    for node in nodes:
         place(node)
     return list(placed)
+
+
+def _by_last_wait(nodes: Sequence[Node], waits: Sequence[Node]) -> list[list[Node]]:
+    """For each wait the nodes that need the one before it, and none after that; without transfers."""
+    last: dict[Node, int] = {}
+    numbers = {node: number for number, node in enumerate(waits, 1)}
+    found: list[list[Node]] = [[] for _ in range(len(waits) + 1)]
+    for node in nodes:
+        last[node] = max([numbers.get(node, 0), *[last[source] for source in _sources(node) if source in last]])
+        if not _section(node):
+            found[last[node]].append(node)
+    return found
 
 
 def _sources(node: Node) -> list[Node]:

@@ -438,12 +438,16 @@ def test_small_products_and_broadcast_ones_are_left_to_numpy(a, b):
 
 
 class NotedProducts:
-    """oneDNN as far as `faster` sees it, which notes where the second matrix of each dnnl_sgemm begins."""
+    """oneDNN as far as `faster` sees it.
+
+    It notes the distance of rows of the first matrix of each dnnl_sgemm, and where the second begins.
+    """
 
     def __init__(self, avx512):
-        self.avx512, self.begins, self._sgemm = avx512, [], onednn.library().sgemm
+        self.avx512, self.steps, self.begins, self._sgemm = avx512, [], [], onednn.library().sgemm
 
     def sgemm(self, *arguments):
+        self.steps.append(arguments[7])
         self.begins.append(arguments[8])
         return self._sgemm(*arguments)
 
@@ -469,6 +473,28 @@ def test_dnnl_sgemm_gets_a_matrix_of_long_rows_where_it_packs_it_and_the_bits_ar
     for other in others:
         np.testing.assert_array_equal(other, first)
     np.testing.assert_allclose(first, a @ b, rtol=1e-4, atol=1e-4)
+
+
+@needs_library
+@pytest.mark.parametrize("columns", [128, 512])
+def test_dnnl_sgemm_gets_gaps_between_long_rows_of_a_transposed_matrix_and_the_bits_are_the_same(columns):
+    draw, found = np.random.default_rng(3), []
+    a, b = draw.standard_normal((512, 512), np.float32), draw.standard_normal((512, columns), np.float32)
+    for avx512 in (False, True):
+        lib = NotedProducts(avx512)
+        found.append(faster(lib, np.ndarray.dot)(a.T, beginning_at(b, 16)))
+        assert lib.steps == [512 if avx512 else 528]
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_allclose(found[0], a.T @ b, rtol=1e-4, atol=1e-4)
+
+
+@needs_library
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(513, 256, 128), (512, 255, 128), (512, 256, 127)])
+def test_dnnl_sgemm_gets_other_transposed_matrices_where_they_are(rows, inner, columns):
+    lib = NotedProducts(avx512=False)
+    a, b = np.ones((inner, rows), np.float32), np.ones((inner, columns), np.float32)
+    assert faster(lib, np.ndarray.dot)(a.T, b)[0, 0] == inner
+    assert lib.steps == [rows]
 
 
 @needs_library

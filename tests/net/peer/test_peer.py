@@ -11,7 +11,7 @@ from aioflow import errors
 from aioflow.net.peer.handshake import Acceptor, connect
 from aioflow.net.peer.reconnect import Loss
 from aioflow.net.transport.in_memory import MemoryNetwork
-from aioflow.net.wire.control_verbs import Hello, Reply, Welcome
+from aioflow.net.wire.control_verbs import VERSIONS, Hello, Reply, Welcome
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.limits import Limits
 from aioflow.net.wire.master_verbs import RunStep
@@ -178,12 +178,139 @@ async def test_no_more_is_on_its_way_than_the_window_allows(network, service):
         assert idle(other)
 
 
+# Asking without an asyncio task
+
+
+async def test_a_request_at_once_gives_the_answer_to_a_function(peer, other):
+    found = []
+    assert peer.ask_at_once(feeding(np.ones(3, np.uint8)), found.append) is not None
+    assert peer.statistics.asked == 1
+    await settle()
+    assert [answer.values for answer in found] == [{"x": 3}]
+    assert idle(peer)
+
+
+async def test_a_request_at_once_gives_the_error_to_the_function(peer):
+    found = []
+    peer.ask_at_once(FAILING, found.append)
+    await settle()
+    assert [type(error) for error in found] == [errors.DataLossError]
+    assert idle(peer)
+
+
+async def test_a_request_at_once_that_is_cancelled_is_cancelled_there(peer, service):
+    found = []
+    cancel = peer.ask_at_once(WAITING, found.append)
+    await settle()
+    assert (len(service.calls), service.ended) == (1, [])
+    cancel()
+    cancel()
+    await settle()
+    assert len(service.ended) == 1
+    assert not found
+    assert idle(peer)
+
+
+async def test_a_request_at_once_to_a_peer_that_is_lost_fails(peer):
+    found = []
+    peer.ask_at_once(WAITING, found.append)
+    await peer.close()
+    assert [type(error) for error in found] == [errors.CancelledError]
+    assert peer.ask_at_once(WAITING, found.append) is None
+
+
+async def test_a_request_that_must_wait_or_cannot_be_sent_is_not_sent_at_once(network, service):
+    settings = Settings(Limits(requests=1))
+    async with meeting(network.at("a"), network.at("b"), "b", service, settings) as (peer, _):
+        found = []
+        assert peer.ask_at_once(feeding(object()), found.append) is None
+        cancel = peer.ask_at_once(WAITING, found.append)
+        assert peer.ask_at_once(WAITING, found.append) is None
+        cancel()
+        await settle()
+        assert not found
+        assert idle(peer)
+        assert len((await peer.request(tensor(8))).values[0]) == 8
+
+
+class Later:
+    """An answer that the test gives."""
+
+    def __init__(self):
+        self.on_answer = None
+        self.cancelled = False
+
+    def cancel(self):
+        self.cancelled = True
+
+
+@pytest.fixture
+def later(service):
+    """The answers that are begun, without an asyncio task, to `WAITING`."""
+    begun = []
+
+    def quick(call):
+        begun.append(Later())
+        return begun[-1]
+
+    service.quick = {type(WAITING): quick}
+    return begun
+
+
+async def test_a_quick_handler_may_answer_later(later, peer, other):
+    answers = [asyncio.create_task(peer.request(WAITING)) for _ in range(2)]
+    await settle()
+    assert other.statistics.serving == len(later) == 2
+    later[1].on_answer(Reply())
+    later[0].on_answer(errors.DataLossError("lost"))
+    assert await answers[1] == Reply()
+    with pytest.raises(errors.DataLossError, match="lost"):
+        await answers[0]
+    assert idle(other)
+
+
+@pytest.mark.parametrize("nbytes", [0, 1 << 20])
+async def test_a_later_answer_is_cancelled_with_its_request(later, service, peer, other, nbytes):
+    request = feeding(np.ones(nbytes, np.uint8))
+    service.quick[type(request)] = service.quick[type(WAITING)]
+    answer = asyncio.create_task(peer.request(request))
+    await settle()
+    assert other.statistics.held == nbytes
+    answer.cancel()
+    await settle()
+    assert later[0].cancelled
+    assert idle(other)
+
+
+async def test_later_answers_are_cancelled_when_the_peer_is_lost(later, peer, other):
+    answer = asyncio.create_task(peer.request(WAITING))
+    await settle()
+    await other.close()
+    assert later[0].cancelled
+    with pytest.raises(errors.OpError):
+        await answer
+
+
+async def test_a_request_that_is_answered_later_is_not_begun_again(later, peer, other):
+    answers = [asyncio.create_task(peer.request(WAITING, number=9))]
+    await settle()
+    peer._asked.clear()
+    answers.append(asyncio.create_task(peer.request(WAITING, number=9)))
+    await settle()
+    assert len(later) == 1
+    later[0].on_answer(Reply())
+    assert await answers[1] == Reply()
+    for answer in answers:
+        answer.cancel()
+    await asyncio.gather(*answers, return_exceptions=True)
+
+
 # Notes with values
 
 
 def pushing(nbytes, step=1):
     """A note with one value of the given size."""
-    return PushTensors(step, ("key",), (np.full(nbytes, step, np.uint8),))
+    return PushTensors(step, 1, ((1,),), (np.full(nbytes, step, np.uint8),))
 
 
 @pytest.fixture
@@ -241,7 +368,44 @@ async def test_without_credit_a_note_of_a_burst_waits(heard, network, service):
         assert idle(other)
 
 
-async def test_a_note_for_which_there_is_no_room_ends_the_connection(heard, network, service):
+@pytest.fixture
+def refused(service):
+    """The steps of the notes that the task has refused, with the errors."""
+    found = {}
+    service.refused = {PushTensors: lambda call, error: found.update({call.message.step: error})}
+    return found
+
+
+async def test_a_note_for_which_there_is_no_room_is_refused_alone(heard, refused, network, service):
+    settings = Settings(Limits(held=1 << 20))
+    async with meeting(network.at("a"), network.at("b"), "b", service, settings) as (peer, other):
+        for step, nbytes in enumerate((2_000_000, 1_000_000), 1):
+            await (peer.push(pushing(nbytes, step)) or settle)()
+        await settle()
+        assert heard == {2: 1_000_000}
+        assert list(refused) == [1]
+        assert isinstance(refused[1], errors.ResourceExhaustedError)
+        assert "there is no room for the 2000000 bytes of PushTensors" in str(refused[1])
+        assert other.end is None
+        assert idle(other)
+
+
+async def test_a_note_for_which_there_is_no_memory_is_refused_alone(heard, refused, peer, other, monkeypatch):
+    def none(*_):
+        raise MemoryError
+
+    assert peer.push(pushing(700_000, 1)) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "empty", none)
+        await settle()
+    assert peer.push(pushing(700_000, 2)) is None
+    await settle()
+    assert "there is no memory for the 700000 bytes of PushTensors" in str(refused[1])
+    assert heard == {2: 700_000}
+    assert idle(other)
+
+
+async def test_a_note_that_no_handler_refuses_ends_the_connection(heard, network, service):
     settings = Settings(Limits(held=1 << 20))
     async with meeting(network.at("a"), network.at("b"), "b", service, settings) as (peer, other):
         waits = asyncio.create_task(peer.push(pushing(2_000_000))())
@@ -250,20 +414,8 @@ async def test_a_note_for_which_there_is_no_room_ends_the_connection(heard, netw
         with pytest.raises(errors.UnavailableError):
             await peer.request(GetStatus())
         await asyncio.gather(waits, return_exceptions=True)
-        assert "there is no room for 2000000 bytes of PushTensors" in other.end.text
+        assert "there is no room for the 2000000 bytes of PushTensors" in other.end.text
         assert not heard
-
-
-async def test_a_note_for_which_there_is_no_memory_ends_the_connection(heard, peer, other, monkeypatch):
-    def none(*_):
-        raise MemoryError
-
-    assert peer.push(pushing(1_000_000)) is None
-    with monkeypatch.context() as patch:
-        patch.setattr(np, "empty", none)
-        await settle()
-    assert "there is no memory for the 1000000 bytes of PushTensors" in other.end.text
-    assert not heard
 
 
 async def test_to_a_lost_peer_no_note_is_sent(peer):
@@ -550,7 +702,7 @@ async def test_peers_say_how_they_are(peer, other, service):
     [
         ([b"nonsense"], "a header of"),
         ([frame({"verb": "Explode"})], "unknown message 'Explode'"),
-        (frames(Hello("client", (1,), 1)), "Hello came where it cannot"),
+        (frames(Hello("client", VERSIONS, 1)), "Hello came where it cannot"),
         (frames(Welcome(1, 1)), "Welcome came where it cannot"),
         ([announced(1, 100, 50), b"x" * 60], "a frame of 60 bytes"),
     ],
@@ -705,11 +857,11 @@ async def dial_and_say(network, *sent):
         ([], "no Hello came within 5 s"),
         ([b"GET / HTTP/1.1"], "a header of"),
         (frames(RunStep(SESSION)), "a channel begins with Hello, not with RunStep"),
-        (frames(Hello("control", (9,), 1, PS)), "versions 1 of the protocol are spoken here, not 9"),
-        (frames(Hello("control", (1,), 1)), "control is not a role of a client"),
-        (frames(Hello("client", (1,), 1, PS)), f"client is not a role of {PS}"),
-        (frames(Hello("client", (1,), 1, connection="ab" * 16)), "a new connection must not have a number"),
-        (frames(Hello("bulk", (1,), 1, connection="ab" * 16)), "a bulk channel must name a connection"),
+        (frames(Hello("control", (9,), 1, PS)), "versions 2 of the protocol are spoken here, not 9"),
+        (frames(Hello("control", VERSIONS, 1)), "control is not a role of a client"),
+        (frames(Hello("client", VERSIONS, 1, PS)), f"client is not a role of {PS}"),
+        (frames(Hello("client", VERSIONS, 1, connection="ab" * 16)), "a new connection must not have a number"),
+        (frames(Hello("bulk", VERSIONS, 1, connection="ab" * 16)), "a bulk channel must name a connection"),
     ],
 )
 async def test_whoever_begins_wrongly_is_told_why(network, sent, text):

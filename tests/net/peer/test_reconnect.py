@@ -13,7 +13,7 @@ from aioflow.net.peer.reconnect import Loss
 from aioflow.net.transport.channel import ClosedError, receive
 from aioflow.net.transport.in_memory import MemoryNetwork
 from aioflow.net.wire.codec import Envelope, ProtocolError
-from aioflow.net.wire.control_verbs import Cancel, Hello, Reply
+from aioflow.net.wire.control_verbs import VERSIONS, Cancel, Hello, Reply
 from aioflow.net.wire.framing import Outgoing
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.limits import Limits
@@ -295,7 +295,7 @@ async def test_a_connection_lost_during_the_handshake_is_dialled_again(which):
 async def resuming(network, peer, **changed):
     """The answer to a Hello that resumes the connection of that peer."""
     (connection,) = changed.pop("acceptor").peers
-    hello = {"role": "control", "versions": (1,), "incarnation": peer.local.incarnation, "task": PS, "received": 0}
+    hello = {"role": "control", "versions": VERSIONS, "incarnation": peer.local.incarnation, "task": PS, "received": 0}
     channel = await network.at("c").dial("b")
     channel.send(*frames(Hello(**(hello | {"connection": connection} | changed))))
     try:

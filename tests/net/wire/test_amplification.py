@@ -1,6 +1,7 @@
 """A message takes memory in proportion to its bytes, for any claimed contents."""
 
 import dataclasses
+import itertools
 import struct
 import tracemalloc
 
@@ -122,8 +123,7 @@ PACKED = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("name", some(PACKED, 2))
+@pytest.mark.parametrize(("reader", "name"), some(itertools.product(READERS, PACKED), 6))
 def test_plain_data_takes_memory_in_proportion_to_its_bytes(reader, name):
     data = PACKED[name]
     assert peak(lambda: refused(READERS[reader], data)) < 60 * len(data)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from aioflow import errors
-from aioflow.net.wire.codec import ProtocolError, announcement
+from aioflow.net.wire.codec import ProtocolError, announcement, fields_of
 from aioflow.net.wire.control_verbs import Credit, Failure, Hello, Reply
 from aioflow.net.wire.failures import error_of, failure_of
 from aioflow.net.wire.limits import Limits
@@ -119,7 +119,7 @@ def test_values_are_bounded_in_sum():
         (Reset(["x"]), errors.InvalidArgumentError, "not a list of at most 65536"),
         (Trace(-1.0), errors.InvalidArgumentError, "Trace.seconds: -1.0 is not a number from 0"),
         (UseQueue(SESSION, "q", "take", option=2), errors.InvalidArgumentError, "2 is neither true nor false"),
-        (RecvTensor(1 << 64, (KEY,)), errors.InvalidArgumentError, "RecvTensor.step"),
+        (RecvTensor(1 << 64, 1, (KEY,)), errors.InvalidArgumentError, "RecvTensor.step"),
         (RunStep(SESSION, {"x:0": object()}), errors.InvalidArgumentError, "cannot leave its process"),
         (RunStep(SESSION, {7: X}), errors.InvalidArgumentError, "7 is not a text"),
         (RunStep(SESSION, fetches=("x" * 1000,) * 1100), errors.ResourceExhaustedError, "1048576 are the most"),
@@ -184,3 +184,19 @@ def test_messages_are_values():
     assert Reply() == Reply()
     assert FAILURE.code == "data_loss"
     assert Hello("client", (1,), 1).limits == Limits()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ((1 << 32,),), ((-1,),), ((1, 1 << 63),), ((True,),), ((1.0,),), (("1",),), ((),), ((1,) * 257,), ((1,),) * 17,
+        (1,), ((1, None),),
+    ],
+)  # fmt: skip
+def test_keys_that_are_none_are_neither_sent_nor_received(keys):
+    with pytest.raises(ValueError, match="is not a"):
+        fields_of(RecvTensor(1, 1, keys))
+    lists = [list(key) if isinstance(key, tuple) else key for key in keys]
+    header = {"verb": "RecvTensor", "id": 1, "fields": {"step": 1, "incarnation": 1, "keys": lists}}
+    with pytest.raises(ProtocolError, match=r"RecvTensor.keys: .* is not a"):
+        announcement(frame(header), LIMITS).check()

@@ -21,7 +21,6 @@ TEXT = (Path(aioflow.net.wire.__file__).parent / "PROTOCOL.md").read_text()
 BLOCKS = dict(re.findall(r"^```hex (\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
 SESSION = "000102030405060708090a0b0c0d0e0f"
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:1"
-KEY = f"{PS}/device:CPU:0;2f;{WORKER}/device:CPU:0;y:0;"
 EXAMPLES = {
     "close": (CloseSession(SESSION), 7, {"left": 2.5}),
     "reply": (Reply(), 7, {}),
@@ -29,13 +28,13 @@ EXAMPLES = {
     "cancel": (Cancel(), 7, {}),
     "run": (RunStep(SESSION, {"x:0": np.array([[1, 2], [3, 4]], np.float32)}, ("y:0",)), 8, {}),
     "done": (StepDone((np.float32(10),)), 8, {}),
-    "recv": (RecvTensor(3, (KEY.replace("y:0", "&y:0"), KEY.replace("y:0", "&z:0"))), 9, {}),
+    "recv": (RecvTensor(3, 47, ((5,), (6,))), 9, {}),
     "large": (TensorSent((1,), (np.zeros(20000, np.uint8),)), 9, {"limits": Limits(chunk=8 * KIB)}),
-    "push": (PushTensors(3, (KEY.replace("y:0", "!y:0"),), (np.float32(10),)), 10, {}),
-    "hello": (Hello("control", (1,), 31, WORKER, PS, "c0ffee"), 0, {}),
-    "welcome": (Welcome(1, 47, PS, "c0ffee", SESSION), 0, {}),
-    "resume": (Hello("bulk", (1,), 31, WORKER, PS, "c0ffee", SESSION, received=70_000), 0, {}),
-    "resumed": (Welcome(1, 47, PS, "c0ffee", SESSION, received=1234), 0, {}),
+    "push": (PushTensors(3, 47, ((7, 2),), (np.float32(10),)), 10, {}),
+    "hello": (Hello("control", (2,), 31, WORKER, PS, "c0ffee"), 0, {}),
+    "welcome": (Welcome(2, 47, PS, "c0ffee", SESSION), 0, {}),
+    "resume": (Hello("bulk", (2,), 31, WORKER, PS, "c0ffee", SESSION, received=70_000), 0, {}),
+    "resumed": (Welcome(2, 47, PS, "c0ffee", SESSION, received=1234), 0, {}),
     "ping": (Ping(12.5), 0, {}),
     "credit": (Credit(8 << 20), 0, {}),
 }

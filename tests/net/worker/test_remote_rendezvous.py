@@ -1,10 +1,12 @@
 import asyncio
 
+import numpy as np
 import pytest
 
 from aioflow import errors
-from aioflow.net.worker.remote_rendezvous import RemoteRendezvous, task_of
-from aioflow.rendezvous import Key, LocalRendezvous
+from aioflow.net.worker.remote_rendezvous import RemoteRendezvous, batches, keys_of, numbers_of
+from aioflow.rendezvous import LocalRendezvous
+from tests.support.edges import edge_key
 from tests.support.rendezvous_contract import Ends, RendezvousTests
 
 HERE, THERE = "/job:localhost/replica:0/task:0", "/job:worker/replica:0/task:1"
@@ -34,34 +36,23 @@ class TestRemoteRendezvous(RendezvousTests):
         await receiver.settled()
 
 
-@pytest.mark.parametrize(
-    ("device", "task"),
-    [
-        ("/job:worker/replica:0/task:1/device:CPU:0", "/job:worker/replica:0/task:1"),
-        ("/job:ps/task:2/cpu:0", "/job:ps/replica:0/task:2"),
-    ],
-)
-def test_the_task_of_a_device_is_its_name_without_the_device(device, task):
-    assert task_of(device) == task
-
-
 async def test_what_is_wanted_in_one_turn_of_the_loop_is_asked_for_together_until_all_is_there():
     questions, sent = [], LocalRendezvous()
 
     async def ask(task, keys):
-        questions.append((task, [key.edge for key in keys]))
+        questions.append((task, [each.edge.number for each in keys]))
         return dict(await sent.recv_any(keys, lambda value: value != "large"))
 
-    keys = [Key(f"&{number}", f"{HERE}/device:CPU:0", 1, f"{THERE}/device:CPU:0") for number in range(20)]
+    keys = [edge_key(number, f"{HERE}/device:CPU:0", f"{THERE}/device:CPU:0", way="&") for number in range(20)]
     receiver = RemoteRendezvous(THERE, ask)
-    received = [asyncio.ensure_future(receiver.recv(key)) for key in keys]
+    received = [asyncio.ensure_future(receiver.recv(each)) for each in keys]
     await asyncio.sleep(0.01)
-    assert questions == [(HERE, [f"&{n}" for n in range(16)]), (HERE, [f"&{n}" for n in range(16, 20)])]
+    assert questions == [(HERE, list(range(16))), (HERE, list(range(16, 20)))]
     values = ["large" if number == 3 else number for number in range(20)]
-    for key, value in zip(keys, values, strict=True):
-        sent.send(key, value)
+    for each, value in zip(keys, values, strict=True):
+        sent.send(each, value)
     assert await asyncio.gather(*received) == values
-    assert questions[2:] == [(HERE, ["&3"])]
+    assert questions[2:] == [(HERE, [3])]
     receiver.close()
     await receiver.settled()
 
@@ -71,14 +62,45 @@ async def test_what_was_to_be_asked_for_is_not_when_the_step_ends_first():
         raise AssertionError("the step is over")
 
     receiver = RemoteRendezvous(THERE, never)
-    key = Key("&0", f"{HERE}/device:CPU:0", 1, f"{THERE}/device:CPU:0")
-    received = asyncio.ensure_future(receiver.recv(key))
+    devices = f"{HERE}/device:CPU:0", f"{THERE}/device:CPU:0"
+    together, alone = edge_key(0, *devices, way="&"), edge_key(1, *devices)
+    received = asyncio.ensure_future(receiver.recv(together))
     asyncio.get_running_loop().call_soon(receiver.close)
     await asyncio.sleep(0.01)
     with pytest.raises(errors.CancelledError):
         await received
-    for late in (key, key._replace(edge="0")):
+    for late in (together, alone):
         with pytest.raises(errors.CancelledError):
             await receiver.recv(late)
-    receiver.arrive(key, 1)
+    receiver.arrive(together, 1)
     await receiver.settled()
+
+
+def test_pushed_values_are_cut_into_messages_by_device_number_and_size():
+    devices = f"{HERE}/device:CPU:0", f"{THERE}/device:CPU:0"
+    small, large = np.zeros(1), np.zeros(100)
+    one, other = [[(edge_key(n, *devices, source), small) for n in range(20)] for source in (1, 2)]
+    assert batches(one[:1], 1) == [one[:1]]
+    assert batches(one, 1 << 20) == [one[:16], one[16:]]
+    assert batches(one[:2] + other[:2] + one[2:3], 1 << 20) == [one[:2], other[:2], one[2:3]]
+    sizes = [(key, value) for (key, _), value in zip(one, [small, large, small, large, large], strict=False)]
+    assert batches(sizes, 816) == [sizes[:3], sizes[3:4], sizes[4:]]
+
+
+def test_a_key_is_found_by_the_numbers_that_another_task_sends():
+    key = edge_key(7, f"{HERE}/device:CPU:0", f"{THERE}/device:CPU:0", 1 << 63, (3, 1))
+    assert keys_of(1 << 63, [numbers_of(key), (7,)]) == [key, key._replace(iteration=())]
+    assert keys_of(1, [numbers_of(key)]) != [key]
+
+
+async def test_the_waiters_of_a_task_are_not_those_of_the_requests_of_other_tasks():
+    rendezvous = RemoteRendezvous(HERE, lambda task, keys: asyncio.sleep(3600))
+    own, others = [edge_key(n, f"{HERE}/device:CPU:0", f"{task}/device:CPU:1") for n, task in ((1, HERE), (2, THERE))]
+    tasks = [
+        asyncio.ensure_future(rendezvous.recv(own)),
+        asyncio.ensure_future(rendezvous.here.recv_any(keys_of(1, [numbers_of(others)]))),
+    ]
+    await asyncio.sleep(0)
+    assert [waiting.key for waiting in rendezvous.waiting] == [own]
+    rendezvous.close()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -235,7 +235,7 @@ async def test_a_sender_is_at_most_as_many_iterations_ahead_as_may_run_at_once(
 
     def note(rendezvous, key, value):
         send(rendezvous, key, value)
-        held.append(sum(not each.is_credit for each in rendezvous._values))
+        held.append(sum(not each.edge.is_credit for each in rendezvous._values))
 
     monkeypatch.setattr(LocalRendezvous, "send", note)
     start = af.placeholder(af.float32, [])
@@ -301,9 +301,8 @@ async def test_branches_and_loops_of_one_device_are_part_of_its_coroutine(graph,
     assert len(recovered) == 2
 
 
-@pytest.mark.parametrize(("work", "alone"), [(heavy, 1), (waiting, 0)])
-async def test_devices_that_do_more_run_their_loop_node_by_node(graph, recovered, work, alone):
-    """Those beside them, `alone` of them, run one coroutine."""
+@pytest.mark.parametrize(("work", "coroutines"), [(heavy, 2), (waiting, 0)])
+async def test_devices_whose_nodes_wait_run_their_loop_node_by_node(graph, recovered, work, coroutines):
     start = af.placeholder(af.float32, [])
 
     def body(i, x):
@@ -317,7 +316,7 @@ async def test_devices_that_do_more_run_their_loop_node_by_node(graph, recovered
         result = af.while_loop(lambda i, x: i < 3, body, [0, start])
     fast, slow = await both_ways(graph, result, {start: 3.0})
     assert fast == slow
-    assert len(recovered) == alone
+    assert len(recovered) == coroutines
 
 
 async def test_a_sender_that_waits_for_its_receiver_is_in_no_deadlock(graph):
@@ -346,4 +345,33 @@ async def test_a_sender_that_waits_for_its_receiver_is_in_no_deadlock(graph):
         with pytest.raises(asyncio.CancelledError):
             await run
     assert any("~" in text for text in texts), "it has not waited"
+    assert not any("deadlock:" in text for text in texts)
+
+
+@pytest.mark.parametrize("executor", ["regions", "tokens"])
+async def test_a_loop_between_two_tasks_is_in_no_deadlock_while_a_value_is_on_its_way(graph, executor):
+    start = af.placeholder(af.float32, [])
+    places = "/job:worker/task:0", "/job:worker/task:1"
+
+    def body(i, x):
+        with af.device(places[1]):
+            half = x * 0.5
+        with af.device(places[0]):
+            return i + 1, half + 1.0
+
+    with af.device(places[0]):
+        result = af.while_loop(lambda i, x: i < 10**9, body, [0, start])
+    settings = af.Config(executor=executor)
+    async with (
+        SimulatedCluster({"worker": 2}, config=settings, latency=1e-3) as cluster,
+        af.Session(cluster.target("worker", 0), graph=graph) as session,
+    ):
+        run, texts = asyncio.ensure_future(session.run(result, {start: 3.0})), []
+        for _ in range(20):
+            await asyncio.sleep(0.0013)
+            texts.append(str(await session.explain()))
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+    assert any("waits to receive" in text for text in texts)
     assert not any("deadlock:" in text for text in texts)

@@ -1,0 +1,50 @@
+"""The shapes of weights: one weight for all values, or one for each slice of them."""
+
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import op
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.shapes import Function, free
+from aioflow.kernels.families import CPU, GPU
+from aioflow.tensors.dtypes import NUMERIC, Array, Namespace, Sizes, Spec
+
+
+@op
+def fitting_weights(weights: Spec, values: Spec) -> Spec:
+    """`weights`, which fit `values`: a scalar, or of their rank and in each axis of size 1 or of their size.
+
+    InvalidArgumentError if they do not fit.
+    """
+    if misfit(weights.sizes, values.only(NUMERIC).sizes):
+        raise ValueError(f"weights of shape {weights.shape} do not fit values of shape {values.shape}: {_RULE}")
+    return weights.only(NUMERIC)
+
+
+@fitting_weights.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
+    return dy, None
+
+
+@fitting_weights.kernel(CPU, GPU, binds=True)
+def _(xp: Namespace, node: NodeView) -> Function:
+    def checked(weights: Array, values: Array) -> Array:
+        if misfit(weights.shape, values.shape):
+            shapes = f"weights of shape {list(weights.shape)} do not fit values of shape {list(values.shape)}"
+            raise ValueError(f"{shapes}: {_RULE}")
+        return weights
+
+    return checked
+
+
+free(fitting_weights)
+
+_RULE = "weights are a scalar, or have the rank of the values and in each axis size 1 or the size of the values"
+
+
+def misfit(weights: Sizes | None, values: Sizes | None) -> bool:
+    """Whether weights of that shape certainly do not fit values of that shape."""
+    if not weights or values is None:
+        return False
+    if len(weights) != len(values):
+        return True
+    sizes = zip(weights, values, strict=True)
+    return any(theirs is not None and mine not in (1, None, theirs) for mine, theirs in sizes)
