@@ -26,6 +26,7 @@ from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow import errors as errors
 from aioflow import launch as launch
+from aioflow import layers as layers
 from aioflow import summary as summary
 from aioflow import train as train
 from aioflow.autodiff.aggregate import AggregationMethod as AggregationMethod
@@ -172,6 +173,12 @@ from aioflow.kernels.sparse.sparse_segments import sparse_segment_sqrt_n as spar
 from aioflow.kernels.sparse.sparse_segments import sparse_segment_sum as sparse_segment_sum
 from aioflow.kernels.text.strings import reduce_join as reduce_join
 from aioflow.kernels.text.strings import string_split as string_split
+from aioflow.layers import callbacks as callbacks
+from aioflow.layers import constraints as constraints
+from aioflow.layers import regularizers as regularizers
+from aioflow.layers.model import Input as Input
+from aioflow.layers.model import Model as Model
+from aioflow.layers.model import Sequential as Sequential
 from aioflow.library import bitwise as bitwise
 from aioflow.library import collectives as collectives
 from aioflow.library import image as image
@@ -391,29 +398,29 @@ from aioflow.version import __version__ as __version__
 __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "Comparison", "ConditionalAccumulator",
     "ConditionalAccumulatorBase", "Config", "CostModel", "CriticalSection", "DType", "DeviceAttributes", "DeviceSpec",
     "Difference", "Dimension", "FIFOQueue", "FixedLenFeature", "FixedLenSequenceFeature", "FixedLengthRecordReader",
-    "Graph", "GraphDef", "GraphKeys", "IdentityReader", "IndexedSlices", "IndexedSlicesValue", "Initializer", "Link",
-    "MapStagingArea", "MemoryUse", "NoGradient", "NodeStats", "NotDifferentiable", "OpError", "Operation",
-    "PaddingFIFOQueue", "ParameterReport", "Placement", "Print", "PriorityQueue", "QueueBase", "RandomShuffleQueue",
-    "Rates", "ReaderBase", "RegisterGradient", "RunMetadata", "RunOptions", "Saving", "Session",
-    "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorValue", "StagingArea",
-    "TFRecordReader", "Template", "Tensor", "TensorArray", "TensorShape", "TextLineReader", "UnconnectedGradients",
-    "VarLenFeature", "Variable", "VariableAggregation", "VariableScope", "VariableSynchronization", "WholeFileReader",
-    "__version__", "abs", "accumulate_n", "acos", "acosh", "add", "add_check_numerics_ops", "add_n",
-    "add_to_collection", "add_to_collections", "all_variables", "angle", "arg_max", "arg_min", "argmax", "argmin",
-    "argsort", "as_dtype", "as_shape", "as_string", "asin", "asinh", "assert_equal", "assert_greater",
-    "assert_greater_equal", "assert_integer", "assert_less", "assert_less_equal", "assert_near", "assert_negative",
-    "assert_non_negative", "assert_non_positive", "assert_none_equal", "assert_positive", "assert_rank",
-    "assert_rank_at_least", "assert_rank_in", "assert_same_float_dtype", "assert_scalar", "assert_type",
+    "Graph", "GraphDef", "GraphKeys", "IdentityReader", "IndexedSlices", "IndexedSlicesValue", "Initializer", "Input",
+    "Link", "MapStagingArea", "MemoryUse", "Model", "NoGradient", "NodeStats", "NotDifferentiable", "OpError",
+    "Operation", "PaddingFIFOQueue", "ParameterReport", "Placement", "Print", "PriorityQueue", "QueueBase",
+    "RandomShuffleQueue", "Rates", "ReaderBase", "RegisterGradient", "RunMetadata", "RunOptions", "Saving",
+    "Sequential", "Session", "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorValue",
+    "StagingArea", "TFRecordReader", "Template", "Tensor", "TensorArray", "TensorShape", "TextLineReader",
+    "UnconnectedGradients", "VarLenFeature", "Variable", "VariableAggregation", "VariableScope",
+    "VariableSynchronization", "WholeFileReader", "__version__", "abs", "accumulate_n", "acos", "acosh", "add",
+    "add_check_numerics_ops", "add_n", "add_to_collection", "add_to_collections", "all_variables", "angle", "arg_max",
+    "arg_min", "argmax", "argmin", "argsort", "as_dtype", "as_shape", "as_string", "asin", "asinh", "assert_equal",
+    "assert_greater", "assert_greater_equal", "assert_integer", "assert_less", "assert_less_equal", "assert_near",
+    "assert_negative", "assert_non_negative", "assert_non_positive", "assert_none_equal", "assert_positive",
+    "assert_rank", "assert_rank_at_least", "assert_rank_in", "assert_same_float_dtype", "assert_scalar", "assert_type",
     "assert_variables_initialized", "assign", "assign_add", "assign_mul", "assign_sub", "atan", "atan2", "atanh",
     "batch_gather", "batch_scatter_update", "batch_to_space", "batch_to_space_nd", "bessel_i0", "bessel_i0e",
     "bessel_i1", "bessel_i1e", "betainc", "bfloat16", "bincount", "bitcast", "bitwise", "bitwise_and", "bitwise_or",
     "bitwise_xor", "bool", "bool_", "boolean_mask", "brackets", "broadcast_dynamic_shape", "broadcast_static_shape",
-    "broadcast_to", "case", "cast", "ceil", "check_learning_off", "check_numerics", "cholesky", "cholesky_solve",
-    "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "collectives", "colocate_with",
-    "compare", "complex", "complex128", "complex64", "concat", "cond", "confusion_matrix", "conj", "constant",
-    "constant_initializer", "container", "control_dependencies", "control_trigger", "convert_to_tensor",
-    "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero", "count_up_to", "cross", "cumprod", "cumsum",
-    "cumulative_logsumexp", "custom_gradient", "decode_base64", "decode_compressed", "decode_csv",
+    "broadcast_to", "callbacks", "case", "cast", "ceil", "check_learning_off", "check_numerics", "cholesky",
+    "cholesky_solve", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "collectives",
+    "colocate_with", "compare", "complex", "complex128", "complex64", "concat", "cond", "confusion_matrix", "conj",
+    "constant", "constant_initializer", "constraints", "container", "control_dependencies", "control_trigger",
+    "convert_to_tensor", "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero", "count_up_to", "cross",
+    "cumprod", "cumsum", "cumulative_logsumexp", "custom_gradient", "decode_base64", "decode_compressed", "decode_csv",
     "decode_json_example", "decode_npy", "decode_raw", "depth_to_space", "deserialize_many_sparse", "device", "diag",
     "diag_part", "digamma", "dimension_value", "div", "div_no_nan", "divide", "divide_no_nan", "double",
     "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "encode_base64", "ensure_shape", "enter", "equal",
@@ -427,15 +434,15 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "Comparison",
     "image", "import_graph_def", "initialize_all_variables", "initialize_local_variables", "initialize_variables",
     "initializers", "int16", "int32", "int64", "int8", "invert", "invert_permutation", "io", "is_finite", "is_inf",
     "is_nan", "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_tensor",
-    "is_variable_initialized", "launch", "lbeta", "left_shift", "less", "less_equal", "lgamma", "lin_space", "linalg",
-    "linspace", "listdiff", "local_variables", "local_variables_initializer", "log", "log1p", "log_matrix_determinant",
-    "log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor", "loop_cond", "losses", "lossy",
-    "make_template", "map_fn", "masked", "matching_files", "math", "matmul", "matrix_band_part", "matrix_determinant",
-    "matrix_diag", "matrix_diag_part", "matrix_exponential", "matrix_inverse", "matrix_set_diag", "matrix_solve",
-    "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid", "metrics",
-    "minimum", "mod", "model_variables", "moving_average_variables", "multinomial", "multiply", "multiply_no_nan",
-    "name_scope", "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn", "no_gradient", "no_op", "norm",
-    "not_equal", "nth_element", "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like",
+    "is_variable_initialized", "launch", "layers", "lbeta", "left_shift", "less", "less_equal", "lgamma", "lin_space",
+    "linalg", "linspace", "listdiff", "local_variables", "local_variables_initializer", "log", "log1p",
+    "log_matrix_determinant", "log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor", "loop_cond",
+    "losses", "lossy", "make_template", "map_fn", "masked", "matching_files", "math", "matmul", "matrix_band_part",
+    "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_exponential", "matrix_inverse", "matrix_set_diag",
+    "matrix_solve", "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid",
+    "metrics", "minimum", "mod", "model_variables", "moving_average_variables", "multinomial", "multiply",
+    "multiply_no_nan", "name_scope", "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn", "no_gradient",
+    "no_op", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like",
     "orthogonal_initializer", "pad", "parallel_stack", "parameter_report", "parse_example", "parse_single_example",
     "parse_single_sequence_example", "placeholder", "placeholder_with_default", "polygamma", "polyval",
     "population_count", "pow", "prevent_gradient", "py_func", "python_io", "qr", "random", "random_bernoulli",
@@ -443,7 +450,7 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "Comparison",
     "random_uniform", "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv", "reciprocal",
     "reciprocal_no_nan", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_join", "reduce_logsumexp",
     "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance",
-    "regex_full_match", "regex_replace", "register_tensor_conversion_function", "repeat",
+    "regex_full_match", "regex_replace", "register_tensor_conversion_function", "regularizers", "repeat",
     "report_uninitialized_variables", "required_space_to_batch_paddings", "reset", "reset_default_graph", "reshape",
     "resource", "reverse", "reverse_sequence", "reverse_v2", "right_shift", "rint", "roll", "round", "rsqrt",
     "saturate_cast", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul",

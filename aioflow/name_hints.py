@@ -12,6 +12,7 @@ SHOWN: Final = {
     "aioflow": "af",
     "aioflow.errors": "af.errors",
     "aioflow.launch": "af.launch",
+    "aioflow.layers": "af.layers",
     "aioflow.library.bitwise": "af.bitwise",
     "aioflow.library.collectives": "af.collectives",
     "aioflow.library.image": "af.image",
@@ -36,7 +37,7 @@ SHOWN: Final = {
 """The modules that users name, as they write them."""
 
 _EAGER: Final = "a graph is always built first, then run: `await af.Session(graph=graph).run(fetches, feeds)`"
-_LAYERS: Final = "compose af.get_variable, af.matmul and af.nn"
+_KERAS: Final = "use af.layers, af.Sequential, af.Model, af.callbacks, af.losses and af.metrics"
 _DATA: Final = "feed arrays, or use af.train.batch, af.FIFOQueue and af.TFRecordReader"
 _PYTHON_FILES: Final = "use open(), os and pathlib; af.read_file and af.matching_files work in a graph"
 _META: Final = "af.Graph.as_graph_def() and af.import_graph_def carry a graph, af.train.Saver its variables"
@@ -82,8 +83,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.global_norm_v2": "use af.global_norm",
     "af.graph_util": _META,
     "af.initialize_all_tables": _TABLES,
-    "af.keras": _LAYERS,
-    "af.layers": _LAYERS,
+    "af.keras": _KERAS,
     "af.load_op_library": "use af.py_func",
     "af.logging": "use Python's logging; aioflow's loggers begin with `aioflow`",
     "af.lookup": _TABLES,

@@ -24,6 +24,22 @@ from aioflow.library.losses.collected import get_losses as get_losses
 from aioflow.library.losses.collected import get_regularization_loss as get_regularization_loss
 from aioflow.library.losses.collected import get_regularization_losses as get_regularization_losses
 from aioflow.library.losses.collected import get_total_loss as get_total_loss
+from aioflow.library.losses.objectives import BinaryCrossentropy as BinaryCrossentropy
+from aioflow.library.losses.objectives import CategoricalCrossentropy as CategoricalCrossentropy
+from aioflow.library.losses.objectives import CategoricalHinge as CategoricalHinge
+from aioflow.library.losses.objectives import CosineSimilarity as CosineSimilarity
+from aioflow.library.losses.objectives import Hinge as Hinge
+from aioflow.library.losses.objectives import Huber as Huber
+from aioflow.library.losses.objectives import KLDivergence as KLDivergence
+from aioflow.library.losses.objectives import LogCosh as LogCosh
+from aioflow.library.losses.objectives import Loss as Loss
+from aioflow.library.losses.objectives import MeanAbsoluteError as MeanAbsoluteError
+from aioflow.library.losses.objectives import MeanAbsolutePercentageError as MeanAbsolutePercentageError
+from aioflow.library.losses.objectives import MeanSquaredError as MeanSquaredError
+from aioflow.library.losses.objectives import MeanSquaredLogarithmicError as MeanSquaredLogarithmicError
+from aioflow.library.losses.objectives import Poisson as Poisson
+from aioflow.library.losses.objectives import SparseCategoricalCrossentropy as SparseCategoricalCrossentropy
+from aioflow.library.losses.objectives import SquaredHinge as SquaredHinge
 from aioflow.library.losses.pairwise import mean_pairwise_squared_error as mean_pairwise_squared_error
 from aioflow.library.losses.reduction import Reduction as Reduction
 from aioflow.library.losses.reduction import compute_weighted_loss as compute_weighted_loss
@@ -32,7 +48,10 @@ from aioflow.library.losses.regression import cosine_distance as cosine_distance
 from aioflow.library.losses.regression import huber_loss as huber_loss
 from aioflow.library.losses.regression import mean_squared_error as mean_squared_error
 
-__all__ = ["Reduction", "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance", "get_losses",
+__all__ = ["BinaryCrossentropy", "CategoricalCrossentropy", "CategoricalHinge", "CosineSimilarity", "Hinge", "Huber",
+    "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanSquaredError",
+    "MeanSquaredLogarithmicError", "Poisson", "Reduction", "SparseCategoricalCrossentropy", "SquaredHinge",
+    "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance", "get_losses",
     "get_regularization_loss", "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss", "log_loss",
     "mean_pairwise_squared_error", "mean_squared_error", "sigmoid_cross_entropy", "softmax_cross_entropy",
     "sparse_softmax_cross_entropy"]
