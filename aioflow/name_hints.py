@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 
 SHOWN: Final = {
     "aioflow": "af",
+    "aioflow.data": "af.data",
     "aioflow.errors": "af.errors",
     "aioflow.launch": "af.launch",
     "aioflow.library.bitwise": "af.bitwise",
@@ -34,7 +35,6 @@ SHOWN: Final = {
 
 _EAGER: Final = "a graph is always built first, then run: `await af.Session(graph=graph).run(fetches, feeds)`"
 _LAYERS: Final = "compose af.get_variable, af.matmul and af.nn"
-_DATA: Final = "feed arrays, or use af.train.batch, af.FIFOQueue and af.TFRecordReader"
 _PYTHON_FILES: Final = "use open(), os and pathlib; af.read_file and af.matching_files work in a graph"
 _LOSSES: Final = "compose af.nn.softmax_cross_entropy_with_logits, af.squared_difference and af.reduce_mean"
 _META: Final = "af.Graph.as_graph_def() and af.import_graph_def carry a graph, af.train.Saver its variables"
@@ -62,7 +62,9 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.autograph": "use af.cond, af.while_loop and af.map_fn",
     "af.compat": "the names of TensorFlow 1.x are at the top: af.placeholder, af.Session",
     "af.contrib": "what is kept of it has a place in af, as af.collectives for contrib.nccl",
-    "af.data": _DATA,
+    "af.data.Iterator": "use `async for element in dataset`, or af.data.Dataset.iterate",
+    "af.data.Options": "give num_parallel_calls, prefetch and seeds to the methods of af.data.Dataset",
+    "af.data.experimental": "what is kept of it is in af.data: CsvDataset, AUTOTUNE, Dataset.unbatch",
     "af.debugging": "its functions are at the top: af.assert_equal, af.verify_tensor_all_finite",
     "af.disable_eager_execution": _EAGER,
     "af.disable_v2_behavior": "nothing needs to be switched off: aioflow has the names of TensorFlow 1.x",

@@ -1,0 +1,47 @@
+"""Checks of the arguments of datasets."""
+
+import operator
+import os
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from aioflow.data.stage import Stage
+from aioflow.files.filesystem import Path, as_name
+from aioflow.tensors.recursion import safe_repr
+
+AUTOTUNE: Final = -1
+"""For numbers of parallel calls, of open datasets and of prefetched elements: the number of CPUs."""
+
+
+def integer(value: int, name: str) -> int:
+    """Return an integer. TypeError if it is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, not {safe_repr(value)}") from None
+
+
+def positive(value: int, name: str) -> int:
+    """Return a positive integer. TypeError or ValueError if it is none."""
+    number = integer(value, name)
+    if number < 1:
+        raise ValueError(f"{name} must be at least 1, not {number}")
+    return number
+
+
+def parallel(value: int, name: str) -> int:
+    """Return a positive integer, which is the number of CPUs for AUTOTUNE."""
+    return os.cpu_count() or 1 if value == AUTOTUNE else positive(value, name)
+
+
+def paths(value: Path | Sequence[Path]) -> list[str]:
+    """Return the names of files for one name or several. TypeError for other values."""
+    return [as_name(name) for name in value] if isinstance(value, (list, tuple)) else [as_name(cast(Path, value))]
+
+
+def stage_of(dataset: Any) -> Stage:
+    """Return the last stage of a dataset. TypeError if it is none."""
+    stage = getattr(dataset, "stage", None)
+    if not isinstance(stage, Stage):
+        raise TypeError(f"a dataset is needed, not {safe_repr(dataset)}")
+    return stage

@@ -1,0 +1,160 @@
+"""Saved positions: an iteration goes on from its state exactly, wherever it was cut, in another process too."""
+
+import json
+
+import numpy as np
+import pytest
+
+from aioflow import errors
+from aioflow.data import CsvDataset, Dataset, FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
+from aioflow.files.tfrecord import TFRecordWriter
+from tests.data.test_dataset import elements, plain
+
+
+def numbers(count=7):
+    return Dataset.range(count)
+
+
+def odd(number):
+    return number % 2 == 1
+
+
+async def doubled(number):
+    return number * 2
+
+
+async def counted():
+    for number in range(6):
+        yield number
+
+
+def inner(number):
+    """A dataset in which much can be cut."""
+    return Dataset.range(number, number + 3).shuffle(2).enumerate()
+
+
+PIPELINES = {
+    "range": numbers,
+    "from_tensors": lambda: Dataset.from_tensors(3),
+    "slices": lambda: Dataset.from_tensor_slices(np.arange(12).reshape(6, 2)),
+    "generator": lambda: Dataset.from_generator(lambda: iter(range(6))),
+    "async generator": lambda: Dataset.from_generator(counted).batch(2),
+    "map": lambda: numbers().map(doubled),
+    "parallel map": lambda: numbers().map(doubled, num_parallel_calls=3),
+    "filter": lambda: numbers().filter(odd),
+    "take": lambda: numbers().take(4),
+    "skip": lambda: numbers().skip(3),
+    "shard": lambda: numbers().shard(3, 1),
+    "enumerate": lambda: numbers().skip(2).enumerate(),
+    "batch": lambda: numbers().batch(3),
+    "padded_batch": lambda: numbers().padded_batch(3),
+    "unbatch": lambda: numbers().batch(3).unbatch(),
+    "repeat": lambda: numbers(3).repeat(3),
+    "concatenate": lambda: numbers(3).concatenate(numbers(0)).concatenate(numbers(2)),
+    "zip": lambda: Dataset.zip((numbers(3).repeat(), numbers().map(doubled))),
+    "shuffle": lambda: numbers().shuffle(3),
+    "shuffle in epochs": lambda: numbers(4).shuffle(3).repeat(3).batch(5),
+    "shuffle that does not reshuffle": lambda: numbers(4).shuffle(4, reshuffle_each_iteration=False).repeat(2),
+    "prefetch": lambda: numbers().filter(odd).prefetch(2),
+    "prefetch of a shuffle": lambda: numbers().shuffle(3).batch(2).prefetch(2).repeat(2),
+    "flat_map": lambda: numbers(3).flat_map(inner),
+    "interleave": lambda: numbers(4).shuffle(4).interleave(inner, cycle_length=3, block_length=2),
+    "parallel interleave": lambda: numbers(4).interleave(inner, 3, 2, num_parallel_calls=2).batch(2),
+    "cache": lambda: numbers(3).map(doubled).cache().repeat(3),
+    "everything": lambda: (
+        numbers(12).shuffle(5).map(doubled, 3).filter(lambda n: n > 3).batch(2).prefetch(2).unbatch().cache().repeat(2)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+async def test_an_iteration_goes_on_from_every_element(name):
+    await check_every_cut(PIPELINES[name])
+
+
+async def check_every_cut(make):
+    """Cut an iteration after each element, and go on from its state with a dataset that is made anew."""
+    whole, states = [], []
+    iterator = make().iterate(epoch=2)
+    while True:
+        states.append(json.dumps(iterator.state()))
+        try:
+            whole.append(plain(await anext(iterator)))
+        except StopAsyncIteration:
+            break
+    assert whole
+    for cut, state in enumerate([*states, json.dumps(iterator.state())]):
+        assert await elements(make().iterate(json.loads(state))) == whole[cut:], f"cut after {cut} elements"
+    await check_two_cuts(make, states, whole)
+
+
+async def check_two_cuts(make, states, whole):
+    """An iteration that went on from a state has states, too."""
+    cut = len(whole) // 2
+    async with make().iterate(json.loads(states[cut])) as iterator:
+        assert iterator.state() == json.loads(states[cut])
+        assert plain(await anext(iterator)) == whole[cut]
+        assert await elements(make().iterate(iterator.state())) == whole[cut + 1 :]
+
+
+@pytest.mark.parametrize("parallel", [None, 2])
+async def test_an_iteration_over_files_goes_on_from_every_record(tmp_path, parallel):
+    for name in ("a", "b", "c"):
+        with TFRecordWriter(tmp_path / f"{name}.tfrecord") as writer:
+            for number in range(3):
+                writer.write(f"{name}{number}")
+        (tmp_path / f"{name}.txt").write_text("".join(f'{number},"{name}\n{name}"\n' for number in range(3)))
+
+    def names(pattern):
+        return Dataset.list_files(str(tmp_path / pattern), seed=1)
+
+    await check_every_cut(lambda: TFRecordDataset(names("*.tfrecord"), num_parallel_reads=parallel).batch(2))
+    await check_every_cut(lambda: TextLineDataset(names("*.txt"), num_parallel_reads=parallel))
+    await check_every_cut(lambda: FixedLengthRecordDataset(names("*.txt"), 4, num_parallel_reads=parallel))
+    await check_every_cut(lambda: CsvDataset(names("*.txt"), [np.int32, ""]))
+
+
+async def test_an_iteration_goes_on_from_every_element_of_a_cache_file(tmp_path):
+    await check_every_cut(lambda: numbers(3).shuffle(3, seed=1).cache(tmp_path / "cache").repeat(3))
+
+
+async def test_a_position_in_a_cache_does_not_depend_on_what_is_kept():
+    dataset = numbers(9).shuffle(9).cache()
+    await elements(dataset)
+    iterator = dataset.iterate()
+    await anext(iterator)
+    state, rest = iterator.state(), await elements(iterator)
+    anew = numbers(9).shuffle(9).cache()
+    assert await elements(anew) != [0, *rest]  # it keeps another order
+    assert await elements(anew.iterate(state)) == rest
+
+
+async def test_after_a_failure_the_state_leads_to_the_element_that_failed():
+    broken = True
+
+    def refuse(number):
+        if number == 5 and broken:
+            raise ValueError("five")
+        return number
+
+    dataset = numbers(9).map(refuse).batch(2)
+    iterator = dataset.iterate()
+    with pytest.raises(errors.InvalidArgumentError):
+        await elements(iterator)
+    broken = False
+    assert await elements(dataset.iterate(iterator.state())) == [[4, 5], [6, 7], [8]]
+
+
+@pytest.mark.parametrize("place", [-1, 1.5, "x", None, 1 << 70, [1]])
+def test_a_forged_position_is_refused(place):
+    dataset = Dataset.range(9).batch(2)
+    state = dataset.iterate().state()
+    state["position"] = [0, place] if place is not None else [0]
+    with pytest.raises(ValueError, match="position"):
+        dataset.iterate(state)
+
+
+def test_a_state_of_another_dataset_is_refused():
+    state = numbers().batch(2).iterate().state()
+    with pytest.raises(ValueError, match=r"batch\(range\(7\), 2\).*batch\(range\(7\), 3\)"):
+        numbers().batch(3).iterate(state)
