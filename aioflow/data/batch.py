@@ -68,7 +68,7 @@ class Batch(Stage):
     """
 
     name = "batch"
-    cursor: ClassVar = _BatchCursor
+    cursor: ClassVar[type[Cursor[Any]]] = _BatchCursor
 
     def __init__(self, source: Stage, size: int, drop_remainder: bool) -> None:
         rows = size if drop_remainder else None

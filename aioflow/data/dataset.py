@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from aioflow.data.batch import Batch, Unbatch
+from aioflow.data.batch import Unbatch
 from aioflow.data.cache import cached
 from aioflow.data.calls import UserFunction
 from aioflow.data.checks import AUTOTUNE, integer, parallel, paths, positive, stage_of
@@ -16,6 +16,7 @@ from aioflow.data.padded_batch import PaddedBatch
 from aioflow.data.parallel_map import ParallelMap
 from aioflow.data.prefetch import Prefetch
 from aioflow.data.record_files import Matching
+from aioflow.data.row_batch import batched
 from aioflow.data.selection import Enumerate, Shard, Skip, Take
 from aioflow.data.shuffle import Shuffle
 from aioflow.data.sources import Range, Slices, Values
@@ -193,7 +194,7 @@ class Dataset:
         Raises:
             InvalidArgumentError: in the iteration: dtypes, shapes or structures of the elements differ.
         """
-        return Dataset(Batch(self.stage, positive(batch_size, "batch_size"), drop_remainder))
+        return Dataset(batched(self.stage, positive(batch_size, "batch_size"), drop_remainder))
 
     def padded_batch(
         self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False

@@ -5,7 +5,9 @@ position is the number of elements given: a cursor at a position takes the eleme
 drops them.
 """
 
+import itertools
 import random
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final
 
 from aioflow.data.position import Position
@@ -76,3 +78,15 @@ class Shuffle(Stage):
     def details(self) -> str:
         """The size of the buffer, and the seed."""
         return f"{self.buffer_size}, {self._seed}"
+
+
+def shuffled(numbers: Iterable[int], stage: Shuffle, run: Run) -> Iterator[int]:
+    """Yield numbers in the order in which the cursor of a stage gives its elements."""
+    source, buffer = iter(numbers), Shuffled(random.Random(stage.seed_of(run)))
+    for number in itertools.islice(source, stage.buffer_size):
+        buffer.add((number,))
+    while buffer:
+        ((number,),) = buffer.take()
+        yield number
+        for further in itertools.islice(source, 1):
+            buffer.add((further,))

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from aioflow.data.elements import as_element, leaves_of, map_leaves, spec_of_leaf, spec_of_row
+from aioflow.data.elements import as_element, leaves_of, map_leaves, size_of, spec_of_leaf, spec_of_row
 from aioflow.data.position import Position
 from aioflow.data.stage import Cursor, EndOfData, Run, Stage, Turns
 from aioflow.tensors.as_array import AnyArray
@@ -76,6 +76,15 @@ class Slices(Indexed):
             shapes = ", ".join(str(list(array.shape)) for array in arrays)
             raise ValueError(f"arrays are sliced along a first axis of the same length; their shapes are {shapes}")
         super().__init__(map_leaves(spec_of_row, map_leaves(spec_of_leaf, self._arrays)), len(arrays[0]))
+
+    @property
+    def bytes_of_row(self) -> int:
+        """The bytes of an element."""
+        return size_of(self._arrays) // max(1, self.count)
+
+    def batch(self, numbers: list[int]) -> Any:
+        """Return new arrays of the rows with these numbers."""
+        return map_leaves(lambda array: array[numbers], self._arrays)
 
     def element(self, number: int) -> Any:
         """Return a view of a row, or a scalar."""

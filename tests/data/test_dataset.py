@@ -206,6 +206,27 @@ async def test_rows_cannot_be_changed_through_an_element():
             row[0] = 1
 
 
+@pytest.mark.parametrize("drop_remainder", [False, True])
+@pytest.mark.parametrize("buffer_size", [None, 1, 3, 20])
+async def test_batches_of_rows_are_those_that_are_stacked_row_by_row(drop_remainder, buffer_size):
+    rows = Dataset.from_tensor_slices({"x": np.arange(22.0).reshape(11, 2), "text": [str(n) for n in range(11)]})
+
+    def batches(dataset):
+        shuffled = dataset if buffer_size is None else dataset.shuffle(buffer_size, seed=1)
+        return shuffled.batch(4, drop_remainder).repeat(2)
+
+    direct, stacked = batches(rows), batches(rows.take(-1))
+    assert await elements(direct) == await elements(stacked)
+    assert str(direct.element_spec) == str(stacked.element_spec)
+
+
+async def test_a_large_batch_of_rows_belongs_to_the_consumer():
+    array = np.zeros((3, 1 << 18))
+    async for batch in Dataset.from_tensor_slices(array).batch(2):
+        batch[:] = 1
+    assert array.sum() == 0
+
+
 async def test_a_reduction_goes_through_all_elements():
     async def add(total, number):
         return total + number

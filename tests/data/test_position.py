@@ -47,6 +47,8 @@ PIPELINES = {
     "shard": lambda: numbers().shard(3, 1),
     "enumerate": lambda: numbers().skip(2).enumerate(),
     "batch": lambda: numbers().batch(3),
+    "batch of rows": lambda: Dataset.from_tensor_slices([5, 6, 7, 8, 9]).batch(2).repeat(2),
+    "batch of shuffled rows": lambda: Dataset.from_tensor_slices([5, 6, 7, 8, 9]).shuffle(3).batch(2).repeat(2),
     "padded_batch": lambda: numbers().padded_batch(3),
     "unbatch": lambda: numbers().batch(3).unbatch(),
     "repeat": lambda: numbers(3).repeat(3),
