@@ -58,7 +58,7 @@ class Calls:
 
     async def element(self, function: UserFunction, number: int, element: Any) -> Any:
         """Return the element that the function makes of another one. OpError, with its number, if that fails."""
-        return await self.result(number, self.call(function, *arguments(element)), as_element)
+        return await self.result(number, self.call(function, *arguments(element)), _as_components)
 
     async def result(self, number: int, work: Awaitable[Any], convert: Callable[[Any], Any]) -> Any:
         """Return the converted result of work for the element of that number. OpError if that fails."""
@@ -107,6 +107,11 @@ class Calls:
             what = f"{len(left)} calls of {self._stage.name} at {self._stage.line}"
             _log.warning("%s have not returned within %g s, and are left behind on their threads", what, GRACE)
         return not left
+
+
+def _as_components(made: Any) -> Any:
+    """Return the element for what a function returned, whose components may be in a list."""
+    return as_element(tuple(made) if isinstance(made, list) else made)
 
 
 def _outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> Outcome:

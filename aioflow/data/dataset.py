@@ -127,7 +127,8 @@ class Dataset:
         """Return a dataset of a function of each element, in their order.
 
         Args:
-            map_func: an ordinary function, which runs on threads, or an async function.
+            map_func: an ordinary function, which runs on threads, or an async function. A list that it returns has the
+                components of the element, as a tuple does.
             num_parallel_calls: the most calls at a time, and the most results that wait for the consumer; None for one
                 call when its result is asked for.
         """

@@ -50,7 +50,7 @@ GIVEN = {  # name: (dataset, elements); the elements are TensorFlow's
     "zip of a dict": (lambda: Dataset.zip({"x": numbers(2), "y": (numbers(9),)}), XY),
     "map": (lambda: numbers(3).map(lambda number: number * 2), [0, 2, 4]),
     "map of tuples": (lambda: numbers(3).enumerate(5).map(lambda place, number: place * 10 + number), [50, 61, 72]),
-    "map to a list": (lambda: numbers(2).map(lambda number: [number, number]), [[0, 0], [1, 1]]),
+    "map to a list": (lambda: numbers(2).map(lambda number: [number, number]), [(0, 0), (1, 1)]),
     "filter": (lambda: numbers(5).filter(lambda number: number % 2 == 1), [1, 3]),
     "flat_map": (lambda: Dataset.range(1, 4).flat_map(lambda number: Dataset.range(number)), [0, 0, 1, 0, 1, 2]),
     "interleave": (
@@ -176,7 +176,7 @@ def test_wrong_arguments_are_refused_at_once(make, error, text):
 @pytest.mark.parametrize(
     ("made", "text"),
     [
-        ([[1], [1, 2]], r"component 0 has elements of shapes \[1\] and \[2\].*padded_batch"),
+        ([np.ones(1), np.ones(2)], r"component 0 has elements of shapes \[1\] and \[2\].*padded_batch"),
         ([1, 2.5], "component 0 has elements of float32 and int32"),
         ([(1, 2), (1,)], "2 different structures"),
         ([{"a": 1}, {"b": 1}], "2 different structures"),
