@@ -30,7 +30,7 @@ class _BatchCursor(OneInput["Batch"]):
     async def _next(self) -> Any:
         elements = await self._elements()
         try:
-            if size_of(elements[0]) * len(elements) > LARGE:
+            if sum(map(size_of, elements)) > LARGE:
                 return await self._calls.on_thread(self._stacked, elements)
             return self._stacked(elements)
         except errors.OpError as error:

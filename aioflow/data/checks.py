@@ -22,10 +22,19 @@ def integer(value: int, name: str) -> int:
 
 
 def positive(value: int, name: str) -> int:
-    """Return a positive integer. TypeError or ValueError if it is none."""
+    """Return an integer from 1 on. TypeError or ValueError if it is none."""
+    return _at_least(1, value, name)
+
+
+def natural(value: int, name: str) -> int:
+    """Return an integer from 0 on. TypeError or ValueError if it is none."""
+    return _at_least(0, value, name)
+
+
+def _at_least(least: int, value: int, name: str) -> int:
     number = integer(value, name)
-    if number < 1:
-        raise ValueError(f"{name} must be at least 1, not {number}")
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, not {number}")
     return number
 
 

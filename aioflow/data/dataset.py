@@ -6,7 +6,7 @@ from typing import Any, Final
 from aioflow.data.batch import Unbatch
 from aioflow.data.cache import cached
 from aioflow.data.calls import UserFunction
-from aioflow.data.checks import AUTOTUNE, integer, parallel, paths, positive, stage_of
+from aioflow.data.checks import AUTOTUNE, integer, natural, parallel, paths, positive, stage_of
 from aioflow.data.combine import Concatenate, Repeat, Zip
 from aioflow.data.elements import as_element, leaves_of, map_leaves
 from aioflow.data.generators import Generator
@@ -260,7 +260,7 @@ class Dataset:
 
     def shard(self, num_shards: int, index: int) -> "Dataset":
         """Return a dataset of every `num_shards`th element from number `index` on, such as those for one worker."""
-        if not 0 <= integer(index, "index") < positive(num_shards, "num_shards"):
+        if natural(index, "index") >= positive(num_shards, "num_shards"):
             raise ValueError(f"index must be from 0 to {num_shards - 1}, not {index}")
         return Dataset(Shard(self.stage, num_shards, index))
 
@@ -303,9 +303,9 @@ class Dataset:
             epoch: a number for shuffles, which have another order in each epoch.
 
         Raises:
-            ValueError: the state is not one of this dataset.
+            ValueError: the state is not one of this dataset, or the epoch is negative.
         """
-        return DatasetIterator(self.stage, state, integer(epoch, "epoch"))
+        return DatasetIterator(self.stage, state, natural(epoch, "epoch"))
 
     def __aiter__(self) -> DatasetIterator:
         return self.iterate()

@@ -165,6 +165,8 @@ def test_the_spec_of_elements_is_known_as_far_as_no_function_decides_it(dataset,
         (lambda: Dataset.from_generator(iter([1])), TypeError, "function that returns an iterable"),
         (lambda: Dataset.from_generator(list, af.int32, ([], [])), ValueError, "1 dtypes, output_shapes has 2"),
         (lambda: Dataset.from_tensor_slices([[1]]).padded_batch(1, [None, None]), ValueError, "not compatible"),
+        (lambda: numbers(3).shard(2, -1), ValueError, "index must be at least 0, not -1"),
+        (lambda: numbers(3).iterate(epoch=-1), ValueError, "epoch must be at least 0, not -1"),
         (lambda: numbers(3).iterate("here"), ValueError, "iterator.state"),
     ],
 )
