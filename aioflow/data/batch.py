@@ -10,7 +10,16 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.data.calls import Calls
-from aioflow.data.elements import leaves_of, map_leaves, size_of, spec_of_batch, spec_of_row, structure_of, with_leaves
+from aioflow.data.elements import (
+    is_dataset,
+    leaves_of,
+    map_leaves,
+    size_of,
+    spec_of_batch,
+    spec_of_row,
+    structure_of,
+    with_leaves,
+)
 from aioflow.data.position import Position, as_number, entries
 from aioflow.data.stage import Cursor, EndOfData, OneInput, Run, Stage
 from aioflow.tensors.as_array import AnyArray
@@ -104,7 +113,9 @@ class Batch(Stage):
 
 
 def check_same_dtype(number: int, column: Sequence[Any]) -> None:
-    """Raise InvalidArgumentError if the values of a component have several dtypes."""
+    """Raise InvalidArgumentError if the values of a component have several dtypes, or are datasets."""
+    if is_dataset(column[0]):
+        raise errors.InvalidArgumentError(f"component {number} is a dataset; flat_map gives the elements of datasets")
     dtypes = {_OBJECT if isinstance(leaf, bytes) else leaf.dtype for leaf in column}
     if len(dtypes) > 1:
         names = " and ".join(sorted([as_dtype(dtype).name for dtype in dtypes]))

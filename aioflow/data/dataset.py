@@ -22,6 +22,7 @@ from aioflow.data.shuffle import Shuffle
 from aioflow.data.sources import Range, Slices, Values
 from aioflow.data.stage import Stage
 from aioflow.data.transform import Filter, Map, Reduce
+from aioflow.data.window import Window
 from aioflow.files.filesystem import Path
 from aioflow.library.queues import QueueBase
 from aioflow.session import Session
@@ -219,6 +220,21 @@ class Dataset:
     def unbatch(self) -> "Dataset":
         """Return a dataset of the rows of each element."""
         return Dataset(Unbatch(self.stage))
+
+    def window(self, size: int, shift: int | None = None, stride: int = 1, drop_remainder: bool = False) -> "Dataset":
+        """Return a dataset of windows: structures like an element, with datasets of its components.
+
+            series.window(3, shift=1, drop_remainder=True).flat_map(lambda window: window.batch(3))
+
+        Args:
+            size: the number of elements of a window.
+            shift: the number of elements between the beginnings of two windows; `size` by default.
+            stride: the distance between two elements of a window.
+            drop_remainder: whether windows of fewer elements, at the end, are left out.
+        """
+        size, stride = positive(size, "size"), positive(stride, "stride")
+        shift = size if shift is None else positive(shift, "shift")
+        return Dataset(Window(self.stage, size, shift, stride, drop_remainder, Dataset))
 
     # Orders and selections
 

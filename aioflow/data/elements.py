@@ -28,8 +28,15 @@ def as_leaf(value: Any, dtype: DType | None = None) -> Any:
         return value
     if isinstance(value, Mapping):
         return as_element(dict(value))
+    if is_dataset(value):
+        return value
     array = as_array(value, dtype)
     return array if array.ndim else array[()]
+
+
+def is_dataset(leaf: Any) -> bool:
+    """Whether a leaf is a dataset, as in windows."""
+    return hasattr(leaf, "stage")
 
 
 def map_leaves(function: Callable[[Any], Any], element: Any) -> Any:
@@ -71,8 +78,10 @@ def arguments(element: Any) -> tuple[Any, ...]:
     return tuple(element) if isinstance(element, tuple) else (element,)
 
 
-def spec_of_leaf(leaf: Any) -> Spec:
-    """Return the dtype and shape of a leaf."""
+def spec_of_leaf(leaf: Any) -> Spec | None:
+    """Return the dtype and shape of a leaf; None for a dataset."""
+    if is_dataset(leaf):
+        return None
     return Spec(string, SCALAR) if isinstance(leaf, bytes) else spec_of(leaf)
 
 

@@ -33,8 +33,8 @@ class Indexed(Stage):
 
     cursor: ClassVar = _IndexedCursor
 
-    def __init__(self, spec: Any, count: int) -> None:
-        super().__init__(spec)
+    def __init__(self, spec: Any, count: int, line: str | None = None) -> None:
+        super().__init__(spec, line=line)
         self.count: Final = count
 
     def element(self, number: int) -> Any:
@@ -51,8 +51,8 @@ class Values(Indexed):
 
     name = "from_tensors"
 
-    def __init__(self, elements: list[Any]) -> None:
-        super().__init__(map_leaves(spec_of_leaf, elements[0]), len(elements))
+    def __init__(self, elements: list[Any], line: str | None = None) -> None:
+        super().__init__(map_leaves(spec_of_leaf, elements[0]), len(elements), line)
         self._elements: Final = elements
 
     def element(self, number: int) -> Any:

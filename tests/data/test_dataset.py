@@ -78,6 +78,14 @@ GIVEN = {  # name: (dataset, elements); the elements are TensorFlow's
     ),
     "unbatch": (lambda: Dataset.from_tensor_slices([[1, 2], [3, 4]]).unbatch(), [1, 2, 3, 4]),
     "unbatch of a tuple": (lambda: Dataset.zip((numbers(3), numbers(3))).batch(2).unbatch(), [(0, 0), (1, 1), (2, 2)]),
+    "window": (lambda: windows(4, 3), [[0, 1, 2], [3]]),
+    "window with a shift": (lambda: windows(5, 3, shift=1), [[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4], [4]]),
+    "window with gaps": (lambda: windows(7, 2, shift=4), [[0, 1], [4, 5]]),
+    "window with a stride": (lambda: windows(6, 2, 1, 3, drop_remainder=True), [[0, 3], [1, 4], [2, 5]]),
+    "window of tuples": (
+        lambda: numbers(3).enumerate().window(2).flat_map(lambda place, each: Dataset.zip((place, each.batch(2)))),
+        [(0, [0, 1]), (2, [2])],
+    ),
     "repeat": (lambda: numbers(2).repeat(3), [0, 1, 0, 1, 0, 1]),
     "repeat for ever": (lambda: numbers(2).repeat().take(5), [0, 1, 0, 1, 0]),
     "repeat never": (lambda: numbers(2).repeat(0), []),
@@ -95,6 +103,11 @@ GIVEN = {  # name: (dataset, elements); the elements are TensorFlow's
     "cache": (lambda: numbers(3).cache().repeat(2), [0, 1, 2, 0, 1, 2]),
     "apply": (lambda: numbers(3).apply(lambda dataset: dataset.skip(2)), [2]),
 }  # fmt: skip
+
+
+def windows(count, *args, **options):
+    """Windows on numbers, each as a batch."""
+    return numbers(count).window(*args, **options).flat_map(lambda window: window.batch(9))
 
 
 def growing():
@@ -153,6 +166,7 @@ def test_the_spec_of_elements_is_known_as_far_as_no_function_decides_it(dataset,
         (lambda: numbers(3).batch("2"), TypeError, "batch_size must be an integer"),
         (lambda: numbers(3).shuffle(0), ValueError, "buffer_size must be at least 1"),
         (lambda: numbers(3).shard(2, 2), ValueError, "index must be from 0 to 1, not 2"),
+        (lambda: numbers(3).window(2, shift=0), ValueError, "shift must be at least 1, not 0"),
         (lambda: numbers(3).map(5), TypeError, "map_func must be a function, not 5"),
         (lambda: numbers(3).map(abs, num_parallel_calls=0), ValueError, "num_parallel_calls must be at least 1"),
         (lambda: numbers(3).interleave(abs, block_length=0), ValueError, "block_length"),
@@ -182,6 +196,7 @@ def test_wrong_arguments_are_refused_at_once(make, error, text):
         ([1, 2.5], "component 0 has elements of float32 and int32"),
         ([(1, 2), (1,)], "2 different structures"),
         ([{"a": 1}, {"b": 1}], "2 different structures"),
+        ([Dataset.range(1), Dataset.range(1)], "component 0 is a dataset; flat_map"),
     ],
 )
 async def test_elements_that_make_no_batch_name_the_batch_and_its_line(made, text):

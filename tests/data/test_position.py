@@ -51,6 +51,8 @@ PIPELINES = {
     "batch of shuffled rows": lambda: Dataset.from_tensor_slices([5, 6, 7, 8, 9]).shuffle(3).batch(2).repeat(2),
     "padded_batch": lambda: numbers().padded_batch(3),
     "unbatch": lambda: numbers().batch(3).unbatch(),
+    "window": lambda: numbers().shuffle(3).window(3, shift=1, stride=2).flat_map(lambda window: window.batch(3)),
+    "window with gaps": lambda: numbers(11).window(2, shift=4).flat_map(lambda window: window),
     "repeat": lambda: numbers(3).repeat(3),
     "concatenate": lambda: numbers(3).concatenate(numbers(0)).concatenate(numbers(2)),
     "zip": lambda: Dataset.zip((numbers(3).repeat(), numbers().map(doubled))),
