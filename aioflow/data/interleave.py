@@ -27,12 +27,12 @@ class _Slot:
 class _InterleaveCursor(Cursor["Interleave"]):
     def __init__(self, stage: "Interleave", run: Run, position: Position) -> None:
         super().__init__(stage, run, position)
-        empty: list[_Slot | None] = [None] * stage.cycle_length
+        empty = [None] * stage.cycle_length
         place, cycle, block, slots = (None, 0, 0, empty) if self._start is None else entries(self._start, 4)
         self._input: Final = stage.inputs[0].begin(run.at_input(0), place)
         self._cycle, self._block = as_number(cycle) % stage.cycle_length, as_number(block)
         self._saved: list[Position] | None = entries(slots, stage.cycle_length)
-        self._slots: list[_Slot | None] = empty
+        self._slots: list[_Slot | None] = [None] * stage.cycle_length
         self._calls: Final = Calls(stage)
         self._free: Final = asyncio.Semaphore(stage.parallel or 1)
         self.inputs = (self._input,)

@@ -118,14 +118,20 @@ class Cursor(abc.ABC, Generic[S]):
         self.run: Final = run
         self.given: int = as_number(given)
         self.busy = False
+        self._has_ended = False
         self.inputs: Sequence[Cursor[Any]] = ()
         self._start: Final = own
 
     async def take(self) -> Any:
-        """Return the next element. EndOfData if there is none."""
+        """Return the next element. EndOfData if there is none, also when it is asked again."""
+        if self._has_ended:
+            raise EndOfData
         self.busy = True
         try:
             element = await self._next()
+        except EndOfData:
+            self._has_ended = True
+            raise
         finally:
             self.busy = False
         self.given += 1

@@ -77,6 +77,7 @@ GIVEN = {  # name: (dataset, elements); the elements are TensorFlow's
         [([[1, 9], [2, 2]], [0, 1])],
     ),
     "unbatch": (lambda: Dataset.from_tensor_slices([[1, 2], [3, 4]]).unbatch(), [1, 2, 3, 4]),
+    "batch of an unbatch": (lambda: numbers(4).batch(3).unbatch().batch(3), [[0, 1, 2], [3]]),
     "unbatch of a tuple": (lambda: Dataset.zip((numbers(3), numbers(3))).batch(2).unbatch(), [(0, 0), (1, 1), (2, 2)]),
     "window": (lambda: windows(4, 3), [[0, 1, 2], [3]]),
     "window with a shift": (lambda: windows(5, 3, shift=1), [[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4], [4]]),

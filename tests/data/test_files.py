@@ -9,7 +9,7 @@ import aioflow as af
 from aioflow import errors
 from aioflow.data import CsvDataset, Dataset, FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
 from aioflow.files.tfrecord import TFRecordOptions, TFRecordWriter
-from tests.data.test_dataset import elements
+from tests.data.test_dataset import Pair, elements
 
 
 def write_records(path, records, compression=None):
@@ -152,6 +152,11 @@ async def test_a_cache_file_keeps_the_elements_of_a_complete_iteration(tmp_path)
     assert made == [0, 0, 1, 2]
     (first, *_) = [element async for element in dataset()]
     assert (first["image"].dtype, first["more"][0].dtype, first["more"][1]) == (np.float16, np.int8, b"0")
+
+
+async def test_a_cache_file_keeps_no_named_tuples():
+    with pytest.raises(errors.InvalidArgumentError, match="tuples and dicts, not the named tuple Pair"):
+        await elements(Dataset.from_tensors(Pair(1, 2)).cache("cache"))
 
 
 async def test_a_damaged_cache_file_is_an_error(tmp_path):

@@ -1,6 +1,8 @@
 """Saved positions: an iteration goes on from its state exactly, wherever it was cut, in another process too."""
 
+import functools
 import json
+import random
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from aioflow import errors
 from aioflow.data import CsvDataset, Dataset, FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
 from aioflow.files.tfrecord import TFRecordWriter
 from tests.data.test_dataset import elements, plain
+from tests.support.scale import amount
 
 
 def numbers(count=7):
@@ -76,8 +79,8 @@ async def test_an_iteration_goes_on_from_every_element(name):
     await check_every_cut(PIPELINES[name])
 
 
-async def check_every_cut(make):
-    """Cut an iteration after each element, and go on from its state with a dataset that is made anew."""
+async def check_every_cut(make, most=99):
+    """Cut an iteration after each element, or `most` of them, and go on with a dataset that is made anew."""
     whole, states = [], []
     iterator = make().iterate(epoch=2)
     while True:
@@ -86,8 +89,8 @@ async def check_every_cut(make):
             whole.append(plain(await anext(iterator)))
         except StopAsyncIteration:
             break
-    assert whole
-    for cut, state in enumerate([*states, json.dumps(iterator.state())]):
+    cuts = list(enumerate([*states, json.dumps(iterator.state())]))
+    for cut, state in cuts[:: 1 + len(cuts) // most]:
         assert await elements(make().iterate(json.loads(state))) == whole[cut:], f"cut after {cut} elements"
     await check_two_cuts(make, states, whole)
 
@@ -95,10 +98,64 @@ async def check_every_cut(make):
 async def check_two_cuts(make, states, whole):
     """An iteration that went on from a state has states, too."""
     cut = len(whole) // 2
+    if not whole:
+        return
     async with make().iterate(json.loads(states[cut])) as iterator:
         assert iterator.state() == json.loads(states[cut])
         assert plain(await anext(iterator)) == whole[cut]
         assert await elements(make().iterate(iterator.state())) == whole[cut + 1 :]
+
+
+STAGES = [  # from a dataset of numbers to another one
+    lambda dataset: dataset.map(doubled),
+    lambda dataset: dataset.map(doubled, num_parallel_calls=2),
+    lambda dataset: dataset.filter(lambda number: number % 3 != 1),
+    lambda dataset: dataset.skip(1),
+    lambda dataset: dataset.take(9),
+    lambda dataset: dataset.shard(2, 0),
+    lambda dataset: dataset.shuffle(3, seed=1),
+    lambda dataset: dataset.prefetch(2),
+    lambda dataset: dataset.repeat(2),
+    lambda dataset: dataset.cache(),
+    lambda dataset: dataset.batch(3).unbatch(),
+    lambda dataset: dataset.window(2, shift=1).flat_map(lambda window: window),
+    lambda dataset: dataset.concatenate(numbers(2)),
+    lambda dataset: Dataset.zip((dataset, numbers(99))).map(lambda one, other: one + other),
+    lambda dataset: dataset.interleave(lambda number: Dataset.range(number, number + 2), 2, 1),
+    lambda dataset: dataset.interleave(lambda number: Dataset.range(number, number + 2), 3, 2, 2),
+]
+
+
+SOURCES = [
+    numbers,
+    lambda: Dataset.from_generator(counted, np.int64),
+    lambda: Dataset.from_tensor_slices(np.array([5, 1, 7])),
+]
+
+
+def drawn(seed):
+    """A source, and stages to follow it."""
+    draw = random.Random(seed)
+    return draw.choice(SOURCES), draw.choices(STAGES, k=draw.randint(2, 6))
+
+
+@pytest.mark.parametrize("seed", range(amount(20, 300)))
+async def test_any_pipeline_goes_on_from_any_element(seed):
+    source, stages = drawn(seed)
+
+    def make():
+        return functools.reduce(lambda dataset, stage: stage(dataset), stages, source().skip(0)).take(40)
+
+    await check_every_cut(make, most=6)
+
+
+@pytest.mark.parametrize("seed", range(amount(20, 300)))
+async def test_working_ahead_changes_no_element_of_any_pipeline(seed):
+    source, stages = drawn(seed)
+    plain, ahead = source().take(40), source().take(40)
+    for stage in stages:
+        plain, ahead = stage(plain).take(40), stage(ahead).take(40).prefetch(1)
+    assert await elements(plain) == await elements(ahead)
 
 
 @pytest.mark.parametrize("parallel", [None, 2])
