@@ -9,7 +9,7 @@ decoder of comma-separated values.
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
-    "aioflow.data.checks": "AUTOTUNE",
+    "aioflow.data.checks": "AUTOTUNE INFINITE_CARDINALITY UNKNOWN_CARDINALITY",
     "aioflow.data.dataset": "Dataset",
     "aioflow.data.file_datasets": "CsvDataset FixedLengthRecordDataset TFRecordDataset TextLineDataset",
     "aioflow.data.iterator": "DatasetIterator",

@@ -17,6 +17,8 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow.data.checks import AUTOTUNE as AUTOTUNE
+from aioflow.data.checks import INFINITE_CARDINALITY as INFINITE_CARDINALITY
+from aioflow.data.checks import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from aioflow.data.dataset import Dataset as Dataset
 from aioflow.data.file_datasets import CsvDataset as CsvDataset
 from aioflow.data.file_datasets import FixedLengthRecordDataset as FixedLengthRecordDataset
@@ -24,5 +26,5 @@ from aioflow.data.file_datasets import TFRecordDataset as TFRecordDataset
 from aioflow.data.file_datasets import TextLineDataset as TextLineDataset
 from aioflow.data.iterator import DatasetIterator as DatasetIterator
 
-__all__ = ["AUTOTUNE", "CsvDataset", "Dataset", "DatasetIterator", "FixedLengthRecordDataset", "TFRecordDataset",
-    "TextLineDataset"]
+__all__ = ["AUTOTUNE", "CsvDataset", "Dataset", "DatasetIterator", "FixedLengthRecordDataset", "INFINITE_CARDINALITY",
+    "TFRecordDataset", "TextLineDataset", "UNKNOWN_CARDINALITY"]

@@ -3,6 +3,7 @@
 Large batches are stacked on a thread of the loop's executor.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
@@ -88,6 +89,13 @@ class Batch(Stage):
         super().__init__(with_leaves(source.spec, components), source)
         self.size: Final = size
         self.drop_remainder: Final = drop_remainder
+
+    def cardinality(self) -> float | None:
+        """The number of batches."""
+        size = self.inputs[0].cardinality()
+        if size is None or size == math.inf:
+            return size
+        return size // self.size if self.drop_remainder else -(-size // self.size)
 
     def details(self) -> str:
         """The number of elements of a batch."""

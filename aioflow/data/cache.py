@@ -7,7 +7,7 @@ import numpy as np
 from aioflow.data.cache_file import FileCache
 from aioflow.data.elements import map_leaves
 from aioflow.data.position import Position, as_number
-from aioflow.data.stage import Cursor, EndOfData, Run, Stage, Turns
+from aioflow.data.stage import Cursor, EndOfData, OneToOne, Run, Stage, Turns
 from aioflow.files.filesystem import Path, as_name
 
 
@@ -44,7 +44,7 @@ class _MemoryCursor(Cursor["MemoryCache"]):
         return self._entropy
 
 
-class MemoryCache(Stage):
+class MemoryCache(OneToOne):
     """The same elements, which the first complete iteration keeps.
 
     Attributes:

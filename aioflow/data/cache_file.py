@@ -16,7 +16,7 @@ from aioflow.data.calls import Calls
 from aioflow.data.elements import size_of
 from aioflow.data.position import Position
 from aioflow.data.record_files import FileCursor, RecordFile
-from aioflow.data.stage import Cursor, EndOfData, OneInput, Run, Stage
+from aioflow.data.stage import Cursor, EndOfData, OneInput, OneToOne, Run, Stage
 from aioflow.files.filesystem import FILES, translate_errors
 from aioflow.files.record_formats import TFRecords
 from aioflow.files.tfrecord import TFRecordWriter
@@ -53,7 +53,7 @@ class _FileCacheCursor(Cursor["FileCache"]):
         await super().close()
 
 
-class FileCache(Stage):
+class FileCache(OneToOne):
     """The same elements, which the first complete iteration keeps in a file.
 
     Attributes:

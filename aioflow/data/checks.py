@@ -1,5 +1,6 @@
 """Checks of the arguments of datasets."""
 
+import math
 import operator
 import os
 from collections.abc import Sequence
@@ -11,6 +12,12 @@ from aioflow.tensors.recursion import safe_repr
 
 AUTOTUNE: Final = -1
 """For numbers of parallel calls, of open datasets and of prefetched elements: the number of CPUs."""
+
+
+INFINITE_CARDINALITY: Final = -1
+"""The cardinality of a dataset that never ends."""
+UNKNOWN_CARDINALITY: Final = -2
+"""The cardinality of a dataset whose end only an iteration can tell."""
 
 
 def integer(value: int, name: str) -> int:
@@ -46,6 +53,13 @@ def parallel(value: int, name: str) -> int:
 def paths(value: Path | Sequence[Path]) -> list[str]:
     """Return the names of files for one name or several. TypeError for other values."""
     return [as_name(name) for name in value] if isinstance(value, (list, tuple)) else [as_name(cast(Path, value))]
+
+
+def finite(stage: Stage, what: str) -> Stage:
+    """Return the stage. ValueError if it never ends."""
+    if stage.cardinality() == math.inf:
+        raise ValueError(f"{what} needs the end of a dataset, and {stage} never ends: use take(count) before")
+    return stage
 
 
 def stage_of(dataset: Any) -> Stage:

@@ -1,5 +1,6 @@
 """Stages of several iterations: zip, concatenate, repeat."""
 
+import math
 from typing import Any, ClassVar, Final
 
 from aioflow.data.elements import map_leaves
@@ -38,6 +39,12 @@ class Zip(Stage):
     def __init__(self, structure: Any, inputs: list[Stage]) -> None:
         super().__init__(map_leaves(lambda number: inputs[number].spec, structure), *inputs)
         self.structure: Final = structure
+
+    def cardinality(self) -> float | None:
+        """The number of elements of the shortest input."""
+        sizes = [each.cardinality() for each in self.inputs]
+        known = [size for size in sizes if size is not None]
+        return min(known) if len(known) == len(sizes) else None
 
 
 class _SequenceCursor(Cursor[Stage]):
@@ -93,6 +100,12 @@ class Concatenate(Stage):
     name = "concatenate"
     cursor: ClassVar = _ConcatenateCursor
 
+    def cardinality(self) -> float | None:
+        """The number of elements of both inputs."""
+        sizes = [each.cardinality() for each in self.inputs]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) or math.inf in known else None
+
 
 class _RepeatCursor(_SequenceCursor):
     def _has(self, number: int) -> bool:
@@ -115,6 +128,13 @@ class Repeat(Stage):
     def __init__(self, source: Stage, count: int) -> None:
         super().__init__(source.spec, source)
         self.count: Final = count
+
+    def cardinality(self) -> float | None:
+        """The number of elements of all times; infinity if it has some for ever, or may have."""
+        size = self.inputs[0].cardinality()
+        if size == 0 or self.count == 0:
+            return 0
+        return math.inf if self.count < 0 else None if size is None else size * self.count
 
     def details(self) -> str:
         """The number of times."""

@@ -1,12 +1,24 @@
 """Datasets: pipelines of elements as values, with the names and arguments of `tf.data`."""
 
+import math
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow.data.batch import Unbatch
 from aioflow.data.cache import cached
 from aioflow.data.calls import UserFunction
-from aioflow.data.checks import AUTOTUNE, integer, natural, parallel, paths, positive, stage_of
+from aioflow.data.checks import (
+    AUTOTUNE,
+    INFINITE_CARDINALITY,
+    UNKNOWN_CARDINALITY,
+    finite,
+    integer,
+    natural,
+    parallel,
+    paths,
+    positive,
+    stage_of,
+)
 from aioflow.data.combine import Concatenate, Repeat, Zip
 from aioflow.data.elements import as_element, leaves_of, map_leaves
 from aioflow.data.generators import Generator
@@ -179,8 +191,13 @@ class Dataset:
         Args:
             initial_state: the first state, with the structure of an element.
             reduce_func: an ordinary or async function of a state and an element.
+
+        Raises:
+            ValueError: the dataset never ends.
         """
-        stage = Reduce(self.stage, UserFunction(reduce_func, "reduce_func"), as_element(initial_state))
+        stage = Reduce(
+            finite(self.stage, "reduce"), UserFunction(reduce_func, "reduce_func"), as_element(initial_state)
+        )
         async with DatasetIterator(stage) as states:
             return await anext(states)
 
@@ -301,8 +318,11 @@ class Dataset:
             filename: the file that keeps them; by default they stay in memory, as long as the dataset. The file is
                 there once an iteration is complete. It is used as it is, also by other programs: remove it when the
                 dataset has changed.
+
+        Raises:
+            ValueError: the dataset never ends.
         """
-        return Dataset(cached(self.stage, filename))
+        return Dataset(cached(finite(self.stage, "cache"), filename))
 
     # Running
 
@@ -310,6 +330,15 @@ class Dataset:
     def element_spec(self) -> Any:
         """A structure with the dtype and shape of each component; None for what a function decides."""
         return self.stage.spec
+
+    def cardinality(self) -> int:
+        """Return the number of elements, as far as it is known without an iteration.
+
+        It is `af.data.INFINITE_CARDINALITY` for a dataset that never ends, and `af.data.UNKNOWN_CARDINALITY` if a
+        function, a generator or a file decides.
+        """
+        size = self.stage.cardinality()
+        return UNKNOWN_CARDINALITY if size is None else INFINITE_CARDINALITY if size == math.inf else int(size)
 
     def iterate(self, state: Mapping[str, Any] | None = None, epoch: int = 0) -> DatasetIterator:
         """Return a new iteration.

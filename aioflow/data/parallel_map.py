@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 from aioflow.data.ahead import Ahead
 from aioflow.data.calls import Calls, UserFunction
 from aioflow.data.position import Position
-from aioflow.data.stage import OneInput, Run, Stage
+from aioflow.data.stage import OneInput, OneToOne, Run, Stage
 from aioflow.data.transform import FunctionStage
 from aioflow.waiting.tasks import OwnedTasks
 
@@ -62,7 +62,7 @@ class _ParallelMapCursor(OneInput["ParallelMap"]):
         await super().close()
 
 
-class ParallelMap(FunctionStage):
+class ParallelMap(FunctionStage, OneToOne):
     """A function of each element, in the order of the elements.
 
     Attributes:

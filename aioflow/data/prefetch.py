@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Final
 
 from aioflow.data.ahead import Ahead
 from aioflow.data.position import Position
-from aioflow.data.stage import OneInput, Run, Stage
+from aioflow.data.stage import OneInput, OneToOne, Run, Stage
 
 
 class PrefetchCursor(OneInput["Prefetch"]):
@@ -35,7 +35,7 @@ class PrefetchCursor(OneInput["Prefetch"]):
         await super().close()
 
 
-class Prefetch(Stage):
+class Prefetch(OneToOne):
     """The same elements, of which a task takes some ahead.
 
     Attributes:

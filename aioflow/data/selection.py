@@ -1,10 +1,11 @@
 """Stages that choose or number elements: take, skip, shard, enumerate."""
 
+import math
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from aioflow.data.stage import EndOfData, OneInput, Stage
+from aioflow.data.stage import EndOfData, OneInput, OneToOne, Stage
 from aioflow.tensors.dtypes import Spec, int64
 from aioflow.tensors.shape import SCALAR
 
@@ -38,6 +39,11 @@ class Take(Counted):
     name = "take"
     cursor: ClassVar = _TakeCursor
 
+    def cardinality(self) -> float | None:
+        """The number of the first elements, if there are so many."""
+        size = self.inputs[0].cardinality()
+        return size if size is None or self.count < 0 else min(size, self.count)
+
 
 class _SkipCursor(OneInput["Skip"]):
     async def _next(self) -> Any:
@@ -51,6 +57,11 @@ class Skip(Counted):
 
     name = "skip"
     cursor: ClassVar = _SkipCursor
+
+    def cardinality(self) -> float | None:
+        """The number of the other elements."""
+        size = self.inputs[0].cardinality()
+        return 0 if self.count < 0 else None if size is None else max(0, size - self.count)
 
 
 class _ShardCursor(OneInput["Shard"]):
@@ -72,6 +83,11 @@ class Shard(Stage):
         self.shards: Final = shards
         self.index: Final = index
 
+    def cardinality(self) -> float | None:
+        """The number of elements of the shard."""
+        size = self.inputs[0].cardinality()
+        return size if size in (None, math.inf) else max(0, -((self.index - size) // self.shards))
+
     def details(self) -> str:
         """The number of shards, and the number of this one."""
         return f"{self.shards}, {self.index}"
@@ -82,7 +98,7 @@ class _EnumerateCursor(OneInput["Enumerate"]):
         return np.int64(self.stage.start + self.given), await self.input.take()
 
 
-class Enumerate(Stage):
+class Enumerate(OneToOne):
     """Pairs of a number, as int64, and an element."""
 
     name = "enumerate"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final
 
 from aioflow.data.position import Position
-from aioflow.data.stage import Cursor, EndOfData, Run, Stage
+from aioflow.data.stage import Cursor, EndOfData, OneToOne, Run, Stage
 from aioflow.waiting.stores import Shuffled
 
 
@@ -51,7 +51,7 @@ class _ShuffleCursor(Cursor["Shuffle"]):
         return len(self._buffer), len(self._buffer) if size is None else size
 
 
-class Shuffle(Stage):
+class Shuffle(OneToOne):
     """The elements in a random order.
 
     Args:

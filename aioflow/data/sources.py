@@ -37,6 +37,10 @@ class Indexed(Stage):
         super().__init__(spec, line=line)
         self.count: Final = count
 
+    def cardinality(self) -> float:
+        """The number of its elements."""
+        return self.count
+
     def element(self, number: int) -> Any:
         """Return the element of that number."""
         raise NotImplementedError

@@ -74,6 +74,10 @@ class Stage:
         """Return a cursor at a position; at the first element for None. ValueError if it is no position of it."""
         return self.cursor(self, run, position)
 
+    def cardinality(self) -> float | None:
+        """The number of its elements: infinity if it never ends, None if only an iteration can tell."""
+        return None
+
     def details(self) -> str:
         """Its parameters as text, if a position depends on them."""
         return ""
@@ -88,6 +92,14 @@ class Stage:
         if made.op is None and number is not None:
             made.message = f"element {number}: {made.message}"
         return made.at(self.name, "dataset", line=self.line or None, device=None, shapes=())
+
+
+class OneToOne(Stage):
+    """A stage that has as many elements as its only input."""
+
+    def cardinality(self) -> float | None:
+        """The number of elements of the input."""
+        return self.inputs[0].cardinality()
 
 
 def user_line_text() -> str:

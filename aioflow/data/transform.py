@@ -8,7 +8,7 @@ import numpy as np
 from aioflow.data.calls import Calls, UserFunction
 from aioflow.data.elements import arguments, as_element
 from aioflow.data.position import Position
-from aioflow.data.stage import EndOfData, OneInput, Run, Stage
+from aioflow.data.stage import EndOfData, OneInput, OneToOne, Run, Stage
 from aioflow.tensors.recursion import short_repr
 
 
@@ -69,7 +69,7 @@ class FunctionStage(Stage):
         self.function: Final = function
 
 
-class Map(FunctionStage):
+class Map(FunctionStage, OneToOne):
     """A function of each element."""
 
     name = "map"

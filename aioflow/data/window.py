@@ -1,5 +1,6 @@
 """Windows: datasets of neighbouring elements."""
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
@@ -78,6 +79,14 @@ class Window(Stage):
         self.drop_remainder: Final = drop_remainder
         self.span: Final = (size - 1) * stride + 1
         self._dataset: Final = dataset
+
+    def cardinality(self) -> float | None:
+        """The number of windows."""
+        size = self.inputs[0].cardinality()
+        if size is None or size == math.inf:
+            return size
+        beginnings = size - self.span + 1 if self.drop_remainder else size
+        return max(0, -(-beginnings // self.shift))
 
     def window(self, elements: list[Any]) -> Any:
         """Return the window of these elements."""

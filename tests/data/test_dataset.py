@@ -160,6 +160,51 @@ def test_the_spec_of_elements_is_known_as_far_as_no_function_decides_it(dataset,
     assert str(dataset.element_spec) == spec
 
 
+@pytest.mark.parametrize("name", GIVEN)
+async def test_a_cardinality_that_is_known_is_the_number_of_elements(name):
+    make, expected = GIVEN[name]
+    assert make().cardinality() in (len(expected), af.data.UNKNOWN_CARDINALITY)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 6, 7])
+async def test_the_cardinality_of_parts_is_known(count):
+    datasets = [
+        numbers(count).batch(3),
+        numbers(count).batch(3, drop_remainder=True),
+        numbers(count).shard(3, 1),
+        numbers(count).take(4).skip(1),
+        numbers(count).window(3, shift=2, stride=2),
+        numbers(count).window(3, shift=2, stride=2, drop_remainder=True),
+        numbers(count).repeat(2).concatenate(numbers(3)).map(abs, 2).shuffle(2).prefetch(1).cache().enumerate(),
+        Dataset.zip((numbers(count), numbers(6), numbers(1).repeat())),
+    ]
+    for dataset in datasets:
+        assert dataset.cardinality() == len([element async for element in dataset]), dataset
+
+
+def test_a_dataset_without_an_end_is_known_and_so_is_one_of_unknown_length():
+    endless, unknown = numbers(3).repeat(), numbers(3).filter(bool)
+    for dataset in (endless.batch(2), endless.skip(2), endless.shard(2, 1), endless.window(2), unknown.repeat()):
+        assert dataset.cardinality() == af.data.INFINITE_CARDINALITY, dataset
+    assert unknown.concatenate(endless).cardinality() == af.data.INFINITE_CARDINALITY
+    for dataset in (
+        unknown.batch(2),
+        unknown.take(2),
+        unknown.skip(1),
+        unknown.repeat(2),
+        unknown.concatenate(unknown),
+    ):
+        assert dataset.cardinality() == af.data.UNKNOWN_CARDINALITY, dataset
+
+
+async def test_what_needs_the_end_of_an_endless_dataset_is_refused():
+    endless = numbers(3).repeat().batch(2)
+    with pytest.raises(ValueError, match=r"cache needs the end of a dataset, and batch\(.*\) never ends"):
+        endless.cache()
+    with pytest.raises(ValueError, match="reduce needs the end"):
+        await endless.reduce(0, lambda total, batch: total)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
