@@ -30,15 +30,20 @@ class _MemoryCursor(Cursor["MemoryCache"]):
 
     async def _next(self) -> Any:
         await self._turns.turn()
-        while self.inputs and len(self._elements) <= self.given:
+        while self.inputs and len(self._elements) < self.given:
+            self._elements.append(await self._repeated(self._made()))
+        if self.inputs and len(self._elements) == self.given:
             try:
-                self._elements.append(map_leaves(_frozen, await self.inputs[0].take()))
+                self._elements.append(await self._made())
             except EndOfData:
                 self.stage.kept = self._entropy, self._elements
                 raise
         if self.given >= len(self._elements):
             raise EndOfData
         return self._elements[self.given]
+
+    async def _made(self) -> Any:
+        return map_leaves(_frozen, await self.inputs[0].take())
 
     def _position(self) -> Position:
         return self._entropy

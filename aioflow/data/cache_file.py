@@ -38,7 +38,7 @@ class _FileCacheCursor(Cursor["FileCache"]):
             self.inputs = (await self._source(),)
         (source,) = self.inputs
         while source.given < self.given:
-            await source.take()
+            await self._repeated(source.take())
         return await source.take()
 
     async def _source(self) -> Cursor[Any]:

@@ -36,7 +36,7 @@ class _GeneratorCursor(Cursor["Generator"]):
             made = self._calls.call(self.stage.generator, *self.stage.args)
             self._items = await self._calls.result(0, made, _items_of)
         while self._stepped < self.given:
-            await self._step()
+            await self._repeated(self._step())
         return await self._step()
 
     async def _step(self) -> Any:

@@ -88,7 +88,7 @@ class _InterleaveCursor(Cursor["Interleave"]):
                 before, after = entries(saved, 2)
                 source = self.stage.inputs[0].begin(self.run.at_input(0), before)
                 try:
-                    self._put(number, await self._opened(source, before, after))
+                    self._put(number, await self._repeated(self._opened(source, before, after)))
                 finally:
                     await source.close()
         self._saved = None

@@ -26,7 +26,7 @@ class _ShuffleCursor(Cursor["Shuffle"]):
 
     async def _next(self) -> Any:
         while self._dropped < self.given:
-            await self._draw()
+            await self._repeated(self._draw())
         return await self._draw()
 
     async def _draw(self) -> Any:

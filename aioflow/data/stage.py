@@ -11,7 +11,7 @@ import abc
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from aioflow import errors
@@ -109,6 +109,7 @@ def user_line_text() -> str:
 
 
 S = TypeVar("S", bound=Stage)
+E = TypeVar("E")
 
 
 class Cursor(abc.ABC, Generic[S]):
@@ -148,6 +149,14 @@ class Cursor(abc.ABC, Generic[S]):
             self.busy = False
         self.given += 1
         return element
+
+    async def _repeated(self, made: Awaitable[E]) -> E:
+        """Return what was made before its position was saved. FailedPreconditionError if the data has ended before."""
+        try:
+            return await made
+        except EndOfData:
+            changed = errors.FailedPreconditionError("its data ends before the saved position: it has changed since")
+            raise self.stage.failed(changed) from None
 
     @abc.abstractmethod
     async def _next(self) -> Any:

@@ -206,6 +206,27 @@ async def test_after_a_failure_the_state_leads_to_the_element_that_failed():
     assert await elements(dataset.iterate(iterator.state())) == [[4, 5], [6, 7], [8]]
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda dataset: dataset,
+        lambda dataset: dataset.shuffle(2),
+        lambda dataset: dataset.interleave(lambda number: Dataset.range(number), 2),
+        lambda dataset: dataset.cache(),
+    ],
+    ids=["generator", "shuffle", "interleave", "cache"],
+)
+async def test_data_that_ends_before_a_saved_position_is_an_error(build):
+    given = [1, 2, 3, 4]
+    dataset = build(Dataset.from_generator(lambda: given))
+    async with dataset.iterate() as iterator:
+        for _ in range(3):
+            await anext(iterator)
+        given.clear()
+        with pytest.raises(errors.FailedPreconditionError, match="ends before the saved position"):
+            await elements(dataset.iterate(iterator.state()))
+
+
 @pytest.mark.parametrize("place", [-1, 1.5, "x", None, 1 << 70, [1]])
 def test_a_forged_position_is_refused(place):
     dataset = Dataset.range(9).batch(2)
