@@ -24,6 +24,7 @@ from aioflow.graph.convert import NumberLike, TensorLike, TextLike
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
+from aioflow import data as data
 from aioflow import errors as errors
 from aioflow import launch as launch
 from aioflow import layers as layers
@@ -420,20 +421,20 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "Comparison",
     "colocate_with", "compare", "complex", "complex128", "complex64", "concat", "cond", "confusion_matrix", "conj",
     "constant", "constant_initializer", "constraints", "container", "control_dependencies", "control_trigger",
     "convert_to_tensor", "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero", "count_up_to", "cross",
-    "cumprod", "cumsum", "cumulative_logsumexp", "custom_gradient", "decode_base64", "decode_compressed", "decode_csv",
-    "decode_json_example", "decode_npy", "decode_raw", "depth_to_space", "deserialize_many_sparse", "device", "diag",
-    "diag_part", "digamma", "dimension_value", "div", "div_no_nan", "divide", "divide_no_nan", "double",
-    "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "encode_base64", "ensure_shape", "enter", "equal",
-    "erf", "erfc", "erfinv", "errors", "exit", "exp", "expand_dims", "expm1", "extract_image_patches", "eye", "fill",
-    "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "floor", "floor_div", "floordiv", "floormod",
-    "foldl", "foldr", "from_dense", "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph",
-    "get_default_session", "get_local_variable", "get_seed", "get_variable", "get_variable_scope", "global_norm",
-    "global_variables", "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer",
-    "gradients", "greater", "greater_equal", "group", "guarantee_const", "half", "hessians", "histogram_fixed_width",
-    "histogram_fixed_width_bins", "identity", "identity_initializer", "identity_n", "igamma", "igammac", "imag",
-    "image", "import_graph_def", "initialize_all_variables", "initialize_local_variables", "initialize_variables",
-    "initializers", "int16", "int32", "int64", "int8", "invert", "invert_permutation", "io", "is_finite", "is_inf",
-    "is_nan", "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_tensor",
+    "cumprod", "cumsum", "cumulative_logsumexp", "custom_gradient", "data", "decode_base64", "decode_compressed",
+    "decode_csv", "decode_json_example", "decode_npy", "decode_raw", "depth_to_space", "deserialize_many_sparse",
+    "device", "diag", "diag_part", "digamma", "dimension_value", "div", "div_no_nan", "divide", "divide_no_nan",
+    "double", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "encode_base64", "ensure_shape",
+    "enter", "equal", "erf", "erfc", "erfinv", "errors", "exit", "exp", "expand_dims", "expm1", "extract_image_patches",
+    "eye", "fill", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "floor", "floor_div", "floordiv",
+    "floormod", "foldl", "foldr", "from_dense", "gather", "gather_nd", "get_collection", "get_collection_ref",
+    "get_default_graph", "get_default_session", "get_local_variable", "get_seed", "get_variable", "get_variable_scope",
+    "global_norm", "global_variables", "global_variables_initializer", "glorot_normal_initializer",
+    "glorot_uniform_initializer", "gradients", "greater", "greater_equal", "group", "guarantee_const", "half",
+    "hessians", "histogram_fixed_width", "histogram_fixed_width_bins", "identity", "identity_initializer", "identity_n",
+    "igamma", "igammac", "imag", "image", "import_graph_def", "initialize_all_variables", "initialize_local_variables",
+    "initialize_variables", "initializers", "int16", "int32", "int64", "int8", "invert", "invert_permutation", "io",
+    "is_finite", "is_inf", "is_nan", "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_tensor",
     "is_variable_initialized", "launch", "layers", "lbeta", "left_shift", "less", "less_equal", "lgamma", "lin_space",
     "linalg", "linspace", "listdiff", "local_variables", "local_variables_initializer", "log", "log1p",
     "log_matrix_determinant", "log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor", "loop_cond",

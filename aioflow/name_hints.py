@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 
 SHOWN: Final = {
     "aioflow": "af",
+    "aioflow.data": "af.data",
     "aioflow.errors": "af.errors",
     "aioflow.launch": "af.launch",
     "aioflow.layers": "af.layers",
@@ -38,7 +39,6 @@ SHOWN: Final = {
 
 _EAGER: Final = "a graph is always built first, then run: `await af.Session(graph=graph).run(fetches, feeds)`"
 _KERAS: Final = "use af.layers, af.Sequential, af.Model, af.callbacks, af.losses and af.metrics"
-_DATA: Final = "feed arrays, or use af.train.batch, af.FIFOQueue and af.TFRecordReader"
 _PYTHON_FILES: Final = "use open(), os and pathlib; af.read_file and af.matching_files work in a graph"
 _META: Final = "af.Graph.as_graph_def() and af.import_graph_def carry a graph, af.train.Saver its variables"
 _TABLES: Final = "look names up in Python, or by af.py_func, and feed the numbers"
@@ -65,7 +65,9 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.autograph": "use af.cond, af.while_loop and af.map_fn",
     "af.compat": "the names of TensorFlow 1.x are at the top: af.placeholder, af.Session",
     "af.contrib": "what is kept of it has a place in af, as af.collectives for contrib.nccl",
-    "af.data": _DATA,
+    "af.data.Iterator": "use `async for element in dataset`, or af.data.Dataset.iterate",
+    "af.data.Options": "give num_parallel_calls, prefetch and seeds to the methods of af.data.Dataset",
+    "af.data.experimental": "what is kept of it is in af.data: CsvDataset, AUTOTUNE, Dataset.unbatch",
     "af.debugging": "its functions are at the top: af.assert_equal, af.verify_tensor_all_finite",
     "af.disable_eager_execution": _EAGER,
     "af.disable_v2_behavior": "nothing needs to be switched off: aioflow has the names of TensorFlow 1.x",

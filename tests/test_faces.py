@@ -65,7 +65,7 @@ def test_the_version_is_there():
         (af, "InteractiveSession", "async with af.Session()"),
         (af, "estimator", "af.train.MonitoredTrainingSession"),
         (af, "keras", "af.Sequential"),
-        (af, "data", "af.train.batch"),
+        (af.data, "experimental", "af.data"),
         (af, "gfile", "pathlib"),
         (af, "flags", "argparse"),
         (af, "logging", "Python's logging"),

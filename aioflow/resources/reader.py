@@ -7,22 +7,15 @@ reader, not to the waiting read, so a cancelled read takes neither a work item n
 import heapq
 import itertools
 import json
-import logging
-import threading
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from aioflow import errors
-from aioflow.files.filesystem import Files
+from aioflow.files.read_ahead import ReadAhead
 from aioflow.files.record_formats import Format, Record
 from aioflow.queues import Queue
 from aioflow.waiting.lines import Attempt, Outcome, Waitable, WaiterLine, wake
 
-_log: Final = logging.getLogger("aioflow.input")
-
-AHEAD: Final = 1 << 20
-"""Bytes that are read before the first of them is used."""
 WithFiles = Callable[..., Awaitable[Any]]
 """Runs function(files, *args) on a thread: `StepView.with_files`."""
 Taken = tuple[int, Record]
@@ -42,7 +35,7 @@ class Reader(Waitable):
         self._readers = WaiterLine()
         self._lines = (self._readers,)
         self._busy = False
-        self._work: _Work | None = None
+        self._work: ReadAhead | None = None
         self._finished = self._produced = self._skipped = 0
         self._returned: list[Taken] = []
         self._numbers: Final = itertools.count()
@@ -85,13 +78,13 @@ class Reader(Waitable):
                 heapq.heappush(self._returned, each)
             self._produced -= len(taken)
 
-    async def _next_work(self, queue: Queue, who: Any) -> "_Work":
+    async def _next_work(self, queue: Queue, who: Any) -> ReadAhead:
         if self._work is None:
             item = await queue.take(who)
-            self._work = _Work(self.format, _text(item, queue))
+            self._work = ReadAhead(self.format, _text(item, queue))
         return self._work
 
-    async def _read_ahead(self, work: "_Work", with_files: WithFiles) -> None:
+    async def _read_ahead(self, work: ReadAhead, with_files: WithFiles) -> None:
         """Wait until there is a record, or none will come."""
         while not work.ready and not work.ended:
             if self.format.is_file:
@@ -99,7 +92,7 @@ class Reader(Waitable):
             else:
                 work.fill(None)
 
-    def _end_work(self, work: "_Work") -> None:
+    def _end_work(self, work: ReadAhead) -> None:
         """Go on with the next work item. Raises the error of this one."""
         self._work = None
         self._skipped += work.skipped
@@ -153,7 +146,7 @@ class Reader(Waitable):
         finally:
             self._leave()
 
-    def _become(self, work: "_Work | None", finished: int, produced: int) -> None:
+    def _become(self, work: ReadAhead | None, finished: int, produced: int) -> None:
         if self._work is not None:
             self._work.close()
         self._work = work
@@ -180,7 +173,7 @@ class Reader(Waitable):
         finished, produced, work = _parsed(state)
         await self._turn("restore", who)
         try:
-            self._become(None if work is None else _Work(self.format, *work), finished, produced)
+            self._become(None if work is None else ReadAhead(self.format, *work), finished, produced)
         finally:
             self._leave()
 
@@ -197,84 +190,6 @@ class Reader(Waitable):
     def __repr__(self) -> str:
         at = "" if self._work is None else f" in {self._work.name!r}"
         return f"<Reader {self.name!r} {self.format}{at}, {self._produced} records, {len(self._readers)} waiting>"
-
-
-class _Work:
-    """A work item while it is read, on threads, one at a time.
-
-    Attributes:
-        ready: records that were read ahead.
-        ended: whether no more will come.
-        error: why not, if that is not the end of the file.
-        taken: how many records were given.
-        skipped: how many parts were left out, or that all was, once it has ended.
-    """
-
-    def __init__(self, form: Format, name: bytes, taken: int = 0) -> None:
-        self.name: Final = name
-        self.ready: Final[deque[Record]] = deque()
-        self.ended = False
-        self.error: errors.OpError | None = None
-        self.taken = taken
-        self.skipped = 0
-        self._format = form
-        self._skip = taken
-        self._records: Any = None
-        self._lock = threading.Lock()
-        self._closed = False
-
-    def fill(self, files: Any) -> None:
-        """There is something ready, unless it has ended."""
-        with self._lock:
-            if self.ready or self.ended:
-                return
-            try:
-                self._read(files)
-            except Exception as error:
-                self.error, self.ended = errors.from_exception(error), True
-            finally:
-                if self.ended or self._closed:
-                    self._records.close()
-
-    def _read(self, files: Files) -> None:
-        if self._records is None:
-            self._records = self._found(files)
-        for _ in itertools.islice(self._records, self._skip):
-            self._skip -= 1
-        size = 0
-        for record in self._records:
-            self.ready.append(record)
-            size += len(record[0]) + len(record[1])
-            if size >= AHEAD or self._closed:
-                return
-        self.ended = True
-
-    def _found(self, files: Files) -> Iterator[Record]:
-        """Yield its records. If damage is skipped, a missing or corrupt file yields no more records."""
-        try:
-            self.skipped = yield from self._format.records(files, self.name)
-        except (errors.NotFoundError, errors.DataLossError) as error:
-            if not self._format.skip_corrupt:
-                raise
-            self.skipped = 1
-            _log.warning("%r is left out: %s", self.name.decode(errors="replace"), error)
-
-    def take(self, count: int) -> list[Record]:
-        """Return at most `count` records that are ready."""
-        records = [self.ready.popleft() for _ in range(min(count, len(self.ready)))]
-        self.taken += len(records)
-        return records
-
-    def close(self) -> None:
-        """Let go of the file; if a thread reads it now, when that is done."""
-        self._closed = True
-        if self._lock.acquire(blocking=False):
-            try:
-                if self._records is not None:
-                    self._records.close()
-                self.ended = True
-            finally:
-                self._lock.release()
 
 
 def _text(item: tuple[Any, ...], queue: Queue) -> bytes:

@@ -190,6 +190,12 @@ _READERS: Final[dict[Any, Callable[[Any], Any]]] = {
 }
 
 
+def pack(data: Any) -> bytes:
+    """Return plain data in msgpack."""
+    packed: bytes = _msgpack().packb(data)
+    return packed
+
+
 def unpack(data: bytes | memoryview) -> Any:
     """Read plain data in msgpack. ValueError for malformed data, and for too many lists and maps for its size.
 

@@ -14,10 +14,11 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.files.filesystem import Files
+from aioflow.files.read_ahead import AHEAD
 from aioflow.files.record_formats import Identity, TextLines, WholeFile
 from aioflow.files.tfrecord import TFRecordWriter
 from aioflow.queues import Queue
-from aioflow.resources.reader import AHEAD, Reader
+from aioflow.resources.reader import Reader
 from aioflow.waiting.stores import Fifo
 
 TABLE = json.loads((Path(__file__).parents[1] / "data" / "input.json").read_text())

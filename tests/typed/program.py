@@ -190,8 +190,28 @@ async def streams(session: af.Session, model: Model) -> None:
     assert (await counter.eval()) >= 2
 
 
+async def halved(number: Any) -> Any:
+    """A function of an element."""
+    return number / 2
+
+
+async def datasets() -> None:
+    """A pipeline, its position and its end."""
+    dataset = af.data.Dataset.range(8).map(halved, num_parallel_calls=2).batch(3).prefetch(1)
+    assert_type(dataset, af.data.Dataset)
+    async with dataset.iterate() as batches:
+        await anext(batches)
+        state = batches.state()
+    assert_type(state, dict[str, Any])
+    assert [len(batch) async for batch in dataset.iterate(state)] == [3, 2]
+    assert dataset.cardinality() == 3
+    lines: af.data.Dataset = af.data.TextLineDataset(["a.txt"]).shuffle(10, seed=1)
+    print(lines)
+
+
 async def main() -> float:
     """All of it."""
+    await datasets()
     model = build()
     with model.graph.as_default():
         made = arithmetic(model.images, model.layers[0].weights)

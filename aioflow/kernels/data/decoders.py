@@ -70,6 +70,12 @@ def decode_csv(
         InvalidArgumentError: in the run: a record has more or fewer fields, or one is empty, or spells no number.
     """
     records.only(STRING)
+    check_csv(record_defaults, field_delim, select_cols)
+    return tuple([Spec(default.dtype, records.shape) for default in record_defaults])
+
+
+def check_csv(record_defaults: Sequence[Spec], field_delim: str, select_cols: Sequence[int] | None) -> None:
+    """Raise TypeError or ValueError unless comma-separated values can be decoded in that way."""
     if not record_defaults:
         raise ValueError("record_defaults has one tensor for each column, and is empty")
     for number, default in enumerate(record_defaults):
@@ -78,7 +84,6 @@ def decode_csv(
         raise ValueError(f"field_delim is one character, and no quote or end of a line, not {field_delim!r}")
     if select_cols is not None:
         _check_columns(select_cols, len(record_defaults))
-    return tuple([Spec(default.dtype, records.shape) for default in record_defaults])
 
 
 def _check_default(number: int, default: Spec) -> None:
@@ -90,7 +95,7 @@ def _check_default(number: int, default: Spec) -> None:
         raise ValueError(f"the default of column {number} is at most one value, its shape is {default.shape}")
 
 
-def _check_columns(columns: tuple[int, ...], count: int) -> None:
+def _check_columns(columns: Sequence[int], count: int) -> None:
     if len(columns) != count:
         raise ValueError(f"select_cols names {len(columns)} columns, and record_defaults has {count}")
     if any(column < 0 for column in columns) or any(b <= a for a, b in itertools.pairwise(columns)):
@@ -108,33 +113,50 @@ def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
 @decode_csv.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[..., Any]:
     attrs = node.attrs
-    delimiter = attrs["field_delim"].encode()
-    missing = {b"", attrs["na_value"].encode()}
-    chosen = attrs["select_cols"]
     kinds = [spec.dtype for spec in node.output_specs]
-
-    def split(record: bytes) -> Fields:
-        if (b'"' in record and attrs["use_quote_delim"]) or b"\n" in record or b"\r" in record:
-            fields = _fields(record, delimiter[0], attrs["use_quote_delim"])
-        else:
-            fields = record.split(delimiter) if record else []
-        return fields if chosen is None else [fields[column] for column in chosen if column < len(fields)]
+    columns = csv_decoder(
+        kinds, attrs["field_delim"], attrs["use_quote_delim"], attrs["na_value"], attrs["select_cols"]
+    )
 
     def decode(records: Array, defaults: Sequence[Array]) -> Any:
-        rows = _rows(to_list(np.asarray(records, object)), split, len(kinds))
-        results = [
-            _column(number, [row[number] for row in rows], kind, np.asarray(default).ravel().tolist(), missing)
-            for number, (kind, default) in enumerate(zip(kinds, defaults, strict=True))
-        ]
-        shaped = tuple([result.reshape(np.shape(records)) for result in results])
+        found = columns(to_list(np.asarray(records, object)), [np.asarray(each).ravel().tolist() for each in defaults])
+        shaped = tuple([column.reshape(np.shape(records)) for column in found])
         return shaped[0] if len(shaped) == 1 else shaped
 
     return decode
 
 
-def _rows(records: list[bytes], split: Callable[[bytes], Fields], count: int) -> list[Fields]:
+def csv_decoder(
+    kinds: Sequence[DType], field_delim: str, use_quote_delim: bool, na_value: str, select_cols: Sequence[int] | None
+) -> Callable[..., list[Any]]:
+    """Return a function of records and the defaults of columns, which returns the columns as vectors.
+
+    A default is a list of one value, or of none if a field must not be empty. A third argument numbers the first
+    record in errors.
+    """
+    delimiter = field_delim.encode()
+    missing = {b"", na_value.encode()}
+
+    def split(record: bytes) -> Fields:
+        if (b'"' in record and use_quote_delim) or b"\n" in record or b"\r" in record:
+            fields = _fields(record, delimiter[0], use_quote_delim)
+        else:
+            fields = record.split(delimiter) if record else []
+        return fields if select_cols is None else [fields[column] for column in select_cols if column < len(fields)]
+
+    def decode(records: list[bytes], defaults: Sequence[list[Any]], first: int = 0) -> list[Any]:
+        rows = _rows(records, split, len(kinds), first)
+        return [
+            _column(number, [row[number] for row in rows], kind, default, missing, first)
+            for number, (kind, default) in enumerate(zip(kinds, defaults, strict=True))
+        ]
+
+    return decode
+
+
+def _rows(records: list[bytes], split: Callable[[bytes], Fields], count: int, first: int) -> list[Fields]:
     rows = []
-    for number, record in enumerate(records):
+    for number, record in enumerate(records, first):
         try:
             fields = split(record)
         except ValueError as error:
@@ -183,21 +205,25 @@ def _quoted(record: bytes, begin: int, delimiter: int) -> tuple[bytes, int]:
     raise ValueError(f"the quotes of the field {record[begin - 1 :]!r} do not end before a delimiter")
 
 
-def _column(number: int, fields: Sequence[bytes], kind: DType, default: list[Any], missing: set[bytes]) -> Any:
+def _column(
+    number: int, fields: Sequence[bytes], kind: DType, default: list[Any], missing: set[bytes], first: int
+) -> Any:
     """One column, with the default where a field is missing."""
     result = np.empty(len(fields), kind.np)
     convert = _CONVERTERS[kind.name]
     for row, field in enumerate(fields):
         if field in missing:
             if not default:
-                raise errors.InvalidArgumentError(f"field {number} of record {row} is empty, and has no default")
+                raise errors.InvalidArgumentError(
+                    f"field {number} of record {first + row} is empty, and has no default"
+                )
             result[row] = default[0]
             continue
         try:
             result[row] = convert(field)
         except (ValueError, OverflowError):
             raise errors.InvalidArgumentError(
-                f"field {number} of record {row} must be {kind.name}, not {field[:80]!r}"
+                f"field {number} of record {first + row} must be {kind.name}, not {field[:80]!r}"
             ) from None
     return result
 

@@ -1,0 +1,16 @@
+"""Datasets: async pipelines of elements as values, from arrays, generators and files, with the names of `tf.data`.
+
+Input: arrays, generators, files, and functions of the user. Output: `async for` over NumPy values, whose position can
+be saved, and feeds of the queues of a session. `dataset` is the face; each other module holds the stages of one kind.
+A stage is a description, `stage` says how a cursor runs it. No module knows executors, plans or kernels, except the
+decoder of comma-separated values.
+"""
+
+from aioflow.lazy import Face
+
+_face = Face(__name__, {
+    "aioflow.data.checks": "AUTOTUNE INFINITE_CARDINALITY UNKNOWN_CARDINALITY",
+    "aioflow.data.dataset": "Dataset",
+    "aioflow.data.file_datasets": "CsvDataset FixedLengthRecordDataset TFRecordDataset TextLineDataset",
+    "aioflow.data.iterator": "DatasetIterator",
+})  # fmt: skip

@@ -1,0 +1,380 @@
+"""Datasets: pipelines of elements as values, with the names and arguments of `tf.data`."""
+
+import math
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from aioflow.data.batch import Unbatch
+from aioflow.data.cache import cached
+from aioflow.data.calls import UserFunction
+from aioflow.data.checks import (
+    AUTOTUNE,
+    INFINITE_CARDINALITY,
+    UNKNOWN_CARDINALITY,
+    finite,
+    integer,
+    natural,
+    parallel,
+    paths,
+    positive,
+    stage_of,
+)
+from aioflow.data.combine import Concatenate, Repeat, Zip
+from aioflow.data.elements import as_element, leaves_of, map_leaves
+from aioflow.data.generators import Generator
+from aioflow.data.interleave import FlatMap, Interleave
+from aioflow.data.iterator import DatasetIterator
+from aioflow.data.padded_batch import PaddedBatch
+from aioflow.data.parallel_map import ParallelMap
+from aioflow.data.prefetch import Prefetch
+from aioflow.data.record_files import Matching
+from aioflow.data.row_batch import batched
+from aioflow.data.selection import Enumerate, Shard, Skip, Take
+from aioflow.data.shuffle import Shuffle
+from aioflow.data.sources import Range, Slices, Values
+from aioflow.data.stage import Stage
+from aioflow.data.transform import Filter, Map, Reduce
+from aioflow.data.window import Window
+from aioflow.files.filesystem import Path
+from aioflow.library.queues import QueueBase
+from aioflow.session import Session
+from aioflow.tensors.recursion import safe_repr
+from aioflow.waiting.producer import Feed
+
+
+class Dataset:
+    """A pipeline of elements, as an immutable value: nothing runs until it is iterated.
+
+        dataset = af.data.Dataset.from_tensor_slices((images, labels)).shuffle(1000, seed=1).batch(32).prefetch(2)
+        async for images, labels in dataset:
+            ...
+
+    Elements are NumPy arrays, NumPy scalars and bytes, alone or in nested tuples, named tuples and dicts; lists become
+    arrays. Each `async for` is an iteration of its own. Functions of the user get the items of a tuple as arguments,
+    and any other element as the only one. Async functions are awaited; others run on threads of the loop's executor,
+    so that they never block the loop. What `session.make_callable` returns is an async function.
+
+    Buffers are bounded: a stage works at most as far ahead as its arguments say. An error of a function or generator
+    is raised as an OpError that names the stage, the user's line that made it, and the number of the element.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage: Final = stage
+
+    # Sources
+
+    @staticmethod
+    def from_tensors(tensors: Any) -> "Dataset":
+        """Return a dataset of one element."""
+        return Dataset(Values([as_element(tensors)]))
+
+    @staticmethod
+    def from_tensor_slices(tensors: Any) -> "Dataset":
+        """Return a dataset of the rows of arrays, which it does not copy.
+
+        ValueError if the arrays have no first axis of the same length.
+        """
+        return Dataset(Slices(tensors))
+
+    @staticmethod
+    def from_generator(
+        generator: Callable[..., Any],
+        output_types: Any = None,
+        output_shapes: Any = None,
+        args: Sequence[Any] = (),
+    ) -> "Dataset":
+        """Return a dataset of what a generator yields.
+
+        A position in it is the number of elements: to go on from a state, the generator is called anew, and the
+        elements before that are dropped.
+
+        Args:
+            generator: a function that returns an iterable, such as a generator function, or an async iterable. It is
+                called for each iteration. An iterable runs on threads, one step at a time.
+            output_types: a structure of dtypes, to which values are converted. By default values keep their dtypes.
+            output_shapes: a structure of shapes, which values must have.
+            args: the arguments of the function.
+        """
+        if not callable(generator):
+            raise TypeError(f"generator is a function that returns an iterable, not {safe_repr(generator)}")
+        return Dataset(Generator(UserFunction(generator, "generator"), output_types, output_shapes, args))
+
+    @staticmethod
+    def range(*args: int) -> "Dataset":
+        """Return a dataset of the integers of `range(*args)`, as int64."""
+        return Dataset(Range(*args))
+
+    @staticmethod
+    def list_files(
+        file_pattern: Path | Sequence[Path], shuffle: bool | None = None, seed: int | None = None
+    ) -> "Dataset":
+        """Return a dataset of the names of the files that match a pattern, or several; as bytes.
+
+        The iteration finds the files. It raises InvalidArgumentError if none matches.
+
+        Args:
+            file_pattern: names with `*`, `?` and `[...]`.
+            shuffle: whether the names come in a random order, which is the default, or sorted.
+            seed: decides the order.
+        """
+        names = Matching(paths(file_pattern))
+        return Dataset(names if shuffle is False else Shuffle(names, None, seed, True))
+
+    @staticmethod
+    def zip(*datasets: Any) -> "Dataset":
+        """Return a dataset of tuples with an element of each dataset, until one of them ends.
+
+        Args:
+            *datasets: datasets, or one nested structure of datasets, whose elements have that structure.
+        """
+        structure = datasets[0] if len(datasets) == 1 else datasets
+        stages = [stage_of(dataset) for dataset in leaves_of(structure)]
+        if not stages:
+            raise ValueError("zip needs at least one dataset")
+        numbers = iter(range(len(stages)))
+        return Dataset(Zip(map_leaves(lambda _: next(numbers), structure), stages))
+
+    # Functions
+
+    def map(self, map_func: Callable[..., Any], num_parallel_calls: int | None = None) -> "Dataset":
+        """Return a dataset of a function of each element, in their order.
+
+        Args:
+            map_func: an ordinary function, which runs on threads, or an async function. A list that it returns has the
+                components of the element, as a tuple does.
+            num_parallel_calls: the most calls at a time, and the most results that wait for the consumer; None for one
+                call when its result is asked for.
+        """
+        function = UserFunction(map_func, "map_func")
+        if num_parallel_calls is None:
+            return Dataset(Map(self.stage, function))
+        return Dataset(ParallelMap(self.stage, function, parallel(num_parallel_calls, "num_parallel_calls")))
+
+    def filter(self, predicate: Callable[..., Any]) -> "Dataset":
+        """Return a dataset of the elements for which an ordinary or async function returns True."""
+        return Dataset(Filter(self.stage, UserFunction(predicate, "predicate"), self.stage.spec))
+
+    def flat_map(self, map_func: Callable[..., Any]) -> "Dataset":
+        """Return a dataset of the elements of the datasets that a function returns, one dataset after the other."""
+        return Dataset(FlatMap(self.stage, UserFunction(map_func, "map_func")))
+
+    def interleave(
+        self,
+        map_func: Callable[..., Any],
+        cycle_length: int = AUTOTUNE,
+        block_length: int = 1,
+        num_parallel_calls: int | None = None,
+    ) -> "Dataset":
+        """Return a dataset of the elements of the datasets that a function returns, some of each in turn.
+
+        Args:
+            map_func: returns a dataset for an element.
+            cycle_length: the number of datasets that are open at a time.
+            block_length: the number of elements from one dataset before the next one has its turn.
+            num_parallel_calls: the number of open datasets that make elements ahead at a time, up to `block_length` of
+                them each. By default only the dataset in turn makes elements. The order is the same.
+        """
+        function = UserFunction(map_func, "map_func")
+        length, block = parallel(cycle_length, "cycle_length"), positive(block_length, "block_length")
+        ahead = 0 if num_parallel_calls is None else parallel(num_parallel_calls, "num_parallel_calls")
+        return Dataset(Interleave(self.stage, function, length, block, ahead))
+
+    def apply(self, transformation_func: "Callable[[Dataset], Dataset]") -> "Dataset":
+        """Return the dataset that a function makes of this one. TypeError if it makes none."""
+        made = transformation_func(self)
+        stage_of(made)
+        return made
+
+    async def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
+        """Return the last state of a function that makes the next state of a state and an element.
+
+        Args:
+            initial_state: the first state, with the structure of an element.
+            reduce_func: an ordinary or async function of a state and an element.
+
+        Raises:
+            ValueError: the dataset never ends.
+        """
+        stage = Reduce(
+            finite(self.stage, "reduce"), UserFunction(reduce_func, "reduce_func"), as_element(initial_state)
+        )
+        async with DatasetIterator(stage) as states:
+            return await anext(states)
+
+    # Batches
+
+    def batch(self, batch_size: int, drop_remainder: bool = False) -> "Dataset":
+        """Return a dataset of elements stacked along a new first axis.
+
+        Args:
+            batch_size: the number of elements of a batch.
+            drop_remainder: whether a last batch of fewer elements is left out.
+
+        Raises:
+            InvalidArgumentError: in the iteration: dtypes, shapes or structures of the elements differ.
+        """
+        return Dataset(batched(self.stage, positive(batch_size, "batch_size"), drop_remainder))
+
+    def padded_batch(
+        self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False
+    ) -> "Dataset":
+        """Return a dataset of elements of different sizes, filled up and stacked.
+
+        Args:
+            batch_size: the number of elements of a batch.
+            padded_shapes: a structure of shapes; an unknown size becomes the largest of the batch. By default all sizes
+                are unknown.
+            padding_values: a structure of values, or one for all components; 0, False or empty text by default.
+            drop_remainder: whether a last batch of fewer elements is left out.
+
+        Raises:
+            InvalidArgumentError: in the iteration: an element is larger than its padded shape, or dtypes or ranks
+                differ.
+        """
+        size = positive(batch_size, "batch_size")
+        return Dataset(PaddedBatch(self.stage, size, padded_shapes, padding_values, drop_remainder))
+
+    def unbatch(self) -> "Dataset":
+        """Return a dataset of the rows of each element."""
+        return Dataset(Unbatch(self.stage))
+
+    def window(self, size: int, shift: int | None = None, stride: int = 1, drop_remainder: bool = False) -> "Dataset":
+        """Return a dataset of windows: structures like an element, with datasets of its components.
+
+            series.window(3, shift=1, drop_remainder=True).flat_map(lambda window: window.batch(3))
+
+        Args:
+            size: the number of elements of a window.
+            shift: the number of elements between the beginnings of two windows; `size` by default.
+            stride: the distance between two elements of a window.
+            drop_remainder: whether windows of fewer elements, at the end, are left out.
+        """
+        size, stride = positive(size, "size"), positive(stride, "stride")
+        shift = size if shift is None else positive(shift, "shift")
+        return Dataset(Window(self.stage, size, shift, stride, drop_remainder, Dataset))
+
+    # Orders and selections
+
+    def shuffle(
+        self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool | None = None
+    ) -> "Dataset":
+        """Return a dataset of the elements in a random order: each is drawn of a buffer with the next `buffer_size`.
+
+        To go on from a state, the elements before are made anew and dropped. So shuffle before expensive functions.
+
+        Args:
+            buffer_size: the most elements in the buffer.
+            seed: decides the order: every iteration of the same epoch has the same. None for another order in each.
+            reshuffle_each_iteration: whether each epoch of a `repeat`, and each `epoch` of `iterate`, has another
+                order, which is the default.
+        """
+        size = positive(buffer_size, "buffer_size")
+        return Dataset(Shuffle(self.stage, size, seed, reshuffle_each_iteration is not False))
+
+    def repeat(self, count: int | None = None) -> "Dataset":
+        """Return a dataset of the elements `count` times; for ever for None or -1.
+
+        A dataset without elements ends at once.
+        """
+        return Dataset(Repeat(self.stage, -1 if count is None else integer(count, "count")))
+
+    def concatenate(self, dataset: "Dataset") -> "Dataset":
+        """Return a dataset of these elements, followed by those of another dataset."""
+        first, second = self.stage, stage_of(dataset)
+        return Dataset(Concatenate(first.spec if str(first.spec) == str(second.spec) else None, first, second))
+
+    def take(self, count: int) -> "Dataset":
+        """Return a dataset of the first elements; of all for -1."""
+        return Dataset(Take(self.stage, integer(count, "count")))
+
+    def skip(self, count: int) -> "Dataset":
+        """Return a dataset of all but the first elements; of none for -1."""
+        return Dataset(Skip(self.stage, integer(count, "count")))
+
+    def shard(self, num_shards: int, index: int) -> "Dataset":
+        """Return a dataset of every `num_shards`th element from number `index` on, such as those for one worker."""
+        if natural(index, "index") >= positive(num_shards, "num_shards"):
+            raise ValueError(f"index must be from 0 to {num_shards - 1}, not {index}")
+        return Dataset(Shard(self.stage, num_shards, index))
+
+    def enumerate(self, start: int = 0) -> "Dataset":
+        """Return a dataset of pairs of a number, as int64, and an element."""
+        return Dataset(Enumerate(self.stage, integer(start, "start")))
+
+    # Buffers
+
+    def prefetch(self, buffer_size: int) -> "Dataset":
+        """Return a dataset of the same elements, of which a task takes up to `buffer_size` before they are asked for.
+
+        It begins when the first element is asked for.
+        """
+        size = integer(buffer_size, "buffer_size")
+        return self if size == 0 else Dataset(Prefetch(self.stage, parallel(size, "buffer_size")))
+
+    def cache(self, filename: Path = "") -> "Dataset":
+        """Return a dataset of the same elements, which are made in the first complete iteration and kept.
+
+        Args:
+            filename: the file that keeps them; by default they stay in memory, as long as the dataset. The file is
+                there once an iteration is complete. It is used as it is, also by other programs: remove it when the
+                dataset has changed.
+
+        Raises:
+            ValueError: the dataset never ends.
+        """
+        return Dataset(cached(finite(self.stage, "cache"), filename))
+
+    # Running
+
+    @property
+    def element_spec(self) -> Any:
+        """A structure with the dtype and shape of each component; None for what a function decides."""
+        return self.stage.spec
+
+    def cardinality(self) -> int:
+        """Return the number of elements, as far as it is known without an iteration.
+
+        It is `af.data.INFINITE_CARDINALITY` for a dataset that never ends, and `af.data.UNKNOWN_CARDINALITY` if a
+        function, a generator or a file decides.
+        """
+        size = self.stage.cardinality()
+        return UNKNOWN_CARDINALITY if size is None else INFINITE_CARDINALITY if size == math.inf else int(size)
+
+    def iterate(self, state: Mapping[str, Any] | None = None, epoch: int = 0) -> DatasetIterator:
+        """Return a new iteration.
+
+        Args:
+            state: what `state()` of another iteration returned: this one goes on after the last element of that.
+            epoch: a number for shuffles, which have another order in each epoch.
+
+        Raises:
+            ValueError: the state is not one of this dataset, or the epoch is negative.
+        """
+        return DatasetIterator(self.stage, state, natural(epoch, "epoch"))
+
+    def __aiter__(self) -> DatasetIterator:
+        return self.iterate()
+
+    def feed_into(self, session: Session, queue: QueueBase, close: bool = True) -> Feed:
+        """Return a block in which a task puts the elements into a queue of the graph, as soon as there is room.
+
+            async with dataset.feed_into(session, queue):
+                async for loss in session.stream(train):
+                    ...
+
+        The leaves of an element are the components of the queue. See `aioflow.waiting.producer.Feed`.
+
+        Args:
+            session: the session of the queue.
+            queue: a queue of the graph, such as an `af.FIFOQueue`.
+            close: whether to close the queue at the end of the dataset.
+        """
+        return session.queue(queue).feed(self._components(), close=close)
+
+    async def _components(self) -> AsyncGenerator[tuple[Any, ...], None]:
+        async with self.iterate() as elements:
+            async for element in elements:
+                yield tuple(leaves_of(element))
+
+    def __repr__(self) -> str:
+        return f"<af.data.{type(self).__name__} {self.stage}>"
