@@ -1,12 +1,13 @@
 """Batches of a model's inputs and labels, from arrays, datasets and generators."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
+from aioflow.data.checks import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
+from aioflow.data.dataset import Dataset
 from aioflow.layers.steps import Batch
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import Array
@@ -55,6 +56,9 @@ class ArrayBatches:
         first, last = _rows(self._batch, slice(kept)), _rows(self._batch, slice(kept, None))
         return ArrayBatches(first, self._batch_size, self._shuffle), ArrayBatches(last, self._batch_size)
 
+    async def close(self) -> None:
+        """Nothing is open."""
+
     async def __aiter__(self) -> AsyncIterator[Batch]:
         size = self._batch.size
         order = None if self._random is None else self._random.permutation(size)
@@ -67,40 +71,77 @@ class ArrayBatches:
 class GivenBatches:
     """Batches that an iterable or an async iterable gives: inputs, or tuples of inputs, labels and weights.
 
-    A dataset, or another object that can be iterated again, begins anew in each epoch. A generator goes on where it
-    was. Iterables that are not async run on a thread of the loop, one step at a time.
+    What can be iterated again, such as a dataset, begins anew in each epoch. With `steps` it goes on in the next epoch,
+    and begins anew where it ends. A generator always goes on, and is the caller's to close. Iterables that are not
+    async run on a thread, one step at a time.
+
+    Attributes:
+        count: the number of batches of an epoch, if it is known.
     """
 
     def __init__(self, given: Any, steps: int | None) -> None:
-        """TypeError if it cannot be iterated."""
+        """TypeError if it cannot be iterated, ValueError if it is known to have no end and `steps` is None."""
         if not isinstance(given, (AsyncIterable, Iterable)):
             raise TypeError(f"arrays or an iterable of batches are wanted, not {type(given).__name__}")
         self._given: Final = given
-        self._once: AsyncIterator[Any] | None = None
-        if isinstance(given, (Iterator, AsyncIterator)):
-            self._once = _iterated(given)
         self._steps: Final = steps
-        self.count: Final = steps
+        self._is_single: Final = isinstance(given, (Iterator, AsyncIterator))
+        self._iterator: Any = given if self._is_single else None
+        self._epoch = 0
+        self.count: Final = steps if steps is not None or not isinstance(given, Dataset) else _known_count(given)
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
-        again = self._once is None
-        batches = _iterated(self._given) if self._once is None else self._once
         taken = 0
-        try:
-            while self._steps is None or taken < self._steps:
-                given = await anext(batches, _END)
-                if given is _END:
-                    break
-                taken += 1
-                yield batch_of(given)
-        finally:
-            if again and isinstance(batches, AsyncGenerator):
-                await batches.aclose()
+        while self._steps is None or taken < self._steps:
+            element = await self._next(again=self._steps is not None and taken > 0)
+            if element is _END:
+                break
+            taken += 1
+            yield batch_of(element)
+        if self._steps is None:
+            await self.close()
+
+    async def _next(self, again: bool) -> Any:
+        """The next batch, or _END. `again` begins anew at the end, if that is possible."""
+        if self._iterator is None:
+            self._begin()
+        element = await _step(self._iterator)
+        if element is _END and not self._is_single:
+            await self.close()
+            if again or (self._steps is not None and self._epoch > 1):
+                self._begin()
+                element = await _step(self._iterator)
+        return element
+
+    def _begin(self) -> None:
+        given = self._given
+        if isinstance(given, Dataset):
+            self._iterator = given.iterate(epoch=self._epoch)
+        else:
+            self._iterator = aiter(given) if isinstance(given, AsyncIterable) else iter(given)
+        self._epoch += 1
 
     async def close(self) -> None:
-        """End a generator that was not iterated to its end."""
-        if isinstance(self._once, AsyncGenerator):
-            await self._once.aclose()
+        """End an iteration that it began itself."""
+        iterator, own = self._iterator, not self._is_single
+        if own and iterator is not None:
+            self._iterator = None
+            if hasattr(iterator, "aclose"):
+                await iterator.aclose()
+
+
+def _known_count(dataset: Dataset) -> int | None:
+    count = dataset.cardinality()
+    if count == INFINITE_CARDINALITY:
+        raise ValueError("the dataset has no end: give steps_per_epoch, or steps")
+    return None if count == UNKNOWN_CARDINALITY else count
+
+
+async def _step(iterator: Any) -> Any:
+    """The next element, or _END."""
+    if isinstance(iterator, AsyncIterator):
+        return await anext(iterator, _END)
+    return await asyncio.to_thread(next, iterator, _END)
 
 
 def batches_of(
@@ -154,23 +195,3 @@ def _weights(given: Any) -> Array | None:
 def _rows(batch: Batch, rows: Any) -> Batch:
     weights = None if batch.weights is None else batch.weights[rows]
     return Batch([array[rows] for array in batch.inputs], [array[rows] for array in batch.labels], weights)
-
-
-async def _iterated(given: Any) -> AsyncGenerator[Any, None]:
-    """The elements of an iterable; those of one that is not async on a thread, since it may compute or read."""
-    if isinstance(given, AsyncIterable):
-        iterator = aiter(given)
-        try:
-            async for element in iterator:
-                yield element
-        finally:
-            if isinstance(iterator, AsyncGenerator):
-                await iterator.aclose()
-        return
-    steps = iter(given)
-    try:
-        while (element := await asyncio.to_thread(next, steps, _END)) is not _END:
-            yield element
-    finally:
-        with contextlib.suppress(AttributeError):
-            steps.close()

@@ -1,7 +1,7 @@
 """The loops of `fit`, `evaluate` and `predict`: a batch after the other through a callable of the session."""
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.layers.batches import ArrayBatches, GivenBatches
 from aioflow.layers.callbacks import Callback, CallbackList, History, Logs
-from aioflow.layers.steps import Phase, Steps
+from aioflow.layers.steps import Batch, Phase, Steps
 from aioflow.session import Session
 from aioflow.tensors import nest
 
@@ -40,6 +40,14 @@ class Training:
 
     async def run(self) -> History:
         """Train to the last epoch, or until a callback stops it. Generators are closed however it ends."""
+        async with contextlib.AsyncExitStack() as stack:
+            for batches in (self._batches, self._validation):
+                if batches is not None:
+                    stack.push_async_callback(batches.close)
+            await self._run()
+        return self._history
+
+    async def _run(self) -> None:
         tell, logs = self._callbacks.tell, Logs()
         self._model.stop_training = False
         await self._model.prepare(self._session)
@@ -51,7 +59,6 @@ class Training:
             if self._model.stop_training:
                 break
         await tell("on_train_end", logs)
-        return self._history
 
     async def _epoch(self, epoch: int) -> Logs:
         mean, tell = _Mean(), self._callbacks.tell
@@ -128,7 +135,7 @@ class _Mean:
         return self._total / self._count
 
 
-async def _counted(batches: Batches, what: str) -> Any:
+async def _counted(batches: Batches, what: str) -> AsyncGenerator[Batch, None]:
     """The batches. OutOfRangeError if there are none, or fewer than were asked for."""
     count = 0
     async with contextlib.aclosing(aiter(batches)) as given:  # type: ignore[type-var]

@@ -166,7 +166,10 @@ class Trainable(Layer):
         """
         self._check_compiled()
         batches = batches_of(x, y, sample_weight, batch_size, steps)
-        found = await fitting.evaluated(self, self._session_for(session), batches)
+        try:
+            found = await fitting.evaluated(self, self._session_for(session), batches)
+        finally:
+            await batches.close()
         if return_dict:
             return found
         return list(found.values()) if len(found) > 1 else found["loss"]
@@ -176,7 +179,10 @@ class Trainable(Layer):
     ) -> Any:
         """The outputs for all elements, in use, joined along the batch; arguments as for `fit`."""
         batches = batches_of(x, None, None, batch_size, steps)
-        return await fitting.predicted(self, self._session_for(session), batches)
+        try:
+            return await fitting.predicted(self, self._session_for(session), batches)
+        finally:
+            await batches.close()
 
     async def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None, session: Session | None = None) -> float:
         """Take one step of training, and return its loss."""

@@ -119,6 +119,36 @@ async def test_a_generator_goes_on_in_the_next_epoch(model, given):
     np.testing.assert_allclose(history.history["loss"], expected, rtol=1e-5)
 
 
+async def test_a_dataset_begins_anew_in_another_order_in_each_epoch(model):
+    numbers, seen = np.arange(48, dtype=np.float32).reshape(16, 3), []
+
+    def noted(labels, predictions):
+        return af.py_func(lambda values: seen.append(values[:, 0].tolist()) or np.float32(0), [labels], af.float32)
+
+    model.compile("sgd", "mse", [noted])
+    dataset = af.data.Dataset.from_tensor_slices((X[:16], numbers)).shuffle(16, seed=1).batch(16)
+    await model.fit(dataset, epochs=2, verbose=0)
+    assert sorted(seen[0]) == sorted(seen[1]) == numbers[:, 0].tolist()
+    assert seen[0] != seen[1]
+
+
+async def test_with_steps_a_dataset_goes_on_in_the_next_epoch_and_begins_anew_at_its_end(model):
+    seen = []
+
+    def noted(labels, predictions):
+        return af.py_func(lambda values: seen.append(int(values[0])) or np.float32(0), [labels], af.float32)
+
+    model.compile("sgd", af.losses.SparseCategoricalCrossentropy(from_logits=True), [noted])
+    labels = np.array([0, 1, 2] * 5)[:, None].repeat(2, 1).reshape(-1)
+    dataset = af.data.Dataset.from_tensor_slices((X[:30], labels)).batch(2).take(5)
+    await model.fit(dataset, epochs=4, steps_per_epoch=2, verbose=0)
+    assert seen == [0, 1, 2, 0, 1, 0, 1, 2]
+    await model.fit(dataset.repeat(), epochs=1, steps_per_epoch=7, verbose=0)
+    assert seen[8:] == [0, 1, 2, 0, 1, 0, 1]
+    with pytest.raises(ValueError, match="has no end: give steps_per_epoch"):
+        await model.fit(dataset.repeat(), verbose=0)
+
+
 @pytest.mark.parametrize(("steps", "text"), [(None, "epoch 2 has 0 batches"), (3, "epoch 2 has 1 batches, and 3 were")])
 async def test_a_generator_that_ends_too_soon_is_told(model, steps, text):
     with pytest.raises(af.errors.OutOfRangeError, match=text):
