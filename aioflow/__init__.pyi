@@ -26,6 +26,7 @@ from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow import errors as errors
 from aioflow import launch as launch
+from aioflow import onnx as onnx
 from aioflow import summary as summary
 from aioflow import train as train
 from aioflow.autodiff.aggregate import AggregationMethod as AggregationMethod
@@ -432,7 +433,7 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "Comparison",
     "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid", "minimum", "mod", "model_variables",
     "moving_average_variables", "multinomial", "multiply", "multiply_no_nan", "name_scope", "ndtri", "negative", "nest",
     "newaxis", "next_iteration", "nn", "no_gradient", "no_op", "norm", "not_equal", "nth_element", "numpy_function",
-    "one_hot", "ones", "ones_initializer", "ones_like", "orthogonal_initializer", "pad", "parallel_stack",
+    "one_hot", "ones", "ones_initializer", "ones_like", "onnx", "orthogonal_initializer", "pad", "parallel_stack",
     "parameter_report", "parse_example", "parse_single_example", "parse_single_sequence_example", "placeholder",
     "placeholder_with_default", "polygamma", "polyval", "population_count", "pow", "prevent_gradient", "py_func",
     "python_io", "qr", "random", "random_bernoulli", "random_crop", "random_gamma", "random_normal",

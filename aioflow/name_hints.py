@@ -26,6 +26,7 @@ SHOWN: Final = {
     "aioflow.library.sets": "af.sets",
     "aioflow.library.sparse_names": "af.sparse",
     "aioflow.library.strings": "af.strings",
+    "aioflow.onnx": "af.onnx",
     "aioflow.summary": "af.summary",
     "aioflow.tensors.nest": "af.nest",
     "aioflow.train": "af.train",

@@ -1,0 +1,147 @@
+"""Models that are damaged or forged: specific errors, and nothing is built or read elsewhere."""
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from tests.onnx.models import graph, model, node, onnx, value
+
+GOOD = model([node("Relu", ["x"], ["y"])], [value("x", [2])], [value("y", [2])])
+
+
+def changed(change, data=GOOD):
+    """The model after a change of its message."""
+    message = onnx.ModelProto.FromString(data)
+    change(message)
+    return message.SerializeToString()
+
+
+def refused(data, kind, match):
+    """Loading raises that error, and the graph stays empty."""
+    target = af.Graph()
+    with pytest.raises(kind, match=match):
+        af.onnx.load(data, target)
+    assert list(target.get_operations()) == []
+
+
+def test_bytes_that_are_no_model_are_refused():
+    refused(b"", af.errors.DataLossError, "no graph")
+    refused(b"\xff" * 64, af.errors.DataLossError, "64 bytes are not a model")
+
+
+def test_every_truncated_model_is_refused_or_another_model():
+    weights = model([node("Add", ["x", "w"], ["y"])], [value("x", [2])], [value("y", [2])], w=np.ones(2, np.float32))
+    for end in range(len(weights)):
+        try:
+            af.onnx.load(weights[:end], af.Graph())
+        except (af.errors.OpError, ValueError, TypeError):
+            continue
+
+
+def test_a_cycle_of_nodes_is_refused():
+    nodes = [node("Relu", ["b"], ["a"], "first"), node("Relu", ["a"], ["b"], "second")]
+    refused(model(nodes, [], [value("a")]), af.errors.InvalidArgumentError, "2 nodes wait for each other in a cycle")
+
+
+async def test_nodes_may_come_in_any_order():
+    nodes = [node("Neg", ["a"], ["y"]), node("Abs", ["x"], ["a"])]
+    imported = af.onnx.load(model(nodes, [value("x", [1])], [value("y", [1])]), af.Graph())
+    async with af.Session(graph=imported.graph) as session:
+        assert await session.run(imported.outputs["y"], {imported.inputs["x"]: [-2.0]}) == [-2]
+
+
+def test_names_that_are_missing_or_given_twice_are_refused():
+    missing = model([node("Add", ["x", "nowhere"], ["y"])], [value("x", [1])], [value("y", [1])])
+    refused(missing, af.errors.InvalidArgumentError, "nothing computes 'nowhere'")
+    twice = model([node("Relu", ["x"], ["y"]), node("Abs", ["x"], ["y"])], [value("x", [1])], [value("y", [1])])
+    refused(twice, af.errors.InvalidArgumentError, "'y' is computed more than once")
+
+
+def test_graphs_inside_each_other_without_end_are_refused():
+    deep = graph([node("Relu", ["x"], ["z"])], [], [value("z")])
+    for _ in range(20):
+        deep = graph([node("Loop", ["", "c"], ["z"], body=deep)], [], [value("z")])
+    data = model([node("Loop", ["", "c"], ["y"], body=deep)], [value("x", [1]), value("c", [], np.bool_)], [value("y")])
+    refused(data, af.errors.InvalidArgumentError, "more than 16 graphs lie inside each other")
+
+
+@pytest.mark.parametrize(
+    ("dims", "match"),
+    [
+        ([1 << 40, 1 << 40], "would have"),
+        ([-2], "cannot have the shape"),
+        ([3], "needs 12 bytes, the model has 8"),
+        ([1] * 70, "cannot have the shape"),
+    ],
+)
+def test_sizes_that_do_not_fit_the_data_are_refused(dims, match):
+    weights = model([node("Add", ["x", "w"], ["y"])], [value("x", [2])], [value("y")], w=np.ones(2, np.float32))
+
+    def forge(message):
+        del message.graph.initializer[0].dims[:]
+        message.graph.initializer[0].dims.extend(dims)
+
+    refused(changed(forge, weights), af.errors.DataLossError, match)
+
+
+def test_unknown_versions_domains_and_dtypes_are_refused():
+    refused(changed(lambda m: setattr(m.opset_import[0], "version", 999)), af.errors.UnimplementedError, "version 999")
+    refused(changed(lambda m: m.ClearField("opset_import")), af.errors.UnimplementedError, "no version")
+    four_bits = onnx.TensorProto.UINT4
+    forged = changed(lambda m: setattr(m.graph.input[0].type.tensor_type, "elem_type", four_bits))
+    refused(forged, af.errors.UnimplementedError, "'x' has the dtype UINT4")
+
+
+# External data
+
+
+def external(location, **more):
+    """A model whose weights lie in a file."""
+    weights = model([node("Add", ["x", "w"], ["y"])], [value("x", [2])], [value("y")], w=np.array([1, 2], np.float32))
+
+    def move(message):
+        tensor = message.graph.initializer[0]
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        for key, text in {"location": location, **more}.items():
+            entry = tensor.external_data.add()
+            entry.key, entry.value = key, text
+
+    return changed(move, weights)
+
+
+async def test_external_data_beside_the_model_are_read(tmp_path):
+    (tmp_path / "weights.bin").write_bytes(b"\0" * 4 + np.array([1, 2], np.float32).tobytes())
+    (tmp_path / "model.onnx").write_bytes(external("weights.bin", offset="4", length="8"))
+    imported = af.onnx.load(tmp_path / "model.onnx", af.Graph())
+    async with af.Session(graph=imported.graph) as session:
+        await session.run(imported.initializer)
+        y = await session.run(imported.outputs["y"], {imported.inputs["x"]: np.zeros(2, np.float32)})
+    np.testing.assert_array_equal(y, [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("entries", "kind", "match"),
+    [
+        ({"location": "../weights.bin"}, af.errors.PermissionDeniedError, "outside of the model's folder"),
+        ({"location": "/etc/passwd"}, af.errors.PermissionDeniedError, "outside of the model's folder"),
+        ({"location": "link"}, af.errors.PermissionDeniedError, "outside of the model's folder"),
+        ({"location": ""}, af.errors.PermissionDeniedError, "outside of the model's folder"),
+        ({"location": "nothing.bin"}, af.errors.NotFoundError, "does not exist"),
+        ({"location": "short.bin"}, af.errors.DataLossError, "needs 8 bytes from byte 0 .*which has 4"),
+        ({"location": "short.bin", "offset": "-4"}, af.errors.DataLossError, "offset '-4'"),
+        ({"location": "short.bin", "length": "4"}, af.errors.DataLossError, "states 4"),
+    ],
+)
+def test_external_data_elsewhere_or_damaged_are_refused(tmp_path, entries, kind, match):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "weights.bin").write_bytes(b"\0" * 8)
+    (folder / "short.bin").write_bytes(b"\0" * 4)
+    (folder / "link").symlink_to(tmp_path / "weights.bin")
+    (folder / "model.onnx").write_bytes(external(**entries))
+    refused(folder / "model.onnx", kind, match)
+
+
+def test_a_model_from_bytes_reads_no_file():
+    refused(external("weights.bin"), af.errors.PermissionDeniedError, "bytes have no folder")
