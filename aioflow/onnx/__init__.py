@@ -11,4 +11,5 @@ from aioflow.lazy import Face
 _face = Face(__name__, {
     "aioflow.onnx.loaded": "ImportedModel",
     "aioflow.onnx.loading": "load",
+    "aioflow.onnx.saving": "save",
 })  # fmt: skip

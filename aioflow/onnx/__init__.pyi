@@ -18,5 +18,6 @@ from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow.onnx.loaded import ImportedModel as ImportedModel
 from aioflow.onnx.loading import load as load
+from aioflow.onnx.saving import save as save
 
-__all__ = ["ImportedModel", "load"]
+__all__ = ["ImportedModel", "load", "save"]
