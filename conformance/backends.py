@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx
+import onnx.backend.base
 import onnxruntime
 
 import aioflow as af

@@ -10,6 +10,7 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
+from aioflow import errors
 from aioflow.graph.building import get_default_graph, with_text
 from aioflow.kernels.array.constants import constant
 from aioflow.onnx.call import Call, Value
@@ -71,11 +72,13 @@ def _named(node: Node) -> Iterator[None]:
     try:
         with get_default_graph().name_scope(valid_name(node.title)):
             yield
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, errors.UnimplementedError) as error:
         text = str(error)
         if text.startswith("node "):
             raise
-        raise with_text(error, f"node {node.title!r} ({node.operator}): {text}") from error
+        text = f"node {node.title!r} ({node.operator}): {text}"
+        made = errors.UnimplementedError(text) if isinstance(error, errors.OpError) else with_text(error, text)
+        raise made from error
 
 
 def valid_name(name: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from aioflow import errors
 from aioflow.graph.operation import Tensor
 from aioflow.onnx.external import ExternalData
 from aioflow.onnx.model import Function, GraphBody, Node, Reference
@@ -32,7 +33,7 @@ def definition(node: Node, version: int, inputs: Sequence[Any]) -> Function:
             version, _message(node).SerializeToString(), [_type(value).SerializeToString() for value in inputs]
         )
         if not text:
-            raise NotImplementedError(f"ONNX does not define {node.operator} by nodes for these inputs")
+            raise errors.UnimplementedError(f"ONNX does not define {node.operator} by nodes for these inputs")
         message.ParseFromString(text)
     function = reader.function(message)
     newest = {"": newest_version("") or version}

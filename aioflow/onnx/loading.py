@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from aioflow import errors
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.graph import Graph
@@ -83,8 +84,11 @@ class _Import:
 
 
 def _input(name: str, declared: ValueType) -> Tensor:
+    """The tensor to feed. An optional tensor is one that is there."""
+    if declared.kind == "optional" and declared.element is not None:
+        return _input(name, declared.element)
     if declared.kind != "tensor" or declared.dtype is None:
-        raise NotImplementedError(f"input {name!r} is a {declared.kind}, which a run cannot be fed")
+        raise errors.UnimplementedError(f"input {name!r} is a {declared.kind}, and runs are fed tensors alone")
     return placeholder(declared.dtype, declared.shape, name=valid_name(name))
 
 

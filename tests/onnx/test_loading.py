@@ -201,6 +201,44 @@ def test_all_missing_operators_are_listed_and_nothing_is_built():
     assert list(target.get_operations()) == []
 
 
+def test_an_optional_input_is_fed_as_a_tensor_and_a_sequence_is_refused():
+    tensor = value("x", [2]).type
+    optional = helper.make_value_info("x", helper.make_optional_type_proto(tensor))
+    nodes = [node("OptionalGetElement", ["x"], ["y"])]
+    assert af.onnx.load(model(nodes, [optional], [value("y")]), af.Graph()).inputs["x"].shape == [2]
+    sequence = helper.make_value_info("x", helper.make_sequence_type_proto(tensor))
+    with pytest.raises(af.errors.UnimplementedError, match="input 'x' is a sequence"):
+        af.onnx.load(model([node("SequenceLength", ["x"], ["y"])], [sequence], [value("y")]), af.Graph())
+
+
+async def test_a_sequence_of_known_length_is_cut_and_joined():
+    data = model(
+        [
+            node("SplitToSequence", ["x"], ["parts"], axis=0),
+            node("SequenceInsert", ["parts", "x", "zero"], ["more"]),
+            node("SequenceAt", ["more", "place"], ["one"]),
+            node("ConcatFromSequence", ["more"], ["all"], axis=0),
+        ],
+        [value("x", [2, 2]), value("place", [], np.int64)],
+        [value("one"), value("all"), helper.make_empty_tensor_value_info("parts")],
+        zero=np.int64(0),
+    )
+    x = np.array([[1, 2], [3, 4]], np.float32)
+    one, everything, parts = await run(data, x, np.int64(-1))
+    np.testing.assert_array_equal(one, [[3, 4]])
+    np.testing.assert_array_equal(everything, [[1, 2], [3, 4], [1, 2], [3, 4]])
+    assert [part.tolist() for part in parts] == [[[1, 2]], [[3, 4]]]
+
+
+def test_what_an_operator_cannot_do_names_the_node():
+    nodes = [node("RNN", ["x", "w", "r"], ["y"], "my layer", hidden_size=2, activations=["Swish"])]
+    data = model(
+        nodes, [value("x", [3, 1, 2])], [value("y")], w=np.ones((1, 2, 2), np.float32), r=np.ones((1, 2, 2), np.float32)
+    )
+    with pytest.raises(af.errors.UnimplementedError, match=r"node 'my layer' \(RNN\): activation Swish"):
+        af.onnx.load(data, af.Graph())
+
+
 def test_an_error_of_a_node_names_it_and_leaves_the_graph_as_it_was():
     data = model([node("MatMul", ["x", "w"], ["y"], "my product")], [value("x", [2, 3])], [value("y")], w=W)
     target = af.Graph()

@@ -6,7 +6,7 @@ from aioflow.kernels.math.comparison import equal
 from aioflow.kernels.text.strings import as_string, string_to_number
 from aioflow.onnx.call import Call
 from aioflow.onnx.registry import operator
-from aioflow.tensors.dtypes import DType, float8_e4m3fn, float8_e5m2, float32, float64, int64, string
+from aioflow.tensors.dtypes import DType, float8_e4m3fn, float8_e5m2, float32, float64, int64, string, uint8
 
 _NARROW = (float8_e4m3fn, float8_e5m2)
 
@@ -38,4 +38,6 @@ def converted(x: Tensor, dtype: DType, saturate: bool = True) -> Tensor:
 
 @operator("BitCast", since=26)
 def _(call: Call, x: Tensor) -> Tensor:
-    return bitcast(x, call.dtype("to"))
+    wanted = call.dtype("to")
+    bits = cast(x, uint8) if x.dtype.is_bool else x
+    return cast(bitcast(bits, uint8), wanted) if wanted.is_bool else bitcast(bits, wanted)

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from aioflow import errors
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse, transpose
@@ -47,10 +48,10 @@ def _(call: Call, limit: Tensor | None = None, going: Tensor | None = None, *ini
 
 
 def _tensors(values: Sequence[Value]) -> list[Tensor]:
-    """The values, all of which must be tensors. NotImplementedError for others."""
+    """The values, all of which must be tensors. UnimplementedError for others."""
     for value in values:
         if not isinstance(value, Tensor):
-            raise NotImplementedError("a loop carries tensors, and not sequences or optionals")
+            raise errors.UnimplementedError("a loop carries tensors, and not sequences or optionals")
     return list(values)  # type: ignore[arg-type]
 
 

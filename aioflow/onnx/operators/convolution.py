@@ -2,22 +2,19 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import transpose
-from aioflow.kernels.array.concat import concat, split, stack
-from aioflow.kernels.array.constants import constant
+from aioflow.kernels.array.concat import concat, split
 from aioflow.kernels.array.shapes import expand_dims, reshape, squeeze
 from aioflow.kernels.nn.activation import bias_add
 from aioflow.kernels.nn.convolution import conv2d, conv2d_transpose
 from aioflow.kernels.nn.convolution_nd import conv3d, conv3d_transpose
 from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
 from aioflow.onnx.call import Call
-from aioflow.onnx.operators.values import rank_of, size_at
+from aioflow.onnx.operators.values import rank_of, size_at, stacked
 from aioflow.onnx.operators.windows import FORMATS, Windows, windows_of
 from aioflow.onnx.registry import operator
-from aioflow.tensors.dtypes import int64
 
 
 @operator("Conv")
@@ -137,8 +134,6 @@ def _spread(x: Tensor, weights: Tensor, sizes: list[int], windows: Windows) -> T
     axes = len(sizes)
     window = transpose(weights, [*range(2, axes + 2), 1, 0])
     batch, channels = size_at(x, 0), size_at(weights, 1)
-    shape: Any = [batch, channels, *sizes]
-    if isinstance(batch, Tensor) or isinstance(channels, Tensor):
-        shape = stack([size if isinstance(size, Tensor) else constant(size, int64) for size in shape])
+    shape = stacked(batch, channels, *sizes)
     function: Callable[..., Tensor] = conv2d_transpose if axes == 2 else conv3d_transpose
     return function(x, window, shape, windows.strides, windows.padding, FORMATS[axes], dilations=windows.dilations)

@@ -1,5 +1,7 @@
 """Tensors joined, split, repeated and padded."""
 
+from typing import Any
+
 from aioflow.graph.convert import constant_value
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array import concat as joining
@@ -23,6 +25,7 @@ from aioflow.onnx.operators.values import (
     rank_of,
     scalar,
     size_at,
+    stacked,
 )
 from aioflow.onnx.registry import operator
 from aioflow.tensors.dtypes import bool_, int64
@@ -54,6 +57,36 @@ def even_sizes(x: Tensor, axis: int, count: int) -> list[int]:
 @operator("Tile", since=6)
 def _(call: Call, x: Tensor, repeats: Tensor) -> Tensor:
     return tile(x, repeats)
+
+
+# Blocks of pixels and groups of channels
+
+
+@operator("DepthToSpace")
+def _(call: Call, x: Tensor) -> Tensor:
+    """Each group of channels as a block of pixels. A place in the block is the first or the last part of a number."""
+    size, (batch, channels, height, width) = call.integer("blocksize"), _sizes(x)
+    depth = channels // (size * size)
+    if call.text("mode", "DCR") == "CRD":
+        parts = transpose(reshape(x, stacked(batch, depth, size, size, height, width)), [0, 1, 4, 2, 5, 3])
+    else:
+        parts = transpose(reshape(x, stacked(batch, size, size, depth, height, width)), [0, 3, 4, 1, 5, 2])
+    return reshape(parts, stacked(batch, depth, height * size, width * size))
+
+
+@operator("SpaceToDepth")
+def _(call: Call, x: Tensor) -> Tensor:
+    size, (batch, channels, height, width) = call.integer("blocksize"), _sizes(x)
+    rows, columns = height // size, width // size
+    parts = transpose(reshape(x, stacked(batch, channels, rows, size, columns, size)), [0, 3, 5, 1, 2, 4])
+    return reshape(parts, stacked(batch, channels * size * size, rows, columns))
+
+
+def _sizes(x: Tensor) -> list[Any]:
+    """Batch, channels, height and width: numbers, or tensors where only the run knows them."""
+    if rank_of(x) != 4:
+        raise ValueError(f"images have 4 axes, their shape is {x.shape}")
+    return [size_at(x, axis) for axis in range(4)]
 
 
 # Pads

@@ -5,6 +5,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from aioflow import errors
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse, transpose
 from aioflow.kernels.array.concat import split, stack
@@ -67,11 +68,11 @@ class Layer:
 
     def _named_functions(self, usual: Sequence[str]) -> list[Function]:
         if self._call.has("activation_alpha") or self._call.has("activation_beta"):
-            raise NotImplementedError("activations of recurrent layers have their default parameters")
+            raise errors.UnimplementedError("activations of recurrent layers have their default parameters")
         names = self._call.texts("activations") or [*usual] * 2
         unknown = [name for name in names if name.lower() not in _FUNCTIONS]
         if unknown:
-            raise NotImplementedError(f"activation {unknown[0]} of recurrent layers is not implemented")
+            raise errors.UnimplementedError(f"activation {unknown[0]} of recurrent layers is not implemented")
         return [_FUNCTIONS[name.lower()] for name in names]
 
     def weights(self, index: int) -> Weights:

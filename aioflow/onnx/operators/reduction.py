@@ -6,14 +6,14 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.ranges import one_hot
-from aioflow.kernels.array.shapes import expand_dims
+from aioflow.kernels.array.shapes import expand_dims, reshape
 from aioflow.kernels.math import reduction
 from aioflow.kernels.math.elementwise import abs, log, sqrt, square
 from aioflow.kernels.math.reduction import argmax, argmin
 from aioflow.library.branches import cond
 from aioflow.onnx.call import Call
-from aioflow.onnx.operators.shaping import squeezed
-from aioflow.onnx.operators.values import axis_mask, axis_of, known_ints, length_of, rank_of, size_at
+from aioflow.onnx.operators.shaping import flattened, squeezed
+from aioflow.onnx.operators.values import axis_mask, axis_of, known_ints, length_of, rank_of, size_at, sizes_of
 from aioflow.onnx.registry import operator
 from aioflow.tensors.dtypes import int64
 
@@ -104,5 +104,15 @@ _declare_place("ArgMin", argmin)
 
 @operator("Hardmax", since=13)
 def _(call: Call, x: Tensor) -> Tensor:
-    axis = axis_of(call.integer("axis", -1), rank_of(x))
+    return _highest(x, axis_of(call.integer("axis", -1), rank_of(x)))
+
+
+@operator("Hardmax")
+def _(call: Call, x: Tensor) -> Tensor:
+    rows = flattened(x, axis_of(call.integer("axis", 1), rank_of(x)))
+    return reshape(_highest(rows, 1), sizes_of(x))
+
+
+def _highest(x: Tensor, axis: int) -> Tensor:
+    """1 at the highest element along an axis, 0 elsewhere."""
     return one_hot(argmax(x, axis, output_type=int64), size_at(x, axis), axis=axis, dtype=x.dtype)

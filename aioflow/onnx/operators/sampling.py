@@ -1,4 +1,4 @@
-"""Images sampled at points: by a grid of points for each image, or in regions of interest."""
+"""Images sampled at a grid of points, and such grids."""
 
 import functools
 import itertools
@@ -6,22 +6,25 @@ from collections.abc import Sequence
 
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import transpose
-from aioflow.kernels.array.concat import concat, stack
-from aioflow.kernels.array.constants import constant
-from aioflow.kernels.array.gather import gather, gather_nd
+from aioflow.kernels.array.concat import stack
+from aioflow.kernels.array.constants import constant, ones_like
+from aioflow.kernels.array.gather import gather_nd
 from aioflow.kernels.array.ranges import range as number_range
 from aioflow.kernels.array.select import select
 from aioflow.kernels.array.shapes import broadcast_to, expand_dims, reshape
-from aioflow.kernels.math.arithmetic import add, floormod, maximum, minimum, multiply, subtract
+from aioflow.kernels.linalg.products import tensordot
+from aioflow.kernels.math.arithmetic import add, divide, floormod, maximum, minimum, multiply, subtract
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import greater_equal, less, less_equal, logical_and
 from aioflow.kernels.math.elementwise import abs
-from aioflow.kernels.math.reduction import reduce_max, reduce_mean
 from aioflow.kernels.math.rounding import floor, rint
 from aioflow.onnx.call import Call
-from aioflow.onnx.operators.values import rank_of, size_at, sizes_of
+from aioflow.onnx.operators.values import length_of, rank_of, size_at, sizes_of
 from aioflow.onnx.registry import operator
-from aioflow.tensors.dtypes import int64
+from aioflow.tensors.dtypes import DType, int64
+
+Taps = list[tuple[Tensor, Tensor | None]]
+"""Places along an axis, as floats, and their weights; None for 1."""
 
 
 @operator("GridSample", since=16)
@@ -30,29 +33,36 @@ def _(call: Call, x: Tensor, grid: Tensor) -> Tensor:
     axes, mode = rank_of(x) - 2, call.text("mode", "linear")
     corners = call.flag("align_corners")
     images = transpose(x, [0, *range(2, axes + 2), 1])
-    sizes = [_size(x, axis + 2) for axis in range(axes)]
+    sizes = [size_of(x, axis + 2) for axis in range(axes)]
     points = [_unscaled(grid[..., axes - 1 - axis], size, corners) for axis, size in enumerate(sizes)]
     taps = [_taps(point, mode) for point in points]
     padding = call.text("padding_mode", "zeros")
     if padding == "border" and mode not in ("cubic", "bicubic"):
-        taps = [_taps(_held(point, size), mode) for point, size in zip(points, sizes, strict=True)]
+        taps = [_taps(held(point, size), mode) for point, size in zip(points, sizes, strict=True)]
     if padding == "reflection" and mode not in ("cubic", "bicubic"):
         taps = [_taps(_reflected(*each, corners), mode) for each in zip(points, sizes, strict=True)]
-    total = None
+    total = _weighted(images, taps, sizes, padding, corners)
+    return transpose(total, [0, axes + 1, *range(1, axes + 1)])
+
+
+def linear_sample(images: Tensor, at: Sequence[Tensor], sizes: Sequence[Tensor]) -> Tensor:
+    """Images, channels last, at points between their elements; beyond their borders they are 0."""
+    return _weighted(images, [_taps(point, "linear") for point in at], sizes, "zeros", False)
+
+
+def _weighted(images: Tensor, taps: Sequence[Taps], sizes: Sequence[Tensor], padding: str, corners: bool) -> Tensor:
+    """The sum of the elements around each point, by their weights along all axes."""
+    parts = []
     for chosen in itertools.product(*taps):
         part = _sample(images, [place for place, _ in chosen], sizes, padding, corners)
         for _, weight in chosen:
             part = part if weight is None else multiply(part, expand_dims(weight, -1))
-        total = part if total is None else add(total, part)
-    assert total is not None
-    return transpose(total, [0, axes + 1, *range(1, axes + 1)])
+        parts.append(part)
+    return functools.reduce(add, parts)
 
 
-Taps = list[tuple[Tensor, Tensor | None]]
-"""Places along an axis, as floats, and their weights; None for 1."""
-
-
-def _size(x: Tensor, axis: int) -> Tensor:
+def size_of(x: Tensor, axis: int) -> Tensor:
+    """The size of an axis, in the dtype of `x`."""
     size = size_at(x, axis)
     return cast(size, x.dtype) if isinstance(size, Tensor) else constant(size, x.dtype)
 
@@ -64,7 +74,8 @@ def _unscaled(point: Tensor, size: Tensor, corners: bool) -> Tensor:
     return multiply(subtract(multiply(add(point, 1.0), size), 1.0), 0.5)
 
 
-def _held(point: Tensor, size: Tensor) -> Tensor:
+def held(point: Tensor, size: Tensor) -> Tensor:
+    """A coordinate, held between the first and the last element."""
     return minimum(maximum(point, 0.0), subtract(size, 1.0))
 
 
@@ -74,7 +85,7 @@ def _reflected(point: Tensor, size: Tensor, corners: bool) -> Tensor:
     reach = subtract(size, 1.0) if corners else size
     period = maximum(multiply(reach, 2.0), 1.0)
     offset = floormod(subtract(point, low), period)
-    return _held(add(minimum(offset, subtract(period, offset)), low), size)
+    return held(add(minimum(offset, subtract(period, offset)), low), size)
 
 
 def _taps(point: Tensor, mode: str) -> Taps:
@@ -104,7 +115,7 @@ def _sample(images: Tensor, places: Sequence[Tensor], sizes: Sequence[Tensor], p
             place = _reflected(place, size, corners)
         fits = logical_and(greater_equal(place, 0.0), less(place, size))
         inside = fits if inside is None else logical_and(inside, fits)
-        found.append(cast(_held(place, size), int64))
+        found.append(cast(held(place, size), int64))
     shape = sizes_of(found[0])
     batch = reshape(number_range(shape[0]), [-1] + [1] * (rank_of(found[0]) - 1))
     values = gather_nd(images, stack([broadcast_to(batch, shape), *found], -1))
@@ -114,57 +125,22 @@ def _sample(images: Tensor, places: Sequence[Tensor], sizes: Sequence[Tensor], p
     return select(expand_dims(inside, -1), values, constant(0, values.dtype))
 
 
-@operator("RoiAlign", since=10)
-def _(call: Call, x: Tensor, regions: Tensor, batch: Tensor) -> Tensor:
-    """Each region of an image as one of a fixed size, whose elements are means or extremes of sampled points."""
-    ratio = call.integer("sampling_ratio", 0)
-    if ratio < 1:
-        raise NotImplementedError("regions need a fixed number of points for each element: sampling_ratio above 0")
-    half = call.text("coordinate_transformation_mode", "half_pixel") if call.version >= 16 else "output_half_pixel"
-    scale, shift = call.number("spatial_scale", 1.0), 0.5 if half == "half_pixel" else 0.0
-    corners = subtract(multiply(regions, scale), shift)
-    rows = _lines(corners[:, 1], corners[:, 3], call.integer("output_height", 1), ratio, shift == 0)
-    columns = _lines(corners[:, 0], corners[:, 2], call.integer("output_width", 1), ratio, shift == 0)
-    images = transpose(gather(x, batch), [0, 2, 3, 1])
-    weighted = [_between(rows, _size(x, 2)), _between(columns, _size(x, 3))]
-    parts = [_corner(images, row, column) for row in weighted[0] for column in weighted[1]]
-    return _pooled(call, parts, ratio)
-
-
-def _lines(first: Tensor, last: Tensor, count: int, ratio: int, least: bool) -> Tensor:
-    """The coordinates of the sampled rows, or columns, of each region: [regions, count * ratio]."""
-    length = maximum(subtract(last, first), 1.0) if least else subtract(last, first)
-    steps = constant([(index + 0.5) / (count * ratio) for index in range(count * ratio)], first.dtype)
-    return add(expand_dims(first, 1), multiply(expand_dims(length, 1), steps))
-
-
-def _between(at: Tensor, size: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """The two elements around each coordinate, and their weights, 0 for coordinates beyond the image."""
-    inside = logical_and(greater_equal(at, -1.0), less_equal(at, size))
-    point = _held(at, size)
-    low = floor(point)
-    share = subtract(point, low)
-    seen = cast(inside, at.dtype)
-    high = minimum(add(low, 1.0), subtract(size, 1.0))
-    return [
-        (cast(low, int64), multiply(subtract(1.0, share), seen)),
-        (cast(high, int64), multiply(share, seen)),
+@operator("AffineGrid", since=20)
+def _(call: Call, theta: Tensor, size: Tensor) -> Tensor:
+    """The points to sample images of that size at, moved by a matrix for each image."""
+    axes = length_of(size) - 2
+    lines = [_line(size[2 + axis], theta.dtype, call.flag("align_corners")) for axis in range(axes)]
+    whole = [
+        broadcast_to(reshape(line, [-1 if each == axis else 1 for each in range(axes)]), size[2:])
+        for axis, line in enumerate(lines)
     ]
+    points = stack([*reversed(whole), ones_like(whole[0])], axes)
+    return transpose(tensordot(points, theta, [[axes], [2]]), [axes, *range(axes), axes + 1])
 
 
-def _corner(images: Tensor, row: tuple[Tensor, Tensor], column: tuple[Tensor, Tensor]) -> Tensor:
-    lines = gather(images, row[0], axis=1, batch_dims=1)
-    shape = sizes_of(lines)
-    places = broadcast_to(expand_dims(column[0], 1), stack([shape[0], shape[1], sizes_of(column[0])[1]]))
-    values = gather(lines, places, axis=2, batch_dims=2)
-    weight = multiply(expand_dims(row[1], 2), expand_dims(column[1], 1))
-    return multiply(values, expand_dims(weight, 3))
-
-
-def _pooled(call: Call, parts: Sequence[Tensor], ratio: int) -> Tensor:
-    height, width = call.integer("output_height", 1), call.integer("output_width", 1)
-    best = call.text("mode", "avg") == "max"
-    values = functools.reduce(maximum if best else add, parts)
-    shape = concat([sizes_of(values)[:1], [height, ratio, width, ratio], sizes_of(values)[3:]], 0)
-    reduce = reduce_max if best else reduce_mean
-    return transpose(reduce(reshape(values, shape), [2, 4]), [0, 3, 1, 2])
+def _line(count: Tensor, dtype: DType, corners: bool) -> Tensor:
+    """Coordinates from -1 to 1 along an axis: of the centres of its elements, or with the outermost at the ends."""
+    places, size = cast(number_range(count), dtype), cast(count, dtype)
+    if corners:
+        return subtract(divide(multiply(places, 2.0), maximum(subtract(size, 1.0), 1.0)), 1.0)
+    return subtract(divide(add(multiply(places, 2.0), 1.0), size), 1.0)

@@ -7,6 +7,7 @@ import numpy as np
 
 from aioflow.graph.convert import constant_value
 from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.ranges import range as number_range
 from aioflow.kernels.array.select import select
@@ -50,6 +51,13 @@ def size_at(tensor: Tensor, axis: int) -> Any:
     """The size of one axis: a number if it is known, else a scalar tensor."""
     size = None if tensor.spec.sizes is None else tensor.spec.sizes[axis]
     return sizes_of(tensor)[axis] if size is None else size
+
+
+def stacked(*sizes: int | Tensor) -> Any:
+    """Sizes as a shape: a list of numbers, or a vector if one of them is a tensor."""
+    if not any(isinstance(size, Tensor) for size in sizes):
+        return list(sizes)
+    return stack([size if isinstance(size, Tensor) else constant(size, int64) for size in sizes])
 
 
 def sizes_of(tensor: Tensor) -> Tensor:
