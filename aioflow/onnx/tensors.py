@@ -51,8 +51,10 @@ def array_of(tensor: Any, external: ExternalData) -> AnyArray:
         array = external.read(tensor.name, entries, count * dtype.size).view(dtype.np).reshape(sizes)
     elif dtype is dtypes.string:
         array = _strings(tensor.name, tensor.string_data, sizes)
+    elif tensor.HasField("raw_data"):
+        array = _raw(tensor, dtype, count).reshape(sizes)
     else:
-        _check_length(tensor, dtype, count)
+        _check_length(tensor, _typed_length(tensor, dtype), count, "elements")
         array = np.asarray(package().numpy_helper.to_array(tensor))
     array.flags.writeable = False
     return array
@@ -66,11 +68,16 @@ def checked_sizes(name: str, dims: Sequence[int]) -> list[int]:
     return sizes
 
 
-def _check_length(tensor: Any, dtype: DType, count: int) -> None:
-    if tensor.HasField("raw_data"):
-        given, needed, unit = len(tensor.raw_data), count * dtype.size, "bytes"
-    else:
-        given, needed, unit = _typed_length(tensor, dtype), count, "elements"
+def _raw(tensor: Any, dtype: DType, count: int) -> AnyArray:
+    """The elements in the raw bytes of a message, which are read once, for each time makes a copy."""
+    data = tensor.raw_data
+    _check_length(tensor, len(data), count * dtype.size, "bytes")
+    stored = np.uint8 if dtype.is_bool else dtype.np.newbyteorder("<")
+    array = np.frombuffer(data, stored)
+    return array.astype(dtype.np) if dtype.is_bool or not array.dtype.isnative else array
+
+
+def _check_length(tensor: Any, given: int, needed: int, unit: str) -> None:
     if given != needed:
         raise errors.DataLossError(
             f"tensor {tensor.name!r} of shape {list(tensor.dims)} needs {needed} {unit}, the model has {given}"
