@@ -80,7 +80,7 @@ oracle: .venv-oracle/oracle.stamp
 
 # ONNX's own tests of operators and networks, by aioflow and by ONNX Runtime: make onnx TESTS=test_resize
 onnx: .venv-onnx/onnx.stamp
-	.venv-onnx/bin/python -m conformance $(TESTS)
+	.venv-onnx/bin/python -m conformance $(if $(TESTS),'$(TESTS)')
 
 clean:
 	rm -rf .venv .venv-bench .venv-dask .venv-onnx .venv-oracle .venv-ray .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -99,7 +99,7 @@ clean:
 	$(call environment,$(PYTHON),-e '.[dev]' -e '.[$*]')
 
 .venv-onnx/onnx.stamp: pyproject.toml conformance/requirements.txt
-	$(call environment,$(PYTHON),-e '.[image,onednn,onnx,re2]' -r conformance/requirements.txt)
+	$(call environment,$(PYTHON),-e '.[image]' -e '.[onednn]' -e '.[onnx]' -e '.[re2]' -r conformance/requirements.txt)
 
 .venv-oracle/oracle.stamp: pyproject.toml oracle/requirements.txt
 	$(call environment,$(PYTHON),-e '.[dev]' -r oracle/requirements.txt)

@@ -17,6 +17,7 @@ from aioflow.onnx.call import Call, Value
 from aioflow.onnx.functions import bound, definition
 from aioflow.onnx.model import Function, GraphBody, Model, Node
 from aioflow.onnx.registry import find_rule
+from aioflow.onnx.signatures import check_inputs
 
 Scope = MutableMapping[str, Value]
 """{name of the model: value}"""
@@ -33,6 +34,7 @@ class Builder:
         for node in nodes:
             with _named(node):
                 outputs = self._node(node, scope, opsets)
+                _check_outputs(node, outputs)
             scope.update((name, value) for name, value in zip(node.outputs, outputs, strict=False) if name)
 
     def _node(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Sequence[Value]:
@@ -41,6 +43,7 @@ class Builder:
         if own is not None:
             return self._function(own, node, inputs)
         version = opsets[node.domain]
+        check_inputs(node, version, inputs)
         rule = find_rule(node.domain, node.type, version)
         if rule is None:
             return self._function(definition(node, version, inputs), node, inputs, opsets)
@@ -64,6 +67,13 @@ class Builder:
         scope = ChainMap(own, outer)
         self.run(body.nodes, scope, opsets)
         return [scope[name] for name in body.outputs]
+
+
+def _check_outputs(node: Node, outputs: Sequence[Value]) -> None:
+    """ValueError if the operator lacks an output that the node names."""
+    more = [name for name in node.outputs[len(outputs) :] if name]
+    if more:
+        raise ValueError(f"it has {len(outputs)} outputs, and {more[0]!r} would be number {len(node.outputs)}")
 
 
 @contextlib.contextmanager

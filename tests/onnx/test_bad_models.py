@@ -57,6 +57,24 @@ def test_names_that_are_missing_or_given_twice_are_refused():
     refused(twice, af.errors.InvalidArgumentError, "'y' is computed more than once")
 
 
+def test_an_output_that_an_operator_does_not_have_is_refused():
+    data = model([node("Relu", ["x"], ["y", "z"])], [value("x", [1])], [value("z")])
+    refused(data, ValueError, r"node 'y' \(Relu\): it has 1 outputs, and 'z' would be number 2")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "kind", "match"),
+    [
+        (["x", "", "x"], ValueError, r"node 'y' .Where.: its input 'X' is missing"),
+        (["x", "x"], ValueError, r"node 'y' .Where.: its input 'Y' is missing"),
+        (["x", "list", "x"], TypeError, r"node 'y' .Where.: its input 'X' is a sequence, and must be a tensor"),
+    ],
+)
+def test_inputs_that_do_not_fit_an_operator_are_refused(inputs, kind, match):
+    nodes = [node("SequenceConstruct", ["x"], ["list"]), node("Where", inputs, ["y"])]
+    refused(model(nodes, [value("x", [1], np.bool_)], [value("y")]), kind, match)
+
+
 def test_graphs_inside_each_other_without_end_are_refused():
     deep = graph([node("Relu", ["x"], ["z"])], [], [value("z")])
     for _ in range(20):

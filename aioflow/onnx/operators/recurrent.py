@@ -53,11 +53,8 @@ class Weights:
 class Layer:
     """The inputs of a recurrent node, with the time steps first."""
 
-    def __init__(self, call: Call, gates: int, functions: Sequence[str], inputs: Sequence[Tensor | None]) -> None:
+    def __init__(self, call: Call, gates: int, functions: Sequence[str], inputs: Sequence[Any]) -> None:
         x, w, r, bias, lengths, state, cell, peepholes = [*inputs, *[None] * 8][:8]
-        assert x is not None
-        assert w is not None
-        assert r is not None
         self._call, self._gates, self._batch_first = call, gates, call.flag("layout")
         self.x = transpose(x, [1, 0, 2]) if self._batch_first else x
         self.lengths, self._w, self._r, self._bias, self._peepholes = lengths, w, r, bias, peepholes
@@ -106,7 +103,7 @@ class Layer:
         return self._reversed(outputs) if back else outputs, ends
 
     def _initial(self, place: int, index: int) -> Tensor:
-        given = self._given[place]
+        given: Tensor | None = self._given[place]
         if given is not None:
             return given[:, index] if self._batch_first else given[index]
         return zeros([size_at(self.x, 1), self._call.integer("hidden_size")], self.x.dtype)
