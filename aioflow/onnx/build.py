@@ -8,7 +8,7 @@ import contextlib
 import re
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from aioflow import errors
 from aioflow.graph.building import get_default_graph, with_text
@@ -19,6 +19,10 @@ from aioflow.onnx.model import Function, GraphBody, Model, Node
 from aioflow.onnx.registry import find_rule
 from aioflow.onnx.signatures import check_inputs
 
+_DEEPEST: Final = 32
+"""The most functions inside each other."""
+_MOST_NODES = 1 << 18
+
 Scope = MutableMapping[str, Value]
 """{name of the model: value}"""
 
@@ -28,14 +32,26 @@ class Builder:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self._depth = 0
+        self._built = 0
 
     def run(self, nodes: Sequence[Node], scope: Scope, opsets: Mapping[str, int]) -> None:
         """Build the nodes, and put their outputs into the scope."""
         for node in nodes:
+            self._count()
             with _named(node):
                 outputs = self._node(node, scope, opsets)
                 _check_outputs(node, outputs)
             scope.update((name, value) for name, value in zip(node.outputs, outputs, strict=False) if name)
+
+    def _count(self) -> None:
+        """InvalidArgumentError if functions call each other without end, or build more than a graph can hold."""
+        self._built += 1
+        if self._depth > _DEEPEST or self._built > _MOST_NODES:
+            raise errors.InvalidArgumentError(
+                f"the functions of the model call each other {self._depth} deep and build {self._built} nodes: at most "
+                f"{_DEEPEST} and {_MOST_NODES} are possible"
+            )
 
     def _node(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Sequence[Value]:
         inputs = [scope[name] if name else None for name in node.inputs]
@@ -55,7 +71,9 @@ class Builder:
     ) -> list[Value]:
         given = {**function.attributes, **node.attributes}
         scope: Scope = dict.fromkeys(function.inputs) | dict(zip(function.inputs, inputs, strict=False))
+        self._depth += 1
         self.run(bound(function.nodes, given), scope, {**(opsets or {}), **function.opsets})
+        self._depth -= 1
         return [scope.get(name) for name in function.outputs[: len(node.outputs)]]
 
     def _body(self, body: GraphBody, inputs: Sequence[Value], outer: Scope, opsets: Mapping[str, int]) -> list[Value]:

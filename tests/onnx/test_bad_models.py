@@ -1,10 +1,14 @@
 """Models that are damaged or forged: specific errors, and nothing is built or read elsewhere."""
 
+import contextlib
+from random import Random
+
 import numpy as np
 import pytest
 
 import aioflow as af
-from tests.onnx.models import graph, model, node, onnx, value
+from tests.onnx.models import graph, helper, model, node, onnx, value
+from tests.support.scale import amount
 
 GOOD = model([node("Relu", ["x"], ["y"])], [value("x", [2])], [value("y", [2])])
 
@@ -73,6 +77,63 @@ def test_an_output_that_an_operator_does_not_have_is_refused():
 def test_inputs_that_do_not_fit_an_operator_are_refused(inputs, kind, match):
     nodes = [node("SequenceConstruct", ["x"], ["list"]), node("Where", inputs, ["y"])]
     refused(model(nodes, [value("x", [1], np.bool_)], [value("y")]), kind, match)
+
+
+def test_functions_that_call_each_other_without_end_are_refused():
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
+    again = helper.make_function("own", "Again", ["a"], ["b"], [node("Again", ["a"], ["b"], domain="own")], opsets)
+    nodes = [node("Again", ["x"], ["y"], domain="own")]
+    data = model(nodes, [value("x", [1])], [value("y")], functions=[again], domains=["own"])
+    refused(data, af.errors.InvalidArgumentError, "call each other 33 deep")
+
+
+def test_functions_that_multiply_are_refused(monkeypatch):
+    monkeypatch.setattr("aioflow.onnx.build._MOST_NODES", 2000)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
+    calls = [[node(f"F{level - 1}", ["a"], [f"b{i}"], domain="own") for i in range(1000)] for level in range(1, 4)]
+    functions = [helper.make_function("own", "F0", ["a"], ["b0"], [node("Identity", ["a"], ["b0"])], opsets)]
+    functions += [helper.make_function("own", f"F{1 + i}", ["a"], ["b0"], each, opsets) for i, each in enumerate(calls)]
+    nodes = [node("F3", ["x"], ["y"], domain="own")]
+    data = model(nodes, [value("x", [1])], [value("y")], functions=functions, domains=["own"])
+    refused(data, af.errors.InvalidArgumentError, "4 deep and build 2001 nodes")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        node("MaxPool", ["x"], ["y", "z"], kernel_shape=[1 << 40, 1 << 40]),
+        node("MaxPool", ["x"], ["y", "z"], kernel_shape=[4000, 4000]),
+        node("AveragePool", ["x"], ["y"], kernel_shape=[1 << 20, 1], dilations=[2, 2]),
+        node("AveragePool", ["x"], ["y"], kernel_shape=[0, 1]),
+        node("Split", ["x"], ["y"], num_outputs=1 << 40),
+        node("Split", ["x"], ["y"], num_outputs=0),
+        node("SplitToSequence", ["x"], ["y"], axis=3),
+    ],
+)
+def test_numbers_that_would_build_operations_without_end_are_refused(bad):
+    refused(model([bad], [value("x", [1, 1, 5, 1 << 40])], [value("y")]), ValueError, f"node 'y' .{bad.op_type}.")
+
+
+def test_models_with_random_changes_end_in_specific_errors():
+    then, otherwise = (graph([node(type, ["r"], ["a"])], [], [value("a")]) for type in ("Neg", "Abs"))
+    weights = model(
+        [
+            node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+            node("Reshape", ["c", "shape"], ["r"]),
+            node("If", ["q"], ["y"], then_branch=then, else_branch=otherwise),
+        ],
+        [value("x", [1, 2, 4, 4]), value("q", [], np.bool_)],
+        [value("y")],
+        w=np.ones((3, 2, 3, 3), np.float32),
+        shape=np.array([1, -1]),
+    )
+    random = Random(5)
+    for _ in range(amount(60, 5000)):
+        data = bytearray(weights)
+        for _ in range(random.choice([1, 1, 2, 4])):
+            data[random.randrange(len(data))] = random.randrange(256)
+        with contextlib.suppress(af.errors.OpError, ValueError, TypeError):
+            af.onnx.load(bytes(data), af.Graph())
 
 
 def test_graphs_inside_each_other_without_end_are_refused():

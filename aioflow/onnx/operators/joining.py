@@ -4,6 +4,7 @@ from typing import Any
 
 from aioflow.graph.convert import constant_value
 from aioflow.graph.operation import Tensor
+from aioflow.kernels import known
 from aioflow.kernels.array import concat as joining
 from aioflow.kernels.array.arrays import tile, transpose
 from aioflow.kernels.array.constants import constant, ones_like
@@ -50,8 +51,10 @@ def even_sizes(x: Tensor, axis: int, count: int) -> list[int]:
     size = None if x.spec.sizes is None else x.spec.sizes[axis]
     if size is None:
         raise ValueError(f"axis {axis} is split evenly, so that its size must be known when the graph is built")
+    if count < 1:
+        raise ValueError(f"an axis cannot be split into {count} parts")
     each = -(-size // count)
-    return [max(min(each, size - index * each), 0) for index in range(count)]
+    return [max(min(each, size - index * each), 0) for index in range(known.pieces(count))]
 
 
 @operator("Tile", since=6)

@@ -21,7 +21,7 @@ from aioflow.kernels.nn.pooling import avg_pool, avg_pool3d, max_pool, max_pool3
 from aioflow.onnx.call import Call
 from aioflow.onnx.operators.convolution import as_plane
 from aioflow.onnx.operators.values import rank_of
-from aioflow.onnx.operators.windows import FORMATS, Windows, folded, part_of, windows_of
+from aioflow.onnx.operators.windows import FORMATS, Windows, folded, part_of, taps, windows_of
 from aioflow.onnx.registry import operator
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import int64
@@ -74,10 +74,11 @@ def _numbers(x: Tensor, by_columns: bool) -> AnyArray:
 
 def _under_windows(x: Tensor, windows: Windows) -> list[Tensor]:
     """For each element of the windows the elements of padded images under it."""
+    taps(math.prod(windows.kernel))
     found = []
-    for taps in itertools.product(*map(range, windows.kernel)):
+    for places in itertools.product(*map(range, windows.kernel)):
         part = x
-        for axis, tap in enumerate(taps):
+        for axis, tap in enumerate(places):
             part = part_of(part, windows, axis, tap)
         found.append(part)
     return found

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 from collections.abc import Sequence
 
 from aioflow import errors
@@ -22,7 +23,7 @@ from aioflow.onnx.call import Call
 from aioflow.onnx.operators.convolution import with_bias
 from aioflow.onnx.operators.sampling import held, linear_sample, size_of
 from aioflow.onnx.operators.values import rank_of, sizes_of
-from aioflow.onnx.operators.windows import windows_of
+from aioflow.onnx.operators.windows import taps, windows_of
 from aioflow.onnx.registry import operator
 from aioflow.tensors.dtypes import int64
 
@@ -109,11 +110,12 @@ def _columns(
 ) -> Tensor:
     """The elements under all windows: [batch, row, column, element of the window, channel]."""
     windows = windows_of(call, x, kernel)
+    taps(math.prod(kernel))
     shape = sizes_of(moves)
     found = []
-    for index, taps in enumerate(itertools.product(*map(range, kernel))):
+    for index, places in enumerate(itertools.product(*map(range, kernel))):
         at = []
-        for axis, tap in enumerate(taps):
+        for axis, tap in enumerate(places):
             first = tap * windows.dilations[axis] - windows.pads[axis][0]
             line = add(multiply(cast(number_range(shape[2 + axis]), x.dtype), windows.strides[axis]), first)
             at.append(add(reshape(line, [-1, 1] if axis == 0 else [1, -1]), moves[:, 2 * index + axis]))

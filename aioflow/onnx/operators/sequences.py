@@ -1,6 +1,7 @@
 """Sequences whose length is known when the graph is built, and optionals."""
 
 from aioflow.graph.operation import Tensor
+from aioflow.kernels import known
 from aioflow.kernels.array.concat import concat, split, stack
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.shapes import squeeze
@@ -71,7 +72,7 @@ def _(call: Call, x: Tensor, sizes: Tensor | None = None) -> list[Tensor]:
     whole = x.spec.sizes[axis] if x.spec.sizes else None
     if whole is None:
         raise ValueError(f"axis {axis} is split into single elements, so that its size must be known")
-    parts = split(x, [1] * whole, axis)
+    parts = split(x, [1] * known.pieces(whole), axis)
     return list(parts) if call.flag("keepdims", True) else [squeeze(part, [axis]) for part in parts]
 
 

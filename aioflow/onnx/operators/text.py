@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aioflow.graph.operation import Tensor
+from aioflow.kernels import known
 from aioflow.kernels.array.concat import concat, stack
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.ranges import range as number_range
@@ -72,7 +73,7 @@ def _(call: Call, x: Tensor) -> Tensor:
     groups = _groups(call)
     columns = []
     for words, place in groups:
-        skips = range(1 if len(words) == 1 else call.integer("max_skip_count") + 1)
+        skips = range(1 if len(words) == 1 else known.pieces(call.integer("max_skip_count") + 1))
         found = [_occurrences(rows, words, skip + 1) for skip in skips]
         columns.append((place, functools.reduce(add, found)))
     counts = stack([column for _, column in sorted(columns, key=lambda pair: pair[0])], 1)

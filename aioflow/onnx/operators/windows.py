@@ -1,6 +1,7 @@
 """How windows slide over images: the attributes that convolution and pooling share."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -9,6 +10,9 @@ from aioflow.kernels.array.pad import pad
 from aioflow.onnx.call import Call
 
 FORMATS: Final = {2: "NCHW", 3: "NCDHW"}
+_MOST_ELEMENTS: Final = 1 << 24
+_MOST_TAPS: Final = 1 << 10
+"""The most elements of a window along an axis that operations are built for one by one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ def windows_of(call: Call, x: Tensor, kernel: Sequence[int]) -> Windows:
     axes = len(kernel)
     if x.spec.rank != axes + 2:
         raise ValueError(f"windows of {axes} axes need images of {axes + 2} axes, their shape is {x.shape}")
+    if math.prod(kernel) > _MOST_ELEMENTS or min(kernel) < 1:
+        raise ValueError(f"a window has 1 to {_MOST_ELEMENTS} elements, not the sizes {list(kernel)}")
     strides, dilations = call.integers("strides", [1] * axes), call.integers("dilations", [1] * axes)
     reach = [(size - 1) * distance + 1 for size, distance in zip(kernel, dilations, strict=True)]
     sizes = list((x.spec.sizes or [])[2:])
@@ -92,11 +98,18 @@ def folded(x: Tensor, windows: Windows, combine: Callable[[Tensor, Tensor], Tens
 
 
 def _folded(x: Tensor, windows: Windows, axis: int, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    parts = [part_of(x, windows, axis, tap) for tap in range(windows.kernel[axis])]
+    parts = [part_of(x, windows, axis, tap) for tap in taps(windows.kernel[axis])]
     result = parts[0]
     for part in parts[1:]:
         result = combine(result, part)
     return result
+
+
+def taps(count: int) -> range:
+    """The numbers of so many elements. ValueError if they are too many to build operations for each."""
+    if count > _MOST_TAPS:
+        raise ValueError(f"windows of at most {_MOST_TAPS} elements are built one by one, not of {count}")
+    return range(count)
 
 
 def part_of(x: Tensor, windows: Windows, axis: int, tap: int) -> Tensor:
