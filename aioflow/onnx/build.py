@@ -96,9 +96,9 @@ def _check_outputs(node: Node, outputs: Sequence[Value]) -> None:
 
 @contextlib.contextmanager
 def _named(node: Node) -> Iterator[None]:
-    """Inside, operations get the node's name; an error names the node and its operator."""
+    """Inside, operations get the name of the node, or of its operator; an error gives both."""
     try:
-        with get_default_graph().name_scope(valid_name(node.title)):
+        with get_default_graph().name_scope(valid_name(node.name or node.type)):
             yield
     except (TypeError, ValueError, errors.UnimplementedError) as error:
         text = str(error)

@@ -33,7 +33,7 @@ def test_the_names_of_a_model_are_those_of_operations_and_variables():
     imported = af.onnx.load(LAYER, af.Graph())
     assert imported.inputs["x"].shape.as_list() == [None, 2]
     assert imported.inputs["x"].op.name == "x"
-    assert imported.outputs["y"].op.name == "y_1"
+    assert imported.outputs["y"].op.name == "y"
     assert imported.tensors["x w"].op.name.startswith("product/")
     assert {name: variable.op.name for name, variable in imported.variables.items()} == {"w": "w", "b": "b"}
 
