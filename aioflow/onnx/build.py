@@ -22,6 +22,7 @@ from aioflow.onnx.signatures import check_inputs
 _DEEPEST: Final = 32
 """The most functions inside each other."""
 _MOST_NODES = 1 << 18
+"""The most nodes that are built, those of functions counted at each call."""
 
 Scope = MutableMapping[str, Value]
 """{name of the model: value}"""

@@ -81,7 +81,8 @@ def _(call: Call, x: Tensor) -> Tensor:
 def _(call: Call, x: Tensor) -> Tensor:
     size, (batch, channels, height, width) = call.integer("blocksize"), _sizes(x)
     rows, columns = height // size, width // size
-    parts = transpose(reshape(x, stacked(batch, channels, rows, size, columns, size)), [0, 3, 5, 1, 2, 4])
+    order = [0, 1, 3, 5, 2, 4] if call.text("mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
+    parts = transpose(reshape(x, stacked(batch, channels, rows, size, columns, size)), order)
     return reshape(parts, stacked(batch, channels * size * size, rows, columns))
 
 

@@ -4,14 +4,13 @@ import itertools
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import transpose
 from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.constants import constant, ones_like
 from aioflow.kernels.array.gather import gather, scatter_nd, unravel_index
 from aioflow.kernels.array.pad import pad
+from aioflow.kernels.array.ranges import range as number_range
 from aioflow.kernels.array.shapes import expand_dims, reshape, squeeze
 from aioflow.kernels.math.arithmetic import add, divide, maximum, multiply, pow
 from aioflow.kernels.math.cumulative import cumprod
@@ -20,10 +19,9 @@ from aioflow.kernels.math.reduction import argmax, reduce_max, reduce_mean, redu
 from aioflow.kernels.nn.pooling import avg_pool, avg_pool3d, max_pool, max_pool3d
 from aioflow.onnx.call import Call
 from aioflow.onnx.operators.convolution import as_plane
-from aioflow.onnx.operators.values import rank_of
+from aioflow.onnx.operators.values import rank_of, sizes_of
 from aioflow.onnx.operators.windows import FORMATS, Windows, folded, part_of, taps, windows_of
 from aioflow.onnx.registry import operator
-from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import int64
 
 Pool = Callable[[Call, Tensor], Tensor]
@@ -57,19 +55,21 @@ def _highest(call: Call, x: Tensor) -> Tensor:
 def _places(call: Call, x: Tensor) -> Tensor:
     """Where each highest element lies among all elements of `x`, counted along rows or along columns."""
     windows = windows_of(call, x, call.integers("kernel_shape"))
-    numbers = constant(_numbers(x, call.flag("storage_order")), int64)
+    numbers = _numbers(x, call.flag("storage_order"))
     values = _under_windows(pad(x, windows.padding, constant_values=_lowest(x)), windows)
     places = _under_windows(pad(numbers, windows.padding, constant_values=0), windows)
     best = argmax(stack(values, rank_of(x)), rank_of(x))
     return gather(stack(places, rank_of(x)), best, axis=rank_of(x), batch_dims=rank_of(x))
 
 
-def _numbers(x: Tensor, by_columns: bool) -> AnyArray:
-    sizes = [size for size in x.spec.sizes or () if size is not None]
-    if len(sizes) != rank_of(x):
-        raise ValueError(f"the places of elements need a known shape, and it is {x.shape}")
-    order = [0, 1, *range(len(sizes) - 1, 1, -1)] if by_columns else range(len(sizes))
-    return np.arange(math.prod(sizes)).reshape([sizes[axis] for axis in order]).transpose(np.argsort(order))
+def _numbers(x: Tensor, by_columns: bool) -> Tensor:
+    """The numbers of all elements of `x`, in its shape."""
+    sizes, rank = sizes_of(x), rank_of(x)
+    line = number_range(reduce_prod(sizes))
+    if not by_columns:
+        return reshape(line, sizes)
+    order = [0, 1, *range(rank - 1, 1, -1)]
+    return transpose(reshape(line, gather(sizes, constant(order))), order)
 
 
 def _under_windows(x: Tensor, windows: Windows) -> list[Tensor]:
@@ -106,7 +106,9 @@ def _moved(places: Tensor, least: Tensor, whole: Tensor) -> Tensor:
 def _unpooled(call: Call, x: Tensor) -> list[int]:
     kernel = call.integers("kernel_shape")
     strides, pads = call.integers("strides", [1] * len(kernel)), call.integers("pads", [0] * 2 * len(kernel))
-    batch, channels, *small = [int(size or 0) for size in x.spec.sizes or ()]
+    if not x.shape.is_fully_defined():
+        raise ValueError(f"images are put in larger ones only if their shape is known, and it is {x.shape}")
+    batch, channels, *small = [int(size or 0) for size in x.shape.as_list()]
     sizes = [
         (size - 1) * stride - before - after + window
         for size, stride, before, after, window in zip(
