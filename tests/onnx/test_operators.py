@@ -177,3 +177,10 @@ async def test_an_operator_computes_what_the_reference_does(case, all_fed):
         else:
             np.testing.assert_allclose(result, wanted, rtol=2e-4, atol=1e-5)
             assert result.dtype == wanted.dtype
+
+
+def test_the_size_of_a_resized_image_is_known_when_the_graph_is_built():
+    nodes = [node("Resize", ["x", "", "scales"], ["y"], mode="linear")]
+    scales = np.array([1, 1, 2, 1.5], np.float32)
+    imported = af.onnx.load(model(nodes, [value("x", ["n", 3, 8, 9])], [value("y")], scales=scales), af.Graph())
+    assert imported.outputs["y"].shape.as_list() == [None, 3, 16, 13]

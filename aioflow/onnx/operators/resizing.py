@@ -5,6 +5,7 @@ from vectors with one number for each output element, so that sizes may be known
 """
 
 import dataclasses
+import math
 
 from aioflow.graph.convert import constant_value
 from aioflow.graph.operation import Tensor
@@ -23,7 +24,7 @@ from aioflow.kernels.math.elementwise import abs
 from aioflow.kernels.math.reduction import reduce_max, reduce_min, reduce_sum
 from aioflow.kernels.math.rounding import ceil, floor
 from aioflow.onnx.call import Call
-from aioflow.onnx.operators.values import axes_of, rank_of, size_at
+from aioflow.onnx.operators.values import axes_of, known_number, rank_of, size_at
 from aioflow.onnx.registry import operator
 from aioflow.tensors.dtypes import float32, float64, int64
 
@@ -32,13 +33,15 @@ from aioflow.tensors.dtypes import float32, float64, int64
 class Axis:
     """One axis that changes its size: numbers are scalars of float64, `count` is an int64.
 
-    `start` and `end` bound the part of the input that is taken, as shares of its size.
+    `start` and `end` bound the part of the input that is taken, as shares of its size. `stays` says that the size is
+    known not to change.
     """
 
     place: int
     size: Tensor
     count: Tensor
     scale: Tensor
+    stays: bool = False
     start: Tensor | None = None
     end: Tensor | None = None
 
@@ -51,10 +54,10 @@ def _(
     axes = _by_scales(x, places, scales) if sizes is None else _by_sizes(call, x, places, sizes)
     mode = call.text("coordinate_transformation_mode", "half_pixel")
     if roi is not None and mode == "tf_crop_and_resize":
-        parts = [cast(roi, float64)[index] for index in range(2 * len(axes))]
+        parts = [cast(roi, float64)[index] for index in range(2 * len(places))]
         axes = [
-            dataclasses.replace(axis, start=parts[index], end=parts[index + len(axes)])
-            for index, axis in enumerate(axes)
+            dataclasses.replace(axis, start=start, end=end)
+            for axis, start, end in zip(axes, parts[: len(places)], parts[len(places) :], strict=True)
         ]
     for axis in axes:
         x = _resized(call, x, axis, mode)
@@ -95,35 +98,42 @@ def _by_scales(x: Tensor, places: list[int], scales: Tensor | None) -> list[Axis
     if scales is None:
         raise ValueError("neither scales nor sizes are given")
     known = constant_value(scales)
-    factors = [cast(scales, float64)[index] for index in range(len(places))]
     found = []
-    for index, (place, factor) in enumerate(zip(places, factors, strict=True)):
-        if known is not None and known[index] == 1:
-            continue
-        size = _size(x, place)
-        found.append(Axis(place, size, cast(floor(multiply(size, factor)), int64), factor))
+    for index, place in enumerate(places):
+        size, factor = _size(x, place), cast(scales, float64)[index]
+        whole = size_at(x, place)
+        if known is None or isinstance(whole, Tensor):
+            count = cast(floor(multiply(size, factor)), int64)
+        else:
+            count = constant(math.floor(whole * float(known[index])), int64)
+        found.append(Axis(place, size, count, factor, known is not None and known[index] == 1))
     return found
 
 
 def _by_sizes(call: Call, x: Tensor, places: list[int], sizes: Tensor) -> list[Axis]:
     policy = call.text("keep_aspect_ratio_policy", "stretch")
-    wanted = [cast(sizes, float64)[index] for index in range(len(places))]
+    counts = [cast(sizes, int64)[index] for index in range(len(places))]
     whole = [_size(x, place) for place in places]
-    scales = [divide(new, old) for new, old in zip(wanted, whole, strict=True)]
+    scales = [divide(cast(count, float64), old) for count, old in zip(counts, whole, strict=True)]
     if policy != "stretch":
         reduce = reduce_min if policy == "not_larger" else reduce_max
         scales = [reduce(stack(scales))] * len(places)
-        wanted = [floor(add(multiply(old, scales[0]), 0.5)) for old in whole]
-    return [
-        Axis(place, old, cast(new, int64), scale)
-        for place, old, new, scale in zip(places, whole, wanted, scales, strict=True)
-    ]
+        counts = [cast(floor(add(multiply(old, scales[0]), 0.5)), int64) for old in whole]
+    stays = [_surely(count, size_at(x, place)) for count, place in zip(counts, places, strict=True)]
+    return [Axis(*each) for each in zip(places, whole, counts, scales, stays, strict=True)]
+
+
+def _surely(count: Tensor, size: int | Tensor) -> bool:
+    """Whether both are known, and equal."""
+    return not isinstance(size, Tensor) and known_number(count) == size
 
 
 # One axis
 
 
 def _resized(call: Call, x: Tensor, axis: Axis, mode: str, rounding: str = "round_prefer_floor") -> Tensor:
+    if axis.stays and mode != "tf_crop_and_resize":
+        return x
     at = _coordinates(axis, mode)
     kind = call.text("mode", "nearest")
     if kind == "nearest":
