@@ -1,5 +1,6 @@
 """The package onnx, imported when a model is first read: its messages, and its definitions of operators."""
 
+import functools
 from typing import Any
 
 
@@ -25,6 +26,7 @@ def schema(domain: str, operator: str, version: int) -> Any:
         return None
 
 
+@functools.cache
 def newest_version(domain: str) -> int | None:
     """The newest version of a domain that the package knows; None for a domain that it does not know."""
     found = [each.since_version for each in package().defs.get_all_schemas_with_history() if each.domain == domain]
