@@ -26,7 +26,7 @@ define environment
 	@touch $@
 endef
 
-.PHONY: demo stubs test test-long test-all test-dask test-ray soak bench oracle gpu clean
+.PHONY: demo stubs test test-long test-all test-dask test-ray soak bench oracle onnx gpu clean
 
 demo: .venv/demo.stamp
 	.venv/bin/python examples/train_digits.py
@@ -78,8 +78,12 @@ gpu:
 oracle: .venv-oracle/oracle.stamp
 	.venv-oracle/bin/python -m pytest oracle -n 2 $(if $(EXAMPLES),--examples $(EXAMPLES))
 
+# ONNX's own tests of operators and networks, by aioflow and by ONNX Runtime: make onnx TESTS=test_resize
+onnx: .venv-onnx/onnx.stamp
+	.venv-onnx/bin/python -m conformance $(if $(TESTS),'$(TESTS)')
+
 clean:
-	rm -rf .venv .venv-bench .venv-dask .venv-oracle .venv-ray .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-dask .venv-onnx .venv-oracle .venv-ray .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/demo.stamp: pyproject.toml
@@ -93,6 +97,9 @@ clean:
 
 .venv-dask/test.stamp .venv-ray/test.stamp: .venv-%/test.stamp: pyproject.toml
 	$(call environment,$(PYTHON),-e '.[dev]' -e '.[$*]')
+
+.venv-onnx/onnx.stamp: pyproject.toml conformance/requirements.txt
+	$(call environment,$(PYTHON),-e '.[image]' -e '.[onednn]' -e '.[onnx]' -e '.[re2]' -r conformance/requirements.txt)
 
 .venv-oracle/oracle.stamp: pyproject.toml oracle/requirements.txt
 	$(call environment,$(PYTHON),-e '.[dev]' -r oracle/requirements.txt)

@@ -28,6 +28,7 @@ from aioflow import data as data
 from aioflow import errors as errors
 from aioflow import launch as launch
 from aioflow import layers as layers
+from aioflow import onnx as onnx
 from aioflow import summary as summary
 from aioflow import train as train
 from aioflow.autodiff.aggregate import AggregationMethod as AggregationMethod
@@ -444,16 +445,16 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "Comparison",
     "metrics", "minimum", "mod", "model_variables", "moving_average_variables", "multinomial", "multiply",
     "multiply_no_nan", "name_scope", "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn", "no_gradient",
     "no_op", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like",
-    "orthogonal_initializer", "pad", "parallel_stack", "parameter_report", "parse_example", "parse_single_example",
-    "parse_single_sequence_example", "placeholder", "placeholder_with_default", "polygamma", "polyval",
-    "population_count", "pow", "prevent_gradient", "py_func", "python_io", "qr", "random", "random_bernoulli",
-    "random_crop", "random_gamma", "random_normal", "random_normal_initializer", "random_poisson", "random_shuffle",
-    "random_uniform", "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv", "reciprocal",
-    "reciprocal_no_nan", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_join", "reduce_logsumexp",
-    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance",
-    "regex_full_match", "regex_replace", "register_tensor_conversion_function", "regularizers", "repeat",
-    "report_uninitialized_variables", "required_space_to_batch_paddings", "reset", "reset_default_graph", "reshape",
-    "resource", "reverse", "reverse_sequence", "reverse_v2", "right_shift", "rint", "roll", "round", "rsqrt",
+    "onnx", "orthogonal_initializer", "pad", "parallel_stack", "parameter_report", "parse_example",
+    "parse_single_example", "parse_single_sequence_example", "placeholder", "placeholder_with_default", "polygamma",
+    "polyval", "population_count", "pow", "prevent_gradient", "py_func", "python_io", "qr", "random",
+    "random_bernoulli", "random_crop", "random_gamma", "random_normal", "random_normal_initializer", "random_poisson",
+    "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv",
+    "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_join",
+    "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum",
+    "reduce_variance", "regex_full_match", "regex_replace", "register_tensor_conversion_function", "regularizers",
+    "repeat", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset", "reset_default_graph",
+    "reshape", "resource", "reverse", "reverse_sequence", "reverse_v2", "right_shift", "rint", "roll", "round", "rsqrt",
     "saturate_cast", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul",
     "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update",
     "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "select",

@@ -31,6 +31,7 @@ SHOWN: Final = {
     "aioflow.library.sparse_names": "af.sparse",
     "aioflow.library.strings": "af.strings",
     "aioflow.library.weights_broadcast": "af.weights_broadcast",
+    "aioflow.onnx": "af.onnx",
     "aioflow.summary": "af.summary",
     "aioflow.tensors.nest": "af.nest",
     "aioflow.train": "af.train",

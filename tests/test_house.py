@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "ml_dtypes": (".",),
     "msgpack": ("net", "serving", "graph/graphdef.py", "tensors/plain_data.py"),
     "numpy": (".",),
+    "onnx": ("onnx/protobuf.py",),
     "ray": ("launch",),
     "tensorboard": ("summary",),
     "threadpoolctl": ("devices/blas.py",),

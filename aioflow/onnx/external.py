@@ -1,0 +1,61 @@
+"""Weights in files beside a model: mapped into memory, and only from the model's own folder."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.tensors.as_array import AnyArray
+
+
+class ExternalData:
+    """The folder of a model, whose files may hold weights; None for a model from bytes, which has no folder."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = None if folder is None else folder.resolve()
+
+    def read(self, tensor: str, entries: Mapping[str, str], size: int) -> AnyArray:
+        """`size` bytes of the file that `entries` name, mapped into memory.
+
+        Raises:
+            PermissionDeniedError: the file lies outside of the folder, or there is no folder.
+            NotFoundError: there is no such file.
+            DataLossError: the file is shorter than the tensor, or another length is stated.
+        """
+        path = self._path(tensor, entries.get("location", ""))
+        offset, length = _number(tensor, entries, "offset", 0), _number(tensor, entries, "length", size)
+        if length != size:
+            raise errors.DataLossError(f"tensor {tensor!r} needs {size} bytes, its external data states {length}")
+        if path.stat().st_size < offset + size:
+            raise errors.DataLossError(
+                f"tensor {tensor!r} needs {size} bytes from byte {offset} of {path.name!r}, which has "
+                f"{path.stat().st_size}"
+            )
+        if not size:
+            return np.empty(0, np.uint8)
+        return np.memmap(path, np.uint8, "r", offset, (size,))
+
+    def _path(self, tensor: str, location: str) -> Path:
+        if self._folder is None:
+            raise errors.PermissionDeniedError(
+                f"tensor {tensor!r} is in the file {location!r}, and bytes have no folder: load the model by its path"
+            )
+        path = Path(os.path.realpath(self._folder / location))
+        if not location or not path.is_relative_to(self._folder) or "\0" in location:
+            raise errors.PermissionDeniedError(
+                f"tensor {tensor!r} is in the file {location!r}, outside of the model's folder"
+            )
+        if not path.is_file():
+            raise errors.NotFoundError(f"tensor {tensor!r} is in the file {location!r}, which does not exist")
+        return path
+
+
+def _number(tensor: str, entries: Mapping[str, str], key: str, default: int) -> int:
+    text = entries.get(key, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise errors.DataLossError(f"the external data of tensor {tensor!r} has the {key} {text[:40]!r}")
+    return int(text)

@@ -1,0 +1,35 @@
+"""A loaded model: its tensors and variables by the model's names."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from aioflow.graph.graph import Graph
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.library.variables import Variable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ImportedModel:
+    """A model as a part of a graph.
+
+        imported = af.onnx.load("model.onnx")
+        async with af.Session() as session:
+            await session.run(imported.initializer)
+            results = await session.run(imported.outputs, {imported.inputs["x"]: batch})
+
+    Attributes:
+        graph: the graph that it was loaded into.
+        inputs: the tensors to feed, by name.
+        outputs: the results, by name: tensors, and lists of tensors for sequences.
+        tensors: all tensors of the model's outermost graph, by name.
+        variables: the weights, by name.
+        initializer: the operation that gives the variables the values of the file.
+    """
+
+    graph: Graph
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Any]
+    tensors: Mapping[str, Tensor]
+    variables: Mapping[str, Variable]
+    initializer: Operation

@@ -1,0 +1,98 @@
+"""`load`: a model from a file or bytes into a graph."""
+
+from collections.abc import Iterator
+
+from aioflow import errors
+from aioflow.graph.building import get_default_graph
+from aioflow.graph.convert import convert_to_tensor
+from aioflow.graph.graph import Graph
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.constants import constant, identity, placeholder
+from aioflow.library.control import group
+from aioflow.library.variables import Variable
+from aioflow.onnx.build import Builder, Scope, valid_name
+from aioflow.onnx.call import Value
+from aioflow.onnx.loaded import ImportedModel
+from aioflow.onnx.missing import check_operators
+from aioflow.onnx.model import GraphBody, Model, ValueType
+from aioflow.onnx.reading import Source, read_model
+from aioflow.onnx.weights import Role, roles
+from aioflow.tensors.as_array import AnyArray
+
+
+def load(path_or_bytes: Source, graph: Graph | None = None, trainable: bool = True) -> ImportedModel:
+    """Build the operations of a model in the ONNX format, of version 7 of its operators or later.
+
+    Floating-point weights become variables, other initial values constants. The names of the model are those of
+    operations and variables, with "_" for characters that these cannot have. The file is read at once: call this before
+    the event loop serves others, or on a thread.
+
+    Args:
+        path_or_bytes: the path of a file, in whose folder external data may lie, or the bytes of a model.
+        graph: the graph to build in; the default graph by default.
+        trainable: whether optimizers change the weights by default. The mean and variance of batch normalisation are
+            never trainable.
+
+    Returns:
+        The tensors to feed and to fetch, by the model's names.
+
+    Raises:
+        ImportError: the package onnx is not installed.
+        UnimplementedError: operators are not known, all of which the error lists, or a dtype is not. Nothing is built.
+        DataLossError: the bytes are no model, or are damaged.
+        InvalidArgumentError: names are missing or given twice, or nodes form a cycle.
+        PermissionDeniedError: external data lie outside of the model's folder.
+        NotFoundError: a file of external data does not exist.
+        ValueError, TypeError: inputs of a node do not fit each other, or its operator.
+    """
+    model = read_model(path_or_bytes)
+    check_operators(model)
+    target = get_default_graph() if graph is None else graph
+    with target.as_default(), target.transaction():
+        return _Import(model, trainable).result(target)
+
+
+class _Import:
+    """Builds one model."""
+
+    def __init__(self, model: Model, trainable: bool) -> None:
+        self._model = model
+        self._trainable = trainable
+        self._variables: dict[str, Variable] = {}
+
+    def result(self, graph: Graph) -> ImportedModel:
+        body = self._model.graph
+        inputs = {name: _input(name, declared) for name, declared in body.inputs.items()}
+        scope: Scope = {**inputs, **dict(self._initial_values(body))}
+        Builder(self._model).run(body.nodes, scope, self._model.opsets)
+        outputs = {name: _output(name, scope[name]) for name in body.outputs}
+        tensors = {name: value for name, value in scope.items() if isinstance(value, Tensor)}
+        initializer = group(*[variable.initializer for variable in self._variables.values()], name="initializer")
+        return ImportedModel(graph, inputs, outputs, tensors, self._variables, initializer)
+
+    def _initial_values(self, body: GraphBody) -> Iterator[tuple[str, Tensor]]:
+        kinds = roles(body)
+        for name, array in body.initializers.items():
+            yield name, self._initial_value(name, array, kinds[name])
+
+    def _initial_value(self, name: str, array: AnyArray, role: Role) -> Tensor:
+        if role is Role.CONSTANT:
+            return constant(array, name=valid_name(name))
+        trainable = self._trainable and role is Role.WEIGHT
+        variable = self._variables[name] = Variable(array, trainable, name=valid_name(name))
+        return convert_to_tensor(variable)
+
+
+def _input(name: str, declared: ValueType) -> Tensor:
+    """The tensor to feed. An optional tensor is one that is there."""
+    if declared.kind == "optional" and declared.element is not None:
+        return _input(name, declared.element)
+    if declared.kind != "tensor" or declared.dtype is None:
+        raise errors.UnimplementedError(f"input {name!r} is a {declared.kind}, and runs are fed tensors alone")
+    return placeholder(declared.dtype, declared.shape, name=valid_name(name))
+
+
+def _output(name: str, value: Value) -> Value:
+    if isinstance(value, list):
+        return [_output(name, item) for item in value]
+    return None if value is None else identity(value, name=valid_name(name))

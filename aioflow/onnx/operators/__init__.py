@@ -1,0 +1,1 @@
+"""The operators, by family: one function each, which builds operations and never runs one."""

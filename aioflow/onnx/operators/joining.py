@@ -1,0 +1,160 @@
+"""Tensors joined, split, repeated and padded."""
+
+from typing import Any
+
+from aioflow.graph.convert import constant_value
+from aioflow.graph.operation import Tensor
+from aioflow.kernels import known
+from aioflow.kernels.array import concat as joining
+from aioflow.kernels.array.arrays import tile, transpose
+from aioflow.kernels.array.constants import constant, ones_like
+from aioflow.kernels.array.gather import gather
+from aioflow.kernels.array.pad import pad
+from aioflow.kernels.array.ranges import range as number_range
+from aioflow.kernels.array.scatter import tensor_scatter_update
+from aioflow.kernels.array.select import select
+from aioflow.kernels.array.shapes import expand_dims, reshape
+from aioflow.kernels.math.arithmetic import floormod, maximum, minimum
+from aioflow.kernels.math.casting import cast
+from aioflow.onnx.call import Call
+from aioflow.onnx.operators.values import (
+    axes_of,
+    axis_of,
+    from_front,
+    known_ints,
+    length_of,
+    rank_of,
+    scalar,
+    size_at,
+    stacked,
+)
+from aioflow.onnx.registry import operator
+from aioflow.tensors.dtypes import bool_, int64
+
+
+@operator("Concat")
+def _(call: Call, *inputs: Tensor) -> Tensor:
+    return joining.concat(inputs, axis_of(call.integer("axis", 1), rank_of(inputs[0])))
+
+
+@operator("Split")
+def _(call: Call, x: Tensor, sizes: Tensor | None = None) -> tuple[Tensor, ...]:
+    axis = axis_of(call.integer("axis", 0), rank_of(x))
+    given = call.integers("split") if call.has("split") else known_ints(sizes)
+    if given is None and sizes is not None:
+        return tuple(joining.split(x, sizes, axis, num=call.outputs))
+    return tuple(joining.split(x, given or even_sizes(x, axis, call.integer("num_outputs", call.outputs)), axis))
+
+
+def even_sizes(x: Tensor, axis: int, count: int) -> list[int]:
+    """The sizes of `count` parts along an axis: equal ones, but for the last, which may be smaller."""
+    size = None if x.spec.sizes is None else x.spec.sizes[axis]
+    if size is None:
+        raise ValueError(f"axis {axis} is split evenly, so that its size must be known when the graph is built")
+    if count < 1:
+        raise ValueError(f"an axis cannot be split into {count} parts")
+    each = -(-size // count)
+    return [max(min(each, size - index * each), 0) for index in range(known.pieces(count))]
+
+
+@operator("Tile", since=6)
+def _(call: Call, x: Tensor, repeats: Tensor) -> Tensor:
+    return tile(x, repeats)
+
+
+# Blocks of pixels and groups of channels
+
+
+@operator("DepthToSpace")
+def _(call: Call, x: Tensor) -> Tensor:
+    """Each group of channels as a block of pixels. A place in the block is the first or the last part of a number."""
+    size, (batch, channels, height, width) = call.integer("blocksize"), _sizes(x)
+    depth = channels // (size * size)
+    if call.text("mode", "DCR") == "CRD":
+        parts = transpose(reshape(x, stacked(batch, depth, size, size, height, width)), [0, 1, 4, 2, 5, 3])
+    else:
+        parts = transpose(reshape(x, stacked(batch, size, size, depth, height, width)), [0, 3, 4, 1, 5, 2])
+    return reshape(parts, stacked(batch, depth, height * size, width * size))
+
+
+@operator("SpaceToDepth")
+def _(call: Call, x: Tensor) -> Tensor:
+    size, (batch, channels, height, width) = call.integer("blocksize"), _sizes(x)
+    rows, columns = height // size, width // size
+    order = [0, 1, 3, 5, 2, 4] if call.text("mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
+    parts = transpose(reshape(x, stacked(batch, channels, rows, size, columns, size)), order)
+    return reshape(parts, stacked(batch, channels * size * size, rows, columns))
+
+
+def _sizes(x: Tensor) -> list[Any]:
+    """Batch, channels, height and width: numbers, or tensors where only the run knows them."""
+    if rank_of(x) != 4:
+        raise ValueError(f"images have 4 axes, their shape is {x.shape}")
+    return [size_at(x, axis) for axis in range(4)]
+
+
+# Pads
+
+
+@operator("Pad", since=11)
+def _(call: Call, x: Tensor, pads: Tensor, value: Tensor | None = None, axes: Tensor | None = None) -> Tensor:
+    return padded(x, _pairs(pads, axes, rank_of(x)), call.text("mode", "constant"), value)
+
+
+@operator("Pad")
+def _(call: Call, x: Tensor) -> Tensor:
+    pads = constant(call.integers("pads"), int64)
+    value = constant(call.number("value", 0.0), x.dtype)
+    return padded(x, _pairs(pads, None, rank_of(x)), call.text("mode", "constant"), value)
+
+
+def _pairs(pads: Tensor, axes: Tensor | None, rank: int) -> Tensor:
+    """How much comes before and after each axis: [rank, 2]."""
+    count = rank if axes is None else length_of(axes)
+    pairs = transpose(reshape(cast(pads, int64), [2, count]))
+    if axes is None:
+        return pairs
+    given = known_ints(axes)
+    places = from_front(cast(axes, int64), rank) if given is None else constant(axes_of(given, rank), int64)
+    return tensor_scatter_update(constant([[0, 0]] * rank, int64), expand_dims(places, 1), pairs)
+
+
+def padded(x: Tensor, pairs: Tensor, mode: str, value: Tensor | None = None) -> Tensor:
+    """`x` with pairs of numbers of elements put before and after each axis; negative ones take elements off."""
+    if mode == "constant":
+        return _with_constant(x, pairs, value)
+    for axis in range(rank_of(x)):
+        x = gather(x, _sources(pairs[axis], size_at(x, axis), mode), axis=axis)
+    return x
+
+
+def _with_constant(x: Tensor, pairs: Tensor, value: Tensor | None) -> Tensor:
+    known, given = known_ints(pairs), None if value is None else constant_value(value)
+    inner = x if known is not None and min(known, default=0) >= 0 else _cropped(x, pairs)
+    grown = maximum(pairs, constant(0, int64))
+    if value is None or given is not None:
+        return pad(inner, grown, constant_values=0 if given is None else given.reshape(()))
+    return select(pad(ones_like(inner, bool_), grown), pad(inner, grown), scalar(value))
+
+
+def _cropped(x: Tensor, pairs: Tensor) -> Tensor:
+    """`x` without the elements that negative numbers take off."""
+    cut = minimum(pairs, constant(0, int64))
+    parts = [slice(-cut[axis, 0], size_at(x, axis) + cut[axis, 1]) for axis in range(rank_of(x))]
+    return x[tuple(parts)]
+
+
+def _sources(pair: Tensor, size: int | Tensor, mode: str) -> Tensor:
+    """For each place of a padded axis the element that it repeats."""
+    count = size if isinstance(size, Tensor) else constant(size, int64)
+    zero, one = constant(0, int64), constant(1, int64)
+    places = number_range(-pair[0], count + pair[1])
+    if mode == "edge":
+        return minimum(maximum(places, zero), count - one)
+    if mode == "wrap":
+        return floormod(places, count)
+    if mode != "reflect":
+        raise ValueError(f"mode is constant, reflect, edge or wrap, not {mode!r}")
+    period = maximum((count - one) * constant(2, int64), one)
+    place = floormod(places, period)
+    return minimum(place, period - place)

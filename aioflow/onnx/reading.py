@@ -1,0 +1,185 @@
+"""From a file or bytes to a `Model`: protocol buffers, checked.
+
+Nothing of a model is believed: names, the order of nodes, sizes and the files that it names are checked before anything
+is built. The parser of protocol buffers bounds the depth of messages.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.onnx.external import ExternalData
+from aioflow.onnx.model import Function, GraphBody, Model, Node, Reference, ValueType
+from aioflow.onnx.ordering import sorted_nodes
+from aioflow.onnx.protobuf import package
+from aioflow.onnx.tensors import array_of, dtype_of
+from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.dtypes import UNKNOWN, TensorShape
+
+_DEEPEST: Final = 16
+"""The most graphs inside each other."""
+
+Source = str | os.PathLike[str] | bytes
+
+
+def read_model(source: Source) -> Model:
+    """The model in a file, or in bytes.
+
+    Raises:
+        DataLossError: the bytes are no model, or damaged.
+        InvalidArgumentError: the graph is none: a name is missing or given twice, or nodes form a cycle.
+        UnimplementedError: a tensor has a dtype that aioflow does not have.
+        PermissionDeniedError, NotFoundError: external data lie outside of the model's folder, or are missing.
+    """
+    if isinstance(source, bytes):
+        return _model(_parsed(source), ExternalData(None))
+    path = Path(source)
+    return _model(_parsed(path.read_bytes()), ExternalData(path.parent))
+
+
+def _parsed(data: bytes) -> Any:
+    message = package().ModelProto()
+    try:
+        message.ParseFromString(data)
+    except Exception as error:  # the parser's DecodeError, of whichever implementation of protobuf
+        raise errors.DataLossError(f"{len(data)} bytes are not a model in the ONNX format: {error}") from None
+    if not message.HasField("graph"):
+        raise errors.DataLossError(f"{len(data)} bytes are not a model in the ONNX format: they hold no graph")
+    return message
+
+
+def _model(message: Any, external: ExternalData) -> Model:
+    reader = Reader(external)
+    functions = {
+        (normal_domain(each.domain), each.name, each.overload): reader.function(each) for each in message.functions
+    }
+    return Model(reader.graph(message.graph), opsets_of(message.opset_import), functions)
+
+
+def normal_domain(domain: str) -> str:
+    """The domain's short name: "" for ONNX's own."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def opsets_of(entries: Sequence[Any]) -> Mapping[str, int]:
+    """The version of each domain."""
+    return {normal_domain(entry.domain): int(entry.version) for entry in entries}
+
+
+class Reader:
+    """Makes plain data of messages, and counts how many graphs lie inside each other."""
+
+    def __init__(self, external: ExternalData) -> None:
+        self._external = external
+        self._depth = 0
+
+    def graph(self, message: Any, outer: bool = True) -> GraphBody:
+        """The graph of a message, with its nodes in order."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise errors.InvalidArgumentError(f"more than {_DEEPEST} graphs lie inside each other")
+        initializers = self._initializers(message)
+        inputs = {each.name: self._type(each) for each in message.input if each.name not in initializers}
+        outputs = {each.name: self._type(each) for each in message.output}
+        _check_names(message)
+        nodes = sorted_nodes([self.node(each) for each in message.node], {*inputs, *initializers})
+        self._depth -= 1
+        body = GraphBody(message.name, nodes, inputs, outputs, initializers, message)
+        missing = body.captures() if outer and not self._depth else []
+        if missing:
+            raise errors.InvalidArgumentError(f"nothing computes {_listed(missing)}, which nodes or outputs need")
+        return body
+
+    def function(self, message: Any) -> Function:
+        """The function of a message."""
+        defaults = {each.name: self.attribute(each) for each in message.attribute_proto}
+        attributes = dict.fromkeys(message.attribute) | defaults
+        nodes = sorted_nodes([self.node(each) for each in message.node], {*message.input})
+        return Function(nodes, [*message.input], [*message.output], attributes, opsets_of(message.opset_import))
+
+    def node(self, message: Any) -> Node:
+        """The node of a message."""
+        self._depth += 1
+        attributes = {each.name: self.attribute(each) for each in message.attribute}
+        self._depth -= 1
+        names = (tuple(message.input), tuple(message.output))
+        return Node(message.name, normal_domain(message.domain), message.op_type, *names, attributes, message.overload)
+
+    def attribute(self, message: Any) -> Any:
+        """The value of an attribute message."""
+        if message.ref_attr_name:
+            return Reference(message.ref_attr_name)
+        kind = package().AttributeProto.AttributeType.Name(message.type)
+        match kind:
+            case "FLOAT":
+                return float(message.f)
+            case "INT":
+                return int(message.i)
+            case "STRING":
+                return bytes(message.s)
+            case "FLOATS":
+                return [float(item) for item in message.floats]
+            case "INTS":
+                return [int(item) for item in message.ints]
+            case "STRINGS":
+                return [bytes(item) for item in message.strings]
+            case "TENSOR":
+                return array_of(message.t, self._external)
+            case "TENSORS":
+                return [array_of(item, self._external) for item in message.tensors]
+            case "GRAPH":
+                return self.graph(message.g)
+            case "GRAPHS":
+                return [self.graph(item) for item in message.graphs]
+            case "TYPE_PROTO":
+                return value_type(message.tp, f"attribute {message.name!r}")
+        raise errors.UnimplementedError(
+            f"attribute {message.name!r} is of the kind {kind}, which aioflow does not read"
+        )
+
+    def _initializers(self, message: Any) -> dict[str, AnyArray]:
+        if message.sparse_initializer:
+            names = [each.values.name for each in message.sparse_initializer]
+            raise errors.UnimplementedError(f"initializers {_listed(names)} are sparse, which aioflow does not read")
+        return {each.name: array_of(each, self._external) for each in message.initializer}
+
+    def _type(self, message: Any) -> ValueType:
+        return value_type(message.type, f"{message.name!r}")
+
+
+def value_type(message: Any, what: str) -> ValueType:
+    """The declared type of a value, with its open sizes as None."""
+    kind = message.WhichOneof("value")
+    if kind in (None, "tensor_type"):
+        tensor = message.tensor_type
+        return ValueType("tensor", dtype_of(tensor.elem_type, what) if tensor.elem_type else None, _shape(tensor))
+    if kind in ("sequence_type", "optional_type"):
+        element = value_type(getattr(message, kind).elem_type, what)
+        return ValueType("sequence" if kind == "sequence_type" else "optional", element=element)
+    raise errors.UnimplementedError(f"{what} is a {kind.removesuffix('_type')}, which aioflow does not have")
+
+
+def _shape(tensor: Any) -> TensorShape:
+    if not tensor.HasField("shape"):
+        return UNKNOWN
+    sizes = [int(each.dim_value) if each.HasField("dim_value") else None for each in tensor.shape.dim]
+    if any(size is not None and size < 0 for size in sizes):
+        raise errors.DataLossError(f"a shape has the negative size {min(size for size in sizes if size is not None)}")
+    return TensorShape(sizes)
+
+
+def _check_names(message: Any) -> None:
+    """InvalidArgumentError if two values of a graph have one name."""
+    made = [name for node in message.node for name in node.output if name]
+    given = {each.name for each in message.input} | {each.name for each in message.initializer}
+    twice = [name for name, times in Counter(made).items() if times > 1 or name in given]
+    if twice:
+        raise errors.InvalidArgumentError(f"{_listed(twice)} is computed more than once")
+
+
+def _listed(names: Sequence[str]) -> str:
+    some = ", ".join(repr(name) for name in names[:5])
+    return some if len(names) <= 5 else f"{some} and {len(names) - 5} more"

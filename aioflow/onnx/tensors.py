@@ -1,0 +1,103 @@
+"""Tensors of a model as arrays, and its numbers for dtypes."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.onnx.external import ExternalData
+from aioflow.onnx.protobuf import package
+from aioflow.tensors import dtypes
+from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.dtypes import DType
+from aioflow.tensors.object_arrays import full_array
+
+DTYPES: Final[dict[int, DType]] = {
+    1: dtypes.float32, 2: dtypes.uint8, 3: dtypes.int8, 4: dtypes.uint16, 5: dtypes.int16, 6: dtypes.int32,
+    7: dtypes.int64, 8: dtypes.string, 9: dtypes.bool_, 10: dtypes.float16, 11: dtypes.float64, 12: dtypes.uint32,
+    13: dtypes.uint64, 14: dtypes.complex64, 15: dtypes.complex128, 16: dtypes.bfloat16, 17: dtypes.float8_e4m3fn,
+    19: dtypes.float8_e5m2,
+}  # fmt: skip
+"""ONNX's numbers for dtypes. The others, as those of 4 bits, have no kernels."""
+
+NUMBERS: Final = {dtype: number for number, dtype in DTYPES.items()}
+_EXTERNAL: Final = 1
+_LARGEST: Final = 1 << 40
+"""The most bytes of a tensor."""
+_MOST_AXES: Final = 64
+
+
+def dtype_of(number: int, what: str) -> DType:
+    """The dtype of that number. UnimplementedError for one that aioflow does not have."""
+    if number in DTYPES:
+        return DTYPES[number]
+    names = {value: name for name, value in package().TensorProto.DataType.items()}
+    raise errors.UnimplementedError(f"{what} has the dtype {names.get(number, number)}, which aioflow does not have")
+
+
+def array_of(tensor: Any, external: ExternalData) -> AnyArray:
+    """The value of a tensor message, which cannot be written to.
+
+    DataLossError if its data do not fit its shape.
+    """
+    dtype, sizes = dtype_of(tensor.data_type, f"tensor {tensor.name!r}"), checked_sizes(tensor.name, tensor.dims)
+    count = math.prod(sizes)
+    if count * dtype.size > _LARGEST:
+        raise errors.DataLossError(f"tensor {tensor.name!r} of shape {sizes} would have {count * dtype.size} bytes")
+    if tensor.data_location == _EXTERNAL:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        array = external.read(tensor.name, entries, count * dtype.size).view(dtype.np).reshape(sizes)
+    elif dtype is dtypes.string:
+        array = _strings(tensor.name, tensor.string_data, sizes)
+    elif tensor.HasField("raw_data"):
+        array = _raw(tensor, dtype, count).reshape(sizes)
+    else:
+        _check_length(tensor, _typed_length(tensor, dtype), count, "elements")
+        array = np.asarray(package().numpy_helper.to_array(tensor))
+    array.flags.writeable = False
+    return array
+
+
+def checked_sizes(name: str, dims: Sequence[int]) -> list[int]:
+    """The sizes of a tensor message. DataLossError if one is negative or they are too many."""
+    sizes = list(dims)
+    if len(sizes) > _MOST_AXES or min(sizes, default=0) < 0:
+        raise errors.DataLossError(f"tensor {name!r} cannot have the shape {sizes[:_MOST_AXES]}")
+    return sizes
+
+
+def _raw(tensor: Any, dtype: DType, count: int) -> AnyArray:
+    """The elements in the raw bytes of a message, which are read once, for each time makes a copy."""
+    data = tensor.raw_data
+    _check_length(tensor, len(data), count * dtype.size, "bytes")
+    stored = np.uint8 if dtype.is_bool else dtype.np.newbyteorder("<")
+    array = np.frombuffer(data, stored)
+    return array.astype(dtype.np) if dtype.is_bool or not array.dtype.isnative else array
+
+
+def _check_length(tensor: Any, given: int, needed: int, unit: str) -> None:
+    if given != needed:
+        raise errors.DataLossError(
+            f"tensor {tensor.name!r} of shape {list(tensor.dims)} needs {needed} {unit}, the model has {given}"
+        )
+
+
+def _typed_length(tensor: Any, dtype: DType) -> int:
+    """The number of elements in the field for a dtype."""
+    if dtype in (dtypes.complex64, dtypes.complex128):
+        return len(tensor.float_data if dtype is dtypes.complex64 else tensor.double_data) // 2
+    fields = {
+        dtypes.float32: "float_data", dtypes.float64: "double_data", dtypes.int64: "int64_data",
+        dtypes.uint32: "uint64_data", dtypes.uint64: "uint64_data",
+    }  # fmt: skip
+    return len(getattr(tensor, fields.get(dtype, "int32_data")))
+
+
+def _strings(name: str, given: Sequence[bytes], sizes: Sequence[int]) -> AnyArray:
+    if len(given) != math.prod(sizes):
+        raise errors.DataLossError(f"tensor {name!r} of shape {list(sizes)} has {len(given)} strings")
+    array = full_array((len(given),), b"")
+    array[:] = list(given)
+    return array.reshape(list(sizes))

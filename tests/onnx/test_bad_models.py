@@ -1,0 +1,226 @@
+"""Models that are damaged or forged: specific errors, and nothing is built or read elsewhere."""
+
+import contextlib
+from random import Random
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from tests.onnx.models import graph, helper, model, node, onnx, value
+from tests.support.scale import amount
+
+GOOD = model([node("Relu", ["x"], ["y"])], [value("x", [2])], [value("y", [2])])
+
+
+def changed(change, data=GOOD):
+    """The model after a change of its message."""
+    message = onnx.ModelProto.FromString(data)
+    change(message)
+    return message.SerializeToString()
+
+
+def refused(data, kind, match):
+    """Loading raises that error, and the graph stays empty."""
+    target = af.Graph()
+    with pytest.raises(kind, match=match):
+        af.onnx.load(data, target)
+    assert list(target.get_operations()) == []
+
+
+def test_bytes_that_are_no_model_are_refused():
+    refused(b"", af.errors.DataLossError, "no graph")
+    refused(b"\xff" * 64, af.errors.DataLossError, "64 bytes are not a model")
+
+
+def test_every_truncated_model_is_refused_or_another_model():
+    weights = model([node("Add", ["x", "w"], ["y"])], [value("x", [2])], [value("y", [2])], w=np.ones(2, np.float32))
+    for end in range(len(weights)):
+        try:
+            af.onnx.load(weights[:end], af.Graph())
+        except (af.errors.OpError, ValueError, TypeError):
+            continue
+
+
+def test_a_cycle_of_nodes_is_refused():
+    nodes = [node("Relu", ["b"], ["a"], "first"), node("Relu", ["a"], ["b"], "second")]
+    refused(model(nodes, [], [value("a")]), af.errors.InvalidArgumentError, "2 nodes wait for each other in a cycle")
+
+
+async def test_nodes_may_come_in_any_order():
+    nodes = [node("Neg", ["a"], ["y"]), node("Abs", ["x"], ["a"])]
+    imported = af.onnx.load(model(nodes, [value("x", [1])], [value("y", [1])]), af.Graph())
+    async with af.Session(graph=imported.graph) as session:
+        assert await session.run(imported.outputs["y"], {imported.inputs["x"]: [-2.0]}) == [-2]
+
+
+def test_names_that_are_missing_or_given_twice_are_refused():
+    missing = model([node("Add", ["x", "nowhere"], ["y"])], [value("x", [1])], [value("y", [1])])
+    refused(missing, af.errors.InvalidArgumentError, "nothing computes 'nowhere'")
+    twice = model([node("Relu", ["x"], ["y"]), node("Abs", ["x"], ["y"])], [value("x", [1])], [value("y", [1])])
+    refused(twice, af.errors.InvalidArgumentError, "'y' is computed more than once")
+
+
+def test_an_output_that_an_operator_does_not_have_is_refused():
+    data = model([node("Relu", ["x"], ["y", "z"])], [value("x", [1])], [value("z")])
+    refused(data, ValueError, r"node 'y' \(Relu\): it has 1 outputs, and 'z' would be number 2")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "kind", "match"),
+    [
+        (["x", "", "x"], ValueError, r"node 'y' .Where.: its input 'X' is missing"),
+        (["x", "x"], ValueError, r"node 'y' .Where.: its input 'Y' is missing"),
+        (["x", "list", "x"], TypeError, r"node 'y' .Where.: its input 'X' is a sequence, and must be a tensor"),
+    ],
+)
+def test_inputs_that_do_not_fit_an_operator_are_refused(inputs, kind, match):
+    nodes = [node("SequenceConstruct", ["x"], ["list"]), node("Where", inputs, ["y"])]
+    refused(model(nodes, [value("x", [1], np.bool_)], [value("y")]), kind, match)
+
+
+def test_functions_that_call_each_other_without_end_are_refused():
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
+    again = helper.make_function("own", "Again", ["a"], ["b"], [node("Again", ["a"], ["b"], domain="own")], opsets)
+    nodes = [node("Again", ["x"], ["y"], domain="own")]
+    data = model(nodes, [value("x", [1])], [value("y")], functions=[again], domains=["own"])
+    refused(data, af.errors.InvalidArgumentError, "call each other 33 deep")
+
+
+def test_functions_that_multiply_are_refused(monkeypatch):
+    monkeypatch.setattr("aioflow.onnx.build._MOST_NODES", 2000)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
+    calls = [[node(f"F{level - 1}", ["a"], [f"b{i}"], domain="own") for i in range(1000)] for level in range(1, 4)]
+    functions = [helper.make_function("own", "F0", ["a"], ["b0"], [node("Identity", ["a"], ["b0"])], opsets)]
+    functions += [helper.make_function("own", f"F{1 + i}", ["a"], ["b0"], each, opsets) for i, each in enumerate(calls)]
+    nodes = [node("F3", ["x"], ["y"], domain="own")]
+    data = model(nodes, [value("x", [1])], [value("y")], functions=functions, domains=["own"])
+    refused(data, af.errors.InvalidArgumentError, "4 deep and build 2001 nodes")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        node("MaxPool", ["x"], ["y", "z"], kernel_shape=[1 << 40, 1 << 40]),
+        node("MaxPool", ["x"], ["y", "z"], kernel_shape=[4000, 4000]),
+        node("AveragePool", ["x"], ["y"], kernel_shape=[1 << 20, 1], dilations=[2, 2]),
+        node("AveragePool", ["x"], ["y"], kernel_shape=[0, 1]),
+        node("Split", ["x"], ["y"], num_outputs=1 << 40),
+        node("Split", ["x"], ["y"], num_outputs=0),
+        node("SplitToSequence", ["x"], ["y"], axis=3),
+    ],
+)
+def test_numbers_that_would_build_operations_without_end_are_refused(bad):
+    refused(model([bad], [value("x", [1, 1, 5, 1 << 40])], [value("y")]), ValueError, f"node 'y' .{bad.op_type}.")
+
+
+def test_models_with_random_changes_end_in_specific_errors():
+    then, otherwise = (graph([node(type, ["r"], ["a"])], [], [value("a")]) for type in ("Neg", "Abs"))
+    weights = model(
+        [
+            node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+            node("Reshape", ["c", "shape"], ["r"]),
+            node("If", ["q"], ["y"], then_branch=then, else_branch=otherwise),
+        ],
+        [value("x", [1, 2, 4, 4]), value("q", [], np.bool_)],
+        [value("y")],
+        w=np.ones((3, 2, 3, 3), np.float32),
+        shape=np.array([1, -1]),
+    )
+    random = Random(5)
+    for _ in range(amount(60, 5000)):
+        data = bytearray(weights)
+        for _ in range(random.choice([1, 1, 2, 4])):
+            data[random.randrange(len(data))] = random.randrange(256)
+        with contextlib.suppress(af.errors.OpError, ValueError, TypeError):
+            af.onnx.load(bytes(data), af.Graph())
+
+
+def test_graphs_inside_each_other_without_end_are_refused():
+    deep = graph([node("Relu", ["x"], ["z"])], [], [value("z")])
+    for _ in range(20):
+        deep = graph([node("Loop", ["", "c"], ["z"], body=deep)], [], [value("z")])
+    data = model([node("Loop", ["", "c"], ["y"], body=deep)], [value("x", [1]), value("c", [], np.bool_)], [value("y")])
+    refused(data, af.errors.InvalidArgumentError, "more than 16 graphs lie inside each other")
+
+
+@pytest.mark.parametrize(
+    ("dims", "match"),
+    [
+        ([1 << 40, 1 << 40], "would have"),
+        ([-2], "cannot have the shape"),
+        ([3], "needs 12 bytes, the model has 8"),
+        ([1] * 70, "cannot have the shape"),
+    ],
+)
+def test_sizes_that_do_not_fit_the_data_are_refused(dims, match):
+    weights = model([node("Add", ["x", "w"], ["y"])], [value("x", [2])], [value("y")], w=np.ones(2, np.float32))
+
+    def forge(message):
+        del message.graph.initializer[0].dims[:]
+        message.graph.initializer[0].dims.extend(dims)
+
+    refused(changed(forge, weights), af.errors.DataLossError, match)
+
+
+def test_unknown_versions_domains_and_dtypes_are_refused():
+    refused(changed(lambda m: setattr(m.opset_import[0], "version", 999)), af.errors.UnimplementedError, "version 999")
+    refused(changed(lambda m: m.ClearField("opset_import")), af.errors.UnimplementedError, "no version")
+    four_bits = onnx.TensorProto.UINT4
+    forged = changed(lambda m: setattr(m.graph.input[0].type.tensor_type, "elem_type", four_bits))
+    refused(forged, af.errors.UnimplementedError, "'x' has the dtype UINT4")
+
+
+# External data
+
+
+def external(location, **more):
+    """A model whose weights lie in a file."""
+    weights = model([node("Add", ["x", "w"], ["y"])], [value("x", [2])], [value("y")], w=np.array([1, 2], np.float32))
+
+    def move(message):
+        tensor = message.graph.initializer[0]
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        for key, text in {"location": location, **more}.items():
+            entry = tensor.external_data.add()
+            entry.key, entry.value = key, text
+
+    return changed(move, weights)
+
+
+async def test_external_data_beside_the_model_are_read(tmp_path):
+    (tmp_path / "weights.bin").write_bytes(b"\0" * 4 + np.array([1, 2], np.float32).tobytes())
+    (tmp_path / "model.onnx").write_bytes(external("weights.bin", offset="4", length="8"))
+    imported = af.onnx.load(tmp_path / "model.onnx", af.Graph())
+    async with af.Session(graph=imported.graph) as session:
+        await session.run(imported.initializer)
+        y = await session.run(imported.outputs["y"], {imported.inputs["x"]: np.zeros(2, np.float32)})
+    np.testing.assert_array_equal(y, [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("entries", "kind", "match"),
+    [
+        ({"location": "../weights.bin"}, af.errors.PermissionDeniedError, "outside of the model's folder"),
+        ({"location": "/etc/passwd"}, af.errors.PermissionDeniedError, "outside of the model's folder"),
+        ({"location": "link"}, af.errors.PermissionDeniedError, "outside of the model's folder"),
+        ({"location": ""}, af.errors.PermissionDeniedError, "outside of the model's folder"),
+        ({"location": "nothing.bin"}, af.errors.NotFoundError, "does not exist"),
+        ({"location": "short.bin"}, af.errors.DataLossError, "needs 8 bytes from byte 0 .*which has 4"),
+        ({"location": "short.bin", "offset": "-4"}, af.errors.DataLossError, "offset '-4'"),
+        ({"location": "short.bin", "length": "4"}, af.errors.DataLossError, "states 4"),
+    ],
+)
+def test_external_data_elsewhere_or_damaged_are_refused(tmp_path, entries, kind, match):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "weights.bin").write_bytes(b"\0" * 8)
+    (folder / "short.bin").write_bytes(b"\0" * 4)
+    (folder / "link").symlink_to(tmp_path / "weights.bin")
+    (folder / "model.onnx").write_bytes(external(**entries))
+    refused(folder / "model.onnx", kind, match)
+
+
+def test_a_model_from_bytes_reads_no_file():
+    refused(external("weights.bin"), af.errors.PermissionDeniedError, "bytes have no folder")

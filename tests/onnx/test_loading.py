@@ -1,0 +1,247 @@
+"""`af.onnx.load`: names, weights, gradients, branches, loops, functions, missing operators."""
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from tests.onnx.models import graph, helper, model, node, run, value
+
+W, B = np.array([[1.0, -1.0], [2.0, 0.5]], np.float32), np.array([0.5, -0.25], np.float32)
+LAYER = model(
+    [node("MatMul", ["x", "w"], ["x w"], "product"), node("Add", ["x w", "b"], ["sum"]), node("Relu", ["sum"], ["y"])],
+    [value("x", ["batch", 2])],
+    [value("y", ["batch", 2])],
+    w=W,
+    b=B,
+)
+
+
+async def test_a_model_computes_what_it_describes():
+    x = np.array([[1.0, 2.0], [-3.0, 0.0]], np.float32)
+    (y,) = await run(LAYER, x)
+    np.testing.assert_array_equal(y, np.maximum(x @ W + B, 0))
+
+
+async def test_a_model_is_loaded_from_a_path(tmp_path):
+    path = tmp_path / "layer.onnx"
+    path.write_bytes(LAYER)
+    (y,) = await run(path, np.ones((1, 2), np.float32))
+    np.testing.assert_array_equal(y, [[3.5, 0]])
+
+
+def test_the_names_of_a_model_are_those_of_operations_and_variables():
+    imported = af.onnx.load(LAYER, af.Graph())
+    assert imported.inputs["x"].shape.as_list() == [None, 2]
+    assert imported.inputs["x"].op.name == "x"
+    assert imported.outputs["y"].op.name == "y"
+    assert imported.tensors["x w"].op.name.startswith("product/")
+    assert {name: variable.op.name for name, variable in imported.variables.items()} == {"w": "w", "b": "b"}
+
+
+def test_the_default_graph_gets_the_model_where_none_is_given():
+    with af.Graph().as_default() as target:
+        assert af.onnx.load(LAYER).graph is target
+    assert [variable.op.name for variable in target.get_collection("trainable_variables")] == ["w", "b"]
+
+
+async def test_a_loaded_model_is_fine_tuned():
+    imported = af.onnx.load(LAYER, af.Graph())
+    with imported.graph.as_default():
+        loss = af.reduce_sum(af.square(imported.outputs["y"] - 1.0))
+        step = af.train.GradientDescentOptimizer(0.05).minimize(loss)
+    feeds = {imported.inputs["x"]: np.array([[1.0, 2.0], [0.5, 1.0]], np.float32)}
+    async with af.Session(graph=imported.graph) as session:
+        await session.run(imported.initializer)
+        before = await session.run(loss, feeds)
+        for _ in range(20):
+            await session.run(step, feeds)
+        assert await session.run(loss, feeds) < before / 10
+
+
+def test_statistics_and_settings_are_no_weights():
+    ones = np.ones(2, np.float32)
+    data = model(
+        [
+            node("BatchNormalization", ["x", "scale", "shift", "mean", "variance"], ["normal"]),
+            node("Clip", ["normal", "low"], ["y"]),
+        ],
+        [value("x", [1, 2, 3, 3])],
+        [value("y", [1, 2, 3, 3])],
+        scale=ones, shift=ones, mean=ones, variance=ones, low=np.float32(0),
+    )  # fmt: skip
+    imported = af.onnx.load(data, af.Graph())
+    trainable = {name for name, variable in imported.variables.items() if variable.trainable}
+    assert trainable == {"scale", "shift"}
+    assert imported.variables.keys() - trainable == {"mean", "variance"}
+    assert not any(
+        variable.trainable for variable in af.onnx.load(data, af.Graph(), trainable=False).variables.values()
+    )
+
+
+# Branches, loops, functions
+
+POSITIVE = graph([node("Mul", ["x", "two"], ["doubled"])], [], [value("doubled")])
+NEGATIVE = graph([node("Neg", ["x"], ["turned"])], [], [value("turned")])
+
+
+@pytest.mark.parametrize(("x", "y"), [(3.0, 6.0), (-3.0, 3.0)])
+async def test_a_branch_sees_the_values_around_it(x, y):
+    data = model(
+        [
+            node("Constant", [], ["two"], value_float=2.0),
+            node("Constant", [], ["zero"], value_float=0.0),
+            node("Greater", ["x", "zero"], ["positive"]),
+            node("If", ["positive"], ["y"], then_branch=POSITIVE, else_branch=NEGATIVE),
+        ],
+        [value("x", [])],
+        [value("y", [])],
+    )
+    assert (await run(data, np.float32(x))) == [y]
+
+
+async def test_a_loop_ends_by_its_condition_and_stacks_what_each_iteration_adds():
+    body = graph(
+        [
+            node("Add", ["total", "step"], ["next"]),
+            node("Less", ["next", "limit"], ["again"]),
+            node("Identity", ["next"], ["seen"]),
+        ],
+        [value("i", [], np.int64), value("going", [], np.bool_), value("total", [])],
+        [value("again", [], np.bool_), value("next", []), value("seen", [])],
+    )
+    data = model(
+        [node("Loop", ["most", "", "start"], ["last", "all"], body=body)],
+        [value("most", [], np.int64), value("start", []), value("step", []), value("limit", [])],
+        [value("last", []), value("all", [None])],
+    )
+    last, every = await run(data, np.int64(10), np.float32(0), np.float32(2), np.float32(5))
+    assert last == 6
+    np.testing.assert_array_equal(every, [2, 4, 6])
+    assert (await run(data, np.int64(1), np.float32(0), np.float32(2), np.float32(5)))[0] == 2
+
+
+async def test_a_scan_takes_rows_from_the_last_on():
+    body = graph(
+        [node("Add", ["sum", "row"], ["next"]), node("Identity", ["next"], ["made"])],
+        [value("sum", []), value("row", [])],
+        [value("next", []), value("made", [])],
+    )
+    data = model(
+        [node("Scan", ["start", "x"], ["last", "y"], body=body, num_scan_inputs=1, scan_input_directions=[1])],
+        [value("start", []), value("x", ["n"])],
+        [value("last", []), value("y", ["n"])],
+    )
+    last, y = await run(data, np.float32(0), np.array([1, 2, 4], np.float32))
+    assert last == 7
+    np.testing.assert_array_equal(y, [4, 6, 7])
+
+
+async def test_a_function_of_the_model_gets_its_attributes():
+    nodes = [node("Constant", [], ["factor"]), node("Mul", ["a", "factor"], ["b"])]
+    nodes[0].attribute.append(onnx_reference("value_float", "by"))
+    scale = helper.make_function("own", "Scale", ["a"], ["b"], nodes, [helper.make_opsetid("", 21)], ["by"])
+    data = model(
+        [node("Scale", ["x"], ["y"], domain="own", by=2.5)],
+        [value("x", [2])],
+        [value("y", [2])],
+        functions=[scale],
+        domains=["own"],
+    )
+    (y,) = await run(data, np.array([1, 2], np.float32))
+    np.testing.assert_array_equal(y, [2.5, 5])
+
+
+def onnx_reference(name, attribute):
+    """An attribute whose value is that of an attribute of the function."""
+    made = helper.make_attribute(name, 0.0)
+    made.ref_attr_name = attribute
+    return made
+
+
+async def test_an_operator_that_onnx_defines_by_nodes_needs_no_function():
+    data = model([node("HardSwish", ["x"], ["y"])], [value("x", [3])], [value("y", [3])])
+    x = np.array([-4, 1, 4], np.float32)
+    (y,) = await run(data, x)
+    np.testing.assert_allclose(y, x * np.clip(x / 6 + 0.5, 0, 1), rtol=1e-6)
+
+
+async def test_gradients_pass_through_loops_of_a_model():
+    body = graph(
+        [node("Mul", ["power", "x"], ["next"]), node("Identity", ["going"], ["again"])],
+        [value("i", [], np.int64), value("going", [], np.bool_), value("power", [])],
+        [value("again", [], np.bool_), value("next", [])],
+    )
+    nodes = [node("Loop", ["three", "", "one"], ["y"], body=body)]
+    data = model(nodes, [value("x", [])], [value("y", [])], three=np.int64(3), one=np.float32(1))
+    imported = af.onnx.load(data, af.Graph())
+    with imported.graph.as_default():
+        (slope,) = af.gradients(imported.outputs["y"], [imported.inputs["x"]])
+    async with af.Session(graph=imported.graph) as session:
+        assert await session.run(slope, {imported.inputs["x"]: np.float32(2)}) == 12
+
+
+# What cannot be loaded
+
+
+def test_all_missing_operators_are_listed_and_nothing_is_built():
+    inner = graph([node("Bogus", ["x"], ["z"])], [], [value("z")])
+    data = model(
+        [
+            node("Nonsense", ["x"], ["a"]),
+            node("Other", ["a"], ["b"], domain="own"),
+            node("If", ["c"], ["y"], then_branch=inner, else_branch=inner),
+        ],
+        [value("x", [1]), value("c", [], np.bool_)],
+        [value("y", [1])],
+        domains=["own"],
+    )
+    target = af.Graph()
+    with pytest.raises(af.errors.UnimplementedError, match=r"3 operators .*Nonsense.*own\.Other.*Bogus"):
+        af.onnx.load(data, target)
+    assert list(target.get_operations()) == []
+
+
+def test_an_optional_input_is_fed_as_a_tensor_and_a_sequence_is_refused():
+    tensor = value("x", [2]).type
+    optional = helper.make_value_info("x", helper.make_optional_type_proto(tensor))
+    nodes = [node("OptionalGetElement", ["x"], ["y"])]
+    assert af.onnx.load(model(nodes, [optional], [value("y")]), af.Graph()).inputs["x"].shape == [2]
+    sequence = helper.make_value_info("x", helper.make_sequence_type_proto(tensor))
+    with pytest.raises(af.errors.UnimplementedError, match="input 'x' is a sequence"):
+        af.onnx.load(model([node("SequenceLength", ["x"], ["y"])], [sequence], [value("y")]), af.Graph())
+
+
+async def test_a_sequence_of_known_length_is_cut_and_joined():
+    data = model(
+        [
+            node("SplitToSequence", ["x"], ["parts"], axis=0),
+            node("SequenceInsert", ["parts", "x", "zero"], ["more"]),
+            node("SequenceAt", ["more", "place"], ["one"]),
+            node("ConcatFromSequence", ["more"], ["all"], axis=0),
+        ],
+        [value("x", [2, 2]), value("place", [], np.int64)],
+        [value("one"), value("all"), helper.make_empty_tensor_value_info("parts")],
+        zero=np.int64(0),
+    )
+    x = np.array([[1, 2], [3, 4]], np.float32)
+    one, everything, parts = await run(data, x, np.int64(-1))
+    np.testing.assert_array_equal(one, [[3, 4]])
+    np.testing.assert_array_equal(everything, [[1, 2], [3, 4], [1, 2], [3, 4]])
+    assert [part.tolist() for part in parts] == [[[1, 2]], [[3, 4]]]
+
+
+def test_what_an_operator_cannot_do_names_the_node():
+    nodes = [node("RNN", ["x", "w", "r"], ["y"], "my layer", hidden_size=2, activations=["Swish"])]
+    data = model(
+        nodes, [value("x", [3, 1, 2])], [value("y")], w=np.ones((1, 2, 2), np.float32), r=np.ones((1, 2, 2), np.float32)
+    )
+    with pytest.raises(af.errors.UnimplementedError, match=r"node 'my layer' \(RNN\): activation Swish"):
+        af.onnx.load(data, af.Graph())
+
+
+def test_an_error_of_a_node_names_it_and_leaves_the_graph_as_it_was():
+    data = model([node("MatMul", ["x", "w"], ["y"], "my product")], [value("x", [2, 3])], [value("y")], w=W)
+    target = af.Graph()
+    with pytest.raises(ValueError, match=r"node .my product. \(MatMul\)"):
+        af.onnx.load(data, target)
+    assert list(target.get_operations()) == []

@@ -1,0 +1,186 @@
+"""Operators compute what ONNX's reference computes, whether their settings are part of the model or fed.
+
+`make onnx` runs ONNX's own tests of all operators; here is a case of each function that is not a line of a table.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from tests.onnx.models import helper, model, node, onnx, value
+from tests.support.scale import some
+
+reference = pytest.importorskip("onnx.reference", reason="the package onnx is not installed")
+
+RNG = np.random.default_rng(7)
+X = RNG.normal(size=(2, 3, 4)).astype(np.float32)
+IMAGES = RNG.normal(size=(2, 4, 7, 6)).astype(np.float32)
+LINE = RNG.normal(size=(2, 4, 9)).astype(np.float32)
+VOLUME = RNG.normal(size=(1, 2, 4, 5, 3)).astype(np.float32)
+SQUARE = RNG.normal(size=(4, 4)).astype(np.float32)
+BYTES = RNG.integers(0, 255, (4, 6)).astype(np.uint8)
+WORDS = np.array(["Monday", "tuesday", "monday"], object)
+
+
+def ints(*values):
+    return np.array(values, np.int64)
+
+
+def weights(*shape):
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+# Type, inputs of which the first is fed, attributes, number of outputs
+CASES = [
+    ("ArgMax", [X], {"axis": 1, "select_last_index": 1}, 1),
+    ("AveragePool", [IMAGES], {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 2]}, 1),
+    ("AveragePool", [IMAGES], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}, 1),
+    ("AveragePool", [IMAGES], {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1}, 1),
+    ("AveragePool", [VOLUME], {"kernel_shape": [2, 2, 2]}, 1),
+    ("BatchNormalization", [IMAGES, *[np.abs(weights(4)) for _ in range(4)]], {}, 1),
+    ("BatchNormalization", [LINE, *[np.abs(weights(4)) for _ in range(4)]], {"epsilon": 0.1}, 1),
+    ("BatchNormalization", [IMAGES, *[np.abs(weights(4)) for _ in range(4)]], {"training_mode": 1}, 3),
+    ("BitShift", [BYTES, BYTES % 8], {"direction": "LEFT"}, 1),
+    ("Cast", [X], {"to": 7}, 1),
+    ("Clip", [X, np.float32(-0.5), np.float32(0.5)], {}, 1),
+    ("Col2Im", [weights(1, 8, 6), ints(4, 3), ints(2, 2)], {}, 1),
+    ("Compress", [X, np.array([False, True, True])], {"axis": 1}, 1),
+    ("Concat", [X, X], {"axis": -1}, 1),
+    ("ConstantOfShape", [ints(2, 3)], {}, 1),
+    ("Conv", [IMAGES, weights(3, 4, 3, 2), weights(3)], {"pads": [1, 0, 1, 1], "strides": [2, 1]}, 1),
+    ("Conv", [IMAGES, weights(6, 2, 2, 2)], {"group": 2, "dilations": [2, 1]}, 1),
+    ("Conv", [IMAGES, weights(8, 1, 3, 3)], {"group": 4, "auto_pad": "SAME_LOWER"}, 1),
+    ("Conv", [LINE, weights(3, 4, 3)], {"pads": [1, 0], "strides": [2]}, 1),
+    ("Conv", [VOLUME, weights(3, 2, 2, 2, 2)], {}, 1),
+    ("ConvInteger", [BYTES.reshape(1, 1, 4, 6), BYTES[:2, :2].reshape(1, 1, 2, 2), np.uint8(3)], {}, 1),
+    (
+        "ConvTranspose",
+        [IMAGES, weights(4, 3, 3, 3)],
+        {"strides": [2, 2], "pads": [1, 1, 0, 1], "output_padding": [1, 0]},
+        1,
+    ),
+    ("ConvTranspose", [IMAGES, weights(4, 2, 2, 2), weights(2)], {"auto_pad": "SAME_LOWER", "dilations": [2, 1]}, 1),
+    ("CumSum", [X, np.int64(1)], {"exclusive": 1, "reverse": 1}, 1),
+    ("DFT", [X[..., None], ints(6)[0], ints(2)[0]], {"onesided": 1}, 1),
+    ("DepthToSpace", [IMAGES], {"blocksize": 2, "mode": "CRD"}, 1),
+    ("DequantizeLinear", [BYTES, weights(6), BYTES[0]], {"axis": 1}, 1),
+    ("Det", [SQUARE], {}, 1),
+    ("Einsum", [X, weights(4, 5)], {"equation": "bij, jk -> bik"}, 1),
+    ("Elu", [X], {"alpha": 2.0}, 1),
+    ("Expand", [X[:, :1], ints(1, 3, 1)], {}, 1),
+    ("EyeLike", [SQUARE], {"k": -1}, 1),
+    ("Flatten", [X], {"axis": 2}, 1),
+    ("GRU", [weights(3, 2, 4), weights(1, 15, 4), weights(1, 15, 5), weights(1, 30)], {"hidden_size": 5}, 2),
+    ("GRU", [weights(3, 2, 4), weights(1, 15, 4), weights(1, 15, 5)], {"hidden_size": 5, "linear_before_reset": 1}, 2),
+    ("Gather", [X, ints(-1, 0)], {"axis": 1}, 1),
+    ("GatherElements", [X, RNG.integers(-4, 4, (2, 3, 2))], {"axis": 2}, 1),
+    ("GatherND", [X, ints(0, -1, 1).reshape(3, 1)], {}, 1),
+    ("Gemm", [SQUARE, weights(3, 4), weights(3)], {"transB": 1, "alpha": 0.5, "beta": 2.0}, 1),
+    ("GlobalAveragePool", [IMAGES], {}, 1),
+    ("GridSample", [IMAGES, RNG.uniform(-1.2, 1.2, (2, 3, 5, 2)).astype(np.float32)], {"padding_mode": "border"}, 1),
+    ("HardSigmoid", [X], {"alpha": 0.4}, 1),
+    ("Hardmax", [X], {"axis": 1}, 1),
+    ("InstanceNormalization", [IMAGES, weights(4), weights(4)], {}, 1),
+    ("IsInf", [np.array([math.inf, -math.inf, 1], np.float32)], {"detect_negative": 0}, 1),
+    ("LRN", [np.abs(IMAGES)], {"size": 3, "bias": 2.0}, 1),
+    ("LSTM", [weights(3, 2, 4), weights(1, 20, 4), weights(1, 20, 5), weights(1, 40)], {"hidden_size": 5}, 3),
+    ("LayerNormalization", [X, weights(3, 4), weights(3, 4)], {"axis": 1}, 3),
+    ("LeakyRelu", [X], {"alpha": 0.3}, 1),
+    ("LogSoftmax", [X], {"axis": 1}, 1),
+    ("LpNormalization", [np.abs(X)], {"p": 1}, 1),
+    ("LpPool", [IMAGES], {"kernel_shape": [2, 2]}, 1),
+    ("MatMul", [X, weights(4)], {}, 1),
+    ("MatMulInteger", [BYTES, BYTES.T, np.uint8(5), np.uint8(9)], {}, 1),
+    ("Max", [X, X[:, :1], -X], {}, 1),
+    ("MaxPool", [IMAGES], {"kernel_shape": [2, 3], "pads": [1, 1, 0, 1], "strides": [2, 1]}, 2),
+    ("MaxPool", [IMAGES], {"kernel_shape": [2, 2], "dilations": [2, 2]}, 1),
+    ("MaxPool", [LINE], {"kernel_shape": [3], "auto_pad": "SAME_UPPER", "strides": [2]}, 1),
+    ("Mean", [X, -X, X[:1]], {}, 1),
+    ("Mod", [X, X[::-1]], {"fmod": 1}, 1),
+    ("NonZero", [np.array([[1, 0], [0, 2]], np.float32)], {}, 1),
+    ("OneHot", [ints(1, -1, 7), ints(4)[0], np.array([2, 5], np.float32)], {"axis": 0}, 1),
+    ("PRelu", [X, weights(3, 1)], {}, 1),
+    ("Pad", [X, ints(0, 1, 0, 0, 0, 2), np.float32(9)], {}, 1),
+    ("Pad", [SQUARE, ints(1, 2, 2, 1)], {"mode": "reflect"}, 1),
+    ("Pad", [X, ints(1, 2), np.float32(0), ints(-1)], {"mode": "constant"}, 1),
+    ("Pow", [np.abs(X), ints(2)], {}, 1),
+    ("QuantizeLinear", [X, np.float32(0.02), np.uint8(100)], {}, 1),
+    ("RNN", [weights(3, 2, 4), weights(1, 5, 4), weights(1, 5, 5)], {"hidden_size": 5}, 2),
+    ("Range", [np.float32(1), np.float32(4), np.float32(0.5)], {}, 1),
+    ("ReduceL2", [X, ints(1)], {}, 1),
+    ("ReduceLogSumExp", [X, ints(-1, 0)], {"keepdims": 0}, 1),
+    ("ReduceMax", [X, ints(2)], {"keepdims": 0}, 1),
+    ("ReduceSum", [X, ints(0, 2)], {}, 1),
+    ("Reshape", [X, ints(0, -1, 2)], {}, 1),
+    ("Resize", [IMAGES, np.array([], np.float32), np.array([1, 1, 1.5, 0.5], np.float32)], {"mode": "linear"}, 1),
+    ("Resize", [IMAGES, np.array([], np.float32), np.array([], np.float32), ints(2, 4, 3, 9)], {"mode": "cubic"}, 1),
+    ("ReverseSequence", [SQUARE, ints(1, 2, 3, 4)], {"time_axis": 0, "batch_axis": 1}, 1),
+    ("ScatterElements", [SQUARE, ints(1, 1).reshape(1, 2), weights(1, 2)], {"reduction": "add"}, 1),
+    ("ScatterND", [SQUARE, ints(0, 2, 0).reshape(3, 1), weights(3, 4)], {"reduction": "max"}, 1),
+    ("Selu", [X], {}, 1),
+    ("Shape", [X], {"start": -2}, 1),
+    ("Slice", [X, ints(-1, 1), ints(-100, 100), ints(2, 1), ints(-2, 1)], {}, 1),
+    ("Softmax", [X], {"axis": 0}, 1),
+    ("SpaceToDepth", [weights(1, 2, 4, 6)], {"blocksize": 2}, 1),
+    ("Split", [X, ints(1, 3)], {"axis": -1}, 2),
+    ("Squeeze", [X[:, :1], ints(-2)], {}, 1),
+    ("StringConcat", [WORDS, WORDS[:1]], {}, 1),
+    ("StringNormalizer", [WORDS], {"case_change_action": "UPPER", "stopwords": ["monday"]}, 1),
+    ("TopK", [X, ints(2)], {"axis": 1, "largest": 0}, 2),
+    ("Transpose", [X], {"perm": [2, 0, 1]}, 1),
+    ("Trilu", [SQUARE, ints(-1)[0]], {"upper": 0}, 1),
+    ("Unique", [ints(5, 2, 5, 1)], {}, 4),
+    ("Unsqueeze", [X, ints(0, -1)], {}, 1),
+    ("Where", [X > 0, X, X[:1]], {}, 1),
+]
+
+
+def declared(name, array):
+    """The declaration of an input, all of whose sizes are known."""
+    if array.dtype == object:
+        return helper.make_tensor_value_info(name, onnx.TensorProto.STRING, array.shape)
+    return value(name, array.shape, array.dtype)
+
+
+def of_case(type, inputs, attributes, outputs, fed):
+    """The bytes of a model of one node, of which so many inputs are fed, and the names of these."""
+    names = [f"i{place}" if np.size(each) else "" for place, each in enumerate(inputs)]
+    given = [(name, np.asarray(each)) for name, each in zip(names, inputs, strict=True) if name]
+    results = [f"o{place}" for place in range(outputs)]
+    data = model(
+        [node(type, names, results, **attributes)],
+        [declared(name, each) for name, each in given[:fed]],
+        [helper.make_empty_tensor_value_info(name) for name in results],
+        **dict(given[fed:]),
+    )
+    return data, dict(given[:fed])
+
+
+@pytest.mark.parametrize("all_fed", [False, True], ids=["settings in the model", "settings fed"])
+@pytest.mark.parametrize("case", some(CASES, 48), ids=lambda case: case[0])
+async def test_an_operator_computes_what_the_reference_does(case, all_fed):
+    type, inputs, attributes, outputs = case
+    if all_fed and len(inputs) == 1:
+        return
+    data, feeds = of_case(type, inputs, attributes, outputs, len(inputs) if all_fed else 1)
+    expected = reference.ReferenceEvaluator(onnx.ModelProto.FromString(data)).run(None, feeds)
+    imported = af.onnx.load(data, af.Graph())
+    async with af.Session(graph=imported.graph) as session:
+        await session.run(imported.initializer)
+        given = {imported.inputs[name]: array for name, array in feeds.items()}
+        results = await session.run([*imported.outputs.values()], given)
+    for result, wanted in zip(results, expected, strict=True):
+        if wanted.dtype.kind in "OU":
+            assert [each.decode() for each in result.ravel()] == [*wanted.ravel()]
+        else:
+            np.testing.assert_allclose(result, wanted, rtol=2e-4, atol=1e-5)
+            assert result.dtype == wanted.dtype
+
+
+def test_the_size_of_a_resized_image_is_known_when_the_graph_is_built():
+    nodes = [node("Resize", ["x", "", "scales"], ["y"], mode="linear")]
+    scales = np.array([1, 1, 2, 1.5], np.float32)
+    imported = af.onnx.load(model(nodes, [value("x", ["n", 3, 8, 9])], [value("y")], scales=scales), af.Graph())
+    assert imported.outputs["y"].shape.as_list() == [None, 3, 16, 13]

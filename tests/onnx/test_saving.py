@@ -1,0 +1,117 @@
+"""`af.onnx.save`: what is written computes the same, here and in another runtime."""
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from tests.onnx.models import onnx
+
+RNG = np.random.default_rng(0)
+
+
+def dense(x):
+    w, b = af.Variable(RNG.normal(size=(6, 4)).astype(np.float32), name="w"), af.Variable(np.ones(4, np.float32))
+    hidden = af.nn.relu(af.matmul(x, w) + b)
+    return af.nn.softmax(af.matmul(hidden, w, transpose_b=True))
+
+
+def images(x):
+    picture = af.reshape(x, [-1, 4, 4, 3])
+    kernel = af.Variable(RNG.normal(size=(3, 3, 3, 2)).astype(np.float32))
+    each = af.Variable(RNG.normal(size=(2, 2, 2, 2)).astype(np.float32))
+    ones = af.Variable(np.ones(2, np.float32))
+    y = af.nn.bias_add(af.nn.conv2d(picture, kernel, 1, "SAME"), ones)
+    y = af.nn.fused_batch_norm(y, ones, ones, ones * 0.5, ones * 2.0, is_training=False)[0]
+    y = af.nn.max_pool(y, 2, 1, "SAME") + af.nn.avg_pool(y, 2, 1, "SAME")
+    return af.nn.depthwise_conv2d(y, each, 2, [[0, 0], [1, 0], [0, 1], [0, 0]])
+
+
+def channels_first(x):
+    picture = af.transpose(af.reshape(x, [-1, 4, 4, 3]), [0, 3, 1, 2])
+    kernel = af.constant(RNG.normal(size=(2, 2, 3, 2)).astype(np.float32))
+    y = af.nn.conv2d(picture, kernel, [2, 1], "VALID", data_format="NCHW")
+    return af.nn.bias_add(y, af.constant([1.0, 2.0]), "NCHW")
+
+
+def shapes(x):
+    a, b = af.split(x, 2, 1)
+    c, d = af.split(x, [2, 4], 1)
+    rows = af.stack([a, b], 1)[:, ::-1, af.newaxis, 1:]
+    wide = af.tile(af.expand_dims(af.concat([c, d], 1), 1), [1, 2, 1])
+    return af.squeeze(rows, [2]), af.pad(wide, [[0, 0], [0, 1], [2, 0]], constant_values=1.0), x[..., -1], x[:, -2::-2]
+
+
+def numbers(x):
+    y = af.where(x > 0, af.exp(x), af.square(x) / 3.0) - af.rsqrt(x * x + 1.0)
+    places = af.cast(af.argmax(y, 1, output_type=af.int32), af.float32)
+    table = af.gather(af.constant(np.arange(12, dtype=np.float32).reshape(4, 3)), af.cast(x > 0, af.int32))
+    return af.reduce_mean(y, [1], keepdims=True), places, af.reduce_sum(af.nn.relu6(table)), af.nn.leaky_relu(x, 0.3)
+
+
+@pytest.fixture
+async def saved(request, tmp_path):
+    """The path of a saved part of a graph, a batch, and what the graph computes of it."""
+    graph, batch = af.Graph(), RNG.normal(size=(2 * 24, 6)).astype(np.float32)
+    with graph.as_default():
+        x = af.placeholder(af.float32, [None, 6])
+        made = request.param(x)
+        outputs = {f"y{i}": y for i, y in enumerate(made if isinstance(made, tuple) else (made,))}
+    async with af.Session(graph=graph) as session:
+        with graph.as_default():
+            await session.run(af.global_variables_initializer())
+        await af.onnx.save(tmp_path / "model.onnx", {"batch": x}, outputs, session=session)
+        return tmp_path / "model.onnx", batch, await session.run(outputs, {x: batch})
+
+
+CASES = pytest.mark.parametrize("saved", [dense, images, channels_first, shapes, numbers], indirect=True)
+
+
+@CASES
+async def test_a_saved_graph_computes_the_same_when_it_is_loaded(saved):
+    path, batch, expected = saved
+    onnx.checker.check_model(str(path), full_check=True)
+    imported = af.onnx.load(path, af.Graph())
+    async with af.Session(graph=imported.graph) as session:
+        await session.run(imported.initializer)
+        results = await session.run(imported.outputs, {imported.inputs["batch"]: batch})
+    assert results.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(results[name], value, rtol=1e-5, atol=1e-6)
+
+
+@CASES
+async def test_another_runtime_computes_the_same_of_a_saved_graph(saved):
+    runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    path, batch, expected = saved
+    results = runtime.InferenceSession(path).run([*expected], {"batch": batch})
+    for result, value in zip(results, expected.values(), strict=True):
+        np.testing.assert_allclose(result, value, rtol=1e-4, atol=1e-5)
+
+
+async def test_the_values_of_variables_are_those_of_the_session(tmp_path):
+    graph = af.Graph()
+    with graph.as_default():
+        x, w = af.placeholder(af.float32, [2]), af.Variable([1.0, 2.0], name="weights")
+        y, change = x * w, af.assign(w, [3.0, 4.0])
+    async with af.Session(graph=graph) as session:
+        await session.run(change)
+        await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
+    weights = {
+        each.name: onnx.numpy_helper.to_array(each) for each in onnx.load(tmp_path / "model.onnx").graph.initializer
+    }
+    np.testing.assert_array_equal(weights["weights"], [3, 4])
+
+
+async def test_what_has_no_form_in_onnx_is_listed_and_nothing_is_written(tmp_path):
+    graph = af.Graph()
+    with graph.as_default():
+        x = af.placeholder(af.float32, [2], name="x")
+        y = af.lgamma(x) + af.bessel_i0e(x)
+    async with af.Session(graph=graph) as session:
+        with pytest.raises(
+            af.errors.UnimplementedError, match=r"2 operations have no form in ONNX: lgamma.*bessel_i0e"
+        ):
+            await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
+        with pytest.raises(af.errors.InvalidArgumentError, match="placeholder 'x', which is not among the inputs"):
+            await af.onnx.save(tmp_path / "model.onnx", {}, {"y": x * 2.0}, session)
+    assert not (tmp_path / "model.onnx").exists()
