@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from aioflow.lazy import Face
 from aioflow.library.variables import Variable
 
 if TYPE_CHECKING:
@@ -281,3 +282,16 @@ def _rate_of(model: "Trainable") -> Variable:
     if rate is None:
         raise ValueError("the learning rate can be changed if the optimizer is given by its name, as 'adam'")
     return rate
+
+
+__all__ = [
+    "Callback",
+    "EarlyStopping",
+    "History",
+    "LambdaCallback",
+    "LearningRateScheduler",
+    "ModelCheckpoint",
+    "ReduceLROnPlateau",
+    "TerminateOnNaN",
+]
+Face(__name__, {__name__: " ".join(__all__)})

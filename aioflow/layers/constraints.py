@@ -8,6 +8,7 @@ from aioflow.kernels.math.broadcasting import Axis
 from aioflow.kernels.math.elementwise import sqrt, square
 from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.kernels.math.rounding import clip_by_value
+from aioflow.lazy import Face
 
 _SMALL: Final = 1e-7
 """Keeps a norm of 0 out of divisions."""
@@ -49,3 +50,7 @@ class UnitNorm:
 
 def _norms(weight: Any, axis: Axis) -> Tensor:
     return sqrt(reduce_sum(square(weight), axis, keepdims=True))
+
+
+__all__ = ["MaxNorm", "NonNeg", "UnitNorm"]
+Face(__name__, {__name__: " ".join(__all__)})

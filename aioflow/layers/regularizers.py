@@ -7,6 +7,7 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels.math.elementwise import abs as absolute
 from aioflow.kernels.math.elementwise import square
 from aioflow.kernels.math.reduction import reduce_sum
+from aioflow.lazy import Face
 
 Regularizer = Callable[[Any], Tensor]
 """(weight) -> a scalar."""
@@ -41,3 +42,7 @@ def l2(l2: float = 0.01) -> L1L2:
 def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
     """The sum of both penalties of a weight."""
     return L1L2(l1, l2)
+
+
+__all__ = ["L1L2", "l1", "l1_l2", "l2"]
+Face(__name__, {__name__: " ".join(__all__)})

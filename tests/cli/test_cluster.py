@@ -22,7 +22,7 @@ from aioflow.launch.resolvers import RESOLVERS
 from aioflow.net.transport.channel import ClosedError, receive
 from aioflow.net.transport.websocket_server import dial
 from aioflow.net.wire.codec import announcement
-from aioflow.net.wire.control_verbs import Hello
+from aioflow.net.wire.control_verbs import VERSIONS, Hello
 from aioflow.net.wire.limits import Limits
 from tests.support.cluster_processes import LONGEST
 from tests.support.net_frames import frames
@@ -168,7 +168,7 @@ def test_a_worker_gives_up_a_peer_that_is_silent_for_as_long_as_it_is_told(one):
     async def silent(address):
         """The worker's answer to the greeting. Says nothing more until the worker closes the connection."""
         channel = await dial(address, None, None, Limits())
-        channel.send(*frames(Hello("client", (1,), 1)))
+        channel.send(*frames(Hello("client", VERSIONS, 1)))
         welcome = announcement(await receive(channel), Limits())
         with contextlib.suppress(ClosedError):
             while True:

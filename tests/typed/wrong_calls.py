@@ -43,7 +43,7 @@ def ops(x: af.Tensor, v: af.Variable) -> None:
 
 
 def names() -> None:
-    af.layers  # wrong
+    af.keras  # wrong
     af.ConfigProto  # wrong
     af.nn.reluu  # wrong
     af.train.AdamW  # wrong

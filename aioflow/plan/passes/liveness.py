@@ -185,7 +185,13 @@ def _kept(loop: Node, step: Liveness) -> dict[Value, int]:
 
 
 def _iterations(loop: Node, guess: int) -> int:
-    """The iterations of a loop that counts up to a known number; for other loops, the guess."""
+    """The iterations of a loop that counts up to a known number; for other loops, the guess.
+
+    The backward loop of a gradient replays the records of the forward loop, and has as many.
+    """
+    if loop.attrs["replays"]:
+        forward = loop.inputs[int(loop.attrs["limited"]) + loop.attrs["variables"]].node
+        return _iterations(forward, guess) if forward.definition.name == "while_loop" else guess
     if len(loop.blocks) < 2:
         return guess
     asks, step = loop.blocks
