@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aioflow.lazy import Face
 from aioflow.library.variables import Variable
+from aioflow.tensors.recursion import safe_repr
 
 if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
@@ -121,7 +122,7 @@ class _Watching(Callback):
 
     def __init__(self, monitor: str = "val_loss", mode: Mode = "auto", min_delta: float = 0.0) -> None:
         if mode not in ("auto", "min", "max"):
-            raise ValueError(f"mode is 'auto', 'min' or 'max', not {mode!r}")
+            raise ValueError(f"mode is 'auto', 'min' or 'max', not {safe_repr(mode)}")
         grows = mode == "max" or (
             mode == "auto" and any(part in monitor for part in ("acc", "auc", "precision", "recall"))
         )

@@ -12,6 +12,7 @@ from aioflow.layers import by_name
 from aioflow.layers.layer import Layer, known_size, one_shape
 from aioflow.library.nn_convolution import conv_transpose, convolution, depthwise_conv2d, separable_conv2d
 from aioflow.library.variables import Variable
+from aioflow.tensors.recursion import safe_repr
 
 Sizes = int | Sequence[int]
 Padding = Literal["valid", "same", "causal"]
@@ -340,7 +341,9 @@ def per_axis(what: str, given: Sizes, axes: int, least: int = 1) -> tuple[int, .
     """A number for each axis. ValueError for another count of numbers, or one that is too small."""
     sizes = (given,) * axes if isinstance(given, int) else tuple(given)
     if len(sizes) != axes or min(sizes) < least:
-        raise ValueError(f"{what} is a number, or one for each of {axes} axes, at least {least}, not {given!r}")
+        raise ValueError(
+            f"{what} is a number, or one for each of {axes} axes, at least {least}, not {safe_repr(given)}"
+        )
     return sizes
 
 
@@ -348,12 +351,12 @@ def checked_padding(padding: str, causal: bool = False) -> str:
     """The padding in lower case. ValueError for an unknown one."""
     known = ("valid", "same", "causal") if causal else ("valid", "same")
     if not isinstance(padding, str) or padding.lower() not in known:
-        raise ValueError(f"padding is one of {', '.join(known)}, not {padding!r}")
+        raise ValueError(f"padding is one of {', '.join(known)}, not {safe_repr(padding)}")
     return padding.lower()
 
 
 def layout_of(data_format: str, axes: int) -> str:
     """The layout of a batch with that many axes of space. ValueError for an unknown format."""
-    if data_format not in _LAYOUTS:
-        raise ValueError(f"data_format is 'channels_last' or 'channels_first', not {data_format!r}")
+    if not isinstance(data_format, str) or data_format not in _LAYOUTS:
+        raise ValueError(f"data_format is 'channels_last' or 'channels_first', not {safe_repr(data_format)}")
     return _LAYOUTS[data_format][axes - 1]

@@ -11,6 +11,7 @@ from aioflow.layers.summary import describe
 from aioflow.layers.trainable import Trainable
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import DTypeLike, float32
+from aioflow.tensors.recursion import safe_repr
 from aioflow.tensors.shape import ShapeLike, as_shape
 
 
@@ -97,7 +98,7 @@ class Sequential(Model):
             self.inputs = self.outputs = layer
             return
         if not isinstance(layer, Layer):
-            raise TypeError(f"a sequential model has layers, and an Input at the beginning, not {layer!r}")
+            raise TypeError(f"a sequential model has layers, and an Input at the beginning, not {safe_repr(layer)}")
         if self.outputs is None and not self._line and layer.input_shape is not None:
             self.inputs = self.outputs = Input(layer.input_shape, dtype=layer.dtype)
         if self.outputs is not None:

@@ -21,6 +21,7 @@ from aioflow.library.rnn import dynamic_rnn
 from aioflow.library.rnn_cell_base import RNNCell
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import int32
+from aioflow.tensors.recursion import safe_repr
 
 
 class _Recurrent(Layer):
@@ -264,7 +265,7 @@ class Bidirectional(Layer):
         """ValueError for an unknown mode, or layers that go in the same direction."""
         super().__init__(**options)
         if merge_mode not in ("concat", "sum", "mul", "ave", None):
-            raise ValueError(f"merge_mode is 'concat', 'sum', 'mul', 'ave' or None, not {merge_mode!r}")
+            raise ValueError(f"merge_mode is 'concat', 'sum', 'mul', 'ave' or None, not {safe_repr(merge_mode)}")
         self.forward_layer: Final = layer
         self.backward_layer: Final = backward_layer or layer.like_this(go_backwards=not layer.go_backwards)
         self.merge_mode: Final = merge_mode

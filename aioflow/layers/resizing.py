@@ -8,6 +8,7 @@ from aioflow.kernels.array.pad import pad
 from aioflow.layers.convolution import Sizes, layout_of, per_axis
 from aioflow.layers.layer import Layer, one_shape
 from aioflow.library.arrays import repeat
+from aioflow.tensors.recursion import safe_repr
 
 Borders = int | Sequence[int] | Sequence[Sequence[int]]
 
@@ -138,5 +139,5 @@ def borders(what: str, given: Any, axes: int) -> list[tuple[int, int]]:
     pairs = [(item, item) if isinstance(item, int) else tuple(item) for item in each]
     flat = [pair[0] if axes == 1 and isinstance(pair[0], Sequence) else pair for pair in pairs]
     if len(flat) != axes or any(len(pair) != 2 or min(pair) < 0 for pair in flat):
-        raise ValueError(f"{what} is a number, one for each of {axes} axes, or a pair for each, not {given!r}")
+        raise ValueError(f"{what} is a number, one for each of {axes} axes, or a pair for each, not {safe_repr(given)}")
     return [(int(before), int(after)) for before, after in flat]
