@@ -215,8 +215,9 @@ class Layer:
 
     @property
     def weights(self) -> list[Variable]:
-        """Its weights and those of its parts, the trainable ones first."""
-        return [*self.trainable_weights, *self.non_trainable_weights]
+        """Its own weights, those made to be trained first, and then those of its parts, one part after the other."""
+        own = sorted(self._own, key=lambda weight: not weight.trainable)
+        return _distinct([*own, *[weight for layer in self.layers for weight in layer.weights]])
 
     @property
     def trainable_weights(self) -> list[Variable]:
@@ -230,8 +231,7 @@ class Layer:
     def non_trainable_weights(self) -> list[Variable]:
         """The weights that optimizers do not change."""
         trained = set(self.trainable_weights)
-        every = [*self._own, *[weight for layer in self.layers for weight in layer.weights]]
-        return [weight for weight in _distinct(every) if weight not in trained]
+        return [weight for weight in self.weights if weight not in trained]
 
     variables = weights
     trainable_variables = trainable_weights

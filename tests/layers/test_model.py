@@ -121,6 +121,19 @@ async def test_a_subclass_is_a_model():
     assert [weight.op.name for weight in model.weights] == ["residual/dense/kernel", "residual/dense/bias"]
 
 
+def test_weights_come_layer_by_layer_as_in_keras():
+    line = [layers.Dense(2, input_shape=[6]), layers.BatchNormalization(), layers.Dense(1)]
+    model = af.Sequential(line)
+    assert [weight.op.name for weight in model.weights] == [
+        "dense/kernel", "dense/bias", "batch_normalization/gamma", "batch_normalization/beta",
+        "batch_normalization/moving_mean", "batch_normalization/moving_variance", "dense_1/kernel", "dense_1/bias",
+    ]  # fmt: skip
+    assert len(model.trainable_weights) == 6
+    line[1].trainable = False
+    assert len(model.weights) == 8
+    assert len(model.trainable_weights) == 4
+
+
 def test_losses_and_updates_of_calls_are_gathered():
     layer = layers.Dense(2, activity_regularizer="l2")
     normal = layers.BatchNormalization()
