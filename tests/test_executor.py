@@ -11,6 +11,8 @@ import aioflow as af
 from aioflow.devices.cpu import Threads
 from aioflow.kernels.state.variables import assign_variable
 from aioflow.plan import op_cost
+from aioflow.plan.passes.prune import prune
+from aioflow.program.blocks import has_branch
 from aioflow.resources.containers import VariableState
 from aioflow.runtime.plan_cache import DEFAULT
 from aioflow.runtime.session_state import SessionState
@@ -187,6 +189,17 @@ async def test_heavy_work_that_was_measured_to_be_brief_runs_on_the_loop_in_its_
         assert [await session.run(y, {"x:0": 1.0}) for _ in range(2)] == [1.0, 1.0]
     assert seen == on_loop
     assert len(forms) == 2
+
+
+def test_work_with_a_branch_is_never_brief_since_the_next_run_may_take_the_dear_one(graph):
+    x, condition = af.placeholder(af.float32, []), af.placeholder(af.bool, [])
+    branch = af.cond(condition, lambda: x + 1.0, lambda: x)
+    for nodes, brief in (([branch.op], False), ([(x + 1.0).op], True)):
+        cost = op_cost.RegionCost(lambda inputs: (1.0, True), 1, branches=has_branch(prune([], nodes, ()).nodes))
+        assert cost.heavy(0, [])
+        for _ in range(200):
+            cost.learn(0, op_cost.BRIEF / 10)
+        assert cost.brief(0) == brief
 
 
 @pytest.mark.real

@@ -131,11 +131,13 @@ class RegionCost:
     measurements move the figure by a fixed fraction, so that it follows their median.
     """
 
-    __slots__ = ("_count", "_estimate", "_known", "_measured", "_numbers", "_texts")
+    __slots__ = ("_branches", "_count", "_estimate", "_known", "_measured", "_numbers", "_texts")
 
     def __init__(
-        self, estimate: Estimate, count: float, numbers: Sequence[int] = (), texts: Sequence[int] = ()
-    ) -> None:
+        self, estimate: Estimate, count: float, numbers: Sequence[int] = (), texts: Sequence[int] = (),
+        branches: bool = False,
+    ) -> None:  # fmt: skip
+        self._branches = branches
         self._numbers = numbers
         self._texts = texts
         self._estimate = estimate
@@ -175,8 +177,11 @@ class RegionCost:
         return threads or figure > BIG_KERNEL * self._count
 
     def brief(self, bucket: int) -> bool:
-        """Whether measurements say that it is done within a slice of time, and may hold the loop alone."""
-        return self._was_within(BRIEF, bucket)
+        """Whether measurements say that it is done within a slice of time, and may hold the loop alone.
+
+        Never with a branch: the next run may take the dear one.
+        """
+        return not self._branches and self._was_within(BRIEF, bucket)
 
     def short(self, bucket: int) -> bool:
         """Whether measurements say that it takes no longer than a thread would take to begin it."""

@@ -29,6 +29,7 @@ from aioflow.program.blocks import (
     Structured,
     count_of,
     estimate_for,
+    has_branch,
     numbers_among,
     texts_among,
 )
@@ -223,7 +224,7 @@ class _Assembly:
         if self._context.kind is DeviceKind.GPU:
             return op_cost.RegionCost(lambda arrays: (0.0, False), math.inf)
         estimate, numbers = estimate_for(nodes, inputs), numbers_among(nodes, inputs)
-        return op_cost.RegionCost(estimate, count_of(nodes), numbers, texts_among(inputs))
+        return op_cost.RegionCost(estimate, count_of(nodes), numbers, texts_among(inputs), has_branch(nodes))
 
     def _primitive(self, index: int, node: Node, outputs: list[Value], slots: dict[Value, int], route: Route) -> Unit:
         """Return a unit that the executor runs itself. The inputs of a merge do not use slots."""

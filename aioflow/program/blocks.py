@@ -175,6 +175,11 @@ def count_of(nodes: Sequence[Node]) -> float:
     return float("inf") if loops else leaves
 
 
+def has_branch(nodes: Sequence[Node]) -> bool:
+    """Whether a node is a branch, or has one inside."""
+    return any(inner.definition.name == "cond" for node in nodes for inner in node.everything())
+
+
 def _leaves(nodes: Iterable[Node]) -> Iterable[Node]:
     return (inner for node in nodes for inner in node.everything() if not inner.blocks)
 

@@ -58,13 +58,18 @@ class CallableRun:
         self._tasks: Final[list[asyncio.Task[GraphRan]]] = []
         """The requests that could not be sent at once, or that this task answers in an asyncio task."""
         self._ending = False
+        self._end: asyncio.Task[None] | None = None
+        """Ends a failed step."""
 
     def begin(self, requests: Mapping[str, RunGraph]) -> None:
         """Send the requests, the one to this task last: it may compute at once. `answer` may be there afterwards."""
         peers, self._missing = self._owner.peers, len(requests)
-        for task in sorted(requests, key=peers.is_own):
-            if not self._ending:
-                self._ask(task, requests[task])
+        try:
+            for task in sorted(requests, key=peers.is_own):
+                if not self._ending:
+                    self._ask(task, requests[task])
+        except Exception as error:  # other tasks may have begun
+            self._fail(errors.from_exception(error))
         if not requests:
             self._succeed()
 
@@ -100,17 +105,20 @@ class CallableRun:
             answer = error
         self._tell(answer)
 
-    def cancel(self) -> None:
-        """End the step on all tasks. `on_answer` is not called."""
+    def cancel(self) -> "asyncio.Task[None] | None":
+        """End the step on all tasks, by the task that is returned. `on_answer` is not called."""
         self.on_answer = None
         if not self._ending:
             self._fail(errors.CancelledError("the run was cancelled"))
+        return self._end
 
     def _fail(self, error: BaseException) -> None:
+        if self._ending:
+            return
         self._ending = True
         for cancel in self._cancels:
             cancel()
-        self._owner.start_task(self._failed(error))
+        self._end = self._owner.start_task(self._failed(error))
 
     async def _failed(self, error: BaseException) -> None:
         try:
@@ -118,7 +126,7 @@ class CallableRun:
             await self._owner.run_failed(self._shared, self._step, error)
         finally:
             self._owner.run_ended(self._step, self._token)
-        self._tell(error)
+            self._tell(error)
 
     def _tell(self, answer: StepDone | BaseException) -> None:
         self.answer = answer

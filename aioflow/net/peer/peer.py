@@ -418,8 +418,8 @@ class Peer:
             self._serving.begin(message)
         elif isinstance(known, Answer):
             self._serving.answer(number, known)
-        elif not self._serving.answers(number):
-            self._serving.answer(number, UNKNOWN)
+        elif known is UNKNOWN or not self._serving.answers(number):
+            self._serving.answer_unknown(number)
 
     async def _reply(self, number: int, answer: Answer) -> None:
         """Send the answer to a request of the peer's."""

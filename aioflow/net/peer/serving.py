@@ -12,7 +12,6 @@ from typing import Any, Final, Protocol
 from aioflow import errors
 from aioflow.net.peer.reconnect import End, Loss
 from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError
-from aioflow.net.wire.control_verbs import Failure
 from aioflow.net.wire.failures import failure_of
 from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.limits import Limits
@@ -81,8 +80,8 @@ class LaterAnswer(Protocol):
 
     on_answer: "Callable[[Any], None] | None"
 
-    def cancel(self) -> None:
-        """Cancel the work for the answer. `on_answer` is not called any more."""
+    def cancel(self) -> "asyncio.Task[None] | None":
+        """Cancel the work for the answer. `on_answer` is not called any more. A task that is returned ends the work."""
 
 
 QuickHandler = Callable[[Call], "Answer | LaterAnswer | None"]
@@ -231,7 +230,10 @@ class Serving:
 
     def _came_later(self, number: int, answer: "Answer | BaseException") -> None:
         del self._later[number]
-        self._finish(number, self._failure(answer) if isinstance(answer, BaseException) else answer)
+        try:
+            self._finish(number, self._failure(answer) if isinstance(answer, BaseException) else answer)
+        except ProtocolError as error:  # this may run while a message of another peer is handled
+            self._peer.lose(Loss.VIOLATION, str(error))
 
     def _finish(self, number: int, answer: Answer) -> None:
         """Send the answer of a quick handler."""
@@ -266,23 +268,31 @@ class Serving:
         """Send the known answer to a request. ProtocolError if far too many are open."""
         self._start(number, lambda: self._reply(number, answer))
 
+    def answer_unknown(self, number: int) -> None:
+        """Answer a repeated request whose answer is not known any more."""
+        where = self._peer.local.task or "this task"
+        text = f"the request came to {where} before, and its answer is not known any more: ask under a new number"
+        self.answer(number, self._failure(errors.AbortedError(text)))
+
     def cancel(self, number: int) -> None:
         """Cancel the handler of a request."""
         task, later = self._tasks.get(number), self._later.pop(number, None)
         if task is not None:
             task.cancel()
-        if later is not None:
+        end = None if later is None else later.cancel()
+        if end is not None:  # the request counts until its work has ended
+            self._tasks[number] = end
+            end.add_done_callback(lambda done: self._ended(number, done))
+        elif later is not None:
             self._held.pop(number, None)
-            later.cancel()
 
     async def stop(self) -> None:
         """Cancel all, and return when all have ended."""
+        for task in self._tasks.values():
+            task.cancel()
         for number in list(self._later):
             self.cancel(number)
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def _start(self, number: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Start one asyncio task that answers a request. A repeated request gets the answer of the first one."""
@@ -362,10 +372,10 @@ class RecentRequests:
 
     def __init__(self, most: int) -> None:
         self._most: Final = most
-        self._seen: Final[OrderedDict[RequestKey, Answer | None]] = OrderedDict()
+        self._seen: Final[OrderedDict[RequestKey, Answer | Known | None]] = OrderedDict()
 
     def begin(self, key: RequestKey) -> "Answer | Known | None":
-        """Begin a request. NEW for the first time; the answer if there is one; None while the request is under way."""
+        """Begin a request. NEW for the first time; the answer, or UNKNOWN if it was not kept; None while under way."""
         found = self._seen.get(key, NEW)
         if found is NEW:
             self._seen[key] = None
@@ -383,11 +393,8 @@ class RecentRequests:
 
 
 class Known:
-    """Stands for a request that is new."""
+    """Stands for a request that is new, or for an answer that was not kept."""
 
 
 NEW: Final = Known()
-UNKNOWN: Final[Failure] = failure_of(
-    errors.AbortedError("the request came before, and its answer is not known any more; ask under a new number"), ""
-)
-"""The answer to a request whose outcome is unknown."""
+UNKNOWN: Final = Known()

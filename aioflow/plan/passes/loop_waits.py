@@ -22,6 +22,9 @@ from aioflow.plan.passes.flow import Node, sources_before
 from aioflow.plan.passes.loop_sections import is_loop_switch
 from aioflow.rendezvous import PUSHED
 
+_MOST: Final = 10_000
+"""Nodes times loop variables: beyond, the search for what each node needs would take longer than it saves."""
+
 
 def loses_nothing(condition: Sequence[Node], body: Sequence[Node], again: Mapping[Node, Node]) -> bool:
     """Whether no device waits longer than node by node.
@@ -31,6 +34,8 @@ def loses_nothing(condition: Sequence[Node], body: Sequence[Node], again: Mappin
         body: those of the body.
         again: for each loop variable, the node that makes its value for the next iteration.
     """
+    if len(body) * (1 + len(again)) > _MOST:
+        return False
     if any(map(_is_heavy, condition)) or not all(map(_comes_early, body)):
         return False
     return _Needs(body, again).are_met()

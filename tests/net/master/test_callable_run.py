@@ -7,6 +7,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.net.master.master import Master
+from aioflow.net.peer.peers import Peers
 from aioflow.net.wire.master_verbs import RunCallable
 from aioflow.testing.simulated_cluster import SimulatedCluster
 
@@ -154,3 +155,28 @@ async def test_closing_the_session_ends_its_steps(cluster, graph):
         await step
     await asyncio.sleep(0.1)
     assert not any(server._worker.step_table.open for server in cluster.servers.values())
+
+
+async def test_a_request_that_cannot_be_sent_ends_the_step_on_the_tasks_that_were_asked(session, cluster, monkeypatch):
+    x = af.placeholder(af.float32, [])
+    with af.device(OTHER):
+        queue = af.FIFOQueue(1, af.float32, shapes=[[]], name="empty")
+        put, taken = queue.enqueue(1.0), queue.dequeue() + 1.0
+    with af.device(MASTER):
+        more = x + 1.0
+    await session.run(put)
+    assert await session.run([taken, more], {x: 1.0}) == [2.0, 2.0]
+    ask = Peers.ask_at_once
+
+    def fail(peers, task, request, answered):
+        if peers.is_own(task):
+            raise MemoryError("none left")
+        return ask(peers, task, request, answered)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Peers, "ask_at_once", fail)
+        with pytest.raises(errors.ResourceExhaustedError, match="none left"):
+            await session.run([taken, more], {x: 1.0})
+        await nothing_left(cluster)
+    await session.run(put)
+    assert await session.run([taken, more], {x: 1.0}) == [2.0, 2.0]

@@ -11,6 +11,7 @@ from aioflow import errors
 from aioflow.net.peer.handshake import Acceptor, connect
 from aioflow.net.peer.reconnect import Loss
 from aioflow.net.transport.in_memory import MemoryNetwork
+from aioflow.net.wire.codec import ProtocolError
 from aioflow.net.wire.control_verbs import VERSIONS, Hello, Reply, Welcome
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.limits import Limits
@@ -239,9 +240,11 @@ class Later:
     def __init__(self):
         self.on_answer = None
         self.cancelled = False
+        self.ended = None
 
     def cancel(self):
         self.cancelled = True
+        return None if self.ended is None else asyncio.create_task(self.ended.wait())
 
 
 @pytest.fixture
@@ -280,6 +283,33 @@ async def test_a_later_answer_is_cancelled_with_its_request(later, service, peer
     await settle()
     assert later[0].cancelled
     assert idle(other)
+
+
+async def test_a_cancelled_later_answer_counts_until_its_work_has_ended(later, peer, other):
+    answer = asyncio.create_task(peer.request(WAITING))
+    await settle()
+    later[0].ended = asyncio.Event()
+    answer.cancel()
+    await settle()
+    assert later[0].cancelled
+    assert other.statistics.serving == 1
+    later[0].ended.set()
+    await settle()
+    assert idle(other)
+
+
+async def test_a_later_answer_that_cannot_be_sent_loses_the_peer_and_raises_nothing(later, peer, other, monkeypatch):
+    answer = asyncio.create_task(peer.request(WAITING))
+    await settle()
+
+    def refuse(*given):
+        raise ProtocolError("far too many requests are open")
+
+    monkeypatch.setattr(type(other._serving), "_finish", refuse)
+    later[0].on_answer(Reply())  # within a message of another peer
+    with pytest.raises(errors.UnavailableError, match="far too many requests are open"):
+        await answer
+    assert other.end is not None
 
 
 async def test_later_answers_are_cancelled_when_the_peer_is_lost(later, peer, other):
