@@ -103,9 +103,14 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches) -> L
 
 async def predicted(model: "Trainable", session: Session, batches: Batches) -> Any:
     """The outputs for all batches, joined."""
-    step = session.make_callable(nest.flatten(model.outputs), feeds=nest.flatten(model.inputs))
+    step: Step | None = None
+    found = []
     async with contextlib.aclosing(_counted(batches, "the data")) as given:
-        found = [await step(*batch.inputs) async for batch in given]
+        async for batch in given:
+            if step is None:
+                await model.made_ready(batch, session)
+                step = session.make_callable(nest.flatten(model.outputs), feeds=nest.flatten(model.inputs))
+            found.append(await step(*batch.inputs))
     joined = [np.concatenate(parts) for parts in zip(*found, strict=True)]
     return nest.pack_sequence_as(model.outputs, joined)
 

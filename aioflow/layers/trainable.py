@@ -288,6 +288,11 @@ class Trainable(Layer):
         await session.run(steps.reset)
         return steps
 
+    async def made_ready(self, batch: Batch, session: Session) -> None:
+        """Know its outputs for inputs like those of the batch, and give its weights values in the session."""
+        self.compose(batch)
+        await self._initialize(self.weights, session)
+
     def compose(self, batch: Batch) -> None:
         """Call the model with placeholders like the inputs of this batch, if its outputs are not known yet."""
         if self.outputs is None:

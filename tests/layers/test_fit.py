@@ -431,3 +431,11 @@ async def test_settings_that_cannot_work_are_refused(model):
             await fresh.save_weights("nowhere")
     with pytest.raises(ValueError, match="has 4 weights, and 0 values"):
         await model.set_weights([])
+
+
+async def test_predict_makes_and_initializes_the_weights():
+    async with af.Sequential([layers.Dense(3, kernel_initializer="ones")]) as model:
+        found = await model.predict(X)
+        np.testing.assert_allclose(found, np.repeat(X.sum(1, keepdims=True), 3, 1), atol=1e-5)
+    async with af.Sequential([layers.Dense(3, kernel_initializer="ones", input_shape=[6])]) as model:
+        assert (await model.predict(X)).shape == (50, 3)
