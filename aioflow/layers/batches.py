@@ -93,7 +93,7 @@ class GivenBatches:
     async def __aiter__(self) -> AsyncIterator[Batch]:
         taken = 0
         while self._steps is None or taken < self._steps:
-            element = await self._next(again=self._steps is not None and taken > 0)
+            element = await self._next()
             if element is _END:
                 break
             taken += 1
@@ -101,14 +101,15 @@ class GivenBatches:
         if self._steps is None:
             await self.close()
 
-    async def _next(self, again: bool) -> Any:
-        """The next batch, or _END. `again` begins anew at the end, if that is possible."""
-        if self._iterator is None:
+    async def _next(self) -> Any:
+        """The next batch, or _END. With `steps` it begins anew at the end, unless it has only just begun."""
+        begins = self._iterator is None
+        if begins:
             self._begin()
         element = await _step(self._iterator)
         if element is _END and not self._is_single:
             await self.close()
-            if again or (self._steps is not None and self._epoch > 1):
+            if self._steps is not None and not begins:
                 self._begin()
                 element = await _step(self._iterator)
         return element

@@ -239,8 +239,9 @@ class Layer:
 
     @property
     def losses(self) -> list[Tensor]:
-        """The penalties of its weights and of those of its parts."""
-        return [*self._penalties, *[loss for layer in self.layers for loss in layer.losses]]
+        """The penalties of its weights and of those of its parts, each once."""
+        found = [*self._penalties, *[loss for layer in self.layers for loss in layer.losses]]
+        return list({(loss.op, loss.index): loss for loss in found}.values())
 
     def count_params(self) -> int:
         """The number of numbers in its weights. ValueError before they are made."""

@@ -126,11 +126,13 @@ class Steps:
         inputs = nest.pack_sequence_as(model.inputs, list(self.batch.inputs))
         with calls.gathered_effects() as effects:
             trained = nest.flatten(model(inputs, training=True))
-        used = nest.flatten(model(inputs))
+        with calls.gathered_effects() as effects_in_use:
+            used = nest.flatten(model(inputs))
         loss = self._loss(settings, trained, [*effects.losses, *model.losses])
         update = optimizing.optimizer.minimize(loss, var_list=model.trainable_weights)
         self.training: Final = self._phase(settings, loss, trained, [update, *effects.updates])
-        self.evaluation: Final = self._phase(settings, self._loss(settings, used, model.losses), used, [])
+        loss_in_use = self._loss(settings, used, [*effects_in_use.losses, *model.losses])
+        self.evaluation: Final = self._phase(settings, loss_in_use, used, [])
         added = [each for each in _variables(model.graph) if each not in before]
         local = set(model.graph.get_collection(GraphKeys.LOCAL_VARIABLES))
         self.reset: Final = variables_initializer([each for each in added if each in local], "reset_metrics")

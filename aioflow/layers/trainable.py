@@ -65,8 +65,14 @@ class Trainable(Layer):
             settings_of(self.outputs, optimizer, loss, loss_weights, metrics)
         check_optimizer(optimizer)
         self._compiled = optimizer, loss, loss_weights, metrics
-        self._settings = self._optimizing = None
+        self._optimizing = None
+        self._forget_uses()
+
+    def _forget_uses(self) -> None:
+        """Forget what was built for the outputs and weights that it had, or for other settings."""
+        self._settings = None
         self._steps.clear()
+        self._kept.clear()
 
     @property
     def learning_rate(self) -> Variable | None:

@@ -439,3 +439,39 @@ async def test_predict_makes_and_initializes_the_weights():
         np.testing.assert_allclose(found, np.repeat(X.sum(1, keepdims=True), 3, 1), atol=1e-5)
     async with af.Sequential([layers.Dense(3, kernel_initializer="ones", input_shape=[6])]) as model:
         assert (await model.predict(X)).shape == (50, 3)
+
+
+async def test_an_epoch_that_ends_with_the_data_is_followed_by_one_that_begins_anew(model):
+    batches = [(X[rows], Y[rows]) for rows in IN_ORDER]
+    history = await model.fit(batches, epochs=3, steps_per_epoch=4, verbose=0)
+    assert len(history.history["loss"]) == 3
+    with pytest.raises(af.errors.OutOfRangeError):
+        await model.fit(af.data.Dataset.range(0), epochs=2, steps_per_epoch=1, verbose=0)
+
+
+async def test_a_layer_added_after_use_is_trained_and_saved(model, tmp_path):
+    await model.fit(X, Y, verbose=0)
+    await model.save_weights(str(tmp_path / "three"))
+    model.add(layers.Dense(2))
+    await model.fit(X, Y % 2, verbose=0)
+    changed = await model.get_weights()
+    path = await model.save_weights(str(tmp_path / "four"))
+    await model.set_weights([value * 0 for value in changed])
+    await model.load_weights(path)
+    found = await model.get_weights()
+    assert len(found) == 6
+    for one, other in zip(found, changed, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+async def test_penalties_count_once_and_those_of_activities_in_evaluation_too():
+    shared = layers.Dense(6, kernel_regularizer="l2", activity_regularizer="l1", input_shape=[6])
+    async with af.Sequential([shared, shared]) as model:
+        model.compile("sgd", "mse")
+        assert len(model.losses) == 1
+        loss = await model.evaluate(X, X, batch_size=50)
+        kernel, _ = await model.get_weights()
+    one, two = X @ kernel, X @ kernel @ kernel
+    activities = np.abs(one).sum() + np.abs(two).sum()
+    expected = np.square(two - X).mean() + 0.01 * np.square(kernel).sum() + 0.01 * activities
+    assert loss == pytest.approx(expected, rel=1e-4)
