@@ -117,13 +117,15 @@ class Trainable(Layer):
             epochs: the number of the last epoch.
             verbose: 0 writes nothing, 1 draws a bar, 2 writes a line for each epoch; "auto" draws a bar in a terminal.
             callbacks: see `af.callbacks`.
-            validation_split: the part of the arrays, from their end, that is used for validation only.
+            validation_split: the part of the arrays, from their end, that is used for validation only; nothing beside
+                `validation_data`.
             validation_data: (inputs, labels) or (inputs, labels, weights), or batches as for `x`.
             shuffle: whether arrays are trained in a new random order in each epoch.
-            class_weight: a factor for the elements of each class, by its number.
+            class_weight: a factor for the elements of each class in training, by its number; not beside an iterable.
             sample_weight: a factor for each element.
             initial_epoch: the number of the first epoch.
-            steps_per_epoch: the batches of an epoch, if `x` gives batches without end.
+            steps_per_epoch: the batches of an epoch, needed if `x` gives batches without end. With arrays each epoch
+                takes them from the beginning, or from a new random order.
             validation_steps: the batches of a validation, likewise.
             session: the session.
 
@@ -139,15 +141,16 @@ class Trainable(Layer):
         used = self._session_for(session)
         batches = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, shuffle)
         validation: fitting.Batches | None = None
-        if validation_split and not isinstance(batches, ArrayBatches):
-            raise ValueError("validation_split divides arrays: give validation_data beside an iterable")
-        if isinstance(batches, ArrayBatches):
-            if class_weight is not None:
-                batches = batches.weighted(class_weight)
-            if validation_split:
-                batches, validation = batches.divided(validation_split)
         if validation_data is not None:
             validation = _validation(validation_data, batch_size, validation_steps)
+        elif validation_split:
+            if not isinstance(batches, ArrayBatches):
+                raise ValueError("validation_split divides arrays: give validation_data beside an iterable")
+            batches, validation = batches.divided(validation_split, validation_steps)
+        if class_weight is not None:
+            if not isinstance(batches, ArrayBatches):
+                raise ValueError("class_weight is for arrays: an iterable gives weights itself")
+            batches = batches.weighted(class_weight)
         shown = [] if verbose == 0 else [ProgressBar(None if verbose == "auto" else verbose == 1)]
         training = fitting.Training(
             self, used, batches, validation, [*shown, *(callbacks or ())], epochs, initial_epoch,
@@ -281,7 +284,7 @@ class Trainable(Layer):
     # Steps
 
     async def steps_for(self, batch: Batch, session: Session) -> Steps:
-        """The operations for batches like this one, whose variables have values and whose metrics are set back."""
+        """The operations for batches like this one, whose variables have values."""
         self.compose(batch)
         self._check_labels(batch)
         key = tuple([(array.dtype, array.ndim, array.shape[1:]) for array in batch.labels]), batch.weights is None
@@ -291,7 +294,6 @@ class Trainable(Layer):
             with self.graph.as_default(), self.graph.transaction():
                 steps = self._steps[key] = Steps(self, self._chosen(), batch, optimizing)
         await self._initialize(steps.variables, session)
-        await session.run(steps.reset)
         return steps
 
     async def made_ready(self, batch: Batch, session: Session) -> None:

@@ -475,3 +475,63 @@ async def test_penalties_count_once_and_those_of_activities_in_evaluation_too():
     activities = np.abs(one).sum() + np.abs(two).sum()
     expected = np.square(two - X).mean() + 0.01 * np.square(kernel).sum() + 0.01 * activities
     assert loss == pytest.approx(expected, rel=1e-4)
+
+
+async def test_steps_limit_the_batches_of_arrays(model):
+    seen = []
+    counting = callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch))
+    await model.fit(X, Y, batch_size=16, epochs=2, steps_per_epoch=3, callbacks=[counting], verbose=0)
+    assert seen == [0, 1, 2] * 2
+    seen.clear()
+    await model.fit(X, Y, batch_size=16, steps_per_epoch=6, callbacks=[counting], verbose=0)
+    assert seen == [0, 1, 2, 3, 4, 5]
+    first = await model.evaluate(X[:16], Y[:16], batch_size=16)
+    assert await model.evaluate(X, Y, batch_size=16, steps=1) == first
+    assert (await model.predict(X, batch_size=16, steps=2)).shape == (32, 3)
+
+
+async def test_validation_data_replaces_a_split_and_class_weights_are_for_training(model):
+    split = await model.fit(X, Y, batch_size=50, validation_split=0.5, class_weight={0: 9.0}, verbose=0)
+    expected = await model.evaluate(X[25:], Y[25:])
+    assert split.history["val_loss"] == pytest.approx([expected[0]])
+    whole = await model.fit(X, Y, batch_size=50, validation_split=0.5, validation_data=(X, Y), verbose=0)
+    assert whole.params["steps"] == 1
+    assert whole.history["val_loss"] == pytest.approx([(await model.evaluate(X, Y))[0]])
+    with pytest.raises(ValueError, match="class_weight is for arrays"):
+        await model.fit([(X, Y)], class_weight={0: 9.0}, verbose=0)
+
+
+async def test_a_function_as_loss_gets_labels_like_the_predictions():
+    async with af.Sequential([layers.Dense(1, kernel_initializer="ones", input_shape=[6])]) as model:
+        model.compile("sgd", lambda labels, found: af.reduce_mean(af.square(labels - found), -1))
+        labels = X.sum(1)
+        assert await model.evaluate(X, labels) == pytest.approx(0.0, abs=1e-6)
+
+
+async def test_fit_counts_the_global_step_and_initializes_what_the_optimizer_reads(model):
+    counter = af.train.get_or_create_global_step()
+    rate = af.Variable(0.5, trainable=False)
+    model.compile(
+        af.train.GradientDescentOptimizer(rate * 0.5), af.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
+    async with af.Session() as session:
+        await model.set_weights(FIRST, session=session)
+        await model.fit(X, Y, batch_size=16, epochs=2, verbose=0, shuffle=False, session=session)
+        assert await session.run(counter) == 8
+        _, weights = await by_hand(IN_ORDER * 2, rate=0.25)
+        for found, value in zip(await model.get_weights(session), weights, strict=True):
+            np.testing.assert_allclose(found, value, atol=1e-5)
+
+
+async def test_evaluations_between_steps_leave_the_metrics_of_training_alone(model):
+    async def disturb(batch, logs):
+        await model.test_on_batch(X[:1], Y[:1])
+        await model.evaluate(X[:5], Y[:5])
+
+    def mean_label(labels, found):
+        return af.cast(labels, af.float32)
+
+    model.compile("sgd", af.losses.SparseCategoricalCrossentropy(from_logits=True), [mean_label])
+    hook = callbacks.LambdaCallback(on_train_batch_end=disturb)
+    history = await model.fit(X, Y, batch_size=25, callbacks=[hook], verbose=0)
+    assert history.history["mean_label"] == pytest.approx([Y.mean()])
