@@ -54,7 +54,7 @@ class Layer:
         dtype: DTypeLike = float32,
         input_shape: ShapeLike = None,
     ) -> None:
-        self.trainable = trainable
+        self._trainable = trainable
         self.dtype: Final = as_dtype(dtype)
         self.built = False
         self.input_shape: Final = None if input_shape is None else as_shape(input_shape)
@@ -105,7 +105,7 @@ class Layer:
             raise ValueError(f"the weight {name!r} of {self.name!r} needs known sizes, not {sizes}")
         value = by_name.initializer(initializer)
         made = Variable(
-            lambda: value(sizes.as_list(), dtype=wanted), trainable and self.trainable, dtype=wanted, name=name,
+            lambda: value(sizes.as_list(), dtype=wanted), trainable, dtype=wanted, name=name,
             constraint=by_name.constraint(constraint),
         )  # fmt: skip
         self._own.append(made)
@@ -142,7 +142,7 @@ class Layer:
             ValueError, TypeError: the inputs do not fit; the graph is unchanged then.
         """
         graph = same_graph(*nest.flatten(inputs))
-        arguments.update(zip(_parameters(type(self).call)[2:], more, strict=False))
+        arguments.update(self._arguments(more))
         before = list(self._own), list(self._penalties), self.built
         try:
             with graph.as_default(), graph.transaction():
@@ -158,6 +158,15 @@ class Layer:
             given = arguments if training is None else {**arguments, "training": training}
             calls.record(calls.Call(self, tensors, given, outputs), nest.flatten(outputs))
         return outputs
+
+    def _arguments(self, values: Sequence[Any]) -> dict[str, Any]:
+        """The values by the names of the next parameters of `call`. TypeError if there are fewer parameters."""
+        names = _parameters(type(self).call)[2:]
+        if len(values) > len(names):
+            raise TypeError(
+                f"{self.name!r} takes {1 + len(names)} positional arguments, and {1 + len(values)} were given"
+            )
+        return dict(zip(names, values, strict=False))
 
     def _called(self, inputs: Any, arguments: Mapping[str, Any], training: bool) -> Any:
         self._build_once(inputs)
@@ -203,6 +212,17 @@ class Layer:
     def name(self) -> str:
         """Its name; before the first call that it will have if no other layer takes it."""
         return self._name or self._given_name or _snake_case(type(self).__name__)
+
+    @property
+    def trainable(self) -> bool:
+        """Whether optimizers change its weights. Setting it sets that of its parts, too."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, trainable: bool) -> None:
+        self._trainable = trainable
+        for layer in self.layers:
+            layer.trainable = trainable
 
     @property
     def layers(self) -> list["Layer"]:

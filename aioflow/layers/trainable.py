@@ -225,6 +225,21 @@ class Trainable(Layer):
         variables = self.weights
         if len(weights) != len(variables):
             raise ValueError(f"{self.name!r} has {len(variables)} weights, and {len(weights)} values were given")
+        await self._assign(variables, weights, self._session_for(session))
+
+    def changeable_rate(self) -> Variable:
+        """The learning rate. ValueError unless the optimizer was given by its name."""
+        rate = self.learning_rate
+        if rate is None:
+            raise ValueError("the learning rate can be changed if the optimizer is given by its name, as 'adam'")
+        return rate
+
+    async def set_learning_rate(self, rate: float, session: Session | None = None) -> None:
+        """Change the learning rate. ValueError unless the optimizer was given by its name."""
+        await self._assign([self.changeable_rate()], [rate], self._session_for(session))
+
+    async def _assign(self, variables: Sequence[Variable], values: Sequence[Any], session: Session) -> None:
+        """Give the variables these values, by operations that are built once."""
         key = "assign", *[id(variable) for variable in variables]
         if key not in self._kept:
             with self.graph.as_default():
@@ -232,7 +247,7 @@ class Trainable(Layer):
                 done = group(*[each.assign(value).op for each, value in zip(variables, fed, strict=True)])
             self._kept[key] = fed, done
         fed, done = self._kept[key]
-        await self._session_for(session).run(done, dict(zip(fed, weights, strict=True)))
+        await session.run(done, dict(zip(fed, values, strict=True)))
 
     async def save_weights(self, path: str, session: Session | None = None) -> str:
         """Save its weights as a checkpoint, by their names. Returns its path."""

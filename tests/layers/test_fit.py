@@ -535,3 +535,46 @@ async def test_evaluations_between_steps_leave_the_metrics_of_training_alone(mod
     hook = callbacks.LambdaCallback(on_train_batch_end=disturb)
     history = await model.fit(X, Y, batch_size=25, callbacks=[hook], verbose=0)
     assert history.history["mean_label"] == pytest.approx([Y.mean()])
+
+
+async def test_a_frozen_model_trains_without_an_update_and_its_parts_are_frozen_too(model):
+    model.trainable = False
+    assert not any(layer.trainable for layer in model.layers)
+    await model.fit(X, Y, verbose=0)
+    for found, value in zip(await model.get_weights(), FIRST, strict=True):
+        np.testing.assert_array_equal(found, value)
+    model.trainable = True
+    assert len(model.trainable_weights) == 4
+    late = layers.Dense(2, trainable=False, input_shape=[6])
+    af.Sequential([late])
+    assert late.trainable_weights == []
+    late.trainable = True
+    assert len(late.trainable_weights) == 2
+
+
+async def test_early_stopping_restores_the_best_weights_below_an_unbeaten_baseline(model):
+    stop = callbacks.EarlyStopping("loss", 100.0, baseline=-1.0, patience=2, restore_best_weights=True)
+    kept = []
+
+    async def remember(epoch, logs):
+        kept.append(await model.get_weights())
+
+    keep = callbacks.LambdaCallback(on_epoch_end=remember)
+    history = await model.fit(X, Y, epochs=9, batch_size=50, callbacks=[keep, stop], verbose=0)
+    assert len(history.epoch) == 2
+    assert stop.best == history.history["loss"][0]
+    for found, value in zip(await model.get_weights(), kept[0], strict=True):
+        np.testing.assert_array_equal(found, value)
+
+
+async def test_callbacks_that_change_the_rate_build_once_and_begin_anew(model, graph):
+    plateau = callbacks.ReduceLROnPlateau("loss", patience=1, min_delta=100.0, min_lr=0.0025)
+    for _ in range(2):
+        model.compile("sgd", af.losses.SparseCategoricalCrossentropy(from_logits=True))
+        await model.fit(X, Y, epochs=4, callbacks=[plateau], verbose=0)
+        assert float(await model._session.run(model.learning_rate)) == pytest.approx(0.0025)
+    schedule = callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+    await model.fit(X, Y, epochs=2, callbacks=[schedule], verbose=0)
+    before = len(graph.get_operations())
+    await model.fit(X, Y, epochs=5, callbacks=[schedule], verbose=0)
+    assert len(graph.get_operations()) == before
