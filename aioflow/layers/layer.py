@@ -1,9 +1,10 @@
 """A layer: weights, and a function of tensors that uses them."""
 
+import contextlib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Self
 
@@ -143,14 +144,13 @@ class Layer:
         """
         graph = same_graph(*nest.flatten(inputs))
         arguments.update(self._arguments(more))
-        before = list(self._own), list(self._penalties), self.built
         try:
-            with graph.as_default(), graph.transaction():
+            with graph.as_default(), graph.transaction(), undone_on_failure():
+                self._remember()
                 tensors = nest.map_structure(self._tensor, inputs)
                 found = self._called(tensors, arguments, calls.is_training() if training is None else training)
                 outputs = _apart(found, tensors)
         except BaseException as error:
-            self._own, self._penalties, self.built = before
             if isinstance(error, (TypeError, ValueError, RecursionError)):
                 raise add_user_line(error, self.name, inputs) from error
             raise
@@ -158,6 +158,15 @@ class Layer:
             given = arguments if training is None else {**arguments, "training": training}
             calls.record(calls.Call(self, tensors, given, outputs), nest.flatten(outputs))
         return outputs
+
+    def _remember(self) -> None:
+        """Remember what it has built so far, for the surrounding block that may undo more."""
+        before = list(self._own), list(self._penalties), self.built, self._name
+
+        def restore() -> None:
+            self._own, self._penalties, self.built, self._name = before
+
+        _restoring.get().append(restore)
 
     def _arguments(self, values: Sequence[Any]) -> dict[str, Any]:
         """The values by the names of the next parameters of `call`. TypeError if there are fewer parameters."""
@@ -278,6 +287,28 @@ def _apart(outputs: Any, inputs: Any) -> Any:
 
 _inside: ContextVar[Layer | None] = ContextVar("aioflow_layers_inside", default=None)
 """The innermost layer that is being called."""
+
+
+_restoring: ContextVar[list[Callable[[], None]]] = ContextVar("aioflow_layers_restoring")
+"""What undoes the changes of layers in the innermost block of `undone_on_failure`."""
+
+
+@contextlib.contextmanager
+def undone_on_failure() -> Iterator[None]:
+    """If the block fails, all layers that were called in it have only what they had built before."""
+    outer = _restoring.get(None)
+    own: list[Callable[[], None]] = []
+    token = _restoring.set(own)
+    try:
+        yield
+    except BaseException:
+        for restore in reversed(own):
+            restore()
+        raise
+    finally:
+        _restoring.reset(token)
+    if outer is not None:
+        outer += own
 
 
 def one_shape(given: Any, rank: int | None = None) -> TensorShape:

@@ -11,7 +11,7 @@ from aioflow.layers import fitting
 from aioflow.layers.batches import ArrayBatches, batch_of, batches_of
 from aioflow.layers.callbacks import Callback, History
 from aioflow.layers.fed import input_like
-from aioflow.layers.layer import Layer
+from aioflow.layers.layer import Layer, undone_on_failure
 from aioflow.layers.progress_bar import ProgressBar
 from aioflow.layers.steps import Batch, Optimizing, Settings, Steps, check_optimizer, settings_of
 from aioflow.library.control import group
@@ -306,7 +306,7 @@ class Trainable(Layer):
         steps = self._steps.get(key)
         if steps is None:
             optimizing = self._optimize()
-            with self.graph.as_default(), self.graph.transaction():
+            with self.graph.as_default(), self.graph.transaction(), undone_on_failure():
                 steps = self._steps[key] = Steps(self, self._chosen(), batch, optimizing)
         await self._initialize(steps.variables, session)
         return steps
@@ -319,7 +319,7 @@ class Trainable(Layer):
     def compose(self, batch: Batch) -> None:
         """Call the model with placeholders like the inputs of this batch, if its outputs are not known yet."""
         if self.outputs is None:
-            with self.graph.as_default(), self.graph.transaction():
+            with self.graph.as_default(), self.graph.transaction(), undone_on_failure():
                 inputs = [input_like(array) for array in batch.inputs]
                 given = inputs[0] if len(inputs) == 1 else inputs
                 self.inputs, self.outputs = given, self(given)
