@@ -1,6 +1,7 @@
 """Batches of a model's inputs and labels, from arrays, datasets and generators."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -19,9 +20,17 @@ class ArrayBatches:
     """Batches of rows of arrays, in their order or in a new random one in each epoch."""
 
     def __init__(
-        self, batch: Batch, batch_size: int, shuffle: bool = False, random: np.random.Generator | None = None
+        self,
+        batch: Batch,
+        batch_size: int,
+        shuffle: bool = False,
+        steps: int | None = None,
+        random: np.random.Generator | None = None,
     ) -> None:
-        """ValueError if the arrays have no rows, or not all as many, or `batch_size` is below one."""
+        """With `steps` an epoch has that many batches, from the beginning on, and begins anew at the end.
+
+        ValueError if the arrays have no rows, or not all as many, or `batch_size` is below one.
+        """
         if batch_size < 1:
             raise ValueError(f"batch_size is at least 1, not {batch_size}")
         if not all(array.ndim for array in batch.values):
@@ -35,7 +44,8 @@ class ArrayBatches:
         self._batch_size: Final = batch_size
         self._random: Final = (random or np.random.default_rng()) if shuffle else None
         self._shuffle: Final = shuffle
-        self.count: Final[int | None] = -(-counts[0] // batch_size)
+        self._steps: Final = steps
+        self.count: Final[int | None] = -(-counts[0] // batch_size) if steps is None else steps
 
     def weighted(self, class_weight: Mapping[int, float]) -> "ArrayBatches":
         """The same with elements weighted by their class. ValueError unless there is one array of labels."""
@@ -46,20 +56,29 @@ class ArrayBatches:
         classes = labels.argmax(-1) if wide else labels.reshape(len(labels), -1)[:, 0].astype(int)
         factors = np.array([class_weight.get(int(each), 1.0) for each in classes], np.float32)
         weights = factors if self._batch.weights is None else factors * self._batch.weights
-        return ArrayBatches(self._batch._replace(weights=weights), self._batch_size, self._shuffle)
+        return ArrayBatches(self._batch._replace(weights=weights), self._batch_size, self._shuffle, self._steps)
 
-    def divided(self, part: float) -> "tuple[ArrayBatches, ArrayBatches]":
-        """The elements but for that part at the end, and those. ValueError if one of both is empty."""
+    def divided(self, part: float, last_steps: int | None) -> "tuple[ArrayBatches, ArrayBatches]":
+        """The elements but for that part at the end, and those, `last_steps` batches of them if it is a number.
+
+        ValueError if one of both is empty.
+        """
         kept = int(self._batch.size * (1 - part))
         if not 0 < kept < self._batch.size:
             raise ValueError(f"validation_split {part} of {self._batch.size} elements leaves nothing on one side")
         first, last = _rows(self._batch, slice(kept)), _rows(self._batch, slice(kept, None))
-        return ArrayBatches(first, self._batch_size, self._shuffle), ArrayBatches(last, self._batch_size)
+        kept_batches = ArrayBatches(first, self._batch_size, self._shuffle, self._steps)
+        return kept_batches, ArrayBatches(last, self._batch_size, steps=last_steps)
 
     async def close(self) -> None:
         """Nothing is open."""
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
+        passes = itertools.chain.from_iterable(self._pass() for _ in itertools.count())
+        for batch in self._pass() if self._steps is None else itertools.islice(passes, self._steps):
+            yield batch
+
+    def _pass(self) -> Iterator[Batch]:
         size = self._batch.size
         order = None if self._random is None else self._random.permutation(size)
         for start in range(0, size, self._batch_size):
@@ -93,7 +112,7 @@ class GivenBatches:
     async def __aiter__(self) -> AsyncIterator[Batch]:
         taken = 0
         while self._steps is None or taken < self._steps:
-            element = await self._next(again=self._steps is not None and taken > 0)
+            element = await self._next()
             if element is _END:
                 break
             taken += 1
@@ -101,14 +120,15 @@ class GivenBatches:
         if self._steps is None:
             await self.close()
 
-    async def _next(self, again: bool) -> Any:
-        """The next batch, or _END. `again` begins anew at the end, if that is possible."""
-        if self._iterator is None:
+    async def _next(self) -> Any:
+        """The next batch, or _END. With `steps` it begins anew at the end, unless it has only just begun."""
+        begins = self._iterator is None
+        if begins:
             self._begin()
         element = await _step(self._iterator)
         if element is _END and not self._is_single:
             await self.close()
-            if again or (self._steps is not None and self._epoch > 1):
+            if self._steps is not None and not begins:
                 self._begin()
                 element = await _step(self._iterator)
         return element
@@ -155,7 +175,7 @@ def batches_of(
     """
     if _are_arrays(x):
         whole = Batch(_arrays(x), [] if y is None else _arrays(y), _weights(weights))
-        return ArrayBatches(whole, 32 if batch_size is None else batch_size, shuffle)
+        return ArrayBatches(whole, 32 if batch_size is None else batch_size, shuffle, steps)
     if y is not None or weights is not None:
         raise TypeError("an iterable gives labels and weights itself: give x alone")
     return GivenBatches(x, steps)

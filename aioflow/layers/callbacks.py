@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aioflow.lazy import Face
-from aioflow.library.variables import Variable
 from aioflow.tensors.recursion import safe_repr
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ class EarlyStopping(_Watching):
         patience: the number of epochs.
         mode: whether "min" or "max" is better; "auto" judges by the name.
         baseline: a value that must be beaten from the beginning.
-        restore_best_weights: whether the model gets the weights of the best epoch at the end.
+        restore_best_weights: whether the model gets the weights of the best epoch at the end, even below the baseline.
         start_from_epoch: the first epoch that counts.
     """
 
@@ -174,7 +173,7 @@ class EarlyStopping(_Watching):
 
     def on_train_begin(self, logs: Logs) -> None:
         """Begin anew."""
-        self.best = math.inf * self._sign if self.baseline is None else self.baseline
+        self.best = math.inf * self._sign
         self._waited, self._weights, self.stopped_epoch = 0, None, None
 
     async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
@@ -182,12 +181,14 @@ class EarlyStopping(_Watching):
         value = self._value(logs)
         if epoch < self.start_from_epoch:
             return
-        if self._is_better(value):
-            self._waited = 0
-            if self.restore_best_weights:
-                self._weights = await self.model.get_weights(session=self.session)
-            return
+        better = self._is_better(value)
+        if self.restore_best_weights and (better or self._weights is None):
+            self._weights = await self.model.get_weights(session=self.session)
         self._waited += 1
+        if better:
+            if self.baseline is None or (self.baseline - value) * self._sign > self._min_delta:
+                self._waited = 0
+            return
         if self._waited >= max(1, self.patience):
             self.stopped_epoch, self.model.stop_training = epoch, True
 
@@ -218,6 +219,11 @@ class ReduceLROnPlateau(_Watching):
         self.min_lr: Final = min_lr
         self._waited = self._cooling = 0
 
+    def on_train_begin(self, logs: Logs) -> None:
+        """Begin anew."""
+        self.best = math.inf * self._sign
+        self._waited = self._cooling = 0
+
     async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         """Change the rate if the value does not get better."""
         better = self._is_better(self._value(logs))
@@ -225,10 +231,10 @@ class ReduceLROnPlateau(_Watching):
         self._waited = 0 if better or self._cooling else self._waited + 1
         if self._waited < max(1, self.patience):
             return
-        self._waited, self._cooling = 0, self.cooldown
-        rate = _rate_of(self.model)
-        now = float(await self.session.run(rate))
-        await self.session.run(rate.assign(max(now * self.factor, self.min_lr)))
+        now = float(await self.session.run(self.model.changeable_rate()))
+        if now > self.min_lr:
+            self._waited, self._cooling = 0, self.cooldown
+            await self.model.set_learning_rate(max(now * self.factor, self.min_lr), self.session)
 
 
 class LearningRateScheduler(Callback):
@@ -240,9 +246,9 @@ class LearningRateScheduler(Callback):
 
     async def on_epoch_begin(self, epoch: int, logs: Logs) -> None:
         """Set the rate."""
-        rate = _rate_of(self.model)
+        rate = self.model.changeable_rate()
         now = (float(await self.session.run(rate)),) if self._takes_rate else ()
-        await self.session.run(rate.assign(float(self.schedule(epoch, *now))))
+        await self.model.set_learning_rate(float(self.schedule(epoch, *now)), self.session)
 
 
 class TerminateOnNaN(Callback):
@@ -276,13 +282,6 @@ class ModelCheckpoint(_Watching):
         if not self.save_best_only or self._is_better(self._value(logs)):
             path = self.filepath.format(epoch=epoch + 1, **logs)
             await self.model.save_weights(path, session=self.session)
-
-
-def _rate_of(model: "Trainable") -> Variable:
-    rate = model.learning_rate
-    if rate is None:
-        raise ValueError("the learning rate can be changed if the optimizer is given by its name, as 'adam'")
-    return rate
 
 
 __all__ = [

@@ -1,5 +1,6 @@
 """Layers without a notion of space or time: dense, embedding, dropout, activations, changes of shape."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -181,6 +182,8 @@ class Reshape(Layer):
             if not rest or known % rest:
                 raise ValueError(f"{known} elements cannot have the shape {self.target_shape}")
             sizes[sizes.index(-1)] = known // rest
+        elif known is not None and known != _product(sizes):
+            raise ValueError(f"{known} elements cannot have the shape {self.target_shape}")
         if -1 in sizes:
             return reshape(inputs, concat([shape(inputs)[:1], sizes], 0))
         return reshape(inputs, [-1, *sizes])
@@ -222,9 +225,17 @@ class Lambda(Layer):
         self.function: Final = function
         self.arguments: Final = dict(arguments or {})
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: Any, training: bool = False) -> Any:
         """The result."""
-        return self.function(inputs, **self.arguments)
+        arguments = {"training": training} if _takes_training(self.function) else {}
+        return self.function(inputs, **{**arguments, **self.arguments})
+
+
+def _takes_training(function: Callable[..., Any]) -> bool:
+    try:
+        return "training" in inspect.signature(function).parameters
+    except ValueError:  # a function of C tells nothing of its parameters
+        return False
 
 
 def _product(sizes: Sequence[int]) -> int:

@@ -69,6 +69,7 @@ class Training:
             async for batch in batches:
                 if step is None or steps is None:
                     steps = await self._model.steps_for(batch, self._session)
+                    await self._session.run(steps.training.reset)
                     step = _callable(self._session, steps, steps.training)
                 await tell("on_train_batch_begin", number, {})
                 loss, _ = await step(*batch.values)
@@ -94,6 +95,7 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches) -> L
         async for batch in given:
             if step is None or steps is None:
                 steps = await model.steps_for(batch, session)
+                await session.run(steps.evaluation.reset)
                 step = _callable(session, steps, steps.evaluation)
             loss, _ = await step(*batch.values)
             mean.add(float(loss), batch.size)
@@ -103,9 +105,14 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches) -> L
 
 async def predicted(model: "Trainable", session: Session, batches: Batches) -> Any:
     """The outputs for all batches, joined."""
-    step = session.make_callable(nest.flatten(model.outputs), feeds=nest.flatten(model.inputs))
+    step: Step | None = None
+    found = []
     async with contextlib.aclosing(_counted(batches, "the data")) as given:
-        found = [await step(*batch.inputs) async for batch in given]
+        async for batch in given:
+            if step is None:
+                await model.made_ready(batch, session)
+                step = session.make_callable(nest.flatten(model.outputs), feeds=nest.flatten(model.inputs))
+            found.append(await step(*batch.inputs))
     joined = [np.concatenate(parts) for parts in zip(*found, strict=True)]
     return nest.pack_sequence_as(model.outputs, joined)
 

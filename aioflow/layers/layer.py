@@ -1,9 +1,10 @@
 """A layer: weights, and a function of tensors that uses them."""
 
+import contextlib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Self
 
@@ -54,7 +55,7 @@ class Layer:
         dtype: DTypeLike = float32,
         input_shape: ShapeLike = None,
     ) -> None:
-        self.trainable = trainable
+        self._trainable = trainable
         self.dtype: Final = as_dtype(dtype)
         self.built = False
         self.input_shape: Final = None if input_shape is None else as_shape(input_shape)
@@ -105,7 +106,7 @@ class Layer:
             raise ValueError(f"the weight {name!r} of {self.name!r} needs known sizes, not {sizes}")
         value = by_name.initializer(initializer)
         made = Variable(
-            lambda: value(sizes.as_list(), dtype=wanted), trainable and self.trainable, dtype=wanted, name=name,
+            lambda: value(sizes.as_list(), dtype=wanted), trainable, dtype=wanted, name=name,
             constraint=by_name.constraint(constraint),
         )  # fmt: skip
         self._own.append(made)
@@ -142,15 +143,14 @@ class Layer:
             ValueError, TypeError: the inputs do not fit; the graph is unchanged then.
         """
         graph = same_graph(*nest.flatten(inputs))
-        arguments.update(zip(_parameters(type(self).call)[2:], more, strict=False))
-        before = list(self._own), list(self._penalties), self.built
+        arguments.update(self._arguments(more))
         try:
-            with graph.as_default(), graph.transaction():
+            with graph.as_default(), graph.transaction(), undone_on_failure():
+                self._remember()
                 tensors = nest.map_structure(self._tensor, inputs)
                 found = self._called(tensors, arguments, calls.is_training() if training is None else training)
                 outputs = _apart(found, tensors)
         except BaseException as error:
-            self._own, self._penalties, self.built = before
             if isinstance(error, (TypeError, ValueError, RecursionError)):
                 raise add_user_line(error, self.name, inputs) from error
             raise
@@ -158,6 +158,24 @@ class Layer:
             given = arguments if training is None else {**arguments, "training": training}
             calls.record(calls.Call(self, tensors, given, outputs), nest.flatten(outputs))
         return outputs
+
+    def _remember(self) -> None:
+        """Remember what it has built so far, for the surrounding block that may undo more."""
+        before = list(self._own), list(self._penalties), self.built, self._name
+
+        def restore() -> None:
+            self._own, self._penalties, self.built, self._name = before
+
+        _restoring.get().append(restore)
+
+    def _arguments(self, values: Sequence[Any]) -> dict[str, Any]:
+        """The values by the names of the next parameters of `call`. TypeError if there are fewer parameters."""
+        names = _parameters(type(self).call)[2:]
+        if len(values) > len(names):
+            raise TypeError(
+                f"{self.name!r} takes {1 + len(names)} positional arguments, and {1 + len(values)} were given"
+            )
+        return dict(zip(names, values, strict=False))
 
     def _called(self, inputs: Any, arguments: Mapping[str, Any], training: bool) -> Any:
         self._build_once(inputs)
@@ -205,6 +223,17 @@ class Layer:
         return self._name or self._given_name or _snake_case(type(self).__name__)
 
     @property
+    def trainable(self) -> bool:
+        """Whether optimizers change its weights. Setting it sets that of its parts, too."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, trainable: bool) -> None:
+        self._trainable = trainable
+        for layer in self.layers:
+            layer.trainable = trainable
+
+    @property
     def layers(self) -> list["Layer"]:
         """The layers that are attributes of it, or in lists and dicts that are, each once, in order."""
         found: dict[Layer, None] = {}
@@ -239,8 +268,9 @@ class Layer:
 
     @property
     def losses(self) -> list[Tensor]:
-        """The penalties of its weights and of those of its parts."""
-        return [*self._penalties, *[loss for layer in self.layers for loss in layer.losses]]
+        """The penalties of its weights and of those of its parts, each once."""
+        found = [*self._penalties, *[loss for layer in self.layers for loss in layer.losses]]
+        return list({(loss.op, loss.index): loss for loss in found}.values())
 
     def count_params(self) -> int:
         """The number of numbers in its weights. ValueError before they are made."""
@@ -257,6 +287,28 @@ def _apart(outputs: Any, inputs: Any) -> Any:
 
 _inside: ContextVar[Layer | None] = ContextVar("aioflow_layers_inside", default=None)
 """The innermost layer that is being called."""
+
+
+_restoring: ContextVar[list[Callable[[], None]]] = ContextVar("aioflow_layers_restoring")
+"""What undoes the changes of layers in the innermost block of `undone_on_failure`."""
+
+
+@contextlib.contextmanager
+def undone_on_failure() -> Iterator[None]:
+    """If the block fails, all layers that were called in it have only what they had built before."""
+    outer = _restoring.get(None)
+    own: list[Callable[[], None]] = []
+    token = _restoring.set(own)
+    try:
+        yield
+    except BaseException:
+        for restore in reversed(own):
+            restore()
+        raise
+    finally:
+        _restoring.reset(token)
+    if outer is not None:
+        outer += own
 
 
 def one_shape(given: Any, rank: int | None = None) -> TensorShape:

@@ -105,6 +105,7 @@ class Sequential(Model):
             self.outputs = layer(self.outputs)
             self.built = True
         self._line.append(layer)
+        self._forget_uses()
 
     @property
     def layers(self) -> list[Layer]:

@@ -19,7 +19,8 @@ class BatchNormalization(Layer):
     """Normalises each channel to mean 0 and variance 1 over the batch, times gamma, plus beta [Ioffe and Szegedy 2015].
 
     In training, mean and variance are those of the batch, and the moving ones are updated: the new moving mean is
-    `momentum` times the old one plus `1 - momentum` times that of the batch. Otherwise the moving ones are used. The
+    `momentum` times the old one plus `1 - momentum` times that of the batch, a sum divided by the number of elements,
+    not by one less. Otherwise the moving ones are used. The
     weights are `gamma`, `beta`, `moving_mean` and `moving_variance`, all of the size of the axis of channels.
     """
 
@@ -68,7 +69,8 @@ class BatchNormalization(Layer):
         if not (training and self.trainable):
             moving = self.moving_mean, self.moving_variance
             return fused_batch_norm(inputs, gamma, beta, *moving, self.epsilon, layout, is_training=False)[0]
-        outputs, mean, variance = fused_batch_norm(inputs, gamma, beta, None, None, self.epsilon, layout)
+        outputs, mean, _ = fused_batch_norm(inputs, gamma, beta, None, None, self.epsilon, layout)
+        variance = outputs.op.outputs[-1]
         self._move(self.moving_mean, mean)
         self._move(self.moving_variance, variance)
         return outputs

@@ -29,6 +29,7 @@ from aioflow.train.optimizers import (
     MomentumOptimizer,
     RMSPropOptimizer,
 )
+from aioflow.train.step_counter import get_global_step
 
 if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
@@ -101,11 +102,13 @@ class Phase(NamedTuple):
         loss: the loss.
         update: updates the metrics; in training the weights and moving statistics, too.
         metrics: the values of the metrics by name.
+        reset: sets the metrics back.
     """
 
     loss: Tensor
     update: Operation
     metrics: Mapping[str, Tensor]
+    reset: Operation
 
 
 class Steps:
@@ -115,8 +118,8 @@ class Steps:
         batch: the tensors to feed.
         training: a step of training.
         evaluation: a step of evaluation.
-        reset: sets all metrics back.
-        variables: the variables that belong to them: those of the model, the optimizer and the metrics.
+        variables: the variables that they use: those of the model, the optimizer and the metrics, and others of the
+            graph.
     """
 
     def __init__(self, model: "Trainable", settings: Settings, batch: Batch, optimizing: "Optimizing") -> None:
@@ -126,15 +129,17 @@ class Steps:
         inputs = nest.pack_sequence_as(model.inputs, list(self.batch.inputs))
         with calls.gathered_effects() as effects:
             trained = nest.flatten(model(inputs, training=True))
-        used = nest.flatten(model(inputs))
+        with calls.gathered_effects() as effects_in_use:
+            used = nest.flatten(model(inputs))
         loss = self._loss(settings, trained, [*effects.losses, *model.losses])
-        update = optimizing.optimizer.minimize(loss, var_list=model.trainable_weights)
-        self.training: Final = self._phase(settings, loss, trained, [update, *effects.updates])
-        self.evaluation: Final = self._phase(settings, self._loss(settings, used, model.losses), used, [])
+        update = _update(optimizing.optimizer, loss, model)
+        self.training: Final = self._phase(settings, loss, trained, [*update, *effects.updates])
+        loss_in_use = self._loss(settings, used, [*effects_in_use.losses, *model.losses])
+        self.evaluation: Final = self._phase(settings, loss_in_use, used, [])
         added = [each for each in _variables(model.graph) if each not in before]
-        local = set(model.graph.get_collection(GraphKeys.LOCAL_VARIABLES))
-        self.reset: Final = variables_initializer([each for each in added if each in local], "reset_metrics")
-        self.variables: Final = list(dict.fromkeys([*model.weights, *optimizing.variables(), *added]))
+        phases = self.training, self.evaluation
+        read = _variables_of([end for phase in phases for end in (phase.loss.op, phase.update)])
+        self.variables: Final = list(dict.fromkeys([*model.weights, *optimizing.variables(), *added, *read]))
 
     def feeds(self, batch: Batch) -> dict[Tensor, Any]:
         """The feeds of a batch of arrays."""
@@ -153,13 +158,15 @@ class Steps:
         self, settings: Settings, loss: Tensor, outputs: Sequence[Tensor], updates: Sequence[Operation]
     ) -> Phase:
         values: dict[str, Tensor] = {}
+        before = set(loss.graph.get_collection(GraphKeys.LOCAL_VARIABLES))
         done = list(updates)
         for metrics, labels, output in zip(settings.metrics, self.batch.labels, outputs, strict=True):
             for metric in [metric_of(given, labels, output) for given in metrics]:
                 name = _unused(metric.name, values)
                 values[name], update = metric.function(labels, output, self.batch.weights)
                 done.append(update.op)
-        return Phase(loss, group(*done), values)
+        own = [each for each in loss.graph.get_collection(GraphKeys.LOCAL_VARIABLES) if each not in before]
+        return Phase(loss, group(*done), values, variables_initializer(own, "reset_metrics"))
 
 
 class Optimizing:
@@ -206,6 +213,24 @@ def _fed(model: "Trainable", batch: Batch) -> Batch:
 def _variables(graph: Graph) -> list[Variable]:
     collections = GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES
     return [variable for key in collections for variable in graph.get_collection(key)]
+
+
+def _update(optimizer: Optimizer, loss: Tensor, model: "Trainable") -> list[Operation]:
+    """What changes the weights, and counts in the global step if the graph has one; nothing if all are frozen."""
+    weights = model.trainable_weights
+    counter = get_global_step(model.graph)
+    return [optimizer.minimize(loss, counter if isinstance(counter, Variable) else None, weights)] if weights else []
+
+
+def _variables_of(ends: Sequence[Operation]) -> list[Variable]:
+    """The global variables that a run of these operations uses."""
+    waiting, found = list(ends), set(ends)
+    while waiting:
+        operation = waiting.pop()
+        sources = {*[tensor.op for tensor in operation.inputs], *operation.control_inputs} - found
+        found |= sources
+        waiting += sources
+    return [each for each in ends[0].graph.get_collection(GraphKeys.GLOBAL_VARIABLES) if each.op in found]
 
 
 def _for_each(what: str, given: Any, outputs: Any) -> list[Any]:

@@ -11,7 +11,7 @@ from aioflow.layers import fitting
 from aioflow.layers.batches import ArrayBatches, batch_of, batches_of
 from aioflow.layers.callbacks import Callback, History
 from aioflow.layers.fed import input_like
-from aioflow.layers.layer import Layer
+from aioflow.layers.layer import Layer, undone_on_failure
 from aioflow.layers.progress_bar import ProgressBar
 from aioflow.layers.steps import Batch, Optimizing, Settings, Steps, check_optimizer, settings_of
 from aioflow.library.control import group
@@ -65,8 +65,14 @@ class Trainable(Layer):
             settings_of(self.outputs, optimizer, loss, loss_weights, metrics)
         check_optimizer(optimizer)
         self._compiled = optimizer, loss, loss_weights, metrics
-        self._settings = self._optimizing = None
+        self._optimizing = None
+        self._forget_uses()
+
+    def _forget_uses(self) -> None:
+        """Forget what was built for the outputs and weights that it had, or for other settings."""
+        self._settings = None
         self._steps.clear()
+        self._kept.clear()
 
     @property
     def learning_rate(self) -> Variable | None:
@@ -111,13 +117,15 @@ class Trainable(Layer):
             epochs: the number of the last epoch.
             verbose: 0 writes nothing, 1 draws a bar, 2 writes a line for each epoch; "auto" draws a bar in a terminal.
             callbacks: see `af.callbacks`.
-            validation_split: the part of the arrays, from their end, that is used for validation only.
+            validation_split: the part of the arrays, from their end, that is used for validation only; nothing beside
+                `validation_data`.
             validation_data: (inputs, labels) or (inputs, labels, weights), or batches as for `x`.
             shuffle: whether arrays are trained in a new random order in each epoch.
-            class_weight: a factor for the elements of each class, by its number.
+            class_weight: a factor for the elements of each class in training, by its number; not beside an iterable.
             sample_weight: a factor for each element.
             initial_epoch: the number of the first epoch.
-            steps_per_epoch: the batches of an epoch, if `x` gives batches without end.
+            steps_per_epoch: the batches of an epoch, needed if `x` gives batches without end. With arrays each epoch
+                takes them from the beginning, or from a new random order.
             validation_steps: the batches of a validation, likewise.
             session: the session.
 
@@ -133,15 +141,16 @@ class Trainable(Layer):
         used = self._session_for(session)
         batches = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, shuffle)
         validation: fitting.Batches | None = None
-        if validation_split and not isinstance(batches, ArrayBatches):
-            raise ValueError("validation_split divides arrays: give validation_data beside an iterable")
-        if isinstance(batches, ArrayBatches):
-            if class_weight is not None:
-                batches = batches.weighted(class_weight)
-            if validation_split:
-                batches, validation = batches.divided(validation_split)
         if validation_data is not None:
             validation = _validation(validation_data, batch_size, validation_steps)
+        elif validation_split:
+            if not isinstance(batches, ArrayBatches):
+                raise ValueError("validation_split divides arrays: give validation_data beside an iterable")
+            batches, validation = batches.divided(validation_split, validation_steps)
+        if class_weight is not None:
+            if not isinstance(batches, ArrayBatches):
+                raise ValueError("class_weight is for arrays: an iterable gives weights itself")
+            batches = batches.weighted(class_weight)
         shown = [] if verbose == 0 else [ProgressBar(None if verbose == "auto" else verbose == 1)]
         training = fitting.Training(
             self, used, batches, validation, [*shown, *(callbacks or ())], epochs, initial_epoch,
@@ -216,6 +225,21 @@ class Trainable(Layer):
         variables = self.weights
         if len(weights) != len(variables):
             raise ValueError(f"{self.name!r} has {len(variables)} weights, and {len(weights)} values were given")
+        await self._assign(variables, weights, self._session_for(session))
+
+    def changeable_rate(self) -> Variable:
+        """The learning rate. ValueError unless the optimizer was given by its name."""
+        rate = self.learning_rate
+        if rate is None:
+            raise ValueError("the learning rate can be changed if the optimizer is given by its name, as 'adam'")
+        return rate
+
+    async def set_learning_rate(self, rate: float, session: Session | None = None) -> None:
+        """Change the learning rate. ValueError unless the optimizer was given by its name."""
+        await self._assign([self.changeable_rate()], [rate], self._session_for(session))
+
+    async def _assign(self, variables: Sequence[Variable], values: Sequence[Any], session: Session) -> None:
+        """Give the variables these values, by operations that are built once."""
         key = "assign", *[id(variable) for variable in variables]
         if key not in self._kept:
             with self.graph.as_default():
@@ -223,7 +247,7 @@ class Trainable(Layer):
                 done = group(*[each.assign(value).op for each, value in zip(variables, fed, strict=True)])
             self._kept[key] = fed, done
         fed, done = self._kept[key]
-        await self._session_for(session).run(done, dict(zip(fed, weights, strict=True)))
+        await session.run(done, dict(zip(fed, values, strict=True)))
 
     async def save_weights(self, path: str, session: Session | None = None) -> str:
         """Save its weights as a checkpoint, by their names. Returns its path."""
@@ -275,23 +299,27 @@ class Trainable(Layer):
     # Steps
 
     async def steps_for(self, batch: Batch, session: Session) -> Steps:
-        """The operations for batches like this one, whose variables have values and whose metrics are set back."""
+        """The operations for batches like this one, whose variables have values."""
         self.compose(batch)
         self._check_labels(batch)
         key = tuple([(array.dtype, array.ndim, array.shape[1:]) for array in batch.labels]), batch.weights is None
         steps = self._steps.get(key)
         if steps is None:
             optimizing = self._optimize()
-            with self.graph.as_default(), self.graph.transaction():
+            with self.graph.as_default(), self.graph.transaction(), undone_on_failure():
                 steps = self._steps[key] = Steps(self, self._chosen(), batch, optimizing)
         await self._initialize(steps.variables, session)
-        await session.run(steps.reset)
         return steps
+
+    async def made_ready(self, batch: Batch, session: Session) -> None:
+        """Know its outputs for inputs like those of the batch, and give its weights values in the session."""
+        self.compose(batch)
+        await self._initialize(self.weights, session)
 
     def compose(self, batch: Batch) -> None:
         """Call the model with placeholders like the inputs of this batch, if its outputs are not known yet."""
         if self.outputs is None:
-            with self.graph.as_default(), self.graph.transaction():
+            with self.graph.as_default(), self.graph.transaction(), undone_on_failure():
                 inputs = [input_like(array) for array in batch.inputs]
                 given = inputs[0] if len(inputs) == 1 else inputs
                 self.inputs, self.outputs = given, self(given)

@@ -431,3 +431,150 @@ async def test_settings_that_cannot_work_are_refused(model):
             await fresh.save_weights("nowhere")
     with pytest.raises(ValueError, match="has 4 weights, and 0 values"):
         await model.set_weights([])
+
+
+async def test_predict_makes_and_initializes_the_weights():
+    async with af.Sequential([layers.Dense(3, kernel_initializer="ones")]) as model:
+        found = await model.predict(X)
+        np.testing.assert_allclose(found, np.repeat(X.sum(1, keepdims=True), 3, 1), atol=1e-5)
+    async with af.Sequential([layers.Dense(3, kernel_initializer="ones", input_shape=[6])]) as model:
+        assert (await model.predict(X)).shape == (50, 3)
+
+
+async def test_an_epoch_that_ends_with_the_data_is_followed_by_one_that_begins_anew(model):
+    batches = [(X[rows], Y[rows]) for rows in IN_ORDER]
+    history = await model.fit(batches, epochs=3, steps_per_epoch=4, verbose=0)
+    assert len(history.history["loss"]) == 3
+    with pytest.raises(af.errors.OutOfRangeError):
+        await model.fit(af.data.Dataset.range(0), epochs=2, steps_per_epoch=1, verbose=0)
+
+
+async def test_a_layer_added_after_use_is_trained_and_saved(model, tmp_path):
+    await model.fit(X, Y, verbose=0)
+    await model.save_weights(str(tmp_path / "three"))
+    model.add(layers.Dense(2))
+    await model.fit(X, Y % 2, verbose=0)
+    changed = await model.get_weights()
+    path = await model.save_weights(str(tmp_path / "four"))
+    await model.set_weights([value * 0 for value in changed])
+    await model.load_weights(path)
+    found = await model.get_weights()
+    assert len(found) == 6
+    for one, other in zip(found, changed, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+async def test_penalties_count_once_and_those_of_activities_in_evaluation_too():
+    shared = layers.Dense(6, kernel_regularizer="l2", activity_regularizer="l1", input_shape=[6])
+    async with af.Sequential([shared, shared]) as model:
+        model.compile("sgd", "mse")
+        assert len(model.losses) == 1
+        loss = await model.evaluate(X, X, batch_size=50)
+        kernel, _ = await model.get_weights()
+    one, two = X @ kernel, X @ kernel @ kernel
+    activities = np.abs(one).sum() + np.abs(two).sum()
+    expected = np.square(two - X).mean() + 0.01 * np.square(kernel).sum() + 0.01 * activities
+    assert loss == pytest.approx(expected, rel=1e-4)
+
+
+async def test_steps_limit_the_batches_of_arrays(model):
+    seen = []
+    counting = callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch))
+    await model.fit(X, Y, batch_size=16, epochs=2, steps_per_epoch=3, callbacks=[counting], verbose=0)
+    assert seen == [0, 1, 2] * 2
+    seen.clear()
+    await model.fit(X, Y, batch_size=16, steps_per_epoch=6, callbacks=[counting], verbose=0)
+    assert seen == [0, 1, 2, 3, 4, 5]
+    first = await model.evaluate(X[:16], Y[:16], batch_size=16)
+    assert await model.evaluate(X, Y, batch_size=16, steps=1) == first
+    assert (await model.predict(X, batch_size=16, steps=2)).shape == (32, 3)
+
+
+async def test_validation_data_replaces_a_split_and_class_weights_are_for_training(model):
+    split = await model.fit(X, Y, batch_size=50, validation_split=0.5, class_weight={0: 9.0}, verbose=0)
+    expected = await model.evaluate(X[25:], Y[25:])
+    assert split.history["val_loss"] == pytest.approx([expected[0]])
+    whole = await model.fit(X, Y, batch_size=50, validation_split=0.5, validation_data=(X, Y), verbose=0)
+    assert whole.params["steps"] == 1
+    assert whole.history["val_loss"] == pytest.approx([(await model.evaluate(X, Y))[0]])
+    with pytest.raises(ValueError, match="class_weight is for arrays"):
+        await model.fit([(X, Y)], class_weight={0: 9.0}, verbose=0)
+
+
+async def test_a_function_as_loss_gets_labels_like_the_predictions():
+    async with af.Sequential([layers.Dense(1, kernel_initializer="ones", input_shape=[6])]) as model:
+        model.compile("sgd", lambda labels, found: af.reduce_mean(af.square(labels - found), -1))
+        labels = X.sum(1)
+        assert await model.evaluate(X, labels) == pytest.approx(0.0, abs=1e-6)
+
+
+async def test_fit_counts_the_global_step_and_initializes_what_the_optimizer_reads(model):
+    counter = af.train.get_or_create_global_step()
+    rate = af.Variable(0.5, trainable=False)
+    model.compile(
+        af.train.GradientDescentOptimizer(rate * 0.5), af.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
+    async with af.Session() as session:
+        await model.set_weights(FIRST, session=session)
+        await model.fit(X, Y, batch_size=16, epochs=2, verbose=0, shuffle=False, session=session)
+        assert await session.run(counter) == 8
+        _, weights = await by_hand(IN_ORDER * 2, rate=0.25)
+        for found, value in zip(await model.get_weights(session), weights, strict=True):
+            np.testing.assert_allclose(found, value, atol=1e-5)
+
+
+async def test_evaluations_between_steps_leave_the_metrics_of_training_alone(model):
+    async def disturb(batch, logs):
+        await model.test_on_batch(X[:1], Y[:1])
+        await model.evaluate(X[:5], Y[:5])
+
+    def mean_label(labels, found):
+        return af.cast(labels, af.float32)
+
+    model.compile("sgd", af.losses.SparseCategoricalCrossentropy(from_logits=True), [mean_label])
+    hook = callbacks.LambdaCallback(on_train_batch_end=disturb)
+    history = await model.fit(X, Y, batch_size=25, callbacks=[hook], verbose=0)
+    assert history.history["mean_label"] == pytest.approx([Y.mean()])
+
+
+async def test_a_frozen_model_trains_without_an_update_and_its_parts_are_frozen_too(model):
+    model.trainable = False
+    assert not any(layer.trainable for layer in model.layers)
+    await model.fit(X, Y, verbose=0)
+    for found, value in zip(await model.get_weights(), FIRST, strict=True):
+        np.testing.assert_array_equal(found, value)
+    model.trainable = True
+    assert len(model.trainable_weights) == 4
+    late = layers.Dense(2, trainable=False, input_shape=[6])
+    af.Sequential([late])
+    assert late.trainable_weights == []
+    late.trainable = True
+    assert len(late.trainable_weights) == 2
+
+
+async def test_early_stopping_restores_the_best_weights_below_an_unbeaten_baseline(model):
+    stop = callbacks.EarlyStopping("loss", 100.0, baseline=-1.0, patience=2, restore_best_weights=True)
+    kept = []
+
+    async def remember(epoch, logs):
+        kept.append(await model.get_weights())
+
+    keep = callbacks.LambdaCallback(on_epoch_end=remember)
+    history = await model.fit(X, Y, epochs=9, batch_size=50, callbacks=[keep, stop], verbose=0)
+    assert len(history.epoch) == 2
+    assert stop.best == history.history["loss"][0]
+    for found, value in zip(await model.get_weights(), kept[0], strict=True):
+        np.testing.assert_array_equal(found, value)
+
+
+async def test_callbacks_that_change_the_rate_build_once_and_begin_anew(model, graph):
+    plateau = callbacks.ReduceLROnPlateau("loss", patience=1, min_delta=100.0, min_lr=0.0025)
+    for _ in range(2):
+        model.compile("sgd", af.losses.SparseCategoricalCrossentropy(from_logits=True))
+        await model.fit(X, Y, epochs=4, callbacks=[plateau], verbose=0)
+        assert float(await model._session.run(model.learning_rate)) == pytest.approx(0.0025)
+    schedule = callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+    await model.fit(X, Y, epochs=2, callbacks=[schedule], verbose=0)
+    before = len(graph.get_operations())
+    await model.fit(X, Y, epochs=5, callbacks=[schedule], verbose=0)
+    assert len(graph.get_operations()) == before

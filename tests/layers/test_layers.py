@@ -5,6 +5,7 @@ import pytest
 
 import aioflow as af
 from aioflow import layers
+from aioflow.layers import calls
 
 RANDOM = np.random.default_rng(3)
 
@@ -125,7 +126,7 @@ async def test_batch_normalization_moves_its_statistics_in_training_and_uses_the
         expected = (x - mean) / np.sqrt(variance + 1e-3)
         np.testing.assert_allclose(await session.run(trained, {given: x}), expected, rtol=1e-3, atol=1e-4)
         await session.run(updates, {given: x})
-        moving = 0.5 * mean, 0.5 + 0.5 * x.var(0, ddof=1)
+        moving = 0.5 * mean, 0.5 + 0.5 * variance
         for weight, value in zip(layer.non_trainable_weights, moving, strict=True):
             np.testing.assert_allclose(await session.run(weight), value, rtol=1e-4)
         expected = (x - moving[0]) / np.sqrt(moving[1] + 1e-3)
@@ -398,3 +399,30 @@ def test_a_layer_has_its_weights_in_one_graph():
 def test_a_layer_without_a_call_says_so():
     with pytest.raises(NotImplementedError, match="Layer defines no call"):
         layers.Layer()(af.zeros([1]))
+
+
+async def test_a_function_as_layer_is_told_whether_it_trains():
+    layer = layers.Lambda(lambda x, training: x * (2.0 if training else 1.0))
+    one = af.constant([[1.0]])
+    async with af.Session() as session:
+        assert (await session.run([layer(one), layer(one, training=True)])) == [[[1.0]], [[2.0]]]
+
+
+def test_arguments_and_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(TypeError, match="positional arguments"):
+        layers.Dense(2)(af.constant([[1.0]]), 1, 2)
+    with pytest.raises(ValueError, match="6 elements cannot"):
+        layers.Reshape([5])(af.placeholder(af.float32, [None, 6]))
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (2, 5, 3), (2, 3, 4, 3)])
+async def test_the_moving_variance_is_that_of_the_elements_at_every_rank(shape):
+    values = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
+    layer = layers.BatchNormalization(momentum=0.0)
+    with calls.gathered_effects() as effects:
+        outputs = layer(af.constant(values), training=True)
+    async with af.Session() as session:
+        await session.run(af.global_variables_initializer())
+        await session.run([outputs, *effects.updates])
+        found = await session.run(layer.moving_variance)
+    np.testing.assert_allclose(found, values.reshape(-1, 3).var(0), rtol=1e-5)

@@ -182,3 +182,37 @@ def test_models_that_cannot_be_are_refused():
         af.Sequential([layers.Dense(2), "relu"])
     with pytest.raises(ValueError, match="does not fit the structure"):
         branched()(af.constant(X))
+
+
+async def test_layers_built_in_a_call_that_fails_are_built_anew(graph):
+    class Failing(layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.fails = layers.Dense(2, kernel_regularizer="l2"), True
+
+        def call(self, inputs):
+            outputs = self.inner(inputs)
+            if self.fails:
+                raise ValueError("not yet")
+            return outputs
+
+    outer = Failing()
+    with pytest.raises(ValueError, match="not yet"):
+        outer(af.constant(X))
+    assert not outer.inner.built
+    assert outer.weights == outer.losses == []
+    outer.fails = False
+    found = outer(af.constant(X))
+    assert [weight.op.name for weight in outer.weights] == ["failing/dense/kernel", "failing/dense/bias"]
+    assert (await run(found))[0].shape == (4, 2)
+
+
+async def test_a_model_that_could_not_be_composed_can_be_used_later():
+    first = layers.Dense(2)
+    model = af.Sequential([first, layers.Reshape([5])])
+    with pytest.raises(ValueError, match="cannot have the shape"):
+        await model.predict(X)
+    assert not first.built
+    async with af.Sequential([first]) as other:
+        assert (await other.predict(X)).shape == (4, 2)
+    await model.close()

@@ -66,10 +66,7 @@ class Loss:
 
     def _labels(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The labels with dtype and rank of the predictions: [batch] goes with [batch, 1]."""
-        labels = cast(labels, predictions.dtype)
-        ranks = labels.shape.ndims, predictions.shape.ndims
-        if None not in ranks and ranks[1] == (ranks[0] or 0) + 1 and predictions.shape.as_list()[-1] == 1:
-            labels = labels[..., None]
+        labels = _aligned(cast(labels, predictions.dtype), predictions)
         if not labels.shape.is_compatible_with(predictions.shape):
             raise ValueError(f"labels of shape {labels.shape} do not go with predictions of shape {predictions.shape}")
         return labels
@@ -278,8 +275,9 @@ class Function(Loss):
         self.function: Final = function
 
     def of(self, y_true: NumberLike, y_pred: NumberLike) -> Tensor:
-        """What the function returns."""
-        return convert_to_tensor(self.function(y_true, y_pred))
+        """What the function returns. Labels [batch] go with predictions [batch, 1]."""
+        predictions = convert_to_tensor(y_pred)
+        return convert_to_tensor(self.function(_aligned(convert_to_tensor(y_true), predictions), predictions))
 
 
 def loss_of(given: Any) -> Loss:
@@ -294,6 +292,14 @@ def loss_of(given: Any) -> Loss:
     if not callable(given):
         raise TypeError(f"a loss is a name, a Loss or a function of labels and predictions, not {safe_repr(given)}")
     return Function(given)
+
+
+def _aligned(labels: Tensor, predictions: Tensor) -> Tensor:
+    """The labels, with a last axis of size 1 if the predictions have it beyond them."""
+    ranks = labels.shape.ndims, predictions.shape.ndims
+    if None not in ranks and ranks[1] == (ranks[0] or 0) + 1 and predictions.shape.as_list()[-1] == 1:
+        return labels[..., None]
+    return labels
 
 
 def _hinges(labels: Tensor, predictions: Tensor) -> Tensor:
