@@ -194,8 +194,8 @@ async def test_heavy_work_that_was_measured_to_be_brief_runs_on_the_loop_in_its_
 def test_work_with_a_branch_is_never_brief_since_the_next_run_may_take_the_dear_one(graph):
     x, condition = af.placeholder(af.float32, []), af.placeholder(af.bool, [])
     branch = af.cond(condition, lambda: x + 1.0, lambda: x)
-    for nodes, brief in (([branch.op], False), ([(x + 1.0).op], True)):
-        cost = op_cost.RegionCost(lambda inputs: (1.0, True), 1, branches=has_branch(prune([], nodes, ()).nodes))
+    for tensor, brief in ((branch, False), (x + 1.0, True)):
+        cost = op_cost.RegionCost(lambda inputs: (1.0, True), 1, branches=has_branch(prune([], [tensor], ()).nodes))
         assert cost.heavy(0, [])
         for _ in range(200):
             cost.learn(0, op_cost.BRIEF / 10)

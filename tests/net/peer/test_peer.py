@@ -605,9 +605,9 @@ async def test_no_memory_for_an_answer_is_an_error_of_that_request_alone(peer, m
 
     with monkeypatch.context() as patch:
         patch.setattr(np, "empty", none)
-        with pytest.raises(errors.ResourceExhaustedError, match="no memory for the 1000000 bytes of TensorSent"):
-            await peer.request(tensor(1_000_000))
-    assert len((await peer.request(tensor(1_000_000))).values[0]) == 1_000_000
+        with pytest.raises(errors.ResourceExhaustedError, match="no memory for the 1234567 bytes of TensorSent"):
+            await peer.request(tensor(1_234_567))
+    assert len((await peer.request(tensor(1_234_567))).values[0]) == 1_234_567
 
 
 # How a peer is lost
@@ -811,7 +811,7 @@ async def test_a_request_whose_answer_is_not_known_any_more_is_not_done_again(ne
     peer.lose(Loss.GONE)
     await outcome(task)
     for number, request in ((501, tensor(1 << 20)), (502, WAITING)):
-        with pytest.raises(errors.AbortedError, match="the request came before"):
+        with pytest.raises(errors.AbortedError, match=r"the request came to .* before"):
             await ask_again(network, peer, request, number)
     assert len(service.calls) == 2
 
