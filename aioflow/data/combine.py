@@ -120,7 +120,7 @@ class _RepeatCursor(_SequenceCursor):
 
 
 class Repeat(Stage):
-    """The elements again and again, so many times; for ever if the number is negative."""
+    """Gives all elements a number of times; for ever if the number is negative."""
 
     name = "repeat"
     cursor: ClassVar = _RepeatCursor

@@ -96,7 +96,7 @@ def spec_of_row(spec: Spec) -> Spec:
 
 
 def spec_of_batch(spec: Spec, rows: int | None) -> Spec:
-    """Return the dtype and shape of a batch of so many elements."""
+    """Return the dtype and shape of a batch of `rows` elements."""
     return spec if spec.sizes is None else Spec(spec.dtype, TensorShape((rows, *spec.sizes)))
 
 

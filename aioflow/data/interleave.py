@@ -119,7 +119,7 @@ class Interleave(Stage):
     Attributes:
         function: returns a dataset for an element.
         cycle_length: the most datasets that are open at a time.
-        block_length: so many elements are taken from one of them before the next one has its turn.
+        block_length: the number of elements taken from one of them before the next one has its turn.
         parallel: the most open datasets that make an element ahead at a time; 0 if only the one in turn makes elements.
     """
 

@@ -47,7 +47,7 @@ class Run:
         return dataclasses.replace(self, epochs=(*self.epochs, number))
 
     def once(self, entropy: int) -> "Run":
-        """Return the run of what is made once for all epochs."""
+        """Return the run of a result that is made once for all epochs."""
         return dataclasses.replace(self, entropy=entropy, epochs=())
 
 

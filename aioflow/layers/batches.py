@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -73,7 +73,7 @@ class ArrayBatches:
     async def close(self) -> None:
         """Nothing is open."""
 
-    async def __aiter__(self) -> AsyncIterator[Batch]:
+    async def __aiter__(self) -> AsyncGenerator[Batch, None]:
         passes = itertools.chain.from_iterable(self._pass() for _ in itertools.count())
         for batch in self._pass() if self._steps is None else itertools.islice(passes, self._steps):
             yield batch
@@ -109,7 +109,7 @@ class GivenBatches:
         self._epoch = 0
         self.count: Final = steps if steps is not None or not isinstance(given, Dataset) else _known_count(given)
 
-    async def __aiter__(self) -> AsyncIterator[Batch]:
+    async def __aiter__(self) -> AsyncGenerator[Batch, None]:
         taken = 0
         while self._steps is None or taken < self._steps:
             element = await self._next()

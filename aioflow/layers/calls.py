@@ -1,4 +1,4 @@
-"""What is known of calls of layers: whether one trains, what it adds to the loss, which layer made a tensor.
+"""Records of the calls of layers: their phase, their additions to the loss, and the tensors that they made.
 
 A layer in training does other work than in use: dropout drops, batch normalization takes the mean of the batch. So a
 call belongs to one of two phases, and builds the operations of that phase only. A model that was composed by calls of

@@ -145,7 +145,7 @@ class _Mean:
 async def _counted(batches: Batches, what: str) -> AsyncGenerator[Batch, None]:
     """The batches. OutOfRangeError if there are none, or fewer than were asked for."""
     count = 0
-    async with contextlib.aclosing(aiter(batches)) as given:  # type: ignore[type-var]
+    async with contextlib.aclosing(aiter(batches)) as given:
         async for batch in given:
             count += 1
             yield batch

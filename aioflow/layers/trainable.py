@@ -139,21 +139,15 @@ class Trainable(Layer):
         """
         self._check_compiled()
         used = self._session_for(session)
-        batches = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, shuffle)
-        validation: fitting.Batches | None = None
+        given = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, shuffle)
+        validation = None
         if validation_data is not None:
             validation = _validation(validation_data, batch_size, validation_steps)
-        elif validation_split:
-            if not isinstance(batches, ArrayBatches):
-                raise ValueError("validation_split divides arrays: give validation_data beside an iterable")
-            batches, validation = batches.divided(validation_split, validation_steps)
-        if class_weight is not None:
-            if not isinstance(batches, ArrayBatches):
-                raise ValueError("class_weight is for arrays: an iterable gives weights itself")
-            batches = batches.weighted(class_weight)
+            validation_split = 0.0
+        batches, part = _prepared(given, validation_split, validation_steps, class_weight)
         shown = [] if verbose == 0 else [ProgressBar(None if verbose == "auto" else verbose == 1)]
         training = fitting.Training(
-            self, used, batches, validation, [*shown, *(callbacks or ())], epochs, initial_epoch,
+            self, used, batches, validation or part, [*shown, *(callbacks or ())], epochs, initial_epoch,
             int(verbose != 0),
         )  # fmt: skip
         return await training.run()
@@ -365,6 +359,19 @@ class Trainable(Layer):
         missing = {bytes(name).decode() for name in await session.run(self._kept[key])}
         if missing:
             await session.run([each.initializer for each in variables if each.op.name in missing])
+
+
+def _prepared(
+    given: fitting.Batches, split: float, validation_steps: int | None, class_weight: Mapping[int, float] | None
+) -> tuple[fitting.Batches, fitting.Batches | None]:
+    """The batches to train with, weighted by classes, and those of the part that is split off for validation."""
+    if not split and class_weight is None:
+        return given, None
+    if not isinstance(given, ArrayBatches):
+        what = "validation_split divides" if split else "class_weight is for"
+        raise ValueError(f"{what} arrays: an iterable gives weights itself, and needs validation_data")
+    batches, part = given.divided(split, validation_steps) if split else (given, None)
+    return batches if class_weight is None else batches.weighted(class_weight), part
 
 
 def _validation(given: Any, batch_size: int | None, steps: int | None) -> fitting.Batches:

@@ -27,7 +27,7 @@ _VECTOR: Final = 32
 """The bytes of a vector without AVX-512: dnnl_sgemm packs a matrix b that begins between two multiples of them, and
 reads another one where it lies. With AVX-512 it has other kernels."""
 _PAGED: Final = 512
-"""If rows in memory are a multiple of so many numbers long, columns fall on few lines of the cache."""
+"""The numbers in a row. If the length of rows is a multiple of it, columns fall on few lines of the cache."""
 _GAP: Final = 16
 """The numbers between the rows of a copy whose columns fall on different lines."""
 _ROWS, _INNER = 128, 512
@@ -142,7 +142,7 @@ def _arranged(a: Array, b: Array, flip_a: bool) -> tuple[Array, int, Array]:
 
 
 def _scratch(count: int) -> Array:
-    """So many numbers of scratch memory, from the beginning of a line on."""
+    """Return `count` numbers of scratch memory, aligned to a line of the cache."""
     memory = SCRATCH.take(4 * count + LINE)
     begin = -memory.ctypes.data % LINE
     numbers: Array = memory[begin : begin + 4 * count].view(np.float32)

@@ -106,7 +106,7 @@ def _folded(x: Tensor, windows: Windows, axis: int, combine: Callable[[Tensor, T
 
 
 def taps(count: int) -> range:
-    """The numbers of so many elements. ValueError if they are too many to build operations for each."""
+    """The numbers of `length` elements. ValueError if `length` is too large to build operations for each."""
     if count > _MOST_TAPS:
         raise ValueError(f"windows of at most {_MOST_TAPS} elements are built one by one, not of {count}")
     return range(count)
