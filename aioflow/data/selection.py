@@ -40,7 +40,7 @@ class Take(Counted):
     cursor: ClassVar = _TakeCursor
 
     def cardinality(self) -> float | None:
-        """The number of elements that it takes or drops, if the input has as many."""
+        """The number of elements that it takes: all of the input, if that has fewer."""
         size = self.inputs[0].cardinality()
         return size if size is None or self.count < 0 else min(size, self.count)
 
