@@ -16,7 +16,7 @@ from aioflow.plan.placement.assignment import Assignment, Why, order_of
 from aioflow.plan.placement.colocation import is_everywhere
 from aioflow.plan.placement.constraints import check_all, demands
 from aioflow.plan.placement.report import Arrangement, Reasons
-from aioflow.plan.placement.simulation import Layout, Timeline, peaks, simulate
+from aioflow.plan.placement.simulation import Layout, Timeline, peaks, simulate, simulate_shorter
 from aioflow.plan.placement.work import CLIENT, Work
 
 _OPTIONS: Final = 8
@@ -35,7 +35,12 @@ class Score(NamedTuple):
         """Whether it is better by more than the estimates may be wrong."""
         if self.excess != other.excess:
             return self.excess < other.excess
-        return self.makespan < other.makespan * (1 - _WORTH)
+        return self.makespan < other.worth_it
+
+    @property
+    def worth_it(self) -> float:
+        """The seconds that a better placement with the same excess stays below."""
+        return self.makespan * (1 - _WORTH)
 
 
 class Refinement:
@@ -51,7 +56,8 @@ class Refinement:
     def __init__(self, work: Work, layout: Layout, places: Sequence[int]) -> None:
         self._work, self._layout = work, layout
         self.places = list(places)
-        self.timeline, self.score = self._tried(self.places)
+        self.timeline = simulate(work, layout, self.places)
+        self.score = self._scored(self.places, self.timeline)
         self.moved: Final[set[int]] = set()
         self._budget = 0
 
@@ -62,9 +68,14 @@ class Refinement:
             pass
         return self._budget
 
-    def _tried(self, places: Sequence[int]) -> tuple[Timeline, Score]:
-        timeline = simulate(self._work, self._layout, places)
-        return timeline, Score(self._excess(places, timeline), timeline.makespan)
+    def _tried(self, places: Sequence[int]) -> Timeline | None:
+        """The step with these places; None if it is surely no better: without limits on memory only time counts."""
+        if self._layout.limited:
+            return simulate(self._work, self._layout, places)
+        return simulate_shorter(self._work, self._layout, places, self.score.worth_it)
+
+    def _scored(self, places: Sequence[int], timeline: Timeline) -> Score:
+        return Score(self._excess(places, timeline), timeline.makespan)
 
     def _excess(self, places: Sequence[int], timeline: Timeline) -> float:
         if not self._layout.limited:
@@ -81,8 +92,8 @@ class Refinement:
             places = self.places.copy()
             for node in members:
                 places[node] = site
-            timeline, score = self._tried(places)
-            if score.beats(self.score):
+            timeline = self._tried(places)
+            if timeline is not None and (score := self._scored(places, timeline)).beats(self.score):
                 self.places, self.timeline, self.score = places, timeline, score
                 self.moved.update(members)
                 return True

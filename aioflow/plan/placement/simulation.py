@@ -122,17 +122,35 @@ class Timeline(NamedTuple):
 
 def simulate(work: Work, layout: Layout, places: Sequence[int]) -> Timeline:
     """The step with node i on device `places[i]`."""
-    return _Simulation(work, layout, places).run()
+    return _Simulation(work, layout, places, math.inf).run()
+
+
+def simulate_shorter(work: Work, layout: Layout, places: Sequence[int], limit: float) -> Timeline | None:
+    """The same step; None, as soon as that is certain, if it takes `limit` seconds or more."""
+    try:
+        found = _Simulation(work, layout, places, limit).run()
+    except _TooLong:
+        return None
+    return found if found.makespan < limit else None
+
+
+class _TooLong(Exception):
+    """The step takes longer than it may."""
 
 
 class _Simulation:
-    def __init__(self, work: Work, layout: Layout, places: Sequence[int]) -> None:
+    def __init__(self, work: Work, layout: Layout, places: Sequence[int], limit: float) -> None:
         self._work = work
         self._layout = layout
         self._places = places
+        self._limit = limit
         kind_of = layout.kind_of
         self._took = [seconds[kind_of[place]] for seconds, place in zip(work.seconds, places, strict=True)]
         self._lane = [layout.lane(took, place) for took, place in zip(self._took, places, strict=True)]
+        self._left = [0.0] * layout.lanes
+        """The time of what each lane has not begun."""
+        for took, lane in zip(self._took, self._lane, strict=True):
+            self._left[lane] += took
         self._missing = work.missing.copy()
         self._start = [0.0] * len(places)
         self._end = [0.0] * len(places)
@@ -187,8 +205,11 @@ class _Simulation:
         node = heapq.heappop(self._waiting[lane])
         self._busy[lane] = True
         self._start[node] = now
-        self._end[node] = now + self._took[node]
-        heapq.heappush(self._events, (self._end[node], ~node))
+        self._end[node] = end = now + self._took[node]
+        self._left[lane] -= self._took[node]
+        if end + max(self._left[lane], self._work.after[node]) >= self._limit:
+            raise _TooLong
+        heapq.heappush(self._events, (end, ~node))
 
     def _returned(self) -> tuple[int, float]:
         """The node that is back with the client last, and when."""

@@ -28,6 +28,7 @@ class Work:
         reads: the inputs of each, without back edges of loops.
         missing: the number of nodes that each waits for.
         users: the nodes that wait for each.
+        after: the time from the end of each until all that waits for it has ended, on the fastest devices at least.
         made: the bytes that each makes.
         fetched: the values that must come back to the client.
     """
@@ -44,6 +45,7 @@ class Work:
         self.reads: Final = [self._reads_of(node) for node in self.nodes]
         self.missing: Final = [0] * len(self.nodes)
         self.users: Final = self._all_users()
+        self.after: Final = self._least_after()
         self.made: Final = [self._made_by(node) for node in self.nodes]
         fetches = [value for value in dict.fromkeys(flow.fetches) if value.node in self.index]
         self.fetched: Final = [(self.index[value.node], self._size(value)) for value in fetches]
@@ -85,6 +87,12 @@ class Work:
             for source in sources:
                 users[source].append(number)
         return users
+
+    def _least_after(self) -> list[float]:
+        after = [0.0] * len(self.nodes)
+        for number in reversed(range(len(after))):
+            after[number] = max([min(self.seconds[user]) + after[user] for user in self.users[number]], default=0.0)
+        return after
 
     def _made_by(self, node: Node) -> float:
         """Return the bytes of its outputs; 0 if its kernel returns views of its inputs."""

@@ -12,7 +12,7 @@ from aioflow.plan.cost_model import CostModel, Link
 from aioflow.plan.op_cost import Rates
 from aioflow.plan.placement.constraints import demands
 from aioflow.plan.placement.refinement import place
-from aioflow.plan.placement.simulation import Layout, peaks, simulate
+from aioflow.plan.placement.simulation import Layout, peaks, simulate, simulate_shorter
 from aioflow.plan.placement.work import Work
 from aioflow.tensors.dtypes import DeviceKind
 from tests.support.placements import GPU, HERE, Told, flow_of, only_cpu, short, sites, work
@@ -226,6 +226,28 @@ def test_small_random_graphs_are_placed_nearly_as_well_as_can_be(cpus, gpus, nod
     assert min(ratios) >= 1 - 1e-9
     assert statistics.median(ratios) <= 1.15
     assert max(ratios) <= 2
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_a_step_that_takes_too_long_is_not_simulated_to_its_end(gpus):
+    devices, model, draw = sites(2, gpus), same_link(20e-6, 1e9), random.Random(gpus)
+    layout, cut_short = Layout(devices, model), 0
+    for _ in range(20):
+        with af.Graph().as_default():
+            flow = random_flow(draw, 12, 1.0)
+        numbers = Work(flow, demands(flow, devices, soft=False, homes={}), layout.kinds, model)
+        places = [draw.randrange(len(devices)) for _ in numbers.nodes]
+        whole = simulate(numbers, layout, places)
+        assert simulate_shorter(numbers, layout, places, whole.makespan * 1.001) == whole
+        for limit in (whole.makespan, whole.makespan * 0.7, whole.makespan * 0.1):
+            assert simulate_shorter(numbers, layout, places, limit) is None
+        numbers.users = None  # whoever looks at a second node fails
+        try:
+            simulate_shorter(numbers, layout, places, whole.makespan * 0.1)
+        except TypeError:
+            continue
+        cut_short += 1
+    assert cut_short > 10
 
 
 # The report
