@@ -15,7 +15,7 @@ PYTHON = $(or $(firstword $(foreach version,$(VERSIONS),$(call interpreter,$(ver
 PYTEST := pytest -n 3 --dist worksteal
 # What is tested once more without oneDNN: the ops that have kernels by it, which are for float32.
 NUMPY_ALONE := tests/devices/test_onednn.py tests/kernels/nn tests/kernels/linalg/test_linalg.py \
-	tests/kernels/test_registry.py -k "not test_registry or narrow and (conv or pool or matmul or softmax or norm or relu)"
+	tests/kernels/test_registry.py -k "not test_registry or narrow and (conv or pool or matmul or softmax or norm or activation)"
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 
 # $(call environment,INTERPRETER,WHAT TO INSTALL): the recipe of a stamp file that lies in the environment.

@@ -1,4 +1,4 @@
-"""Laws of all ops: each becomes one test an op, which tries all samples of the op and names all that fail."""
+"""Laws of all ops: each becomes one test for each file of ops, which tries all samples and names all that fail."""
 
 import contextlib
 import importlib
@@ -27,30 +27,36 @@ OURS = {name: op for name, op in REGISTRY.items() if op.__module__.startswith("a
 
 
 def every_op(wanted=lambda name, sample: True, variants=(None,), most=1000):
-    """Make of a law on `(name, sample)`, or `(name, sample, variant)`, a test for each op with samples of that kind.
+    """Make of a law on `(name, sample)`, or `(name, sample, variant)`, a test for each file of ops.
 
-    In a short run it tries at most so many of them.
+    It tries all samples of that kind, in a short run at most so many of each op.
     """
 
     def decorate(law):
-        def trials(op):
-            chosen = [(number, sample) for number, sample in enumerate(SAMPLES[op]) if wanted(op, sample)]
-            for (number, sample), variant in itertools.product(some(chosen, most), variants):
-                more = () if variant is None else (variant,)
-                yield " ".join([f"{op}-{number}", *(each.__name__ for each in more)]), (op, sample, *more)
+        def trials(family):
+            for op in (op for op in sorted(SAMPLES) if _family(op) == family):
+                chosen = [(number, sample) for number, sample in enumerate(SAMPLES[op]) if wanted(op, sample)]
+                for (number, sample), variant in itertools.product(some(chosen, most), variants):
+                    more = () if variant is None else (variant,)
+                    yield " ".join([f"{op}-{number}", *(each.__name__ for each in more)]), (op, sample, *more)
 
         test = (_waiting if inspect.iscoroutinefunction(law) else _immediate)(law, trials)
         test.__name__, test.__doc__, test.__module__ = law.__name__, law.__doc__, law.__module__
-        names = [op for op in sorted(SAMPLES) if any(wanted(op, sample) for sample in SAMPLES[op])]
-        return pytest.mark.parametrize("op", names)(test)
+        families = {_family(op) for op in SAMPLES if any(wanted(op, sample) for sample in SAMPLES[op])}
+        return pytest.mark.parametrize("family", sorted(families))(test)
 
     return decorate
 
 
+def _family(op):
+    """The file that declares the op, `math.reduction`; the name of what is no op, but composed of ops."""
+    return REGISTRY[op].__module__.removeprefix("aioflow.kernels.") if op in REGISTRY else op
+
+
 def _immediate(law, trials):
-    def test(op):
-        with _failing_together(op) as attempt:
-            for label, arguments in trials(op):
+    def test(family):
+        with _failing_together(family) as attempt:
+            for label, arguments in trials(family):
                 with attempt(label):
                     law(*arguments)
 
@@ -58,9 +64,9 @@ def _immediate(law, trials):
 
 
 def _waiting(law, trials):
-    async def test(op):
-        with _failing_together(op) as attempt:
-            for label, arguments in trials(op):
+    async def test(family):
+        with _failing_together(family) as attempt:
+            for label, arguments in trials(family):
                 with attempt(label):
                     await law(*arguments)
 
@@ -68,7 +74,7 @@ def _waiting(law, trials):
 
 
 @contextlib.contextmanager
-def _failing_together(op):
+def _failing_together(family):
     """A context for each attempt. The errors of all of them are raised at the end, each with its label."""
     failures = []
 
@@ -83,7 +89,7 @@ def _failing_together(op):
     yield attempt
     if failures:
         labels = ", ".join(error.__notes__[-1].removeprefix("the sample is ") for error in failures)
-        raise ExceptionGroup(f"samples of {op!r} fail: {labels}", failures)
+        raise ExceptionGroup(f"samples of {family!r} fail: {labels}", failures)
 
 
 def is_differentiable(name, sample):
