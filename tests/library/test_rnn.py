@@ -129,7 +129,7 @@ def stacked_cell():
     return cells.MultiRNNCell([cells.ResidualWrapper(cells.GRUCell(INPUTS)), cells.LSTMCell(UNITS)])
 
 
-@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["all", "lengths"])
+@pytest.mark.parametrize("lengths", [pytest.param(None, marks=pytest.mark.long), LENGTHS], ids=["all", "lengths"])
 @pytest.mark.parametrize("make", [*[kind[0] for kind in KINDS.values()], stacked_cell], ids=[*KINDS, "stacked"])
 async def test_a_loop_does_what_steps_written_out_do(graph, make, lengths):
     cell, x = make(), fed()

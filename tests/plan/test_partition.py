@@ -22,7 +22,7 @@ from tests.support.doubles import gated, light, waiting
 from tests.support.graphs import built_graphs
 from tests.support.handmade import constant_in, loop
 from tests.support.programs import START, blocks, built
-from tests.support.scale import amount
+from tests.support.scale import amount, some
 
 DEVICES = [f"/device:CPU:{index}" for index in range(4)]
 EXECUTORS = ["tokens", "regions"]
@@ -715,7 +715,7 @@ def spanning(visits):
     return start, [af.while_loop(lambda i, _: i < 3, body, [0, start])[1], *aside]
 
 
-@pytest.mark.parametrize("at", range(1, 13))
+@pytest.mark.parametrize("at", some(range(1, 13), 4))  # on each of the devices, and in each of the iterations
 @pytest.mark.parametrize("how", ["error", "cancel", "cancelled inside"])
 async def test_however_a_step_ends_nothing_of_it_is_left_on_any_device(session, monkeypatch, at, how):
     visits, tables, running = Visits(), [], []
