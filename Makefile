@@ -11,8 +11,10 @@ interpreter = $(shell for python in python$(1) $(wildcard $(HOME)/.pyenv/version
 	"$$python" -c "import venv" 2>/dev/null && echo "$$python" && break; done)
 
 PYTHON = $(or $(firstword $(foreach version,$(VERSIONS),$(call interpreter,$(version)))),python3)
-# Three workers for two cores: tests with processes wait for them.
-PYTEST := pytest -n 3 --dist worksteal
+# Three workers for two cores: tests with processes wait for them. Each collects and runs its share of the files, as
+# tests/support/shares.py divides them. The tests of a single file are divided by pytest-xdist.
+PYTEST := pytest -n 3 --dist each --max-worker-restart 0
+PYTEST_IN_FILES := pytest -n 3 --dist worksteal
 # What is tested once more without oneDNN: the ops that have kernels by it, which are for float32.
 NUMPY_ALONE := tests/devices/test_onednn.py tests/kernels/nn tests/kernels/linalg/test_linalg.py \
 	tests/kernels/test_registry.py -k "not test_registry or narrow and (conv or pool or matmul or softmax or norm or activation)"
@@ -26,7 +28,7 @@ define environment
 	@touch $@
 endef
 
-.PHONY: demo stubs test test-long test-all test-dask test-ray soak bench oracle onnx gpu clean
+.PHONY: demo stubs test types tests test-long test-all test-dask test-ray soak bench oracle onnx gpu clean
 
 demo: .venv/demo.stamp
 	.venv/bin/python examples/train_digits.py
@@ -34,8 +36,14 @@ demo: .venv/demo.stamp
 test: .venv/test.stamp
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+	$(MAKE) --no-print-directory --jobs 2 types tests
+
+# Types are checked beside the tests: mypy takes one core for half a minute or more, and would leave the other idle.
+types: .venv/test.stamp
 	.venv/bin/mypy --strict aioflow examples
 	.venv/bin/lint-imports
+
+tests: .venv/test.stamp
 	.venv/bin/$(PYTEST)
 	AIOFLOW_ONEDNN=off .venv/bin/$(PYTEST) $(NUMPY_ALONE)
 
@@ -62,8 +70,8 @@ test-dask test-ray: test-%: .venv-%/test.stamp
 # So many runs of each program on a simulated cluster, and so many cancels of each kind of what waits:
 # make soak SEEDS=1000 CUTS=1000
 soak: .venv/test.stamp
-	STORM_CUTS=$(or $(CUTS),10000) .venv/bin/$(PYTEST) tests/soak/test_soak_storms.py
-	AIOFLOW_SEEDS=$(or $(SEEDS),20000) .venv/bin/$(PYTEST) tests/net/test_cluster_faults.py tests/replication/test_replicas_faults.py
+	STORM_CUTS=$(or $(CUTS),10000) .venv/bin/$(PYTEST_IN_FILES) tests/soak/test_soak_storms.py
+	AIOFLOW_SEEDS=$(or $(SEEDS),20000) .venv/bin/$(PYTEST_IN_FILES) tests/net/test_cluster_faults.py tests/replication/test_replicas_faults.py
 
 bench: .venv-bench/bench.stamp
 	.venv-bench/bin/python -m benchmarks --as-installed

@@ -14,6 +14,7 @@ from aioflow.graph.op import REGISTRY
 from aioflow.testing import VirtualTimeLoop, no_leaks, no_pending_tasks
 from tests.support.scale import LONG, amount
 
+pytest_plugins = ["tests.support.shares"]
 REGISTRY.complete()  # tests are collected for every op
 
 settings.register_profile("aioflow", deadline=None, max_examples=amount(8, 50), derandomize="CI" in os.environ)
