@@ -43,7 +43,9 @@ types: .venv/test.stamp
 	.venv/bin/mypy --strict aioflow examples
 	.venv/bin/lint-imports
 
+# What is new is compiled once, not by each worker.
 tests: .venv/test.stamp
+	.venv/bin/python -m compileall -q aioflow
 	.venv/bin/$(PYTEST)
 	AIOFLOW_ONEDNN=off .venv/bin/$(PYTEST) $(NUMPY_ALONE)
 
