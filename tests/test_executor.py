@@ -175,6 +175,7 @@ async def test_heavy_work_that_was_measured_to_be_brief_runs_on_the_loop_in_its_
     monkeypatch.setattr(op_cost, "HEAVY", 0.0)
     monkeypatch.setattr(op_cost, "BIG_KERNEL", 0.0)
     monkeypatch.setattr(op_cost, "BRIEF", brief)
+    monkeypatch.setattr(op_cost, "WAKE", 0.0)
     main, seen, forms = threading.main_thread(), [], []
 
     def note(value):
@@ -191,6 +192,23 @@ async def test_heavy_work_that_was_measured_to_be_brief_runs_on_the_loop_in_its_
     assert len(forms) == 2
 
 
+@pytest.mark.real
+async def test_heavy_work_that_was_measured_to_be_short_runs_on_the_loop_without_a_step_of_its_own(graph, monkeypatch):
+    monkeypatch.setattr(op_cost, "HEAVY", 0.0)
+    monkeypatch.setattr(op_cost, "BIG_KERNEL", 0.0)
+    monkeypatch.setattr(op_cost, "WAKE", math.inf)
+    steps = []
+    y = light(af.placeholder(af.float32, [], name="x"), lambda value: steps.append(len(made)) or value)
+    made = []
+    init = Step.__init__
+    monkeypatch.setattr(
+        Step, "__init__", lambda step, *given, **named: made.append(step) or init(step, *given, **named)
+    )
+    async with af.Session(graph=graph) as session:
+        assert [await session.run(y, {"x:0": 1.0}) for _ in range(4)] == [1.0] * 4
+    assert steps[-1] == steps[-2] == steps[1]
+
+
 def test_work_with_a_branch_is_never_brief_since_the_next_run_may_take_the_dear_one(graph):
     x, condition = af.placeholder(af.float32, []), af.placeholder(af.bool, [])
     branch = af.cond(condition, lambda: x + 1.0, lambda: x)
@@ -198,15 +216,17 @@ def test_work_with_a_branch_is_never_brief_since_the_next_run_may_take_the_dear_
         cost = op_cost.RegionCost(lambda inputs: (1.0, True), 1, branches=has_branch(prune([], [tensor], ()).nodes))
         assert cost.heavy(0, [])
         for _ in range(200):
-            cost.learn(0, op_cost.BRIEF / 10)
-        assert cost.brief(0) == brief
+            cost.learn(0, op_cost.WAKE / 10)
+        assert cost.brief(0) == cost.short(0) == brief
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("light", [0.0, math.inf], ids=["heavy", "light"])
-@pytest.mark.parametrize("brief", [0.0, math.inf], ids=["long", "brief"])
+@pytest.mark.parametrize(
+    ("brief", "wake"), [(0.0, 0.0), (math.inf, 0.0), (math.inf, math.inf)], ids=["long", "brief", "short"]
+)
 @pytest.mark.parametrize("used_up", [False, True], ids=["fresh slice", "used slice"])
-async def test_random_numbers_do_not_depend_on_where_a_run_computes(graph, monkeypatch, light, brief, used_up):
+async def test_random_numbers_do_not_depend_on_where_a_run_computes(graph, monkeypatch, light, brief, wake, used_up):
     drawn = af.random_normal([3], seed=1) + af.constant(np.zeros(3, np.float32))
     found = []
     for executor in ("tokens", "regions"):
@@ -216,6 +236,7 @@ async def test_random_numbers_do_not_depend_on_where_a_run_computes(graph, monke
         monkeypatch.setattr(op_cost, "HEAVY", light)
         monkeypatch.setattr(op_cost, "BIG_KERNEL", light)
         monkeypatch.setattr(op_cost, "BRIEF", brief)
+        monkeypatch.setattr(op_cost, "WAKE", wake)
     np.testing.assert_array_equal(*found)
     assert len(np.unique(found[0])) == 12
 
@@ -229,6 +250,7 @@ async def test_a_heavy_unit_stays_on_the_loop_if_it_is_brief_and_no_other_work_c
     monkeypatch.setattr(op_cost, "HEAVY", 0.0)
     monkeypatch.setattr(op_cost, "BIG_KERNEL", 0.0)
     monkeypatch.setattr(op_cost, "BRIEF", 0.0 if hindrance == "long" else math.inf)
+    monkeypatch.setattr(op_cost, "WAKE", 0.0)
     main, seen, gate = threading.main_thread(), [], Gate()
 
     def note(value):

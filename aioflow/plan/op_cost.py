@@ -181,14 +181,15 @@ class RegionCost:
 
         Never with a branch: the next run may take the dear one.
         """
-        return not self._branches and self._was_within(BRIEF, bucket)
+        return self._was_within(BRIEF, bucket)
 
     def short(self, bucket: int) -> bool:
-        """Whether measurements say that it takes no longer than a thread would take to begin it."""
+        """Whether measurements say that it takes no longer than a thread would take to begin it; as `brief`."""
         return self._was_within(WAKE, bucket)
 
     def _was_within(self, seconds: float, bucket: int) -> bool:
-        return bucket in self._measured and not self.endless and self._known[bucket][0] <= seconds
+        predicted = bucket in self._measured and not self._branches and not self.endless
+        return predicted and self._known[bucket][0] <= seconds
 
     def learn(self, bucket: int, measured: float) -> None:
         """Take a measured execution into account. A clock that stands still, as in simulations, has measured none."""

@@ -427,13 +427,13 @@ def run_light(
     journal: Journal | None = None,
     rendezvous: Rendezvous | None = None,
 ) -> Outputs | None:
-    """Run a single light unit that never suspends, and return the fetched values; None if it may take long.
+    """Run a single unit that never suspends, if it is light or short, and return the fetched values; else None.
 
     It needs no Task, no timeout and no step of its own, since nothing else can run before it is done: all light runs of
     a session share `step`, one after the other.
     """
     bucket = unit.cost.bucket(feeds)
-    if unit.cost.endless or not unit.cost.light(bucket, feeds):
+    if unit.cost.endless or not (unit.cost.light(bucket, feeds) or unit.cost.short(bucket)):
         return None
     step.renew(counted, journal, rendezvous)
     clock = state.slice.clock

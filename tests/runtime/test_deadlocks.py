@@ -425,6 +425,7 @@ async def test_a_compiled_loop_on_the_loop_is_a_running_step_with_its_iteration(
 async def test_a_heavy_region_on_a_thread_is_reported_with_operation_and_iterations(graph, monkeypatch):
     monkeypatch.setattr(op_cost, "HEAVY", 0.0)
     monkeypatch.setattr(op_cost, "BRIEF", 0.0)
+    monkeypatch.setattr(op_cost, "WAKE", 0.0)
     monkeypatch.setattr(op_cost, "BIG_KERNEL", 0.0)
     begun, go_on, calls = threading.Event(), threading.Event(), []
 

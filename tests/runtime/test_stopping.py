@@ -26,6 +26,7 @@ def _all_is_heavy(monkeypatch):
     """Send kernels with short estimates to compute threads, because estimates may be wrong by any factor."""
     monkeypatch.setattr(op_cost, "HEAVY", 0.0)
     monkeypatch.setattr(op_cost, "BRIEF", 0.0)
+    monkeypatch.setattr(op_cost, "WAKE", 0.0)
     monkeypatch.setattr(op_cost, "BIG_KERNEL", 0.0)
 
 
