@@ -16,6 +16,10 @@ class _TakeCursor(OneInput["Take"]):
             raise EndOfData
         return await self.input.take()
 
+    def is_ready(self) -> bool:
+        """Whether the input has an element at hand."""
+        return self.input.is_ready()
+
 
 class Counted(Stage):
     """A stage with a number of elements.
@@ -96,6 +100,10 @@ class Shard(Stage):
 class _EnumerateCursor(OneInput["Enumerate"]):
     async def _next(self) -> Any:
         return np.int64(self.stage.start + self.given), await self.input.take()
+
+    def is_ready(self) -> bool:
+        """Whether the input has an element at hand."""
+        return self.input.is_ready()
 
 
 class Enumerate(OneToOne):

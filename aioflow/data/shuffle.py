@@ -45,6 +45,11 @@ class _ShuffleCursor(Cursor["Shuffle"]):
             except EndOfData:
                 self._ended = True
 
+    def is_ready(self) -> bool:
+        """Whether its buffer is full, or as full as it becomes, but for one element that the input has at hand."""
+        missing = (self.stage.buffer_size or 0) - len(self._buffer)
+        return self._dropped >= self.given and (self._ended or (missing == 1 and self._input.is_ready()))
+
     def buffered(self) -> tuple[int, int] | None:
         """The elements in the buffer, and its size."""
         size = self.stage.buffer_size

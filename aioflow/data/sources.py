@@ -23,6 +23,10 @@ class _IndexedCursor(Cursor["Indexed"]):
         await self._turns.turn()
         return self.stage.element(self.given)
 
+    def is_ready(self) -> bool:
+        """Its elements are in memory."""
+        return True
+
 
 class Indexed(Stage):
     """A stage without inputs, whose elements are known by their numbers.

@@ -176,6 +176,10 @@ class Cursor(abc.ABC, Generic[S]):
             for cursor in self.inputs:
                 stack.push_async_callback(cursor.close)
 
+    def is_ready(self) -> bool:
+        """Whether `take` would return, raise or find the end without waiting for anything but a turn of the loop."""
+        return self._has_ended
+
     def waits_for(self) -> str:
         """What a busy cursor waits for: inputs that are busy, or what it does itself."""
         return ", ".join([cursor.stage.name for cursor in self.inputs if cursor.busy]) or self.does()

@@ -1,19 +1,21 @@
 """Stages that call a function of the user for one element after the other: map, filter, reduce."""
 
 import contextlib
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from aioflow.data.calls import Calls, UserFunction
-from aioflow.data.elements import arguments, as_element
+from aioflow.data.brief_calls import BriefCalls
+from aioflow.data.calls import Calls, UserFunction, as_components
+from aioflow.data.elements import as_element
 from aioflow.data.position import Position
 from aioflow.data.stage import EndOfData, OneInput, OneToOne, Run, Stage
 from aioflow.tensors.recursion import short_repr
 
 
-class _CallingCursor(OneInput["FunctionStage"]):
-    """A cursor that calls a function for one element at a time."""
+class CallingCursor(OneInput["FunctionStage"]):
+    """A cursor that calls a function for one element after the other."""
 
     def __init__(self, stage: "FunctionStage", run: Run, position: Position) -> None:
         super().__init__(stage, run, position)
@@ -29,21 +31,52 @@ class _CallingCursor(OneInput["FunctionStage"]):
         await super().close()
 
 
-class _MapCursor(_CallingCursor):
+class EachCursor(CallingCursor):
+    """A cursor whose calls depend on one element each, and of which brief ones are made several at a time."""
+
+    def __init__(self, stage: "FunctionStage", run: Run, position: Position) -> None:
+        super().__init__(stage, run, position)
+        self._after: Position = self.input.position()
+        self._brief: Final = BriefCalls(self.input, self._calls, stage.function)
+
+    async def _result(self, convert: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """Return the next element of the input, and the converted result of the function."""
+        taken, result = await self._brief.next(convert)
+        self._after = taken.after
+        return taken.element, result
+
+    def is_ready(self) -> bool:
+        """Whether it has results at hand."""
+        return self._brief.has_results
+
+    def _position(self) -> Position:
+        return self._after
+
+    def buffered(self) -> tuple[int, int] | None:
+        """The elements taken from the input ahead, and the most of them, if the function has proved brief."""
+        return (self._brief.size, self._brief.most) if self._brief.most > 1 else None
+
+    async def close(self) -> None:
+        """Wait for running calls, drop results, and close the input."""
+        self._brief.close()
+        await super().close()
+
+
+class _MapCursor(EachCursor):
     async def _next(self) -> Any:
-        return await self._calls.element(self.stage.function, self.given, await self.input.take())
+        _, made = await self._result(as_components)
+        return made
 
 
-class _FilterCursor(_CallingCursor):
+class _FilterCursor(EachCursor):
     async def _next(self) -> Any:
         while True:
-            number, element = self.input.given, await self.input.take()
-            call = self._calls.call(self.stage.function, *arguments(element))
-            if await self._calls.result(number, call, _as_bool):
+            element, chosen = await self._result(as_bool)
+            if chosen:
                 return element
 
 
-class _ReduceCursor(_CallingCursor):
+class _ReduceCursor(CallingCursor):
     async def _next(self) -> Any:
         if self.given:
             raise EndOfData
@@ -98,7 +131,8 @@ class Reduce(FunctionStage):
         self.initial: Final = initial
 
 
-def _as_bool(value: Any) -> bool:
+def as_bool(value: Any) -> bool:
+    """Return the answer of a predicate. TypeError if it is neither True nor False."""
     if np.ndim(value) != 0 or np.asarray(value).dtype != bool:
-        raise TypeError(f"the predicate of a filter returns True or False, not {short_repr(value)}")
+        raise TypeError(f"a predicate returns True or False, not {short_repr(value)}")
     return bool(value)
