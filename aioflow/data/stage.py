@@ -46,6 +46,11 @@ class Run:
         """Return the run of an epoch of a `repeat`."""
         return dataclasses.replace(self, epochs=(*self.epochs, number))
 
+    def seed(self, seed: int | None, reshuffle: bool = True) -> str:
+        """Return the text that seeds the chance of a stage in one epoch; the same in each unless `reshuffle`."""
+        text = f"{self.entropy} at {self.place}" if seed is None else seed
+        return f"{text} in {self.epochs if reshuffle else ()}"
+
     def once(self, entropy: int) -> "Run":
         """Return the run of a result that is made once for all epochs."""
         return dataclasses.replace(self, entropy=entropy, epochs=())

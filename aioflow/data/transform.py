@@ -76,6 +76,16 @@ class _FilterCursor(EachCursor):
                 return element
 
 
+class _TakeWhileCursor(EachCursor):
+    async def _next(self) -> Any:
+        before = self._after
+        element, goes_on = await self._result(as_bool)
+        if not goes_on:
+            self._after = before  # a position after the end is one before the element that ends it
+            raise EndOfData
+        return element
+
+
 class _ReduceCursor(CallingCursor):
     async def _next(self) -> Any:
         if self.given:
@@ -114,6 +124,13 @@ class Filter(FunctionStage):
 
     name = "filter"
     cursor: ClassVar = _FilterCursor
+
+
+class TakeWhile(FunctionStage):
+    """The elements before the first one for which a function returns false."""
+
+    name = "take_while"
+    cursor: ClassVar = _TakeWhileCursor
 
 
 class Reduce(FunctionStage):
