@@ -11,6 +11,7 @@ the last element of a cancelled put. Later puts wait behind it.
 
 import asyncio
 import functools
+import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -62,6 +63,7 @@ class Queue(Granting):
         self._closed = False
         self._bytes = 0
         self._put = self._taken = 0
+        self._feeds: Final = weakref.WeakSet[Feed]()
 
     # Putting
 
@@ -136,7 +138,15 @@ class Queue(Granting):
     ) -> Feed:
         """Put the items of a source while the block runs; see `Feed`."""
         self._puts.users.add("")
-        return Feed(self, source, map, workers, ordered, close)
+        feed = Feed(self, source, map, workers, ordered, close)
+        self._feeds.add(feed)
+        return feed
+
+    def action(self, attempt: Attempt) -> str:
+        """Return what an attempt waits to do; for a take, also what the sources wait for that feed the queue."""
+        takes = isinstance(attempt.serve, _Take)
+        waits = [waits_for for feed in self._feeds if takes and (waits_for := feed.waits_for())]
+        return ", which is fed by ".join([super().action(attempt), *waits])
 
     def _item(self, components: Sequence[Any]) -> Item:
         return tuple(components) if self.elements is None else self.elements.item(components)

@@ -1,7 +1,7 @@
 """Datasets: pipelines of elements as values, with the names and arguments of `tf.data`."""
 
 import math
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aioflow import errors
@@ -27,7 +27,7 @@ from aioflow.data.elements import as_element, leaves_of, map_leaves
 from aioflow.data.generators import Generator
 from aioflow.data.grouping import Grouping
 from aioflow.data.interleave import FlatMap, Interleave
-from aioflow.data.iterator import DatasetIterator
+from aioflow.data.iterator import Components, DatasetIterator
 from aioflow.data.padded_batch import PaddedBatch
 from aioflow.data.parallel_map import ParallelMap
 from aioflow.data.prefetch import Prefetch
@@ -432,12 +432,7 @@ class Dataset(Grouping):
             queue: a queue of the graph, such as an `af.FIFOQueue`.
             close: whether to close the queue at the end of the dataset.
         """
-        return session.queue(queue).feed(self._components(), close=close)
-
-    async def _components(self) -> AsyncGenerator[tuple[Any, ...], None]:
-        async with self.iterate() as elements:
-            async for element in elements:
-                yield tuple(leaves_of(element))
+        return session.queue(queue).feed(Components(self.iterate()), close=close)
 
     def __repr__(self) -> str:
         return f"<af.data.{type(self).__name__} {self.stage}>"

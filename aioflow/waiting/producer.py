@@ -4,10 +4,19 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, runtime_checkable
 
 from aioflow import errors
 from aioflow.graph.operation import user_line
+
+
+@runtime_checkable
+class Explained(Protocol):
+    """A source that can tell what it waits for."""
+
+    def waits_for(self) -> str:
+        """Return which part of it waits for what; empty if none does."""
+
 
 Source = AsyncIterable[Any] | Iterable[Any]
 Map = Callable[[Any], Awaitable[Any]]
@@ -80,6 +89,11 @@ class Feed:
         failed = None if self._task.cancelled() else self._task.exception()
         if failed is not None and (error is None or isinstance(error, asyncio.CancelledError)):
             raise failed
+
+    def waits_for(self) -> str:
+        """Return what the source waits for, while the block runs; empty if it cannot tell."""
+        running = self._task is not None and not self._task.done()
+        return self._source.waits_for() if running and isinstance(self._source, Explained) else ""
 
     async def _run(self) -> None:
         try:
