@@ -17,21 +17,21 @@ from benchmarks import peers
 from benchmarks.harness import Step, alternate
 from benchmarks.report import Row, timed_row
 
-COUNT, WIDTH, BATCH, BUFFER = 4096, 32, 64, 1024
+COUNT, WIDTH, BATCH, BUFFER = 1024, 32, 64, 256
 ROWS = np.random.default_rng(1).standard_normal((COUNT, WIDTH)).astype(np.float32)
-RECORDS, BYTES = 20_000, 100
+RECORDS, BYTES = 5_000, 100
 
 
 async def rows() -> AsyncIterator[Row]:
     """Measure both."""
     sides = {peers.AIOFLOW: aioflow_arrays(), peers.TENSORFLOW: tensorflow_arrays(), peers.TORCH: torch_arrays()}
-    timing = await alternate(sides, rounds=7, block=0.5)
+    timing = await alternate(sides, rounds=5, block=0.3)
     yield timed_row(f"{COUNT} arrays of {WIDTH} floats: map, shuffle, batch({BATCH}), prefetch", timing, [])
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder, "records"))
         write(file)
         sides = {peers.AIOFLOW: aioflow_records(file), peers.TENSORFLOW: tensorflow_records(file)}
-        timing = await alternate(sides, rounds=7, block=0.5)
+        timing = await alternate(sides, rounds=5, block=0.3)
     yield timed_row(f"{RECORDS} TFRecords of {BYTES} bytes, batch({BATCH})", timing, [])
 
 
