@@ -6,12 +6,11 @@ is brief, the elements that the input has at hand are taken ahead, and one threa
 a call that fails no further one is made.
 """
 
-import dataclasses
 import inspect
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aioflow.data.calls import Calls, Outcome, UserFunction, outcome_of
 from aioflow.data.elements import arguments, size_of
@@ -30,8 +29,7 @@ clock: Final = time.perf_counter
 """The time of calls, in seconds."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """An element of the input.
 
     Attributes:
@@ -52,15 +50,23 @@ class BriefCalls:
         source: the cursor.
         calls: runs the calls, and names their errors.
         function: the function.
+        convert: makes an element of what a call returns.
+
+    Attributes:
+        most: the most elements that are taken from the input ahead.
     """
 
-    def __init__(self, source: Cursor[Any], calls: Calls, function: UserFunction) -> None:
+    def __init__(
+        self, source: Cursor[Any], calls: Calls, function: UserFunction, convert: Callable[[Any], Any]
+    ) -> None:
         self._source: Final = source
         self._calls: Final = calls
         self._function: Final = function
+        self._convert: Final = convert
         self._taken: Final[deque[Taken]] = deque()
         self._outcomes: Final[deque[Outcome]] = deque()
         self._ended: Exception | None = None
+        self._last_is_awaitable = False
         self._alone = ALONE
         self.most = 1
 
@@ -74,7 +80,7 @@ class BriefCalls:
         """The number of elements that were taken from the input ahead."""
         return len(self._taken)
 
-    async def next(self, convert: Callable[[Any], Any]) -> tuple[Taken, Any]:
+    async def next(self) -> tuple[Taken, Any]:
         """Return the next element of the input, and the converted result of its call.
 
         EndOfData if there is none. OpError, with the number of the element, if the call fails.
@@ -82,67 +88,82 @@ class BriefCalls:
         if not self._outcomes:
             await self._take()
             await self._call()
-        taken = self._taken.popleft()
-        return taken, await self._calls.result(taken.number, _result(self._outcomes.popleft()), convert)
+        taken, (value, error) = self._taken.popleft(), self._outcomes.popleft()
+        if error is None and not (self._last_is_awaitable and not self._outcomes):
+            return taken, value
+        self._last_is_awaitable = False
+        return taken, await self._calls.result(taken.number, _awaited(value, error), self._convert)
 
     async def _take(self) -> None:
         """Take an element, and further ones that the input has at hand."""
-        while len(self._taken) < self.most and (not self._taken or (not self._ended and self._source.is_ready())):
+        source, held = self._source, self._taken
+        while len(held) < self.most and (not held or (not self._ended and source.is_ready())):
             if self._ended is not None:
                 raise self._ended
-            number = self._source.given
+            number = source.given
             try:
-                element = await self._source.take()
+                element = await source.take()
             except Exception as error:
-                if not self._taken:
+                if not held:
                     raise
                 self._ended = error
             else:
-                self._taken.append(Taken(number, element, self._source.position()))
+                held.append(Taken(number, element, source.position()))
 
     async def _call(self) -> None:
         """Call the function for the first of the taken elements, or for several."""
         if self._function.is_async:
             self._outcomes.append((self._function.function(*arguments(self._taken[0].element)), None))
+            self._last_is_awaitable = True
             return
         elements = [taken.element for taken in self._taken]
-        outcomes, seconds = await self._calls.on_thread(_several, self._function.function, elements)
+        outcomes, is_awaitable, seconds = await self._calls.on_thread(
+            _several, self._function.function, elements, self._convert
+        )
         self._outcomes.extend(outcomes)
+        self._last_is_awaitable = is_awaitable
         self._learn(len(outcomes), seconds)
 
     def _learn(self, count: int, seconds: float) -> None:
         """Choose how many elements are taken, by the time of some calls. A call that must be awaited is made alone."""
         self._alone -= count
-        if inspect.isawaitable(self._outcomes[-1][0]):
+        if self._last_is_awaitable:
             self._alone, self.most = 1 << 62, 1
         elif self._alone <= 0:
             self.most = max(1, min(2 * self.most, MOST, int(SLICE * count / max(seconds, 1e-9))))
 
     def close(self) -> None:
         """Drop the results that nobody has taken."""
-        for result, _ in self._outcomes:
-            if inspect.iscoroutine(result):
-                result.close()
+        if self._last_is_awaitable and self._outcomes and inspect.iscoroutine(self._outcomes[-1][0]):
+            self._outcomes[-1][0].close()
 
 
-async def _result(outcome: Outcome) -> Any:
-    value, error = outcome
+async def _awaited(value: Any, error: BaseException | None) -> Any:
+    """Return the result of an awaitable, or raise an error."""
     if error is None:
-        return await value if inspect.isawaitable(value) else value
+        return await value
     try:
         raise error
     finally:
-        del error, outcome
+        del error
 
 
-def _several(function: Callable[..., Any], elements: Sequence[Any]) -> tuple[list[Outcome], float]:
-    """Call a function for elements, until a call fails or must be awaited, or the time or the memory is used up."""
+def _several(
+    function: Callable[..., Any], elements: Sequence[Any], convert: Callable[[Any], Any]
+) -> tuple[list[Outcome], bool, float]:
+    """Call a function for elements, until a call fails or must be awaited, or the time or the memory is used up.
+
+    Returns the outcomes, whether the last one must be awaited, and the seconds.
+    """
     outcomes: list[Outcome] = []
-    begin, size = clock(), 0
+    begin, size, is_awaitable = clock(), 0, False
     for element in elements:
-        outcomes.append(outcome_of(function, arguments(element)))
-        made, error = outcomes[-1]
+        made, error = outcome_of(function, arguments(element))
+        is_awaitable = error is None and inspect.isawaitable(made)
+        if error is None and not is_awaitable:
+            made, error = outcome_of(convert, (made,))
+        outcomes.append((made, error))
         seconds, size = clock() - begin, size + size_of(made)
-        if error is not None or inspect.isawaitable(made) or seconds > SLICE or size > LARGE:
+        if error is not None or is_awaitable or seconds > SLICE or size > LARGE:
             break
-    return outcomes, seconds
+    return outcomes, is_awaitable, seconds

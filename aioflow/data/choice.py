@@ -117,11 +117,11 @@ def chance(seed: str, number: int) -> float:
     return random.Random(f"{seed}: {number}").random()
 
 
-def checked_weights(weights: Any, count: int) -> list[float]:
-    """Return a weight for each dataset. ValueError unless they are numbers from 0 on, of which one is positive."""
+def checked_weights(weights: Any, count: int, what: str = "datasets") -> list[float]:
+    """Return a weight for each of so many. ValueError unless they are numbers from 0 on, of which one is positive."""
     found = [1.0] * count if weights is None else np.asarray(weights, np.float64).ravel().tolist()
     if len(found) != count:
-        raise ValueError(f"there are {len(found)} weights for {count} datasets")
+        raise ValueError(f"there are {len(found)} weights for {count} {what}")
     if not all(0 <= weight < math.inf for weight in found) or not sum(found):
         raise ValueError(f"weights are numbers from 0 on, of which one at least is positive, not {found}")
     return found

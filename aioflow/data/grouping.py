@@ -1,12 +1,14 @@
-"""The methods of datasets that gather elements: by key, by length, by what came before."""
+"""The methods of datasets that gather elements: by key, by length, by class, by what came before."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from aioflow.data.calls import UserFunction
 from aioflow.data.checks import positive
+from aioflow.data.choice import checked_weights
 from aioflow.data.elements import as_element
 from aioflow.data.groups import Buckets, GroupByWindow
+from aioflow.data.resample import Resample
 from aioflow.data.scan import Scan, Unique
 from aioflow.data.stage import Stage
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Grouping:
-    """Methods of `Dataset`, whose stages hold elements, so that a saved position makes the elements before it anew."""
+    """Methods of `Dataset`. Where a stage holds elements, a saved position makes the elements before it anew."""
 
     stage: Final[Stage]
 
@@ -39,6 +41,26 @@ class Grouping:
     def unique(self) -> "Dataset":
         """Return a dataset of the elements that no element before equals. It holds all of them."""
         return self._followed_by(Unique(self.stage))
+
+    def rejection_resample(
+        self,
+        class_func: Callable[..., Any],
+        target_dist: Sequence[float],
+        initial_dist: Sequence[float] | None = None,
+        seed: int | None = None,
+    ) -> "Dataset":
+        """Return a dataset of pairs (class, element), some left out so that classes are as frequent as asked.
+
+        Args:
+            class_func: returns the number of the class of an element, from 0 on.
+            target_dist: the wanted frequency of each class.
+            initial_dist: the frequency of each class in this dataset; by default it is estimated on the way.
+            seed: decides by chance which elements are left out; None for others in each iteration.
+        """
+        count, function = len(target_dist), UserFunction(class_func, "class_func")
+        target = checked_weights(target_dist, count, "classes")
+        initial = None if initial_dist is None else checked_weights(initial_dist, count, "classes")
+        return self._followed_by(Resample(self.stage, function, target, initial, seed))
 
     def group_by_window(
         self,

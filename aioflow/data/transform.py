@@ -14,6 +14,13 @@ from aioflow.data.stage import EndOfData, OneInput, OneToOne, Run, Stage
 from aioflow.tensors.recursion import short_repr
 
 
+def as_bool(value: Any) -> bool:
+    """Return the answer of a predicate. TypeError if it is neither True nor False."""
+    if np.ndim(value) != 0 or np.asarray(value).dtype != bool:
+        raise TypeError(f"a predicate returns True or False, not {short_repr(value)}")
+    return bool(value)
+
+
 class CallingCursor(OneInput["FunctionStage"]):
     """A cursor that calls a function for one element after the other."""
 
@@ -34,14 +41,17 @@ class CallingCursor(OneInput["FunctionStage"]):
 class EachCursor(CallingCursor):
     """A cursor whose calls depend on one element each, and of which brief ones are made several at a time."""
 
+    convert: ClassVar[Callable[[Any], Any]]
+    """Makes the result of what a call returns."""
+
     def __init__(self, stage: "FunctionStage", run: Run, position: Position) -> None:
         super().__init__(stage, run, position)
         self._after: Position = self.input.position()
-        self._brief: Final = BriefCalls(self.input, self._calls, stage.function)
+        self._brief: Final = BriefCalls(self.input, self._calls, stage.function, type(self).convert)
 
-    async def _result(self, convert: Callable[[Any], Any]) -> tuple[Any, Any]:
+    async def _result(self) -> tuple[Any, Any]:
         """Return the next element of the input, and the converted result of the function."""
-        taken, result = await self._brief.next(convert)
+        taken, result = await self._brief.next()
         self._after = taken.after
         return taken.element, result
 
@@ -63,23 +73,29 @@ class EachCursor(CallingCursor):
 
 
 class _MapCursor(EachCursor):
+    convert = staticmethod(as_components)
+
     async def _next(self) -> Any:
-        _, made = await self._result(as_components)
+        _, made = await self._result()
         return made
 
 
 class _FilterCursor(EachCursor):
+    convert = staticmethod(as_bool)
+
     async def _next(self) -> Any:
         while True:
-            element, chosen = await self._result(as_bool)
+            element, chosen = await self._result()
             if chosen:
                 return element
 
 
 class _TakeWhileCursor(EachCursor):
+    convert = staticmethod(as_bool)
+
     async def _next(self) -> Any:
         before = self._after
-        element, goes_on = await self._result(as_bool)
+        element, goes_on = await self._result()
         if not goes_on:
             self._after = before  # a position after the end is one before the element that ends it
             raise EndOfData
@@ -146,10 +162,3 @@ class Reduce(FunctionStage):
     def __init__(self, source: Stage, function: UserFunction, initial: Any) -> None:
         super().__init__(source, function)
         self.initial: Final = initial
-
-
-def as_bool(value: Any) -> bool:
-    """Return the answer of a predicate. TypeError if it is neither True nor False."""
-    if np.ndim(value) != 0 or np.asarray(value).dtype != bool:
-        raise TypeError(f"a predicate returns True or False, not {short_repr(value)}")
-    return bool(value)

@@ -75,6 +75,16 @@ async def test_chance_follows_the_weights_and_the_seed_and_changes_from_epoch_to
     assert [number for number in ended if number > 2] == [3, 4, 5, 6, 7, 8]
 
 
+@pytest.mark.parametrize("initial", [None, [0.9, 0.1]])
+async def test_classes_are_as_frequent_as_asked(initial):
+    rare = Dataset.range(2000).rejection_resample(lambda n: n % 10 // 9, [0.5, 0.5], initial, seed=3)
+    pairs = await elements(rare)
+    assert pairs == await elements(rare)
+    assert all(label == number % 10 // 9 for label, number in pairs)
+    assert 170 < sum(label for label, _ in pairs) <= 200
+    assert 330 < len(pairs) < 480
+
+
 async def test_the_only_element_is_given_and_others_are_refused():
     assert await Dataset.range(7).batch(7).reduce(0, lambda total, batch: batch.sum()) == 21
     assert await Dataset.from_tensors(5).get_single_element() == 5
@@ -96,6 +106,8 @@ async def test_the_only_element_is_given_and_others_are_refused():
             Dataset.range(3).group_by_window(lambda n: n, pairs_of, window_size_func=lambda key: key - 1),
             "a window has at least one element, not -1",
         ),
+        (Dataset.range(3).rejection_resample(lambda n: n, [1, 1]), "element 2: class_func returns a class from 0 to 1"),
+        (Dataset.range(3).rejection_resample(lambda n: 0.5, [1, 1]), "class_func returns an integer, not 0.5"),
         (Dataset.range(3).bucket_by_sequence_length(lambda n: "x", [1], [1, 1]), "is an integer, not 'x'"),
         (
             Dataset.choose_from_datasets([Dataset.range(3)], Dataset.range(3)),
@@ -121,6 +133,7 @@ def test_wrong_arguments_are_refused_at_once():
         (lambda: Dataset.sample_from_datasets([numbers], [-1]), ValueError, "numbers from 0 on"),
         (lambda: Dataset.sample_from_datasets(numbers), TypeError, "a list of datasets"),
         (lambda: Dataset.choose_from_datasets([], numbers), ValueError, "at least one dataset"),
+        (lambda: numbers.rejection_resample(len, [1, 1], [1]), ValueError, "1 weights for 2 classes"),
         (lambda: numbers.scan(0, 3), TypeError, "scan_func must be a function"),
         (lambda: Dataset.counter("1"), TypeError, "start must be an integer"),
     ]:

@@ -83,6 +83,7 @@ PIPELINES = {
     ),
     "choose until one ends": lambda: Dataset.choose_from_datasets([numbers(2), numbers()], numbers(2).repeat()),
     "sample_from_datasets": lambda: Dataset.sample_from_datasets([numbers(5), numbers(3)], [0.6, 0.4]).repeat(2),
+    "rejection_resample": lambda: numbers(40).rejection_resample(lambda n: n % 3 // 2, [0.5, 0.5]).repeat(2),
     "sample until one ends": lambda: Dataset.sample_from_datasets([numbers(5), numbers(3)], None, 7, True),
     "cache": lambda: numbers(3).map(doubled).cache().repeat(3),
     "everything": lambda: (
