@@ -29,6 +29,8 @@ from aioflow.tensors.object_arrays import make_array
 
 LARGE: Final = 1 << 20
 """Bytes: stacking more would hold the loop too long."""
+TOGETHER: Final = 256
+"""The most elements that are taken without a turn of the loop."""
 _OBJECT: Final = np.dtype(object)
 
 
@@ -48,9 +50,11 @@ class _BatchCursor(OneInput["Batch"]):
 
     async def _elements(self) -> list[Any]:
         elements: list[Any] = []
+        size = self.stage.size
         try:
-            while len(elements) < self.stage.size:
+            while len(elements) < size:
                 elements.append(await self.input.take())
+                elements += self.input.take_at_hand(min(size - len(elements), TOGETHER))
         except EndOfData:
             if not elements or self.stage.drop_remainder:
                 raise

@@ -35,9 +35,6 @@ class FileCursor(Cursor[F]):
         self._turns: Final = Turns()
         self._records: Final = ReadAhead(stage.format, stage.file, taken, (anchor[0], anchor[1]))
 
-    async def _next(self) -> Any:
-        return await self.record()
-
     async def record(self) -> bytes:
         """Return the next record. EndOfData if there is none."""
         records = self._records
@@ -67,6 +64,14 @@ class FileCursor(Cursor[F]):
         await super().close()
 
 
+class _RecordCursor(FileCursor["RecordFile"]):
+    async def _next(self) -> Any:
+        return await self.record()
+
+    def _at_hand(self, most: int) -> list[Any]:
+        return [value for _, value in self._records.take(most)]
+
+
 class RecordFile(Stage):
     """The records of a file.
 
@@ -75,7 +80,7 @@ class RecordFile(Stage):
         file: the name of the file.
     """
 
-    cursor: ClassVar[type[Cursor[Any]]] = FileCursor
+    cursor: ClassVar[type[Cursor[Any]]] = _RecordCursor
 
     def __init__(self, name: str, line: str, form: Format, file: bytes, spec: Any = TEXT) -> None:
         super().__init__(spec, line=line)

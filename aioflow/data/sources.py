@@ -25,6 +25,10 @@ class _IndexedCursor(Cursor["Indexed"]):
         await self._turns.turn()
         return self.stage.element(self.given)
 
+    def _at_hand(self, most: int) -> list[Any]:
+        end = min(self.given + most, self.stage.count)
+        return [self.stage.element(number) for number in range(self.given, end)]
+
     def is_ready(self) -> bool:
         """Its elements are in memory."""
         return True

@@ -167,6 +167,16 @@ class Cursor(abc.ABC, Generic[S]):
     async def _next(self) -> Any:
         """Return the next element. EndOfData if there is none."""
 
+    def take_at_hand(self, most: int) -> list[Any]:
+        """Return the next elements that are there already, as `take` would one after the other; `most` at most."""
+        elements = self._at_hand(most)
+        self.given += len(elements)
+        return elements
+
+    def _at_hand(self, most: int) -> list[Any]:
+        """Return the next elements that are there already; none if it makes each when it is asked for."""
+        return []
+
     def position(self) -> Position:
         """Return the position after the last element that it has given."""
         return [self.given, self._position()]

@@ -9,6 +9,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.data import CsvDataset, Dataset, FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
+from aioflow.data.record_files import FileCursor
 from aioflow.files import read_ahead
 from aioflow.files.tfrecord import TFRecordOptions, TFRecordWriter
 from tests.data.test_dataset import Pair, elements
@@ -207,3 +208,19 @@ async def test_going_on_reads_no_record_again_that_was_read(kind, tmp_path, monk
     file.write_bytes(content[: len(content) // 2])
     with pytest.raises(errors.FailedPreconditionError, match="has changed"):
         await elements(dataset.iterate(state))
+
+
+async def test_batches_take_records_that_were_read_ahead_without_waiting_for_each(tmp_path, monkeypatch):
+    names = [write_records(tmp_path / name, [f"{name}{number}" for number in range(700)]) for name in "ab"]
+    waits = []
+    record = FileCursor.record
+
+    def counted(self):
+        waits.append(self)
+        return record(self)
+
+    monkeypatch.setattr(FileCursor, "record", counted)
+    batches = await elements(TFRecordDataset(names).batch(500))
+    assert [each for batch in batches for each in batch] == [f"{name}{n}".encode() for name in "ab" for n in range(700)]
+    assert [len(batch) for batch in batches] == [500, 500, 400]
+    assert len(waits) < 20

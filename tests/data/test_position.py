@@ -71,6 +71,8 @@ PIPELINES = {
     "scan": lambda: numbers().shuffle(3).scan(0, lambda total, number: (total + number, (total, number))),
     "unique": lambda: numbers(9).map(lambda number: number % 4).unique().repeat(2),
     "counter": lambda: Dataset.counter(5, -2).take(4),
+    "interleaved batches": lambda: numbers(4).interleave(lambda n: Dataset.range(5 + n), 3, 2).batch(3),
+    "batches of a flat_map": lambda: numbers(3).flat_map(lambda n: Dataset.range(3 * n)).batch(4).repeat(2),
     "rebatch": lambda: numbers().batch(3).rebatch(2),
     "group_by_window": lambda: numbers(11).group_by_window(
         lambda number: number % 3, lambda key, window: window.shuffle(2).enumerate(), window_size=2
