@@ -112,15 +112,15 @@ class Batch(Stage):
     def stack(self, number: int, column: Sequence[Any]) -> AnyArray:
         """Return the batch of a component. InvalidArgumentError if dtypes or shapes differ."""
         check_same_dtype(number, column)
-        shapes = {np.shape(leaf) for leaf in column}
+        if isinstance(column[0], bytes):
+            return make_array(column)
+        shapes = {leaf.shape for leaf in column}
         if len(shapes) > 1:
             one, other = sorted(map(list, shapes))[:2]
             raise errors.InvalidArgumentError(
                 f"component {number} has elements of shapes {one} and {other}, which make no batch; "
                 "padded_batch fills them up"
             )
-        if isinstance(column[0], bytes):
-            return make_array(column)
         return np.stack(column)
 
 

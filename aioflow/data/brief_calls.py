@@ -10,7 +10,7 @@ import inspect
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from aioflow.data.calls import Calls, Outcome, UserFunction, outcome_of
 from aioflow.data.elements import arguments, size_of
@@ -19,7 +19,7 @@ from aioflow.data.stage import Cursor
 
 SLICE: Final = 1e-3
 """Seconds of calls in one go: several ways to a thread and back, and no noticeable wait for the first result."""
-ALONE: Final = 16
+ALONE: Final = 4
 """The number of calls, one at a time, before the first ones in one go."""
 MOST: Final = 256
 """The most elements that are taken ahead."""
@@ -27,20 +27,6 @@ LARGE: Final = 1 << 20
 """Bytes of results after which no further call is made in one go."""
 clock: Final = time.perf_counter
 """The time of calls, in seconds."""
-
-
-class Taken(NamedTuple):
-    """An element of the input.
-
-    Attributes:
-        number: its number.
-        element: the element.
-        after: the position of the input after it.
-    """
-
-    number: int
-    element: Any
-    after: Position
 
 
 class BriefCalls:
@@ -63,24 +49,24 @@ class BriefCalls:
         self._calls: Final = calls
         self._function: Final = function
         self._convert: Final = convert
-        self._taken: Final[deque[Taken]] = deque()
+        self._taken: Final[deque[Any]] = deque()
+        self._before: Position = None
+        self._done = 0
         self._outcomes: Final[deque[Outcome]] = deque()
-        self._ended: Exception | None = None
         self._last_is_awaitable = False
         self._alone = ALONE
         self.most = 1
-
-    @property
-    def has_results(self) -> bool:
-        """Whether results wait to be taken."""
-        return bool(self._outcomes)
 
     @property
     def size(self) -> int:
         """The number of elements that were taken from the input ahead."""
         return len(self._taken)
 
-    async def next(self) -> tuple[Taken, Any]:
+    def position(self) -> Position:
+        """Return a position of the input, and the number of elements after it whose results were given."""
+        return [self._before, self._done] if self._taken else [self._source.position(), 0]
+
+    async def next(self) -> tuple[Any, Any]:
         """Return the next element of the input, and the converted result of its call.
 
         EndOfData if there is none. OpError, with the number of the element, if the call fails.
@@ -88,37 +74,45 @@ class BriefCalls:
         if not self._outcomes:
             await self._take()
             await self._call()
-        taken, (value, error) = self._taken.popleft(), self._outcomes.popleft()
-        if error is None and not (self._last_is_awaitable and not self._outcomes):
-            return taken, value
+        number = self._source.given - len(self._taken)
+        is_simple = self._is_simple()
+        element, (value, error) = self._pop()
+        if is_simple:
+            return element, value
         self._last_is_awaitable = False
-        return taken, await self._calls.result(taken.number, _awaited(value, error), self._convert)
+        return element, await self._calls.result(number, _awaited(value, error), self._convert)
+
+    def at_hand(self, most: int) -> list[tuple[Any, Any]]:
+        """Return the next elements, and their results, that are there already."""
+        found: list[tuple[Any, Any]] = []
+        while self._outcomes and len(found) < most and self._is_simple():
+            element, (value, _) = self._pop()
+            found.append((element, value))
+        return found
+
+    def _is_simple(self) -> bool:
+        """Whether the next outcome is a converted result."""
+        return self._outcomes[0][1] is None and not (self._last_is_awaitable and len(self._outcomes) == 1)
+
+    def _pop(self) -> tuple[Any, Outcome]:
+        self._done += 1
+        return self._taken.popleft(), self._outcomes.popleft()
 
     async def _take(self) -> None:
         """Take an element, and further ones that the input has at hand."""
-        source, held = self._source, self._taken
-        while len(held) < self.most and (not held or (not self._ended and source.is_ready())):
-            if self._ended is not None:
-                raise self._ended
-            number = source.given
-            try:
-                element = await source.take()
-            except Exception as error:
-                if not held:
-                    raise
-                self._ended = error
-            else:
-                held.append(Taken(number, element, source.position()))
+        if not self._taken:
+            self._before, self._done = self._source.position(), 0
+            self._taken.append(await self._source.take())
+            self._taken.extend(self._source.take_at_hand(self.most - 1))
 
     async def _call(self) -> None:
         """Call the function for the first of the taken elements, or for several."""
         if self._function.is_async:
-            self._outcomes.append((self._function.function(*arguments(self._taken[0].element)), None))
+            self._outcomes.append((self._function.function(*arguments(self._taken[0])), None))
             self._last_is_awaitable = True
             return
-        elements = [taken.element for taken in self._taken]
         outcomes, is_awaitable, seconds = await self._calls.on_thread(
-            _several, self._function.function, elements, self._convert
+            _several, self._function.function, list(self._taken), self._convert
         )
         self._outcomes.extend(outcomes)
         self._last_is_awaitable = is_awaitable

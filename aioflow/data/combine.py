@@ -22,10 +22,6 @@ class _ZipCursor(Cursor["Zip"]):
         elements = iter([await cursor.take() for cursor in self.inputs])
         return map_leaves(lambda _: next(elements), self.stage.structure)
 
-    def is_ready(self) -> bool:
-        """Whether all inputs have an element at hand."""
-        return all(cursor.is_ready() for cursor in self.inputs)
-
     def _position(self) -> Position:
         return [cursor.position() for cursor in self.inputs]
 
@@ -86,9 +82,8 @@ class _SequenceCursor(Cursor[Stage]):
     def _goes_on_after(self, ended: Cursor[Any]) -> bool:
         return True
 
-    def is_ready(self) -> bool:
-        """Whether the present iteration has an element at hand."""
-        return all(current.is_ready() for current in self.inputs)
+    def _at_hand(self, most: int) -> list[Any]:
+        return self.inputs[0].take_at_hand(most) if self.inputs else []
 
     def _position(self) -> Position:
         return [self._number, self.inputs[0].position() if self.inputs else None]

@@ -73,11 +73,6 @@ class _InterleaveCursor(Cursor["Interleave"]):
         if self._block >= self.stage.block_length:
             self._advance()
 
-    def is_ready(self) -> bool:
-        """Whether the dataset in turn has an element at hand."""
-        slot = None if self._saved is not None else self._slots[self._cycle]
-        return slot is not None and slot.cursor.is_ready()
-
     def _advance(self) -> None:
         self._cycle, self._block = (self._cycle + 1) % self.stage.cycle_length, 0
 

@@ -22,10 +22,6 @@ class PrefetchCursor(OneInput["Prefetch"]):
         element, self._after = await self._ahead.take()
         return element
 
-    def is_ready(self) -> bool:
-        """Whether an element was taken ahead."""
-        return self._ahead.size > 0
-
     def _position(self) -> Position:
         return self._after
 

@@ -46,10 +46,6 @@ class FileCursor(Cursor[F]):
         ((_, value),) = records.take(1)
         return value
 
-    def is_ready(self) -> bool:
-        """Whether a record was read ahead."""
-        return bool(self._records.ready)
-
     def _position(self) -> Position:
         return [self._records.taken, *self._records.anchor]
 

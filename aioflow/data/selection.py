@@ -16,9 +16,9 @@ class _TakeCursor(OneInput["Take"]):
             raise EndOfData
         return await self.input.take()
 
-    def is_ready(self) -> bool:
-        """Whether the input has an element at hand."""
-        return self.input.is_ready()
+    def _at_hand(self, most: int) -> list[Any]:
+        left = most if self.stage.count < 0 else min(most, self.stage.count - self.given)
+        return self.input.take_at_hand(left)
 
 
 class Counted(Stage):
@@ -54,6 +54,9 @@ class _SkipCursor(OneInput["Skip"]):
         while self.stage.count < 0 or self.input.given < self.stage.count:
             await self.input.take()
         return await self.input.take()
+
+    def _at_hand(self, most: int) -> list[Any]:
+        return self.input.take_at_hand(most) if self.given else []
 
 
 class Skip(Counted):
@@ -101,9 +104,9 @@ class _EnumerateCursor(OneInput["Enumerate"]):
     async def _next(self) -> Any:
         return np.int64(self.stage.start + self.given), await self.input.take()
 
-    def is_ready(self) -> bool:
-        """Whether the input has an element at hand."""
-        return self.input.is_ready()
+    def _at_hand(self, most: int) -> list[Any]:
+        first = self.stage.start + self.given
+        return [(np.int64(number), element) for number, element in enumerate(self.input.take_at_hand(most), first)]
 
 
 class Enumerate(OneToOne):

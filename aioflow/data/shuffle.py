@@ -37,10 +37,19 @@ class _ShuffleCursor(ReplayCursor["Shuffle"]):
             except EndOfData:
                 self._ended = True
 
-    def is_ready(self) -> bool:
-        """Whether its buffer is full, or as full as it becomes, but for one element that the input has at hand."""
-        missing = (self.stage.buffer_size or 0) - len(self._buffer)
-        return self.made >= self.given and (self._ended or (missing == 1 and self.input.is_ready()))
+    def _at_hand(self, most: int) -> list[Any]:
+        found: list[Any] = []
+        size, buffer = self.stage.buffer_size, self._buffer
+        while len(found) < most and self.made == self.given + len(found):
+            if not self._ended and size is not None and len(buffer) < size:
+                for element in self.input.take_at_hand(size - len(buffer)):
+                    buffer.add((element,))
+            if not buffer or not (self._ended or len(buffer) == size):
+                break
+            ((element,),) = buffer.take()
+            found.append(element)
+            self.made += 1
+        return found
 
     def buffered(self) -> tuple[int, int] | None:
         """The elements in the buffer, and its size."""

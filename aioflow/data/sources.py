@@ -29,10 +29,6 @@ class _IndexedCursor(Cursor["Indexed"]):
         end = min(self.given + most, self.stage.count)
         return [self.stage.element(number) for number in range(self.given, end)]
 
-    def is_ready(self) -> bool:
-        """Its elements are in memory."""
-        return True
-
 
 class Indexed(Stage):
     """A stage without inputs, whose elements are known by their numbers.

@@ -191,10 +191,6 @@ class Cursor(abc.ABC, Generic[S]):
             for cursor in self.inputs:
                 stack.push_async_callback(cursor.close)
 
-    def is_ready(self) -> bool:
-        """Whether `take` would return, raise or find the end without waiting for anything but a turn of the loop."""
-        return self._has_ended
-
     def waits_for(self) -> str:
         """What a busy cursor waits for: inputs that are busy, or what it does itself."""
         return ", ".join([cursor.stage.name for cursor in self.inputs if cursor.busy]) or self.does()
@@ -223,8 +219,12 @@ class OneInput(Cursor[S]):
 
     def __init__(self, stage: S, run: Run, position: Position) -> None:
         super().__init__(stage, run, position)
-        self.input: Final = stage.inputs[0].begin(run.at_input(0), self._start)
+        self.input: Final = stage.inputs[0].begin(run.at_input(0), self._input_start())
         self.inputs = (self.input,)
+
+    def _input_start(self) -> Position:
+        """Return the position of the input at which it begins."""
+        return self._start
 
     def _position(self) -> Position:
         return self.input.position()

@@ -1,7 +1,6 @@
 """Stages that call a function of the user for one element after the other: map, filter, reduce."""
 
 import contextlib
-from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from aioflow.data.brief_calls import BriefCalls
 from aioflow.data.calls import Calls, UserFunction, as_components
 from aioflow.data.elements import as_element
-from aioflow.data.position import Position
+from aioflow.data.position import Position, as_number, entries
 from aioflow.data.stage import EndOfData, OneInput, OneToOne, Run, Stage
 from aioflow.tensors.recursion import short_repr
 
@@ -41,26 +40,28 @@ class CallingCursor(OneInput["FunctionStage"]):
 class EachCursor(CallingCursor):
     """A cursor whose calls depend on one element each, and of which brief ones are made several at a time."""
 
-    convert: ClassVar[Callable[[Any], Any]]
-    """Makes the result of what a call returns."""
-
     def __init__(self, stage: "FunctionStage", run: Run, position: Position) -> None:
         super().__init__(stage, run, position)
-        self._after: Position = self.input.position()
-        self._brief: Final = BriefCalls(self.input, self._calls, stage.function, type(self).convert)
+        self._brief: Final = BriefCalls(self.input, self._calls, stage.function, self._convert)
+
+    def _convert(self, made: Any) -> Any:
+        """Return the result for what a call returns: the answer of a predicate."""
+        return as_bool(made)
 
     async def _result(self) -> tuple[Any, Any]:
         """Return the next element of the input, and the converted result of the function."""
-        taken, result = await self._brief.next()
-        self._after = taken.after
-        return taken.element, result
+        while self._given_before:
+            await self._repeated(self.input.take())
+            self._given_before -= 1
+        return await self._brief.next()
 
-    def is_ready(self) -> bool:
-        """Whether it has results at hand."""
-        return self._brief.has_results
+    def _input_start(self) -> Position:
+        self._place, given = (None, 0) if self._start is None else entries(self._start, 2)
+        self._given_before: int = as_number(given)
+        return self._place
 
     def _position(self) -> Position:
-        return self._after
+        return [self._place, self._given_before] if self._given_before else self._brief.position()
 
     def buffered(self) -> tuple[int, int] | None:
         """The elements taken from the input ahead, and the most of them, if the function has proved brief."""
@@ -73,7 +74,11 @@ class EachCursor(CallingCursor):
 
 
 class _MapCursor(EachCursor):
-    convert = staticmethod(as_components)
+    def _convert(self, made: Any) -> Any:
+        return as_components(made)
+
+    def _at_hand(self, most: int) -> list[Any]:
+        return [made for _, made in self._brief.at_hand(most)]
 
     async def _next(self) -> Any:
         _, made = await self._result()
@@ -81,7 +86,8 @@ class _MapCursor(EachCursor):
 
 
 class _FilterCursor(EachCursor):
-    convert = staticmethod(as_bool)
+    def _at_hand(self, most: int) -> list[Any]:
+        return [element for element, chosen in self._brief.at_hand(most) if chosen]
 
     async def _next(self) -> Any:
         while True:
@@ -91,15 +97,19 @@ class _FilterCursor(EachCursor):
 
 
 class _TakeWhileCursor(EachCursor):
-    convert = staticmethod(as_bool)
+    _last: Position = None
 
     async def _next(self) -> Any:
-        before = self._after
+        before = self._position()
         element, goes_on = await self._result()
         if not goes_on:
-            self._after = before  # a position after the end is one before the element that ends it
+            self._last = before
             raise EndOfData
         return element
+
+    def _position(self) -> Position:
+        """Return the position; after the end, that before the element which ended it."""
+        return self._last or super()._position()
 
 
 class _ReduceCursor(CallingCursor):
