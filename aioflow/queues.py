@@ -11,7 +11,6 @@ the last element of a cancelled put. Later puts wait behind it.
 
 import asyncio
 import functools
-import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -20,7 +19,7 @@ from aioflow import errors
 from aioflow.waiting.element_spec import Elements, each_item
 from aioflow.waiting.granting import DONE, Granting, Put, serve_puts
 from aioflow.waiting.lines import BATCH, Attempt, Outcome, WaiterLine, serve_none, wake
-from aioflow.waiting.producer import Feed, Map, Source
+from aioflow.waiting.producer import Feed, Feeds, Map, Source
 from aioflow.waiting.stores import Contents, Item, Shuffled, Statistics, Store, Taken, bytes_of, copied, items_of
 
 Work = Callable[..., Awaitable[Any]]
@@ -61,9 +60,8 @@ class Queue(Granting):
         self._lines = (self._puts, self._takes)
         self._served_by = {self._puts: self._takes, self._takes: self._puts}
         self._closed = False
-        self._bytes = 0
-        self._put = self._taken = 0
-        self._feeds: Final = weakref.WeakSet[Feed]()
+        self._bytes = self._put = self._taken = 0
+        self._feeds: Final = Feeds()
 
     # Putting
 
@@ -138,15 +136,12 @@ class Queue(Granting):
     ) -> Feed:
         """Put the items of a source while the block runs; see `Feed`."""
         self._puts.users.add("")
-        feed = Feed(self, source, map, workers, ordered, close)
-        self._feeds.add(feed)
-        return feed
+        return self._feeds.with_one(Feed(self, source, map, workers, ordered, close))
 
     def action(self, attempt: Attempt) -> str:
         """Return what an attempt waits to do; for a take, also what the sources wait for that feed the queue."""
-        takes = isinstance(attempt.serve, _Take)
-        waits = [waits_for for feed in self._feeds if takes and (waits_for := feed.waits_for())]
-        return ", which is fed by ".join([super().action(attempt), *waits])
+        sources = self._feeds.waits_for() if isinstance(attempt.serve, _Take) else ""
+        return f"{super().action(attempt)}{sources}"
 
     def _item(self, components: Sequence[Any]) -> Item:
         return tuple(components) if self.elements is None else self.elements.item(components)

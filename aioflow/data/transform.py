@@ -56,9 +56,10 @@ class EachCursor(CallingCursor):
         return await self._brief.next()
 
     def _input_start(self) -> Position:
-        self._place, given = (None, 0) if self._start is None else entries(self._start, 2)
+        place, given = (None, 0) if self._start is None else entries(self._start, 2)
+        self._place: Position = place
         self._given_before: int = as_number(given)
-        return self._place
+        return place
 
     def _position(self) -> Position:
         return [self._place, self._given_before] if self._given_before else self._brief.position()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, runtime_checkable
@@ -128,6 +129,22 @@ class Feed:
             await asyncio.wait([before])  # not its result: if it failed, so has the whole group
         await self._queue.put(*(made if isinstance(made, tuple) else (made,)))
         slots.release()
+
+
+class Feeds:
+    """The feeds of one queue."""
+
+    def __init__(self) -> None:
+        self._feeds: Final[weakref.WeakSet[Feed]] = weakref.WeakSet()
+
+    def with_one(self, feed: Feed) -> Feed:
+        """Add a feed, and return it."""
+        self._feeds.add(feed)
+        return feed
+
+    def waits_for(self) -> str:
+        """Return what their sources wait for, as the end of a sentence about the queue."""
+        return "".join([f", which is fed by {text}" for feed in self._feeds if (text := feed.waits_for())])
 
 
 async def _iterated(source: Source) -> AsyncIterator[Any]:
