@@ -67,7 +67,7 @@ PIPELINES = {
     "flat_map": lambda: numbers(3).flat_map(inner),
     "interleave": lambda: numbers(4).shuffle(4).interleave(inner, cycle_length=3, block_length=2),
     "parallel interleave": lambda: numbers(4).interleave(inner, 3, 2, num_parallel_calls=2).batch(2),
-    "take_while": lambda: numbers().take_while(lambda number: number % 5 != 3),
+    "take_while": lambda: numbers().take_while(lambda number: number != 4).batch(3),
     "scan": lambda: numbers().shuffle(3).scan(0, lambda total, number: (total + number, (total, number))),
     "unique": lambda: numbers(9).map(lambda number: number % 4).unique().repeat(2),
     "counter": lambda: Dataset.counter(5, -2).take(4),
@@ -83,7 +83,9 @@ PIPELINES = {
     "choose_from_datasets": lambda: Dataset.choose_from_datasets(
         [numbers(3), numbers(9).shuffle(3)], Dataset.from_tensor_slices([1, 0, 1, 0, 0, 0, 1, 1]), False
     ),
-    "choose until one ends": lambda: Dataset.choose_from_datasets([numbers(2), numbers()], numbers(2).repeat()),
+    "choose until one ends": lambda: Dataset.choose_from_datasets([numbers(2), numbers()], numbers(2).repeat()).batch(
+        3
+    ),  # at its end inside a batch
     "sample_from_datasets": lambda: Dataset.sample_from_datasets([numbers(5), numbers(3)], [0.6, 0.4]).repeat(2),
     "rejection_resample": lambda: numbers(40).rejection_resample(lambda n: n % 3 // 2, [0.5, 0.5]).repeat(2),
     "sample until one ends": lambda: Dataset.sample_from_datasets([numbers(5), numbers(3)], None, 7, True),
