@@ -17,7 +17,7 @@ Everything public is listed here, and imported when a program first names it. Im
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
-    ".": "data errors launch layers onnx summary train",
+    ".": "data errors launch layers onnx porting summary train",
     "aioflow.autodiff.aggregate": "AggregationMethod",
     "aioflow.autodiff.gradients": "UnconnectedGradients gradients hessians",
     "aioflow.autodiff.rules": "NoGradient NotDifferentiable RegisterGradient no_gradient",
@@ -200,7 +200,9 @@ _face = Face(__name__, {
     "aioflow.plan.cost_model": "CostModel Link",
     "aioflow.plan.op_cost": "Rates",
     "aioflow.plan.placement.report": "Placement",
-    "aioflow.porting": "Comparison Difference ParameterReport check_learning_off compare parameter_report",
+    "aioflow.porting.comparison": "Comparison Difference compare",
+    "aioflow.porting.learning_off": "check_learning_off",
+    "aioflow.porting.parameters": "ParameterReport parameter_report",
     "aioflow.session": "Session get_default_session reset",
     "aioflow.tensors": "nest",
     "aioflow.tensors.codecs": "Saving",

@@ -29,6 +29,7 @@ from aioflow import errors as errors
 from aioflow import launch as launch
 from aioflow import layers as layers
 from aioflow import onnx as onnx
+from aioflow import porting as porting
 from aioflow import summary as summary
 from aioflow import train as train
 from aioflow.autodiff.aggregate import AggregationMethod as AggregationMethod
@@ -354,12 +355,12 @@ from aioflow.plan.cost_model import CostModel as CostModel
 from aioflow.plan.cost_model import Link as Link
 from aioflow.plan.op_cost import Rates as Rates
 from aioflow.plan.placement.report import Placement as Placement
-from aioflow.porting import Comparison as Comparison
-from aioflow.porting import Difference as Difference
-from aioflow.porting import ParameterReport as ParameterReport
-from aioflow.porting import check_learning_off as check_learning_off
-from aioflow.porting import compare as compare
-from aioflow.porting import parameter_report as parameter_report
+from aioflow.porting.comparison import Comparison as Comparison
+from aioflow.porting.comparison import Difference as Difference
+from aioflow.porting.comparison import compare as compare
+from aioflow.porting.learning_off import check_learning_off as check_learning_off
+from aioflow.porting.parameters import ParameterReport as ParameterReport
+from aioflow.porting.parameters import parameter_report as parameter_report
 from aioflow.session import Session as Session
 from aioflow.session import get_default_session as get_default_session
 from aioflow.session import reset as reset
@@ -447,7 +448,7 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "Comparison",
     "no_op", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like",
     "onnx", "orthogonal_initializer", "pad", "parallel_stack", "parameter_report", "parse_example",
     "parse_single_example", "parse_single_sequence_example", "placeholder", "placeholder_with_default", "polygamma",
-    "polyval", "population_count", "pow", "prevent_gradient", "py_func", "python_io", "qr", "random",
+    "polyval", "population_count", "porting", "pow", "prevent_gradient", "py_func", "python_io", "qr", "random",
     "random_bernoulli", "random_crop", "random_gamma", "random_normal", "random_normal_initializer", "random_poisson",
     "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv",
     "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_join",

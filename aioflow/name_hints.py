@@ -35,6 +35,7 @@ SHOWN: Final = {
     "aioflow.library.strings": "af.strings",
     "aioflow.library.weights_broadcast": "af.weights_broadcast",
     "aioflow.onnx": "af.onnx",
+    "aioflow.porting": "af.porting",
     "aioflow.summary": "af.summary",
     "aioflow.tensors.nest": "af.nest",
     "aioflow.train": "af.train",

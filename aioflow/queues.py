@@ -19,7 +19,7 @@ from aioflow import errors
 from aioflow.waiting.element_spec import Elements, each_item
 from aioflow.waiting.granting import DONE, Granting, Put, serve_puts
 from aioflow.waiting.lines import BATCH, Attempt, Outcome, WaiterLine, serve_none, wake
-from aioflow.waiting.producer import Feed, Map, Source
+from aioflow.waiting.producer import Feed, Feeds, Map, Source
 from aioflow.waiting.stores import Contents, Item, Shuffled, Statistics, Store, Taken, bytes_of, copied, items_of
 
 Work = Callable[..., Awaitable[Any]]
@@ -60,8 +60,8 @@ class Queue(Granting):
         self._lines = (self._puts, self._takes)
         self._served_by = {self._puts: self._takes, self._takes: self._puts}
         self._closed = False
-        self._bytes = 0
-        self._put = self._taken = 0
+        self._bytes = self._put = self._taken = 0
+        self._feeds: Final = Feeds()
 
     # Putting
 
@@ -136,7 +136,12 @@ class Queue(Granting):
     ) -> Feed:
         """Put the items of a source while the block runs; see `Feed`."""
         self._puts.users.add("")
-        return Feed(self, source, map, workers, ordered, close)
+        return self._feeds.with_one(Feed(self, source, map, workers, ordered, close))
+
+    def action(self, attempt: Attempt) -> str:
+        """Return what an attempt waits to do; for a take, also what the sources wait for that feed the queue."""
+        sources = self._feeds.waits_for() if isinstance(attempt.serve, _Take) else ""
+        return f"{super().action(attempt)}{sources}"
 
     def _item(self, components: Sequence[Any]) -> Item:
         return tuple(components) if self.elements is None else self.elements.item(components)

@@ -31,6 +31,7 @@ ROWS = (
     "gil",
     "queues",
     "input",
+    "data",
     "inference",
     "memory",
     "devices",

@@ -29,6 +29,8 @@ from aioflow.tensors.object_arrays import make_array
 
 LARGE: Final = 1 << 20
 """Bytes: stacking more would hold the loop too long."""
+TOGETHER: Final = 256
+"""The most elements that are taken without a turn of the loop."""
 _OBJECT: Final = np.dtype(object)
 
 
@@ -48,9 +50,11 @@ class _BatchCursor(OneInput["Batch"]):
 
     async def _elements(self) -> list[Any]:
         elements: list[Any] = []
+        size = self.stage.size
         try:
-            while len(elements) < self.stage.size:
+            while len(elements) < size:
                 elements.append(await self.input.take())
+                elements += self.input.take_at_hand(min(size - len(elements), TOGETHER))
         except EndOfData:
             if not elements or self.stage.drop_remainder:
                 raise
@@ -108,15 +112,15 @@ class Batch(Stage):
     def stack(self, number: int, column: Sequence[Any]) -> AnyArray:
         """Return the batch of a component. InvalidArgumentError if dtypes or shapes differ."""
         check_same_dtype(number, column)
-        shapes = {np.shape(leaf) for leaf in column}
+        if isinstance(column[0], bytes):
+            return make_array(column)
+        shapes = {leaf.shape for leaf in column}
         if len(shapes) > 1:
             one, other = sorted(map(list, shapes))[:2]
             raise errors.InvalidArgumentError(
                 f"component {number} has elements of shapes {one} and {other}, which make no batch; "
                 "padded_batch fills them up"
             )
-        if isinstance(column[0], bytes):
-            return make_array(column)
         return np.stack(column)
 
 

@@ -22,6 +22,7 @@ _log: Final = logging.getLogger("aioflow.input")
 GRACE: Final = 10.0
 """Seconds for which a closing cursor waits for calls on threads."""
 Outcome = tuple[Any, BaseException | None]
+"""The result of a call, or its error."""
 
 
 class UserFunction:
@@ -58,7 +59,7 @@ class Calls:
 
     async def element(self, function: UserFunction, number: int, element: Any) -> Any:
         """Return the element that the function makes of another one. OpError, with its number, if that fails."""
-        return await self.result(number, self.call(function, *arguments(element)), _as_components)
+        return await self.result(number, self.call(function, *arguments(element)), as_components)
 
     async def result(self, number: int, work: Awaitable[Any], convert: Callable[[Any], Any]) -> Any:
         """Return the converted result of work for the element of that number. OpError if that fails."""
@@ -87,7 +88,7 @@ class Calls:
 
     async def on_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         """Return the result of a call on a thread. A cancelled wait leaves the call to `settle`."""
-        future = asyncio.get_running_loop().run_in_executor(None, _outcome, function, args)
+        future = asyncio.get_running_loop().run_in_executor(None, outcome_of, function, args)
         self._running.add(future)
         future.add_done_callback(self._running.discard)
         value, error = await asyncio.shield(future)
@@ -109,12 +110,12 @@ class Calls:
         return not left
 
 
-def _as_components(made: Any) -> Any:
+def as_components(made: Any) -> Any:
     """Return the element for what a function returned, whose components may be in a list."""
     return as_element(tuple(made) if isinstance(made, list) else made)
 
 
-def _outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> Outcome:
+def outcome_of(function: Callable[..., Any], args: tuple[Any, ...]) -> Outcome:
     """Call a function, and return its result or its error: a future refuses to hold a StopIteration."""
     try:
         return function(*args), None

@@ -68,3 +68,12 @@ def stage_of(dataset: Any) -> Stage:
     if not isinstance(stage, Stage):
         raise TypeError(f"a dataset is needed, not {safe_repr(dataset)}")
     return stage
+
+
+def stages_of(datasets: Any) -> list[Stage]:
+    """Return the last stages of several datasets. TypeError or ValueError if there are none."""
+    if not isinstance(datasets, (list, tuple)):
+        raise TypeError(f"datasets is a list of datasets, not {safe_repr(datasets)}")
+    if not datasets:
+        raise ValueError("at least one dataset is needed")
+    return [stage_of(dataset) for dataset in datasets]

@@ -82,6 +82,9 @@ class _SequenceCursor(Cursor[Stage]):
     def _goes_on_after(self, ended: Cursor[Any]) -> bool:
         return True
 
+    def _at_hand(self, most: int) -> list[Any]:
+        return self.inputs[0].take_at_hand(most) if self.inputs else []
+
     def _position(self) -> Position:
         return [self._number, self.inputs[0].position() if self.inputs else None]
 

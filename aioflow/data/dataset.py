@@ -1,9 +1,10 @@
 """Datasets: pipelines of elements as values, with the names and arguments of `tf.data`."""
 
 import math
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from aioflow import errors
 from aioflow.data.batch import Unbatch
 from aioflow.data.cache import cached
 from aioflow.data.calls import UserFunction
@@ -18,12 +19,15 @@ from aioflow.data.checks import (
     paths,
     positive,
     stage_of,
+    stages_of,
 )
+from aioflow.data.choice import Chance, Choose, checked_weights
 from aioflow.data.combine import Concatenate, Repeat, Zip
 from aioflow.data.elements import as_element, leaves_of, map_leaves
 from aioflow.data.generators import Generator
+from aioflow.data.grouping import Grouping
 from aioflow.data.interleave import FlatMap, Interleave
-from aioflow.data.iterator import DatasetIterator
+from aioflow.data.iterator import Components, DatasetIterator
 from aioflow.data.padded_batch import PaddedBatch
 from aioflow.data.parallel_map import ParallelMap
 from aioflow.data.prefetch import Prefetch
@@ -31,9 +35,9 @@ from aioflow.data.record_files import Matching
 from aioflow.data.row_batch import batched
 from aioflow.data.selection import Enumerate, Shard, Skip, Take
 from aioflow.data.shuffle import Shuffle
-from aioflow.data.sources import Range, Slices, Values
+from aioflow.data.sources import Counter, Range, Slices, Values
 from aioflow.data.stage import Stage
-from aioflow.data.transform import Filter, Map, Reduce
+from aioflow.data.transform import Filter, Map, Reduce, TakeWhile
 from aioflow.data.window import Window
 from aioflow.files.filesystem import Path
 from aioflow.library.queues import QueueBase
@@ -42,7 +46,7 @@ from aioflow.tensors.recursion import safe_repr
 from aioflow.waiting.producer import Feed
 
 
-class Dataset:
+class Dataset(Grouping):
     """A pipeline of elements, as an immutable value: nothing runs until it is iterated.
 
         dataset = af.data.Dataset.from_tensor_slices((images, labels)).shuffle(1000, seed=1).batch(32).prefetch(2)
@@ -59,7 +63,10 @@ class Dataset:
     """
 
     def __init__(self, stage: Stage) -> None:
-        self.stage: Final = stage
+        super().__init__(stage)
+
+    def _followed_by(self, stage: Stage) -> "Dataset":
+        return Dataset(stage)
 
     # Sources
 
@@ -105,6 +112,11 @@ class Dataset:
         return Dataset(Range(*args))
 
     @staticmethod
+    def counter(start: int = 0, step: int = 1) -> "Dataset":
+        """Return a dataset of integers without an end, as int64."""
+        return Dataset(Counter(integer(start, "start"), integer(step, "step")))
+
+    @staticmethod
     def list_files(
         file_pattern: Path | Sequence[Path], shuffle: bool | None = None, seed: int | None = None
     ) -> "Dataset":
@@ -134,6 +146,40 @@ class Dataset:
         numbers = iter(range(len(stages)))
         return Dataset(Zip(map_leaves(lambda _: next(numbers), structure), stages))
 
+    @staticmethod
+    def choose_from_datasets(
+        datasets: "Sequence[Dataset]", choice_dataset: "Dataset", stop_on_empty_dataset: bool = True
+    ) -> "Dataset":
+        """Return a dataset of elements of several, of which another one has the number of each: integers from 0 on.
+
+        Args:
+            datasets: the datasets.
+            choice_dataset: the numbers.
+            stop_on_empty_dataset: whether it ends when a chosen dataset has ended; else the next choice counts.
+        """
+        stages = stages_of(datasets)
+        return Dataset(Choose("choose_from_datasets", stage_of(choice_dataset), stages, stop_on_empty_dataset))
+
+    @staticmethod
+    def sample_from_datasets(
+        datasets: "Sequence[Dataset]",
+        weights: Sequence[float] | None = None,
+        seed: int | None = None,
+        stop_on_empty_dataset: bool = False,
+    ) -> "Dataset":
+        """Return a dataset of elements of several, of which chance chooses one for each element.
+
+        Args:
+            datasets: the datasets.
+            weights: the relative frequency of each; the same by default.
+            seed: decides the order; None for another order in each iteration.
+            stop_on_empty_dataset: whether it ends when a chosen dataset has ended; else when all have.
+        """
+        stages = stages_of(datasets)
+        pairs = [pair for pair in zip(stages, checked_weights(weights, len(stages)), strict=True) if pair[1]]
+        choices = Chance([weight for _, weight in pairs], seed)
+        return Dataset(Choose("sample_from_datasets", choices, [each for each, _ in pairs], stop_on_empty_dataset))
+
     # Functions
 
     def map(self, map_func: Callable[..., Any], num_parallel_calls: int | None = None) -> "Dataset":
@@ -143,7 +189,8 @@ class Dataset:
             map_func: an ordinary function, which runs on threads, or an async function. A list that it returns has the
                 components of the element, as a tuple does.
             num_parallel_calls: the most calls at a time, and the most results that wait for the consumer; None for one
-                call when its result is asked for.
+                call when its result is asked for. An ordinary function that has proved brief is called for several
+                elements that are at hand, up to 1 ms ahead.
         """
         function = UserFunction(map_func, "map_func")
         if num_parallel_calls is None:
@@ -153,6 +200,10 @@ class Dataset:
     def filter(self, predicate: Callable[..., Any]) -> "Dataset":
         """Return a dataset of the elements for which an ordinary or async function returns True."""
         return Dataset(Filter(self.stage, UserFunction(predicate, "predicate"), self.stage.spec))
+
+    def take_while(self, predicate: Callable[..., Any]) -> "Dataset":
+        """Return a dataset of the elements before the first one for which a function returns False."""
+        return Dataset(TakeWhile(self.stage, UserFunction(predicate, "predicate"), self.stage.spec))
 
     def flat_map(self, map_func: Callable[..., Any]) -> "Dataset":
         """Return a dataset of the elements of the datasets that a function returns, one dataset after the other."""
@@ -237,6 +288,10 @@ class Dataset:
     def unbatch(self) -> "Dataset":
         """Return a dataset of the rows of each element."""
         return Dataset(Unbatch(self.stage))
+
+    def rebatch(self, batch_size: int, drop_remainder: bool = False) -> "Dataset":
+        """Return a dataset of batches of another size."""
+        return self.unbatch().batch(batch_size, drop_remainder)
 
     def window(self, size: int, shift: int | None = None, stride: int = 1, drop_remainder: bool = False) -> "Dataset":
         """Return a dataset of windows: structures like an element, with datasets of its components.
@@ -352,6 +407,14 @@ class Dataset:
         """
         return DatasetIterator(self.stage, state, natural(epoch, "epoch"))
 
+    async def get_single_element(self) -> Any:
+        """Return the only element. InvalidArgumentError if there is none, or more."""
+        async with self.take(2).iterate() as elements:
+            found = [element async for element in elements]
+        if len(found) != 1:
+            raise errors.InvalidArgumentError(f"{self.stage} has {'more than one' if found else 'no'} element")
+        return found[0]
+
     def __aiter__(self) -> DatasetIterator:
         return self.iterate()
 
@@ -369,12 +432,7 @@ class Dataset:
             queue: a queue of the graph, such as an `af.FIFOQueue`.
             close: whether to close the queue at the end of the dataset.
         """
-        return session.queue(queue).feed(self._components(), close=close)
-
-    async def _components(self) -> AsyncGenerator[tuple[Any, ...], None]:
-        async with self.iterate() as elements:
-            async for element in elements:
-                yield tuple(leaves_of(element))
+        return session.queue(queue).feed(Components(self.iterate()), close=close)
 
     def __repr__(self) -> str:
         return f"<af.data.{type(self).__name__} {self.stage}>"

@@ -50,13 +50,27 @@ class _InterleaveCursor(Cursor["Interleave"]):
                     await slot.cursor.close()
                     self._put(self._cycle, None)
                 else:
-                    slot.after = slot.cursor.position()
-                    self._block += 1
-                    if self._block == self.stage.block_length:
-                        self._advance()
+                    self._count(slot, 1)
                     return element
             elif not any(self._slots):
                 raise EndOfData
+            self._advance()
+
+    def _at_hand(self, most: int) -> list[Any]:
+        slot = None if self._saved is not None else self._slots[self._cycle]
+        if slot is None:
+            return []
+        left = self.stage.block_length - self._block
+        elements = slot.cursor.take_at_hand(most if self.stage.cycle_length == 1 else min(most, left))
+        if elements:
+            self._count(slot, len(elements))
+        return elements
+
+    def _count(self, slot: _Slot, count: int) -> None:
+        """Note that elements were taken from the dataset in turn."""
+        slot.after = slot.cursor.position()
+        self._block += count
+        if self._block >= self.stage.block_length:
             self._advance()
 
     def _advance(self) -> None:

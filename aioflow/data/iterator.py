@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any, Final, Self
 
+from aioflow.data.elements import leaves_of
 from aioflow.data.position import State, as_state
-from aioflow.data.report import Report, report
+from aioflow.data.report import Report, innermost_wait, report
 from aioflow.data.stage import Cursor, EndOfData, Run, Stage
 
 
@@ -64,6 +65,10 @@ class DatasetIterator:
         """Return which stage waits for what at this moment, and how full the buffers are."""
         return report(self._cursor, ended=self._elements.ag_frame is None)
 
+    def waits_for(self) -> str:
+        """Return which stage holds the others back, and what it waits for; empty if none makes an element."""
+        return innermost_wait(self._cursor)
+
     async def aclose(self) -> None:
         """End all tasks, calls, generators and files. Later there is no element."""
         await self._elements.aclose()
@@ -75,6 +80,26 @@ class DatasetIterator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+class Components:
+    """The leaves of each element, as the components of an element of a queue.
+
+    Args:
+        elements: the iterator, which is closed with this one.
+    """
+
+    def __init__(self, elements: DatasetIterator) -> None:
+        self._elements: Final = elements
+        self.waits_for: Final = elements.waits_for
+        self.aclose: Final = elements.aclose
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> tuple[Any, ...]:
+        """Return the components of the next element."""
+        return tuple(leaves_of(await anext(self._elements)))
 
 
 async def _elements(cursor: Cursor[Any]) -> AsyncIterator[Any]:

@@ -1,13 +1,15 @@
 """Records of files, and names of files. Threads read the files, up to 1 MiB before it is used.
 
-A position in a file is the number of its records: a cursor at a position reads the file up to there.
+A position in a file is the number of its records, and the number and offset of a record at or shortly before it. A
+cursor at a position begins to read at that offset; in compressed files, and where corrupt records are left out, at the
+start.
 """
 
 from typing import Any, ClassVar, Final, TypeVar
 
 from aioflow import errors
 from aioflow.data.calls import Calls
-from aioflow.data.position import Position, as_number
+from aioflow.data.position import Position, as_number, entries
 from aioflow.data.stage import Cursor, EndOfData, Run, Stage, Turns
 from aioflow.files.filesystem import FILES, as_name
 from aioflow.files.read_ahead import ReadAhead
@@ -22,17 +24,16 @@ F = TypeVar("F", bound="RecordFile")
 
 
 class FileCursor(Cursor[F]):
-    """A cursor whose own position is the number of records taken from the file."""
+    """A cursor whose own position is [records taken, records before an offset, offset]."""
 
     def __init__(self, stage: F, run: Run, position: Position) -> None:
         super().__init__(stage, run, position)
-        taken = 0 if self._start is None else as_number(self._start)
+        taken, *anchor = [0, 0, 0] if self._start is None else map(as_number, entries(self._start, 3))
+        if anchor[0] > taken:
+            raise ValueError(f"a position in a file has a place at or before it, not {self._start}")
         self._calls: Final = Calls(stage)
         self._turns: Final = Turns()
-        self._records: Final = ReadAhead(stage.format, stage.file, taken)
-
-    async def _next(self) -> Any:
-        return await self.record()
+        self._records: Final = ReadAhead(stage.format, stage.file, taken, (anchor[0], anchor[1]))
 
     async def record(self) -> bytes:
         """Return the next record. EndOfData if there is none."""
@@ -46,7 +47,7 @@ class FileCursor(Cursor[F]):
         return value
 
     def _position(self) -> Position:
-        return self._records.taken
+        return [self._records.taken, *self._records.anchor]
 
     def does(self) -> str:
         """Its file."""
@@ -59,6 +60,14 @@ class FileCursor(Cursor[F]):
         await super().close()
 
 
+class _RecordCursor(FileCursor["RecordFile"]):
+    async def _next(self) -> Any:
+        return await self.record()
+
+    def _at_hand(self, most: int) -> list[Any]:
+        return [value for _, value in self._records.take(most)]
+
+
 class RecordFile(Stage):
     """The records of a file.
 
@@ -67,7 +76,7 @@ class RecordFile(Stage):
         file: the name of the file.
     """
 
-    cursor: ClassVar[type[Cursor[Any]]] = FileCursor
+    cursor: ClassVar[type[Cursor[Any]]] = _RecordCursor
 
     def __init__(self, name: str, line: str, form: Format, file: bytes, spec: Any = TEXT) -> None:
         super().__init__(spec, line=line)

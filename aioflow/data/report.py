@@ -56,6 +56,15 @@ def report(last: Cursor[Any], ended: bool) -> Report:
     return Report(tuple([_stage(depth, cursor, ended) for depth, cursor in last.walk()]), ended)
 
 
+def innermost_wait(last: Cursor[Any]) -> str:
+    """Return which stage holds the others back, and what it waits for; empty if none makes an element."""
+    busy = [cursor for _, cursor in last.walk() if cursor.busy]
+    if not busy:
+        return ""
+    stage = busy[-1].stage
+    return f"{stage.name}{f' at {stage.line}' * bool(stage.line)}, which waits for {busy[-1].waits_for()}"
+
+
 def _stage(depth: int, cursor: Cursor[Any], ended: bool) -> StageReport:
     buffered, capacity = cursor.buffered() or (None, None)
     waits_for = cursor.waits_for() if cursor.busy and not ended else ""

@@ -16,6 +16,10 @@ class _TakeCursor(OneInput["Take"]):
             raise EndOfData
         return await self.input.take()
 
+    def _at_hand(self, most: int) -> list[Any]:
+        left = most if self.stage.count < 0 else min(most, self.stage.count - self.given)
+        return self.input.take_at_hand(left)
+
 
 class Counted(Stage):
     """A stage with a number of elements.
@@ -50,6 +54,9 @@ class _SkipCursor(OneInput["Skip"]):
         while self.stage.count < 0 or self.input.given < self.stage.count:
             await self.input.take()
         return await self.input.take()
+
+    def _at_hand(self, most: int) -> list[Any]:
+        return self.input.take_at_hand(most) if self.given else []
 
 
 class Skip(Counted):
@@ -96,6 +103,10 @@ class Shard(Stage):
 class _EnumerateCursor(OneInput["Enumerate"]):
     async def _next(self) -> Any:
         return np.int64(self.stage.start + self.given), await self.input.take()
+
+    def _at_hand(self, most: int) -> list[Any]:
+        first = self.stage.start + self.given
+        return [(np.int64(number), element) for number, element in enumerate(self.input.take_at_hand(most), first)]
 
 
 class Enumerate(OneToOne):

@@ -11,29 +11,21 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final
 
 from aioflow.data.position import Position
-from aioflow.data.stage import Cursor, EndOfData, OneToOne, Run, Stage
+from aioflow.data.replay import ReplayCursor
+from aioflow.data.stage import EndOfData, OneToOne, Run, Stage
 from aioflow.waiting.stores import Shuffled
 
 
-class _ShuffleCursor(Cursor["Shuffle"]):
+class _ShuffleCursor(ReplayCursor["Shuffle"]):
     def __init__(self, stage: "Shuffle", run: Run, position: Position) -> None:
         super().__init__(stage, run, position)
-        self._input: Final = stage.inputs[0].begin(run.at_input(0))
         self._buffer: Final = Shuffled(random.Random(stage.seed_of(run)))
-        self._dropped = 0
         self._ended = False
-        self.inputs = (self._input,)
 
-    async def _next(self) -> Any:
-        while self._dropped < self.given:
-            await self._repeated(self._draw())
-        return await self._draw()
-
-    async def _draw(self) -> Any:
+    async def _make(self) -> Any:
         await self._fill()
         if not self._buffer:
             raise EndOfData
-        self._dropped += 1
         ((element,),) = self._buffer.take()
         return element
 
@@ -41,9 +33,23 @@ class _ShuffleCursor(Cursor["Shuffle"]):
         size = self.stage.buffer_size
         while not self._ended and (size is None or len(self._buffer) < size):
             try:
-                self._buffer.add((await self._input.take(),))
+                self._buffer.add((await self.input.take(),))
             except EndOfData:
                 self._ended = True
+
+    def _at_hand(self, most: int) -> list[Any]:
+        found: list[Any] = []
+        size, buffer = self.stage.buffer_size, self._buffer
+        while len(found) < most and self.made == self.given + len(found):
+            if not self._ended and size is not None and len(buffer) < size:
+                for element in self.input.take_at_hand(size - len(buffer)):
+                    buffer.add((element,))
+            if not buffer or not (self._ended or len(buffer) == size):
+                break
+            ((element,),) = buffer.take()
+            found.append(element)
+            self.made += 1
+        return found
 
     def buffered(self) -> tuple[int, int] | None:
         """The elements in the buffer, and its size."""
@@ -72,8 +78,7 @@ class Shuffle(OneToOne):
 
     def seed_of(self, run: Run) -> str:
         """Return the text that seeds the order of one epoch."""
-        seed = f"{run.entropy} at {run.place}" if self._seed is None else self._seed
-        return f"{seed} in {run.epochs if self._reshuffle else ()}"
+        return run.seed(self._seed, self._reshuffle)
 
     def details(self) -> str:
         """The size of the buffer, and the seed."""

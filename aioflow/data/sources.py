@@ -1,5 +1,7 @@
 """Datasets from values in memory: one element, the rows of arrays, ranges of integers."""
 
+import math
+import sys
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -22,6 +24,10 @@ class _IndexedCursor(Cursor["Indexed"]):
             raise EndOfData
         await self._turns.turn()
         return self.stage.element(self.given)
+
+    def _at_hand(self, most: int) -> list[Any]:
+        end = min(self.given + most, self.stage.count)
+        return [self.stage.element(number) for number in range(self.given, end)]
 
 
 class Indexed(Stage):
@@ -93,6 +99,29 @@ class Slices(Indexed):
     def element(self, number: int) -> Any:
         """Return a view of a row, or a scalar."""
         return map_leaves(lambda array: array[number], self._arrays)
+
+
+class Counter(Indexed):
+    """The integers `start`, `start + step` and so on without an end, as int64."""
+
+    name = "counter"
+
+    def __init__(self, start: int, step: int) -> None:
+        super().__init__(Spec(int64, SCALAR), sys.maxsize)
+        self._start: Final = start
+        self._step: Final = step
+
+    def element(self, number: int) -> Any:
+        """Return the integer."""
+        return np.int64(self._start + self._step * number)
+
+    def cardinality(self) -> float:
+        """It has no end."""
+        return math.inf
+
+    def details(self) -> str:
+        """The first integer, and the step."""
+        return f"{self._start}, {self._step}"
 
 
 class Range(Indexed):

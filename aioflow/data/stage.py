@@ -46,6 +46,11 @@ class Run:
         """Return the run of an epoch of a `repeat`."""
         return dataclasses.replace(self, epochs=(*self.epochs, number))
 
+    def seed(self, seed: int | None, reshuffle: bool = True) -> str:
+        """Return the text that seeds the chance of a stage in one epoch; the same in each unless `reshuffle`."""
+        text = f"{self.entropy} at {self.place}" if seed is None else seed
+        return f"{text} in {self.epochs if reshuffle else ()}"
+
     def once(self, entropy: int) -> "Run":
         """Return the run of a result that is made once for all epochs."""
         return dataclasses.replace(self, entropy=entropy, epochs=())
@@ -162,6 +167,16 @@ class Cursor(abc.ABC, Generic[S]):
     async def _next(self) -> Any:
         """Return the next element. EndOfData if there is none."""
 
+    def take_at_hand(self, most: int) -> list[Any]:
+        """Return the next elements that are there already, as `take` would one after the other; `most` at most."""
+        elements = self._at_hand(most)
+        self.given += len(elements)
+        return elements
+
+    def _at_hand(self, most: int) -> list[Any]:
+        """Return the next elements that are there already; none if it makes each when it is asked for."""
+        return []
+
     def position(self) -> Position:
         """Return the position after the last element that it has given."""
         return [self.given, self._position()]
@@ -204,8 +219,12 @@ class OneInput(Cursor[S]):
 
     def __init__(self, stage: S, run: Run, position: Position) -> None:
         super().__init__(stage, run, position)
-        self.input: Final = stage.inputs[0].begin(run.at_input(0), self._start)
+        self.input: Final = stage.inputs[0].begin(run.at_input(0), self._input_start())
         self.inputs = (self.input,)
+
+    def _input_start(self) -> Position:
+        """Return the position of the input at which it begins."""
+        return self._start
 
     def _position(self) -> Position:
         return self.input.position()

@@ -5,15 +5,23 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from aioflow.data.calls import Calls, UserFunction
-from aioflow.data.elements import arguments, as_element
-from aioflow.data.position import Position
+from aioflow.data.brief_calls import BriefCalls
+from aioflow.data.calls import Calls, UserFunction, as_components
+from aioflow.data.elements import as_element
+from aioflow.data.position import Position, as_number, entries
 from aioflow.data.stage import EndOfData, OneInput, OneToOne, Run, Stage
 from aioflow.tensors.recursion import short_repr
 
 
-class _CallingCursor(OneInput["FunctionStage"]):
-    """A cursor that calls a function for one element at a time."""
+def as_bool(value: Any) -> bool:
+    """Return the answer of a predicate. TypeError if it is neither True nor False."""
+    if np.ndim(value) != 0 or np.asarray(value).dtype != bool:
+        raise TypeError(f"a predicate returns True or False, not {short_repr(value)}")
+    return bool(value)
+
+
+class CallingCursor(OneInput["FunctionStage"]):
+    """A cursor that calls a function for one element after the other."""
 
     def __init__(self, stage: "FunctionStage", run: Run, position: Position) -> None:
         super().__init__(stage, run, position)
@@ -29,21 +37,83 @@ class _CallingCursor(OneInput["FunctionStage"]):
         await super().close()
 
 
-class _MapCursor(_CallingCursor):
+class EachCursor(CallingCursor):
+    """A cursor whose calls depend on one element each, and of which brief ones are made several at a time."""
+
+    def __init__(self, stage: "FunctionStage", run: Run, position: Position) -> None:
+        super().__init__(stage, run, position)
+        self._brief: Final = BriefCalls(self.input, self._calls, stage.function, self._convert)
+
+    def _convert(self, made: Any) -> Any:
+        """Return the result for what a call returns: the answer of a predicate."""
+        return as_bool(made)
+
+    async def _result(self) -> tuple[Any, Any]:
+        """Return the next element of the input, and the converted result of the function."""
+        while self._given_before:
+            await self._repeated(self.input.take())
+            self._given_before -= 1
+        return await self._brief.next()
+
+    def _input_start(self) -> Position:
+        place, given = (None, 0) if self._start is None else entries(self._start, 2)
+        self._place: Position = place
+        self._given_before: int = as_number(given)
+        return place
+
+    def _position(self) -> Position:
+        return [self._place, self._given_before] if self._given_before else self._brief.position()
+
+    def buffered(self) -> tuple[int, int] | None:
+        """The elements taken from the input ahead, and the most of them, if the function has proved brief."""
+        return (self._brief.size, self._brief.most) if self._brief.most > 1 else None
+
+    async def close(self) -> None:
+        """Wait for running calls, drop results, and close the input."""
+        self._brief.close()
+        await super().close()
+
+
+class _MapCursor(EachCursor):
+    def _convert(self, made: Any) -> Any:
+        return as_components(made)
+
+    def _at_hand(self, most: int) -> list[Any]:
+        return [made for _, made in self._brief.at_hand(most)]
+
     async def _next(self) -> Any:
-        return await self._calls.element(self.stage.function, self.given, await self.input.take())
+        _, made = await self._result()
+        return made
 
 
-class _FilterCursor(_CallingCursor):
+class _FilterCursor(EachCursor):
+    def _at_hand(self, most: int) -> list[Any]:
+        return [element for element, chosen in self._brief.at_hand(most) if chosen]
+
     async def _next(self) -> Any:
         while True:
-            number, element = self.input.given, await self.input.take()
-            call = self._calls.call(self.stage.function, *arguments(element))
-            if await self._calls.result(number, call, _as_bool):
+            element, chosen = await self._result()
+            if chosen:
                 return element
 
 
-class _ReduceCursor(_CallingCursor):
+class _TakeWhileCursor(EachCursor):
+    _last: Position = None
+
+    async def _next(self) -> Any:
+        before = self._position()
+        element, goes_on = await self._result()
+        if not goes_on:
+            self._last = before
+            raise EndOfData
+        return element
+
+    def _position(self) -> Position:
+        """Return the position; after the end, that before the element which ended it."""
+        return self._last or super()._position()
+
+
+class _ReduceCursor(CallingCursor):
     async def _next(self) -> Any:
         if self.given:
             raise EndOfData
@@ -83,6 +153,13 @@ class Filter(FunctionStage):
     cursor: ClassVar = _FilterCursor
 
 
+class TakeWhile(FunctionStage):
+    """The elements before the first one for which a function returns false."""
+
+    name = "take_while"
+    cursor: ClassVar = _TakeWhileCursor
+
+
 class Reduce(FunctionStage):
     """One element: the last state of a function that makes the next state of a state and an element.
 
@@ -96,9 +173,3 @@ class Reduce(FunctionStage):
     def __init__(self, source: Stage, function: UserFunction, initial: Any) -> None:
         super().__init__(source, function)
         self.initial: Final = initial
-
-
-def _as_bool(value: Any) -> bool:
-    if np.ndim(value) != 0 or np.asarray(value).dtype != bool:
-        raise TypeError(f"the predicate of a filter returns True or False, not {short_repr(value)}")
-    return bool(value)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.files.filesystem import Files
-from aioflow.files.record_formats import Format, Record
+from aioflow.files.record_formats import Format, Place, Record
 
 _log: Final = logging.getLogger("aioflow.input")
 
@@ -26,9 +26,10 @@ class ReadAhead:
         error: why not, if that is not the end of the file.
         taken: how many records were given.
         skipped: how many parts were left out, or that all was, once it has ended.
+        anchor: (number, offset) of a place at or before the next record to give, from which reading can begin.
     """
 
-    def __init__(self, form: Format, name: bytes, taken: int = 0) -> None:
+    def __init__(self, form: Format, name: bytes, taken: int = 0, anchor: tuple[int, int] = (0, 0)) -> None:
         self.name: Final = name
         self.ready: Final[deque[Record]] = deque()
         self.ended = False
@@ -36,7 +37,9 @@ class ReadAhead:
         self.taken = taken
         self.skipped = 0
         self._format = form
-        self._skip = taken
+        self.anchor = anchor
+        self._place: Final = Place(*anchor)
+        self._skip = taken - anchor[0]
         self._records: Any = None
         self._lock = threading.Lock()
         self._closed = False
@@ -57,6 +60,7 @@ class ReadAhead:
     def _read(self, files: Files) -> None:
         if self._records is None:
             self._records = self._found(files)
+        self.anchor = self._place.number, self._place.offset
         for _ in itertools.islice(self._records, self._skip):
             self._skip -= 1
         size = 0
@@ -70,7 +74,7 @@ class ReadAhead:
     def _found(self, files: Files) -> Iterator[Record]:
         """Yield its records. If damage is skipped, a missing or corrupt file yields no more records."""
         try:
-            self.skipped = yield from self._format.records(files, self.name)
+            self.skipped = yield from self._format.records(files, self.name, self._place)
         except (errors.NotFoundError, errors.DataLossError) as error:
             if not self._format.skip_corrupt:
                 raise

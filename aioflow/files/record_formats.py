@@ -1,18 +1,40 @@
 """The formats of records that readers read: whole files, lines, records of a fixed length, TFRecords, or names."""
 
 import dataclasses
-import itertools
 from collections.abc import Generator
-from typing import ClassVar, Protocol
+from typing import BinaryIO, ClassVar, Protocol
 
 from aioflow import errors
 from aioflow.files.filesystem import Files, as_name, translate_errors
-from aioflow.files.tfrecord import CHUNK, Records, TFRecordOptions
+from aioflow.files.tfrecord import CHUNK, FRAME_BYTES, Records, TFRecordOptions
 
 Record = tuple[bytes, bytes]
 """A key, which names the origin, and a value."""
 Found = Generator[Record, None, int]
 """A generator of records that returns the number of skipped parts of the work item."""
+
+
+@dataclasses.dataclass(slots=True)
+class Place:
+    """A place between two records of a work item. A format that cannot begin at places leaves it at the start.
+
+    Attributes:
+        number: the number of records before it.
+        offset: the number of bytes before it.
+    """
+
+    number: int = 0
+    offset: int = 0
+
+    def seek(self, file: BinaryIO, files: Files, work: bytes) -> None:
+        """Go to the place in an open file. FailedPreconditionError if the file ends before it."""
+        if self.offset:
+            size = files.size(work)
+            if size is not None and size < self.offset:
+                raise errors.FailedPreconditionError(
+                    f"{as_name(work)!r} has {size} bytes and cannot be read from byte {self.offset} on: it has changed"
+                )
+            file.seek(self.offset)
 
 
 class Format(Protocol):
@@ -30,8 +52,8 @@ class Format(Protocol):
     def skip_corrupt(self) -> bool:
         """Whether missing or corrupt data is skipped and logged instead of raising an error."""
 
-    def records(self, files: Files, work: bytes) -> Found:
-        """Yield the records of one work item. OpError if not all can be read."""
+    def records(self, files: Files, work: bytes, place: Place | None = None) -> Found:
+        """Yield the records of one work item from a place on, and move the place. OpError if not all can be read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,7 +64,7 @@ class Identity:
     is_file: ClassVar[bool] = False
     skip_corrupt: ClassVar[bool] = False
 
-    def records(self, files: Files, work: bytes) -> Found:
+    def records(self, files: Files, work: bytes, place: Place | None = None) -> Found:
         """One record."""
         yield work, work
         return 0
@@ -56,7 +78,7 @@ class WholeFile:
     single: ClassVar[bool] = True
     is_file: ClassVar[bool] = True
 
-    def records(self, files: Files, work: bytes) -> Found:
+    def records(self, files: Files, work: bytes, place: Place | None = None) -> Found:
         """One record."""
         yield work, files.read(work)
         return 0
@@ -71,11 +93,17 @@ class TextLines:
     single: ClassVar[bool] = False
     is_file: ClassVar[bool] = True
 
-    def records(self, files: Files, work: bytes) -> Found:
+    def records(self, files: Files, work: bytes, place: Place | None = None) -> Found:
         """Yield all lines, empty ones too."""
+        place = place or Place()
         with files.open(work) as file, translate_errors(as_name(work)):
-            lines = enumerate(file, 1)
-            for number, line in itertools.islice(lines, self.skip_header_lines, None):
+            place.seek(file, files, work)
+            before = place.number + self.skip_header_lines if place.offset else 0
+            for number, line in enumerate(file, before + 1):
+                place.offset += len(line)
+                if number <= self.skip_header_lines:
+                    continue
+                place.number += 1
                 text = line.removesuffix(b"\n")
                 yield b"%s:%d" % (work, number), text.removesuffix(b"\r") if text is not line else text
         return 0
@@ -96,8 +124,9 @@ class FixedLength:
     single: ClassVar[bool] = False
     is_file: ClassVar[bool] = True
 
-    def records(self, files: Files, work: bytes) -> Found:
+    def records(self, files: Files, work: bytes, place: Place | None = None) -> Found:
         """Record after record."""
+        place = place or Place()
         size = files.size(work)
         with files.open(work) as file, translate_errors(as_name(work)):
             if size is None:
@@ -110,13 +139,19 @@ class FixedLength:
             hop = self.hop_bytes or self.record_bytes
             end = size - self.footer_bytes - self.record_bytes
             buffer, at = b"", 0
-            for number, begin in enumerate(range(self.header_bytes, end + 1, hop)):
+            begins = range(self.header_bytes, end + 1, hop)
+            if place.number > len(begins):
+                raise errors.FailedPreconditionError(
+                    f"{as_name(work)!r} has {len(begins)} records, and {place.number} were read: it has changed"
+                )
+            for number, begin in enumerate(begins[place.number :], place.number):
                 if begin + self.record_bytes > at + len(buffer):
                     file.seek(begin)
                     buffer, at = file.read(max(CHUNK, self.record_bytes)), begin
                 value = buffer[begin - at : begin - at + self.record_bytes]
                 if len(value) < self.record_bytes:
                     raise errors.DataLossError(f"{as_name(work)!r} became shorter than {size} bytes while it was read")
+                place.number += 1
                 yield b"%s:%d" % (work, number), value
         return 0
 
@@ -132,15 +167,20 @@ class TFRecords:
     single: ClassVar[bool] = False
     is_file: ClassVar[bool] = True
 
-    def records(self, files: Files, work: bytes) -> Found:
+    def records(self, files: Files, work: bytes, place: Place | None = None) -> Found:
         """Record after record."""
+        place = place or Place()
         options = TFRecordOptions(
             self.compression_type, skip_corrupt=self.skip_corrupt, max_record_bytes=self.max_record_bytes,
             max_expansion=self.max_expansion,
         )  # fmt: skip
         name = as_name(work)
         with files.open(work) as file, translate_errors(name):
-            found = Records(file, files.size(work), name, options)
+            place.seek(file, files, work)
+            found = Records(file, files.size(work), name, options, place.offset)
             for offset, payload in found:
+                if not self.compression_type and not self.skip_corrupt:
+                    place.number += 1
+                    place.offset = offset + FRAME_BYTES + len(payload)
                 yield b"%s:%d" % (work, offset), payload
         return found.skipped

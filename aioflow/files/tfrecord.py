@@ -28,7 +28,7 @@ CHUNK: Final = 1 << 18
 """The bytes of one read."""
 _HEADER: Final = struct.Struct("<QI")
 _CRC: Final = struct.Struct("<I")
-_FRAME: Final = 16
+FRAME_BYTES: Final = 16
 _STEEPEST: Final = 1032
 """The largest expansion of deflate."""
 _HARMLESS: Final = 1 << 26
@@ -218,19 +218,30 @@ class _InflatedSource:
 class Records:
     """An iterator of the (offset, payload) of the records of an open file, for one thread at a time.
 
+    Args:
+        file: the file, at the offset `start`.
+        size: the bytes of the whole file, if that is known.
+        name: its name in errors.
+        options: the compression, and what is done with corrupt data.
+        start: the offset of the first record, in a file that is not compressed.
+
     Attributes:
         skipped: the number of skipped parts.
     """
 
-    def __init__(self, file: BinaryIO, size: int | None, name: str, options: TFRecordOptions | None = None) -> None:
+    def __init__(
+        self, file: BinaryIO, size: int | None, name: str, options: TFRecordOptions | None = None, start: int = 0
+    ) -> None:
         self._options: Final = options or TFRecordOptions()
         self._name = name
         compressed = bool(self._options.compression_type)
         self._source: _Source = (
-            _InflatedSource(file, size, name, self._options) if compressed else _PlainSource(file, size)
+            _InflatedSource(file, size, name, self._options)
+            if compressed
+            else _PlainSource(file, None if size is None else size - start)
         )
         self._buffer = b""
-        self._offset = 0  # of the buffer in the source
+        self._offset = start  # of the buffer in the source
         self._position = 0  # in the buffer
         self._at_end = False
         self._candidates: list[int] = []  # offsets before `_scanned` at which a record may begin
@@ -274,7 +285,7 @@ class Records:
         if mask(crc32c(self._buffer[self._position : self._position + 8])) != crc:
             raise self._corrupt_error("the length of a record disagrees with its checksum")
         self._check_length(length)
-        if not self._buffer_has(_FRAME + length, wait):
+        if not self._buffer_has(FRAME_BYTES + length, wait):
             if wait:
                 raise self._corrupt_error(f"a record of {length} bytes is truncated")
             return None
@@ -293,7 +304,7 @@ class Records:
                 f"a record of {length} bytes {self._where()} is longer than {longest} bytes: "
                 "if that is right, allow it by TFRecordOptions(max_record_bytes=)"
             )
-            raise _Refused(error, _FRAME + length)
+            raise _Refused(error, FRAME_BYTES + length)
 
     def _buffer_has(self, count: int, wait: bool) -> bool:
         """Whether the buffer has `count` more bytes; with `wait` it reads them."""

@@ -143,14 +143,16 @@ class _Mean:
 
 
 async def _counted(batches: Batches, what: str) -> AsyncGenerator[Batch, None]:
-    """The batches. OutOfRangeError if there are none, or fewer than were asked for."""
+    """The batches. OutOfRangeError if there are none, or fewer than were asked for; ValueError if one is empty."""
     count = 0
     async with contextlib.aclosing(aiter(batches)) as given:
         async for batch in given:
             count += 1
+            if not all(np.shape(array)[:1] > (0,) for array in batch.inputs):
+                raise ValueError(f"{what}: batch {count} has no elements: a batch is arrays with one row or more")
             yield batch
     if not count or (batches.count is not None and count < batches.count):
-        wanted = "" if batches.count is None else f", and {batches.count} were asked for"
+        wanted = f", and {batches.count} were asked for" if batches.count else ""
         raise errors.OutOfRangeError(
             f"{what} has {count} batches{wanted}: a generator gives its elements once; give a dataset, or fewer steps"
         )

@@ -190,7 +190,7 @@ def _caller(thing: Waitable, attempt: Attempt) -> Caller:
     task = _task(attempt)
     frame = None if task is None else _user_frame(task)
     line = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
-    return Caller(_doing(thing, attempt), waited(attempt), "" if task is None else task.get_name(), line)
+    return Caller(thing.action(attempt), waited(attempt), "" if task is None else task.get_name(), line)
 
 
 def _task(attempt: Attempt) -> "asyncio.Task[Any] | None":
@@ -218,7 +218,3 @@ def _frames(awaited: Any) -> Iterator[FrameType]:
         if frame is not None:
             yield frame
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
-
-
-def _doing(thing: Waitable, attempt: Attempt) -> str:
-    return f"{attempt.what} {thing!r}"

@@ -208,7 +208,7 @@ class Snapshot:
         awaited: tuple[int, ...] = ()
         if attempts := self._attempts.get(id(node)):
             thing, attempt = attempts.popleft()
-            what, seconds = f"{attempt.what} {thing!r}", waited(attempt)
+            what, seconds = thing.action(attempt), waited(attempt)
             needs = self._served_by(step, node, thing, attempt)
         elif node.definition.name == "recv" and (keys := self._receives[step].get(_channel(node.attrs))):
             what, seconds = _receiving(keys[0])

@@ -315,7 +315,10 @@ class Saver:
         *,
         variables: Sequence[Variable] | None = None,
     ) -> None:
-        """Restore from a plain safetensors file, or a folder of them with an index in Hugging Face's form."""
+        """Restore from a plain safetensors file, or a folder of them with an index in Hugging Face's form.
+
+        The tensors have the names and layouts of the variables; `af.porting.import_weights` converts others.
+        """
         await self._restore(session, path, True, options, variables)
 
     async def _restore(

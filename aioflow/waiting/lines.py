@@ -175,6 +175,10 @@ class Waitable:
         self._unfinished = False
         self._going_on: asyncio.AbstractEventLoop | None = None
 
+    def action(self, attempt: Attempt) -> str:
+        """Return what an attempt waits to do."""
+        return f"{attempt.what} {self!r}"
+
     async def attempt(self, line: WaiterLine, attempt: Attempt) -> Any:
         """Serve an attempt after all attempts of that line. A cancelled call leaves the line and undoes nothing."""
         if self._begin(line, attempt):

@@ -2,12 +2,22 @@
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, runtime_checkable
 
 from aioflow import errors
 from aioflow.graph.operation import user_line
+
+
+@runtime_checkable
+class Explained(Protocol):
+    """A source that can tell what it waits for."""
+
+    def waits_for(self) -> str:
+        """Return which part of it waits for what; empty if none does."""
+
 
 Source = AsyncIterable[Any] | Iterable[Any]
 Map = Callable[[Any], Awaitable[Any]]
@@ -81,6 +91,11 @@ class Feed:
         if failed is not None and (error is None or isinstance(error, asyncio.CancelledError)):
             raise failed
 
+    def waits_for(self) -> str:
+        """Return what the source waits for, while the block runs; empty if it cannot tell."""
+        running = self._task is not None and not self._task.done()
+        return self._source.waits_for() if running and isinstance(self._source, Explained) else ""
+
     async def _run(self) -> None:
         try:
             with _as_error("the source"):
@@ -114,6 +129,22 @@ class Feed:
             await asyncio.wait([before])  # not its result: if it failed, so has the whole group
         await self._queue.put(*(made if isinstance(made, tuple) else (made,)))
         slots.release()
+
+
+class Feeds:
+    """The feeds of one queue."""
+
+    def __init__(self) -> None:
+        self._feeds: Final[weakref.WeakSet[Feed]] = weakref.WeakSet()
+
+    def with_one(self, feed: Feed) -> Feed:
+        """Add a feed, and return it."""
+        self._feeds.add(feed)
+        return feed
+
+    def waits_for(self) -> str:
+        """Return what their sources wait for, as the end of a sentence about the queue."""
+        return "".join([f", which is fed by {text}" for feed in self._feeds if (text := feed.waits_for())])
 
 
 async def _iterated(source: Source) -> AsyncIterator[Any]:

@@ -1,5 +1,6 @@
 """Datasets of files: records, names, cache files, damage."""
 
+import json
 import os
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.data import CsvDataset, Dataset, FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
+from aioflow.data.record_files import FileCursor
+from aioflow.files import read_ahead
 from aioflow.files.tfrecord import TFRecordOptions, TFRecordWriter
 from tests.data.test_dataset import Pair, elements
 
@@ -176,3 +179,48 @@ async def test_threads_read_files(tmp_path):
     path = write_text(tmp_path / "text", "".join(f"{number}\n" for number in range(1000)))
     dataset = TextLineDataset([path, path], num_parallel_reads=2).map(int, 4).cache(tmp_path / "cache")
     assert await elements(dataset) == await elements(dataset) == sorted([*range(1000), *range(1000)])
+
+
+@pytest.mark.parametrize("kind", ["records", "lines", "csv", "fixed"])
+async def test_going_on_reads_no_record_again_that_was_read(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(read_ahead, "AHEAD", 100)
+    file = tmp_path / "file"
+    if kind == "records":
+        with TFRecordWriter(file) as writer:
+            for number in range(200):
+                writer.write(b"%05d" % number)
+        dataset = TFRecordDataset(str(file))
+    else:
+        file.write_bytes(b"head\n" + b"".join(b"%05d\n" % number for number in range(200)))
+        dataset = {
+            "lines": TextLineDataset(str(file)),
+            "csv": CsvDataset(str(file), [np.int32], header=True),
+            "fixed": FixedLengthRecordDataset(str(file), 6, 5),
+        }[kind]
+    whole = await elements(dataset)
+    async with dataset.iterate() as iterator:
+        for _ in range(150 if kind != "lines" else 151):
+            await anext(iterator)
+        state = json.loads(json.dumps(iterator.state()))
+    content = file.read_bytes()
+    file.write_bytes(b"?" * (len(content) // 2) + content[len(content) // 2 :])
+    assert await elements(dataset.iterate(state)) == whole[-50:]
+    file.write_bytes(content[: len(content) // 2])
+    with pytest.raises(errors.FailedPreconditionError, match="has changed"):
+        await elements(dataset.iterate(state))
+
+
+async def test_batches_take_records_that_were_read_ahead_without_waiting_for_each(tmp_path, monkeypatch):
+    names = [write_records(tmp_path / name, [f"{name}{number}" for number in range(700)]) for name in "ab"]
+    waits = []
+    record = FileCursor.record
+
+    def counted(self):
+        waits.append(self)
+        return record(self)
+
+    monkeypatch.setattr(FileCursor, "record", counted)
+    batches = await elements(TFRecordDataset(names).batch(500))
+    assert [each for batch in batches for each in batch] == [f"{name}{n}".encode() for name in "ab" for n in range(700)]
+    assert [len(batch) for batch in batches] == [500, 500, 400]
+    assert len(waits) < 20

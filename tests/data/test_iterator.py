@@ -1,6 +1,7 @@
 """Iterations: how far stages work ahead, what ends with them, what they wait for, how they feed a session."""
 
 import asyncio
+import re
 import threading
 
 import numpy as np
@@ -249,3 +250,27 @@ async def test_closing_waits_for_a_call_on_a_thread_and_then_closes_the_generato
     await asyncio.wait([consumer])
     assert consumer.cancelled()
     assert closed.is_set()
+
+
+async def test_explain_of_a_session_names_the_stage_that_its_queue_waits_for():
+    gate = Gate()
+
+    async def slow(number):
+        await gate.wait()
+        return number
+
+    graph = af.Graph()
+    with graph.as_default():
+        queue = af.FIFOQueue(2, [af.int64], shapes=[[]], name="numbers")
+        value = queue.dequeue()
+    rows = Dataset.range(4).map(slow).prefetch(2)
+    async with af.Session(graph=graph) as session, rows.feed_into(session, queue):
+        run = asyncio.create_task(session.run(value))
+        await gate.arrived()
+        report = await session.explain()
+        gate.open()
+        assert await run == 0
+    (wait,) = report.waits
+    assert re.search(
+        r"'numbers'.*, which is fed by map at .*test_iterator.py:\d+.*, which waits for its function", wait.what
+    )

@@ -67,6 +67,28 @@ PIPELINES = {
     "flat_map": lambda: numbers(3).flat_map(inner),
     "interleave": lambda: numbers(4).shuffle(4).interleave(inner, cycle_length=3, block_length=2),
     "parallel interleave": lambda: numbers(4).interleave(inner, 3, 2, num_parallel_calls=2).batch(2),
+    "take_while": lambda: numbers().take_while(lambda number: number != 4).batch(3),
+    "scan": lambda: numbers().shuffle(3).scan(0, lambda total, number: (total + number, (total, number))),
+    "unique": lambda: numbers(9).map(lambda number: number % 4).unique().repeat(2),
+    "counter": lambda: Dataset.counter(5, -2).take(4),
+    "interleaved batches": lambda: numbers(4).interleave(lambda n: Dataset.range(5 + n), 3, 2).batch(3),
+    "batches of a flat_map": lambda: numbers(3).flat_map(lambda n: Dataset.range(3 * n)).batch(4).repeat(2),
+    "rebatch": lambda: numbers().batch(3).rebatch(2),
+    "group_by_window": lambda: numbers(11).group_by_window(
+        lambda number: number % 3, lambda key, window: window.shuffle(2).enumerate(), window_size=2
+    ),
+    "bucket_by_sequence_length": lambda: (
+        numbers(9).map(lambda n: np.full(n % 5, n)).bucket_by_sequence_length(len, [2, 4], [3, 2, 1])
+    ),
+    "choose_from_datasets": lambda: Dataset.choose_from_datasets(
+        [numbers(3), numbers(9).shuffle(3)], Dataset.from_tensor_slices([1, 0, 1, 0, 0, 0, 1, 1]), False
+    ),
+    "choose until one ends": lambda: Dataset.choose_from_datasets([numbers(2), numbers()], numbers(2).repeat()).batch(
+        3
+    ),  # at its end inside a batch
+    "sample_from_datasets": lambda: Dataset.sample_from_datasets([numbers(5), numbers(3)], [0.6, 0.4]).repeat(2),
+    "rejection_resample": lambda: numbers(40).rejection_resample(lambda n: n % 3 // 2, [0.5, 0.5]).repeat(2),
+    "sample until one ends": lambda: Dataset.sample_from_datasets([numbers(5), numbers(3)], None, 7, True),
     "cache": lambda: numbers(3).map(doubled).cache().repeat(3),
     "everything": lambda: (
         numbers(12).shuffle(5).map(doubled, 3).filter(lambda n: n > 3).batch(2).prefetch(2).unbatch().cache().repeat(2)

@@ -400,6 +400,11 @@ async def test_progress_is_written(model, capsys, verbose):
         ({"x": pairs(), "y": Y}, TypeError, "give x alone"),
         ({"x": object()}, TypeError, "iterable of batches"),
         ({"x": [(X, Y, Y, Y)]}, ValueError, "not one of 4 values"),
+        ({"x": [(X, Y), (X[:0], Y[:0])]}, ValueError, "epoch 1: batch 2 has no elements"),
+        ({"x": [(3.0, Y)]}, ValueError, "epoch 1: batch 1 has no elements"),
+        ({"x": X, "y": Y, "validation_data": iter([(X[:0], Y[:0])])}, ValueError, "batch 1 has no elements"),
+        ({"x": af.data.Dataset.range(0)}, af.errors.OutOfRangeError, "epoch 1 has 0 batches: a generator"),
+        ({"x": af.data.Dataset.range(1).repeat()}, ValueError, "has no end: give steps_per_epoch"),
         ({"x": pairs(), "validation_split": 0.5}, ValueError, "divides arrays"),
         ({"x": X, "y": Y, "validation_split": 0.999}, ValueError, "leaves nothing"),
         ({"x": X, "y": Y, "validation_data": (X,)}, ValueError, "perhaps with weights"),
@@ -578,3 +583,41 @@ async def test_callbacks_that_change_the_rate_build_once_and_begin_anew(model, g
     before = len(graph.get_operations())
     await model.fit(X, Y, epochs=5, callbacks=[schedule], verbose=0)
     assert len(graph.get_operations()) == before
+
+
+async def test_a_generator_that_raises_is_closed_and_leaves_the_model_usable(model):
+    closed = []
+
+    def failing(batches):
+        try:
+            yield from batches
+            raise RuntimeError("no more pictures")
+        finally:
+            closed.append(True)
+
+    for use in (model.fit, model.evaluate, model.predict):
+        with pytest.raises(RuntimeError, match="no more pictures"):
+            await use(
+                failing([(X, Y)] if use != model.predict else [X]), **({"verbose": 0} if use == model.fit else {})
+            )
+    assert len(closed) == 3
+    assert len((await model.fit(X, Y, verbose=0)).history["loss"]) == 1
+
+
+async def test_a_generator_without_an_end_is_used_as_far_as_steps_say_and_closed_when_cancelled(model):
+    closed = []
+
+    async def endless():
+        try:
+            while True:
+                yield X, Y
+                await asyncio.sleep(1)
+        finally:
+            closed.append(True)
+
+    history = await model.fit(endless(), steps_per_epoch=2, epochs=3, verbose=0)
+    assert len(history.history["loss"]) == 3
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(10):
+            await model.fit(endless(), verbose=0)
+    assert len(closed) == 2

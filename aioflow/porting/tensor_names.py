@@ -1,0 +1,90 @@
+"""Name maps: the names of the tensors of a file, as the rules see them."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from aioflow.porting.rules import as_path
+from aioflow.tensors.recursion import safe_repr
+
+NameMap = Mapping[str, str | None] | Callable[[str], str | None] | Sequence[tuple[str, str | None]]
+"""A dict of the names of tensors, or of modules for all tensors in them; a function of a name; or pairs of a regular
+expression and its replacement, which are used one after the other. None leaves tensors out."""
+
+
+def renamed(names: Iterable[str], name_map: NameMap | None) -> dict[str, str]:
+    """Return {name after the map, as a path: name in the file} of the tensors that the map does not leave out.
+
+    TypeError if it is no name map. ValueError if two tensors get one name, or a dict names nothing of the file.
+    """
+    names = list(names)
+    rename = _function(names, name_map)
+    found: dict[str, str] = {}
+    for name in names:
+        mapped = rename(name)
+        if mapped is None:
+            continue
+        if not isinstance(mapped, str):
+            raise TypeError(f"name_map gives a name, or None, for {name!r}, not {safe_repr(mapped)}")
+        first = found.setdefault(as_path(mapped), name)
+        if first != name:
+            raise ValueError(f"name_map gives {first!r} and {name!r} the same name, {mapped!r}")
+    return found
+
+
+def _function(names: Sequence[str], name_map: Any) -> Callable[[str], str | None]:
+    if name_map is None:
+        return str
+    if isinstance(name_map, Mapping):
+        return _by_module(names, name_map)
+    if callable(name_map):
+        function: Callable[[str], str | None] = name_map
+        return function
+    if isinstance(name_map, Sequence) and not isinstance(name_map, str):
+        return _by_patterns(name_map)
+    raise TypeError(f"name_map is a dict, a function or a list of pairs, not {safe_repr(name_map)}")
+
+
+def _by_module(names: Sequence[str], name_map: Mapping[str, str | None]) -> Callable[[str], str | None]:
+    """Rename by the longest module, or whole name, in a dict."""
+    unused = set(name_map)
+
+    def rename(name: str) -> str | None:
+        parts = name.split(".")
+        for count in range(len(parts), 0, -1):
+            key = ".".join(parts[:count])
+            if key in name_map:
+                begin = name_map[key]
+                return None if begin is None else "/".join([begin, *parts[count:]])
+        return name
+
+    for name in names:
+        parts = name.split(".")
+        unused -= {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
+    if unused:
+        raise ValueError(f"name_map names {sorted(unused)}, and no tensor or module of the file has such a name")
+    return rename
+
+
+def _by_patterns(pairs: Sequence[Any]) -> Callable[[str], str | None]:
+    """Rename by pairs of a regular expression and its replacement."""
+    compiled = [_pair(pair) for pair in pairs]
+
+    def rename(name: str) -> str | None:
+        for pattern, replacement in compiled:
+            if replacement is not None:
+                name = pattern.sub(replacement, name)
+            elif pattern.search(name):
+                return None
+        return name
+
+    return rename
+
+
+def _pair(pair: Any) -> tuple[re.Pattern[str], str | None]:
+    if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], str | None):
+        raise TypeError(f"name_map has pairs of a regular expression and its replacement, not {safe_repr(pair)}")
+    try:
+        return re.compile(pair[0]), pair[1]
+    except re.error as error:
+        raise ValueError(f"name_map has {pair[0]!r}, which is no regular expression: {error}") from None

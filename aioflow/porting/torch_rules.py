@@ -1,0 +1,121 @@
+"""The layouts of PyTorch's weights: rules for the weights of `af.layers`, and of any variables named like these.
+
+PyTorch has the axes of outputs and inputs first, aioflow and Keras have them last. Recurrent layers of PyTorch have
+two biases, and its GRU has its gates in the order reset, update, new, instead of update, reset, new. The rules name the
+first layer of a recurrent module, `weight_ih_l0`; the name map renames further ones.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from aioflow.porting.rules import Convert, Rule
+from aioflow.tensors.as_array import AnyArray
+
+
+@dataclasses.dataclass(frozen=True)
+class _Conversion:
+    """A function of arrays, with a text for reports."""
+
+    function: Convert
+    text: str
+
+    def __call__(self, *arrays: AnyArray) -> AnyArray:
+        converted: AnyArray = self.function(*arrays)
+        return converted
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _transposed(weight: AnyArray) -> AnyArray:
+    """Return [*window, in, out] for [out, in, *window]."""
+    return np.transpose(weight, (*range(2, weight.ndim), 1, 0))
+
+
+def _depthwise(weight: AnyArray) -> AnyArray:
+    """Return [*window, channels * multiplier, 1] for [channels * multiplier, 1, *window]."""
+    return np.transpose(weight, (*range(2, weight.ndim), 0, 1))
+
+
+def _third(number: int, convert: Convert) -> _Conversion:
+    """Return the conversion of one of the three parts of a weight that has those of query, key and value."""
+    text = f"the {('first', 'second', 'last')[number]} third of its rows"
+    return _Conversion(lambda weight: convert(np.array_split(weight, 3)[number]), text)
+
+
+def _gates_ordered(weight: AnyArray, recurrent: AnyArray) -> AnyArray:
+    """Return a weight or bias with the gates of our GRU; that of other layers as it is.
+
+    The shape of the recurrent weight, [gates * units, units], says how many gates there are.
+    """
+    units = recurrent.shape[1]
+    if len(recurrent) != 3 * units:
+        return weight
+    reset, update, new = weight[:units], weight[units : 2 * units], weight[2 * units :]
+    return np.concatenate([update, reset, new])
+
+
+def _recurrent_kernel(weight: AnyArray, recurrent: AnyArray) -> AnyArray:
+    """Return [inputs, gates * units] for [gates * units, inputs]."""
+    return np.transpose(_gates_ordered(weight, recurrent))
+
+
+def _recurrent_bias(inputs: AnyArray, outputs: AnyArray, recurrent: AnyArray) -> AnyArray:
+    """Return the sum of both biases; for a GRU, which needs both, the rows of the two."""
+    if len(recurrent) == 3 * recurrent.shape[1]:
+        return np.stack([_gates_ordered(inputs, recurrent), _gates_ordered(outputs, recurrent)])
+    return inputs + outputs
+
+
+def dense_after_flatten(channels: int, *window: int) -> Convert:
+    """Return the conversion of a `Linear` weight whose inputs were images flattened, of [channels, *window] each.
+
+        Rule("dense/kernel", "fc.weight", af.porting.dense_after_flatten(16, 4, 4))
+
+    PyTorch flattens all of the first channel before the second one; aioflow has the channels of an image last.
+    """
+
+    def channels_last(weight: AnyArray) -> AnyArray:
+        images = weight.reshape(len(weight), channels, *window)
+        return np.moveaxis(images, 1, -1).reshape(len(weight), -1).T
+
+    return _Conversion(channels_last, f"{[channels, *window]} to channels last, transposed")
+
+
+def _rules() -> Sequence[Rule]:
+    text = "transposed, gates ordered"
+    attention = [
+        rule
+        for number, part in enumerate(("query", "key", "value"))
+        for rule in (
+            Rule(f"{part}/kernel", "in_proj_weight", _third(number, np.transpose)),
+            Rule(f"{part}/bias", "in_proj_bias", _third(number, np.asarray)),
+        )
+    ]
+    return (
+        *attention,
+        Rule("output/kernel", "out_proj.weight", _Conversion(np.transpose, "transposed")),
+        Rule("output/bias", "out_proj.bias"),
+        Rule("kernel", ["weight_ih_l0", "weight_hh_l0"], _Conversion(_recurrent_kernel, text)),
+        Rule("recurrent_kernel", "weight_hh_l0", _Conversion(lambda weight: _recurrent_kernel(weight, weight), text)),
+        Rule(
+            "bias",
+            ["bias_ih_l0", "bias_hh_l0", "weight_hh_l0"],
+            _Conversion(_recurrent_bias, "gates ordered, biases joined"),
+        ),
+        Rule("kernel", "weight", _Conversion(_transposed, "[out, in, ...] to [..., in, out]")),
+        Rule("depthwise_kernel", "weight", _Conversion(_depthwise, "[out, 1, ...] to [..., out, 1]"), reshape=True),
+        Rule("embeddings", "weight"),
+        Rule("gamma", "weight"),
+        Rule("beta", "bias"),
+        Rule("moving_mean", "running_mean"),
+        Rule("moving_variance", "running_var"),
+        Rule(None, "num_batches_tracked"),
+    )
+
+
+TORCH: Final = _rules()
+"""Rules for files that PyTorch's modules have saved."""
