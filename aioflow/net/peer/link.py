@@ -11,7 +11,7 @@ Credits bound the bytes in flight, so that a slow or lost receiver holds up litt
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
 from aioflow.net.transport.channel import Channel, ClosedError, Reason, Sharing
@@ -375,6 +375,11 @@ class Link:
 
 def _left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
+
+
+def link_for(links: Sequence[Link], message: Outgoing) -> Link:
+    """The link of a peer for a message: the second one for a large message, if it is open."""
+    return links[-1] if message.nbytes else links[0]
 
 
 class SentLog:
