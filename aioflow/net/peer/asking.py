@@ -1,14 +1,13 @@
 """The requests to a peer that it has not answered yet. Each ends in an answer, an error, or the loss of the peer."""
 
 import asyncio
-import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from aioflow import errors
 from aioflow.net.peer.asked import Answered, Asked, Reaction
-from aioflow.net.peer.link import Link, link_for
+from aioflow.net.peer.link import Credits, Link, link_for
 from aioflow.net.peer.reconnect import End
 from aioflow.net.transport.channel import ClosedError
 from aioflow.net.wire.codec import Envelope, ProtocolError
@@ -37,7 +36,7 @@ class Asking:
         self._links: Final = links
         self._end: End | None = None
         self._asked: Final[dict[int, Asked]] = {}
-        self._slots: Final = asyncio.Semaphore(limits.requests)
+        self._slots: Final = Credits(limits.requests)
 
     def __len__(self) -> int:
         return len(self._asked)
@@ -67,27 +66,34 @@ class Asking:
             raise errors.DeadlineExceededError(text, task=self._remote.task or None) from None
 
     async def _request(self, message: Envelope, deadline: float | None = None) -> Any:
-        async with self._slots:
-            self._check(message)
-            future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            asked = Asked(type(message.message), future)
-            outgoing = Outgoing(message, self._limits)
-            link = link_for(self._links, outgoing)
-            self._asked[message.number] = asked
-            sent = False
-            try:
-                await link.send(outgoing, deadline, lambda: not asked.future.done())
-                sent = True
-                return await future
-            except ClosedError:  # the peer is lost
-                raise self._error(asked.name) from None
-            except asyncio.CancelledError:
-                if sent and (future.cancelled() or not future.done()):
-                    link.post(Envelope(message.number, Cancel()))
-                raise
-            finally:
-                self._forget(message.number, future)
-                del future, asked.future  # its error refers to this frame
+        if not self._slots.take_at_once(1):
+            await self._slots.take(1)
+        try:
+            return await self._answer_to(message, deadline)
+        finally:
+            self._slots.give(1)
+
+    async def _answer_to(self, message: Envelope, deadline: float | None) -> Any:
+        self._check(message)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        asked = Asked(type(message.message), future)
+        outgoing = Outgoing(message, self._limits)
+        link = link_for(self._links, outgoing)
+        self._asked[message.number] = asked
+        sent = False
+        try:
+            await link.send(outgoing, deadline, lambda: not asked.future.done())
+            sent = True
+            return await future
+        except ClosedError:  # the peer is lost
+            raise self._error(asked.name) from None
+        except asyncio.CancelledError:
+            if sent and (future.cancelled() or not future.done()):
+                link.post(Envelope(message.number, Cancel()))
+            raise
+        finally:
+            self._forget(message.number, future)
+            del future, asked.future  # its error refers to this frame
 
     def _check(self, message: Envelope) -> None:
         if self._end is not None:
@@ -109,21 +115,21 @@ class Asking:
 
     def ask_at_once(self, message: Request[A], answered: Answered) -> Callable[[], None] | None:
         """Send a request now, and call `answered` with its answer or error; see `Peer.ask_at_once`."""
-        if self._end is not None or self._slots.locked():
+        if self._end is not None or not self._slots.take_at_once(1):
             return None
+        number = next(self._local.numbers)
         try:
-            outgoing = Outgoing(Envelope(next(self._local.numbers), message), self._limits)
-            if not link_for(self._links, outgoing).send_at_once(outgoing):
-                return None
+            outgoing = Outgoing(Envelope(number, message), self._limits)
+            sent = link_for(self._links, outgoing).send_at_once(outgoing)
         except (errors.OpError, ClosedError):
+            sent = False
+        if not sent:
+            self._slots.give(1)
             return None
-        number = outgoing.key[0]
-        with contextlib.suppress(StopIteration):
-            self._slots.acquire().send(None)  # does not suspend, since a slot is free
 
         def finish(answer: Any) -> None:
             del self._asked[number]
-            self._slots.release()
+            self._slots.give(1)
             answered(answer)
 
         reaction = Reaction(finish)
@@ -136,7 +142,7 @@ class Asking:
             return
         reaction.cancel()
         del self._asked[number]
-        self._slots.release()
+        self._slots.give(1)
         self._abandon(number)
         self._links[0].post(Envelope(number, Cancel()))
 
