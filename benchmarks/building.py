@@ -1,5 +1,10 @@
-"""Building graphs: time per op beside TensorFlow's, and the growth of building and planning to 1,000,000 nodes."""
+"""Building graphs: time per op beside TensorFlow's, and the growth of building and planning to 1,000,000 nodes.
 
+And how long the first run of a large graph, which is planned on a thread, holds the event loop at a time.
+"""
+
+import asyncio
+import contextlib
 import gc
 import math
 import time
@@ -10,18 +15,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import peers
-from benchmarks.harness import Step, Timing, alternate, freeze
+from benchmarks.harness import Step, Timing, alternate, freeze, percentile
+from benchmarks.lag import beat
 from benchmarks.report import Claim, Row, span
 
 LAYERS = 333
 SIZES = (10_000, 100_000, 1_000_000)
+HELD_NODES, LONGEST_HOLD = 20_000, 5
+"""Nodes of a graph whose first run is watched, and the milliseconds for which it may hold the loop."""
 LINEAR = 1.2
 """The largest exponent of the number of nodes in the time: 1 is linear, 2 quadratic; caches and the collector add."""
 
 
 async def rows() -> AsyncIterator[Row]:
-    """Measure the time per op, and the time per node as the graph grows."""
+    """Measure the time per op, how long planning holds the loop, and the time per node as the graph grows."""
     yield per_op(await alternate({peers.AIOFLOW: aioflow(), peers.TENSORFLOW: tensorflow()}, rounds=9))
+    yield await holding()
     yield growth([await grow(nodes) for nodes in SIZES])
 
 
@@ -94,11 +103,7 @@ async def grow(nodes: int) -> Cost:
     af = peers.aioflow()
     freeze()
     begin = time.perf_counter()
-    graph = af.Graph()
-    with graph.as_default():
-        fed = x = af.placeholder(af.float32, [])
-        for _ in range(nodes // 2):
-            x = af.tanh(af.add(x, fed))
+    graph, fed, x = chain(af, nodes)
     built = time.perf_counter() - begin
     async with af.Session(graph=graph) as session:
         call = session.make_callable(x, feeds=[fed])
@@ -106,6 +111,34 @@ async def grow(nodes: int) -> Cost:
     del graph, fed, x, session, call
     gc.collect()
     return Cost(built / nodes, (first - second) / nodes, second / nodes)
+
+
+def chain(af: Any, nodes: int) -> tuple[Any, Any, Any]:
+    """Return a graph of scalar ops one after the other, its placeholder, and the last tensor."""
+    graph = af.Graph()
+    with graph.as_default():
+        fed = x = af.placeholder(af.float32, [])
+        for _ in range(nodes // 2):
+            x = af.tanh(af.add(x, fed))
+    return graph, fed, x
+
+
+async def holding() -> Row:
+    """Measure the delays of a timer during the first run of a large graph."""
+    af = peers.aioflow()
+    graph, fed, x = chain(af, HELD_NODES)
+    late: list[float] = []
+    async with af.Session(graph=graph) as session:
+        call = session.make_callable(x, feeds=[fed])
+        heart = asyncio.create_task(beat(late))
+        await call(np.float32(0.5))
+        heart.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await heart
+    longest = max(late)
+    figures = {peers.AIOFLOW: f"longest {span(longest)}   p99 {span(percentile(late, 0.99))}"}
+    claim = Claim("longest hold", longest * 1e3, LONGEST_HOLD, unit=" ms")
+    return Row(f"how long the first run of {HELD_NODES:,} nodes holds the loop", figures, [claim])
 
 
 async def seconds(call: Step) -> float:

@@ -19,7 +19,8 @@ from aioflow.net.cluster import ClusterSpec, Member
 from aioflow.net.master import master as masters
 from aioflow.net.master.master import Master
 from aioflow.net.peer.handshake import Acceptor, connect
-from aioflow.net.peer.peers import LocalPeer, Peers
+from aioflow.net.peer.local_peer import LocalPeer
+from aioflow.net.peer.peers import Peers
 from aioflow.net.peer.serving import Call, Service
 from aioflow.net.peer.statuses import AddressBook
 from aioflow.net.transport.access import network_of_client

@@ -18,6 +18,7 @@ from aioflow.runtime.attempts import going, note_run
 from aioflow.runtime.feeds import converter
 from aioflow.runtime.fetches import Fetches
 from aioflow.runtime.plan_cache import DEFAULT, Planned
+from aioflow.runtime.planning_thread import plan_on
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import Step, inline_form, light_step, run_light, run_step
 from aioflow.tensors import object_arrays
@@ -55,13 +56,20 @@ class Call:
         self.planned: Planned | None = None
         self.limited = state.plans.is_limited  # and planned for the fed shapes
         if not state.plans.is_long(self.signature) and not self.limited:
-            self.own(state.plans.planned(self.signature))
+            planned = state.plans.planned(self.signature)
+            self._own(planned, _finishers(planned.plan.flow))
 
-    def own(self, planned: Planned) -> None:
+    def _own(self, planned: Planned, finish: list[Callable[[Array], Any]]) -> None:
         """Run this plan from here on."""
-        self.planned = planned
-        self.finish = _finishers(planned.plan.flow)
-        self.copies = copied in self.finish
+        self.planned, self.finish, self.copies = planned, finish, copied in finish
+
+    async def _plan(self) -> Planned:
+        """The plan of the call. All that looks at each node of a long one happens on a compute thread."""
+        plans = self.state.plans
+        planned = await plans.plan(self.signature)
+        find = functools.partial(_finishers, planned.plan.flow)
+        self._own(planned, await plan_on(self.state.compute, find) if plans.is_long(self.signature) else find())
+        return planned
 
     async def run(
         self,
@@ -107,8 +115,7 @@ class Call:
         if planned is not None and planned in recent:
             recent.move_to_end(planned)
         else:
-            planned = await state.plans.plan(self.signature)
-            self.own(planned)
+            planned = await self._plan()
         unit = planned.single_unit if options is DEFAULT and metadata is None else None
         outputs = None
         if unit is not None and state.slice.used_up():

@@ -19,7 +19,8 @@ def check_fits(name: str, dtype: DType, shape: TensorShape, value: Any) -> None:
     if dtype is resource:
         fits = isinstance(value, TensorList)
     elif isinstance(value, (np.ndarray, np.generic)):
-        fits = value.dtype == dtype.np and shape.is_compatible_with(value.shape)
+        found = value.shape
+        fits = value.dtype == dtype.np and (found == shape.sizes or shape.is_compatible_with(found))
     else:
         fits = isinstance(value, bytes) and dtype.np.hasobject and shape.is_compatible_with(())
     if not fits:

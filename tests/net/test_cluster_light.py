@@ -30,7 +30,11 @@ async def cluster():
         await asyncio.sleep(0.5)  # when the other share is over
         raise ValueError("boom")
 
-    async with SimulatedCluster({"worker": 2}, latency=1e-3, py_funcs={"fail": fail}) as cluster:
+    async def pass_on(x):
+        await asyncio.sleep(0.5)
+        return x
+
+    async with SimulatedCluster({"worker": 2}, latency=1e-3, py_funcs={"fail": fail, "pass_on": pass_on}) as cluster:
         yield cluster
 
 
@@ -87,6 +91,23 @@ async def test_values_leave_before_the_answer_to_the_step(cluster, graph):
         cluster.network.path("worker1", "worker0").sent = lambda frame: frames.extend(n for n in names if n in frame)
         assert await opened.run(result, {x: 2.0}) == 5.0
     assert frames[:2] == [b"PushTensors", b"GraphRan"]
+
+
+async def test_values_for_the_master_need_no_connection_of_the_senders_own(cluster, graph):
+    """They go over the one by which the master asks, also in a step that waits; to other tasks they do not."""
+    x, result = pushing()
+    with af.device(OTHER):
+        waiting = af.py_func("pass_on", [x], af.float32)
+        waiting.set_shape([])
+    with af.device(MASTER):
+        later = waiting + result
+    peers = cluster.servers["worker1"]._worker.step_table._peers
+    async with session(cluster, graph) as opened:
+        assert await opened.run([result, later], {x: 1.0}) == [3.0, 4.0]
+        assert peers.connected("/job:worker/replica:0/task:0") is None
+    async with af.Session(cluster.target("worker", 1), graph=graph) as opened:
+        assert await opened.run(later, {x: 1.0}) == 4.0
+        assert peers.connected("/job:worker/replica:0/task:0") is not None
 
 
 async def test_a_share_that_pushes_runs_without_a_task_once_the_tasks_are_connected(cluster, graph):

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import aioflow as af
-from aioflow.runtime import plan_cache
+from aioflow.runtime import call, plan_cache
 
 
 async def run(session, y, x, **options):
@@ -36,14 +36,14 @@ async def in_parts(session, y, x):
 @pytest.mark.parametrize("long", [False, True])
 async def test_only_short_plans_are_made_on_the_loop(monkeypatch, long, first, devices, executor):
     where = {}
-    for name in ("make_plan", "assemble"):
-        made = getattr(plan_cache, name)
+    for module, name in ((plan_cache, "make_plan"), (plan_cache, "assemble"), (call, "_finishers")):
+        made = getattr(module, name)
 
         def noted(*args, name=name, made=made, **options):
             where.setdefault(name, set()).add(threading.current_thread() is threading.main_thread())
             return made(*args, **options)
 
-        monkeypatch.setattr(plan_cache, name, noted)
+        monkeypatch.setattr(module, name, noted)
     monkeypatch.setattr(plan_cache, "LONG_PLAN", 2 if long else 2000)
     with af.Graph().as_default() as graph:
         y = x = af.placeholder(af.float32, [], name="x")
@@ -55,4 +55,4 @@ async def test_only_short_plans_are_made_on_the_loop(monkeypatch, long, first, d
         await first(session, y, x)
         for again in (run, traced, checked, called, in_parts):
             await again(session, y, x)
-    assert where == {"make_plan": {not long}, "assemble": {not long}}
+    assert where == {"make_plan": {not long}, "assemble": {not long}, "_finishers": {not long}}

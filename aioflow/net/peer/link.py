@@ -11,7 +11,7 @@ Credits bound the bytes in flight, so that a slow or lost receiver holds up litt
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
 from aioflow.net.transport.channel import Channel, ClosedError, Reason, Sharing
@@ -131,7 +131,7 @@ class Link:
         if self.congested:
             return False
         if not message.nbytes:  # one frame, which may go between the frames of other messages
-            self._give(message.frame(_left(deadline)))
+            self._give(message.frame(None if deadline is None else _left(deadline)))
             return True
         charge = self._limits.charge(message.nbytes)
         if self._turn.locked() or not self._credits.take_at_once(charge):
@@ -320,7 +320,8 @@ class Link:
         self.heard = self._clock()
         try:
             message = assemble(what)
-            if self._assembler.received * 8 >= self._limits.window or self._needs_position(message is not None):
+            is_much = self.received - self._acknowledged >= _MUCH
+            if self._assembler.received * 8 >= self._limits.window or (is_much and self._needs_position(message)):
                 self.tell_credit()
             if message is not None:
                 self.owes_position = self.owes_position or not isinstance(message.message, _UPKEEP)
@@ -329,10 +330,9 @@ class Link:
             self.ignore()
             self._owner.failed(self, error)
 
-    def _needs_position(self, whole: bool) -> bool:
-        """Whether the peer keeps enough sent bytes that it needs a new position; normally at the end of a message."""
-        unacknowledged = self.received - self._acknowledged
-        return unacknowledged >= _MUCH and (whole or unacknowledged * 8 >= self._limits.window)
+    def _needs_position(self, message: Envelope | None) -> bool:
+        """Whether the peer, which keeps much that is received, needs its position now: normally after a message."""
+        return message is not None or (self.received - self._acknowledged) * 8 >= self._limits.window
 
     def position(self) -> int:
         """The received bytes, which the caller now reports to the peer."""
@@ -375,6 +375,11 @@ class Link:
 
 def _left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
+
+
+def link_for(links: Sequence[Link], message: Outgoing) -> Link:
+    """The link of a peer for a message: the second one for a large message, if it is open."""
+    return links[-1] if message.nbytes else links[0]
 
 
 class SentLog:
@@ -433,10 +438,10 @@ class SentLog:
 
 
 class Credits:
-    """The bytes that a peer is ready to receive. A sender takes credit first; senders wait in order.
+    """The bytes, or the requests, that a peer is ready to receive. A sender takes credit first; senders wait in order.
 
     Attributes:
-        left: bytes that may be taken.
+        left: how many may be taken.
     """
 
     __slots__ = ("_closed", "_waiting", "_window", "left")

@@ -13,21 +13,22 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from aioflow import errors
-from aioflow.net.peer.asked import Answered, Asked, Reaction
+from aioflow.net.peer.asked import Answered
+from aioflow.net.peer.asking import Asking
 from aioflow.net.peer.heartbeat import Heartbeat
-from aioflow.net.peer.link import Link
+from aioflow.net.peer.link import Link, link_for
 from aioflow.net.peer.peer_statistics import PeerStatistics
 from aioflow.net.peer.reconnect import End, HasEnded, Loss, Reconnect, Redial, end_of
 from aioflow.net.peer.serving import NEW, UNKNOWN, Handler, RecentRequests, Serving
 from aioflow.net.transport.channel import LOST, NORMAL, Channel, ClosedError
 from aioflow.net.transport.liveness import MonitorMessage, State, Watch
 from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError
-from aioflow.net.wire.control_verbs import Cancel, Credit, Failure, Goodbye, Ping, Pong
-from aioflow.net.wire.failures import error_of, failure_of
+from aioflow.net.wire.control_verbs import Cancel, Credit, Goodbye, Ping, Pong
+from aioflow.net.wire.failures import failure_of
 from aioflow.net.wire.framing import Outgoing, StreamKey
 from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.limits import Limits
-from aioflow.net.wire.schema import ANSWERS, Answer, Message, Note, Request
+from aioflow.net.wire.schema import Answer, Message, Note, Request
 
 A = TypeVar("A", bound=Answer)
 _log: Final = logging.getLogger("aioflow.net")
@@ -64,12 +65,10 @@ class Peer:
         self._reconnect: Final = Reconnect(
             silence, self._finish, lambda: bool(self.busy), redial=redial, has_ended=has_ended
         )  # fmt: skip
-        self._asked: Final[dict[int, Asked]] = {}
-        self._slots: Final = asyncio.Semaphore(limits.requests)
+        self._asking: Final = Asking(local, remote, limits, self._links)
         self._watching: asyncio.Task[None] | None = None
         self._over: Final = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
-        self._late = 0
         self._last_note = 0
 
     @property
@@ -78,13 +77,13 @@ class Peer:
         arriving = sum([link.arriving for link in self._links])
         credit = tuple([link.credit for link in self._links])
         return PeerStatistics(
-            len(self._asked), len(self._serving), self._serving.held, arriving, credit, self._late,
+            len(self._asking), len(self._serving), self._serving.held, arriving, credit, self._asking.late,
             self._heartbeat.clocks.round_trip, self._heartbeat.clocks.offset,
         )  # fmt: skip
 
     def __repr__(self) -> str:
         state = f"{len(self._links)} channels" if self.end is None else f"lost: {self.end}"
-        return f"<Peer {self.remote.label}, {state}, {len(self._asked)} asked, {len(self._serving)} serving>"
+        return f"<Peer {self.remote.label}, {state}, {len(self._asking)} asked, {len(self._serving)} serving>"
 
     # From beginning to end
 
@@ -160,9 +159,7 @@ class Peer:
             link.ignore()
         if self.on_end is not None:
             self.on_end(self._error(""))
-        for asked in list(self._asked.values()):
-            if not asked.future.done():
-                asked.future.set_exception(self._error(asked.name))
+        self._asking.fail(end)
         self._over.set()
 
     def _error(self, asked: str) -> errors.OpError:
@@ -246,21 +243,7 @@ class Peer:
         Raises:
             OpError: the error of the peer's handler, or UnavailableError if the peer is lost.
         """
-        envelope = Envelope(next(self.local.numbers) if number is None else number, message, None, trace)
-        answer: A = await (self._request(envelope) if deadline is None else self._request_until(envelope, deadline))
-        return answer
-
-    async def _request_until(self, envelope: Envelope, deadline: float) -> Any:
-        limit, begin = asyncio.timeout_at(deadline), asyncio.get_running_loop().time()
-        try:
-            async with limit:
-                return await self._request(envelope, deadline)
-        except TimeoutError as error:
-            if not limit.expired() or isinstance(error, errors.OpError):
-                raise
-            request = type(envelope.message).__name__
-            text = f"{self.remote.label} has not answered {request} within {deadline - begin:.3g} s"
-            raise errors.DeadlineExceededError(text, task=self.remote.task or None) from None
+        return await self._asking.request(message, deadline, trace, number)
 
     def notify(self, message: Note) -> None:
         """Say something that is not answered, and has no large values: at once. UnavailableError if it is lost."""
@@ -290,85 +273,13 @@ class Peer:
             raise self._error(type(message).__name__)
         return Outgoing(Envelope(next(self.local.numbers), message), self.limits)
 
-    async def _request(self, message: Envelope, deadline: float | None = None) -> Any:
-        async with self._slots:
-            self._check(message)
-            future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            asked = Asked(type(message.message), future)
-            outgoing = Outgoing(message, self.limits)
-            link = self._link_for(outgoing)
-            self._asked[message.number] = asked
-            sent = False
-            try:
-                await link.send(outgoing, deadline, lambda: not asked.future.done())
-                sent = True
-                return await future
-            except ClosedError:  # the peer is lost
-                raise self._error(asked.name) from None
-            except asyncio.CancelledError:
-                if sent and (future.cancelled() or not future.done()):
-                    link.post(Envelope(message.number, Cancel()))
-                raise
-            finally:
-                self._forget(message.number, future)
-                del future, asked.future  # its error refers to this frame
-
     def ask_at_once(self, message: Request[A], answered: Answered) -> Callable[[], None] | None:
         """Send a request now, and call `answered` with its answer or error, as soon as that arrives.
 
         Returns a function that cancels the request. Returns None, and sends nothing, if the request has to wait or
         cannot be sent: then `request` does the rest.
         """
-        if self.end is not None or self._slots.locked():
-            return None
-        try:
-            outgoing = Outgoing(Envelope(next(self.local.numbers), message), self.limits)
-            if not self._link_for(outgoing).send_at_once(outgoing):
-                return None
-        except (errors.OpError, ClosedError):
-            return None
-        number = outgoing.key[0]
-        with contextlib.suppress(StopIteration):
-            self._slots.acquire().send(None)  # does not suspend, since a slot is free
-
-        def finish(answer: Any) -> None:
-            del self._asked[number]
-            self._slots.release()
-            answered(answer)
-
-        reaction = Reaction(finish)
-        self._asked[number] = Asked(type(message), reaction)
-        return functools.partial(self._give_up, number, reaction)
-
-    def _give_up(self, number: int, reaction: Reaction) -> None:
-        """Cancel a request that was sent at once, if it is not answered yet."""
-        if reaction.done():
-            return
-        reaction.cancel()
-        del self._asked[number]
-        self._slots.release()
-        self._abandon(number)
-        self._post(Envelope(number, Cancel()))
-
-    def _check(self, message: Envelope) -> None:
-        if self.end is not None:
-            raise self._error(type(message.message).__name__)
-        if message.number in self._asked:
-            raise errors.AlreadyExistsError(f"request {message.number} is not answered yet")
-
-    def _forget(self, number: int, future: "asyncio.Future[Any]") -> None:
-        del self._asked[number]
-        if not future.done() or future.cancelled() or future.exception() is not None:
-            self._abandon(number)
-
-    def _abandon(self, number: int) -> None:
-        """Discard the bytes of an answer that nobody awaits any more."""
-        for link in self._links:
-            link.abandon((number, True))
-
-    def _link_for(self, message: Outgoing) -> Link:
-        """Return the second channel for a large message, if it is open."""
-        return self._links[-1] if message.nbytes else self._links[0]
+        return self._asking.ask_at_once(message, answered)
 
     def _post(self, message: Envelope) -> None:
         self._links[0].post(message)
@@ -379,7 +290,7 @@ class Peer:
         """A message has come over one of its channels."""
         content = message.message
         if isinstance(content, Answer):
-            self._answered(message.number, content)
+            self._asking.answered(message.number, content)
         elif isinstance(content, Request):
             self._begin(message)
         elif isinstance(content, Note):
@@ -389,17 +300,6 @@ class Peer:
             if handle is None:
                 raise ProtocolError(f"{type(content).__name__} came where it cannot")
             handle(self, link, message)
-
-    def _answered(self, number: int, answer: Answer) -> None:
-        asked = self._asked.get(number)
-        if asked is None or asked.future.done():
-            self._late += 1
-        elif isinstance(answer, Failure):
-            asked.future.set_exception(error_of(answer))
-        elif isinstance(answer, ANSWERS[asked.kind]):
-            asked.future.set_result(answer)
-        else:
-            raise ProtocolError(f"{type(answer).__name__} answers no {asked.name}")
 
     def _heard(self, link: Link, message: Envelope) -> None:
         if link is self._links[0]:
@@ -435,7 +335,7 @@ class Peer:
         except errors.OpError:
             return False
         try:
-            if not self._link_for(outgoing).send_at_once(outgoing):
+            if not link_for(self._links, outgoing).send_at_once(outgoing):
                 return False
         except ClosedError:
             pass  # the peer is lost
@@ -446,7 +346,7 @@ class Peer:
         outgoing = Outgoing(Envelope(number, answer), self.limits)
         self._recent.end((self.remote.incarnation, number), None if outgoing.nbytes else answer)
         with contextlib.suppress(ClosedError):
-            await self._link_for(outgoing).send(outgoing)
+            await link_for(self._links, outgoing).send(outgoing)
 
     def _cancel(self, link: Link, message: Envelope) -> None:
         self._serving.cancel(message.number)
@@ -472,7 +372,7 @@ class Peer:
         """Whether to receive an announced message: it is expected, and there is room for it."""
         number, answer = key
         if answer:
-            return number in self._asked
+            return self._asking.expects(number)
         if issubclass(announced.record.cls, Note) and not self._serving.has_room(announced.nbytes):
             self._serving.refuse_note(announced, "room")
             return False
@@ -484,10 +384,10 @@ class Peer:
         text = f"there is no memory for the {announced.nbytes} bytes of {announced.record.name}"
         if issubclass(announced.record.cls, Note):
             self._serving.refuse_note(announced, "memory")
-        elif not answer:
+        elif answer:
+            self._asking.refuse_answer(number, text)
+        else:
             self._serving.refuse(number, text)
-        elif number in self._asked and not self._asked[number].future.done():
-            self._asked[number].future.set_exception(errors.ResourceExhaustedError(text))
 
     def dropped(self, key: StreamKey) -> None:
         """A message will not come."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar
 
 from aioflow import errors
 from aioflow.net.peer.asked import Answered
@@ -12,7 +12,7 @@ from aioflow.net.peer.dial_liveness import DialLiveness
 from aioflow.net.peer.handshake import connect
 from aioflow.net.peer.peer import Peer
 from aioflow.net.peer.reconnect import Loss
-from aioflow.net.peer.serving import Call, Handler, Service
+from aioflow.net.peer.serving import Handler
 from aioflow.net.transport.channel import Network, NotListeningError
 from aioflow.net.wire.failures import first_error
 from aioflow.net.wire.identity import Identity, Settings
@@ -32,7 +32,7 @@ class RequestTarget(Protocol):
     async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
         """The answer."""
 
-    def ask_at_once(self, message: Request[A], answered: Answered) -> Callable[[], None] | None:
+    def ask_at_once(self, message: Request[A], answered: Answered) -> Callable[[], object] | None:
         """Send a request now, if it need not wait, and call `answered` with its answer or error."""
 
     def notify(self, message: Note) -> None:
@@ -156,7 +156,7 @@ class Peers:
         peer = await self.of(task)
         return await peer.request(request, deadline=deadline)
 
-    def ask_at_once(self, task: str, request: Request[A], answered: Answered) -> Callable[[], None] | None:
+    def ask_at_once(self, task: str, request: Request[A], answered: Answered) -> Callable[[], object] | None:
         """Ask a connected task now, and call `answered` with the answer or the error, perhaps before this returns.
 
         Returns a function that cancels the request. Returns None, and asks nothing, if that takes an asyncio task.
@@ -278,63 +278,3 @@ class Peers:
         await asyncio.gather(*[peer.close(text) for peer in self._peers.values()])
         await self._telling.stop()
         self._peers.clear()
-
-
-class LocalPeer:
-    """The task as its own peer: its requests to itself use no channel."""
-
-    task = "this task"
-
-    def __init__(self, handler: Service) -> None:
-        self._handler: Final = handler
-
-    @property
-    def clock_offset(self) -> float:
-        """It has this clock."""
-        return 0.0
-
-    @property
-    def busy(self) -> str:
-        """Empty: this code runs only while the loop turns."""
-        return ""
-
-    async def request(self, message: Request[A], *, deadline: float | None = None, trace: str = "") -> A:
-        """The answer."""
-        answer = self._quick_answer(message, deadline, trace)
-        if answer is not None:
-            return cast(A, answer)
-        limit, begin = asyncio.timeout_at(deadline), asyncio.get_running_loop().time()
-        try:
-            async with limit:
-                return cast(A, await self._handler(Call(message, None, 0, deadline, trace)))
-        except TimeoutError as error:
-            if deadline is None or not limit.expired() or isinstance(error, errors.OpError):
-                raise
-            seconds = max(0.0, deadline - begin)
-            text = f"{type(message).__name__} has not ended within {seconds:.3g} s"
-            raise errors.DeadlineExceededError(text) from None
-
-    def ask_at_once(self, message: Request[A], answered: Answered) -> Callable[[], None] | None:
-        """Call `answered` before this returns, if the request has a quick answer. Otherwise return None."""
-        try:
-            answer = self._quick_answer(message, None, "")
-        except Exception as error:
-            answered(error)
-            return _nothing
-        if answer is None:
-            return None
-        answered(answer)
-        return _nothing
-
-    def _quick_answer(self, message: Request[A], deadline: float | None, trace: str) -> Answer | None:
-        quick = self._handler.quick.get(type(message))
-        answer = None if quick is None else quick(Call(message, None, 0, deadline, trace))
-        return answer if isinstance(answer, Answer) else None
-
-    def notify(self, message: Note) -> None:
-        """It is heard at once."""
-        self._handler.notes[type(message)](Call(message, None, 0, None, ""))
-
-
-def _nothing() -> None:
-    """Cancel a request that is answered."""

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import functools
 import struct
+import threading
 import weakref
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
@@ -27,6 +28,10 @@ from aioflow.net.wire.framing import Frame
 
 _RECORD: Final = struct.Struct("<IQ?")
 _NUMBER: Final = struct.Struct("<I")
+_SOON: Final = 0.001
+"""Seconds that an ended loan waits for a frame to the peer, so that it does not wake the peer by itself."""
+_LARGE: Final = 1 << 20
+"""Loans of larger segments do not wait: other memory for the next value would cost the peer more than a wake."""
 _MOST: Final = 1 << 10
 """Segments of the peer that are mapped at most."""
 
@@ -80,7 +85,8 @@ class SharedMemoryChannel(WebSocketChannel):
 
     def send_shared(self, head: Frame, piece: Piece) -> None:
         """Send a frame, and then lend the memory of the values that it announces."""
-        self.send(head)
+        self._check()
+        self._add(frames.BINARY, head)
         number, new = self._lent.lend(piece.segment)
         if new:
             piece.segment.users.add(self)
@@ -89,7 +95,9 @@ class SharedMemoryChannel(WebSocketChannel):
             except OSError:  # the peer is gone, or does not take what it was sent
                 self._transport.abort()
                 return
-        self._write(frames.SHARED, _RECORD.pack(number, piece.nbytes, new))
+        self._add(frames.SHARED, _RECORD.pack(number, piece.nbytes, new))
+        with contextlib.suppress(ClosedError):  # `lost` follows, which ends the loan
+            self._leave()
 
     def dropped(self, segment: Segment) -> None:
         """The peer need not map that segment any longer."""
@@ -107,10 +115,15 @@ class SharedMemoryChannel(WebSocketChannel):
             self._forget(segment)
 
     def give_back(self, numbers: list[int]) -> None:
-        """Tell the peer which of its segments are used no longer."""
+        """Tell the peer, of small ones with the next frame or soon, which of its segments are used no longer."""
+        mapped = [self._mapped[number].nbytes for number in numbers if number in self._mapped]
         with contextlib.suppress(ClosedError):
             self._check()
-            self._control(frames.RETURNED, b"".join([_NUMBER.pack(number) for number in numbers]))
+            self._add(frames.RETURNED, b"".join([_NUMBER.pack(number) for number in numbers]))
+            if max(mapped, default=0) > _LARGE:
+                self._leave()
+            else:
+                self._leave_within(_SOON)
 
     # What comes
 
@@ -224,6 +237,7 @@ class _Loans:
     def __init__(self, channel: SharedMemoryChannel) -> None:
         self._channel: Final = weakref.ref(channel)
         self._loop: Final = asyncio.get_running_loop()
+        self._thread: Final = threading.get_ident()
         self._ended: Final[deque[int]] = deque()
         self._due = False
         """Whether the loop will tell the peer. Cleared before the list is read, so that no thread is missed."""
@@ -233,8 +247,9 @@ class _Loans:
         self._ended.append(number)
         if not self._due:
             self._due = True
+            is_here = threading.get_ident() == self._thread
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._tell)
+                (self._loop.call_soon if is_here else self._loop.call_soon_threadsafe)(self._tell)
 
     def _tell(self) -> None:
         self._due = False

@@ -30,8 +30,6 @@ CLOSING: Final = 0.5
 """Seconds that the other end has to receive the sent frames and to close."""
 _JOINED: Final = 1 << 13
 """A payload of no more bytes is joined with its head: to copy it takes less than another call of the system."""
-
-
 _QUICK: Final = 1 << 12
 """The messages in no more bytes take less than a slice of time."""
 
@@ -68,6 +66,10 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         self._reading = True
         self._room: asyncio.Future[None] | None = None
         self._full = False
+        self._unsent: Final[list[Frame]] = []
+        """Parts of frames that wait for the next frame."""
+        self._leaving: asyncio.TimerHandle | None = None
+        """Sends them at the latest."""
         self._closed: Reason | None = None
         """Why it was closed here."""
         self._ended: Reason | None = None
@@ -110,28 +112,57 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         """The frames are in the transport's buffer, or in the kernel's."""
         self._check()
         for frame in some:
-            self._write(frames.BINARY, frame)
+            self._add(frames.BINARY, frame)
+        self._leave()
 
     def _check(self) -> None:
         reason = self._closed or self._ended
         if reason is not None or self._transport.is_closing():
             raise ClosedError(reason or Reason(LOST))
 
-    def _write(self, opcode: int, payload: Frame) -> None:
+    def _add(self, opcode: int, payload: Frame) -> None:
+        """Let a short frame wait for `_leave`. A long one is written, after those that wait."""
         head, payload = frames.frame(opcode, payload, self._masks)
+        self._unsent.append(head)
+        if len(payload) > _JOINED:
+            self._leave()
+            self._give(payload)
+        else:
+            self._unsent.append(bytes(payload))
+
+    def _leave(self) -> None:
+        """Write all that waits, at once: each write is a call of the system, and may wake the peer."""
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
+        if self._unsent:
+            data = b"".join(self._unsent)
+            self._unsent.clear()
+            self._give(data)
+
+    def _leave_within(self, seconds: float) -> None:
+        """Write all that waits with the next frame, or after so many seconds."""
+        if self._leaving is None:
+            self._leaving = asyncio.get_running_loop().call_later(seconds, self._leave_late)
+
+    def _leave_late(self) -> None:
+        """The same, since no other frame has followed."""
+        self._leaving = None
+        if not self._transport.is_closing():
+            with contextlib.suppress(ClosedError):  # `lost` follows
+                self._leave()
+
+    def _give(self, data: Frame) -> None:
         try:
-            if len(payload) <= _JOINED:
-                self._transport.write(b"".join((head, payload)))
-            else:
-                self._transport.write(head)
-                self._transport.write(payload)
+            self._transport.write(data)
         except RuntimeError:  # uvloop knows of the loss of a connection before it reports it
             raise ClosedError(Reason(LOST)) from None
 
     def _control(self, opcode: int, payload: bytes) -> None:
         if not self._transport.is_closing():
             with contextlib.suppress(ClosedError):
-                self._write(opcode, payload)
+                self._add(opcode, payload)
+                self._leave()
 
     def _tell_why(self, reason: Reason) -> None:
         text = reason.text.encode(errors="backslashreplace")[:LONGEST_REASON].decode(errors="ignore").encode()
@@ -204,7 +235,9 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         """Read more in this turn, or in the next, or when a receiver listens: until then the sender keeps it."""
         if self._late is not None:
             self._behind = self._behind or self._is_late
-        self._read(self._ended is None and self._is_heard and not self._behind)
+        wanted = self._ended is None and self._is_heard and not self._behind
+        if wanted is not self._reading:
+            self._read(wanted)
 
     def _tell(self) -> None:
         """Hand the frames to the receiver, and report the end of the channel after the last one."""
@@ -225,7 +258,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         return not self._deaf and (self._receiver is not None or self._closed is not None)
 
     def _read(self, wanted: bool) -> None:
-        if wanted is not self._reading and not self._transport.is_closing():
+        if not self._transport.is_closing():
             self._reading = wanted
             if wanted:
                 self._transport.resume_reading()
@@ -233,11 +266,12 @@ class WebSocketChannel(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def _take(self) -> None:
-        while self._is_heard and not self._behind:
-            short = self._arrivals.take_short()
+        arrivals = self._arrivals
+        while arrivals.at < arrivals.filled and self._is_heard and not self._behind:
+            short = arrivals.take_short()
             if short is not None:
                 self._message(short)
-            elif (found := self._arrivals.take(self._raw_expected)) is not None:
+            elif (found := arrivals.take(self._raw_expected)) is not None:
                 self._came(*found)
             else:
                 break

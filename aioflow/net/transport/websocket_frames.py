@@ -130,7 +130,12 @@ _READ_HEAD: Final = 1 << 12
 
 
 class FrameReader:
-    """Takes frames out of received bytes. A frame that was taken is valid until the next call of `room`."""
+    """Takes frames out of received bytes. A frame that was taken is valid until the next call of `room`.
+
+    Attributes:
+        at: the position of the next byte to take.
+        filled: the position after the last received byte.
+    """
 
     def __init__(self, longest: int, masked: bool, opcodes: Container[int] = STANDARD) -> None:
         """Start without bytes.
@@ -146,7 +151,8 @@ class FrameReader:
         self._masked: Final = masked
         self._opcodes: Final = opcodes
         self._memory: Final = np.empty(longest + LONGEST_HEAD, np.uint8).data
-        self._at = self._filled = 0
+        self.at: int = 0
+        self.filled: int = 0
         self._most = _READ
         self._mask = b""
         """The mask of the remaining bytes."""
@@ -155,22 +161,22 @@ class FrameReader:
 
     def room(self) -> memoryview:
         """Return the memory into which the next bytes may be read."""
-        left = self._filled - self._at
-        if self._at:
-            self._memory[:left] = self._memory[self._at : self._filled]
-            self._at, self._filled = 0, left
+        left = self.filled - self.at
+        if self.at:
+            self._memory[:left] = self._memory[self.at : self.filled]
+            self.at, self.filled = 0, left
         return self._memory[left : left + self._most]
 
     def add(self, nbytes: int) -> None:
         """Count bytes that were read into it."""
-        self._filled += nbytes
+        self.filled += nbytes
         if nbytes == self._most:
             self._most = _READ
 
     @property
     def wants(self) -> int:
         """So many bytes that come next are all of one frame, to be read elsewhere and counted by `add_elsewhere`."""
-        return 0 if self._mask or self._at < self._filled else self._left
+        return 0 if self._mask or self.at < self.filled else self._left
 
     def add_elsewhere(self, nbytes: int) -> None:
         """So many of them were."""
@@ -181,7 +187,7 @@ class FrameReader:
 
         `take` takes the other frames.
         """
-        at, filled, memory = self._at, self._filled, self._memory
+        at, filled, memory = self.at, self.filled, self._memory
         if at + 4 > filled or memory[at] != _WHOLE_BINARY or self._left or self._masked or self._parts is not None:
             return None
         start, nbytes = at + 2, memory[at + 1]
@@ -191,8 +197,8 @@ class FrameReader:
             return None
         if start + nbytes > filled or nbytes > self._longest:
             return None
-        self._at = start + nbytes
-        return memory[start : self._at]
+        self.at = start + nbytes
+        return memory[start : self.at]
 
     def take(self, raw: Callable[[], int]) -> tuple[int, Frame] | None:
         """Return the opcode and the payload of the next frame; None until it has arrived.
@@ -203,27 +209,27 @@ class FrameReader:
         """
         if self._left:
             return self._take_part()
-        head = head_at(self._memory, self._at, self._filled, self._longest, self._masked, self._opcodes)
+        head = head_at(self._memory, self.at, self.filled, self._longest, self._masked, self._opcodes)
         if head is None:
             return None
-        if head.end <= self._filled:
-            self._at = head.end
+        if head.end <= self.filled:
+            self.at = head.end
             payload: Frame = self._memory[head.start : head.end]
             return self._whole(head, masked(payload, head.mask) if head.mask else payload)
         if head.opcode == BINARY and head.final and self._parts is None and head.end - head.start <= raw():
-            self._at, self._left, self._mask = head.start, head.end - head.start, head.mask
+            self.at, self._left, self._mask = head.start, head.end - head.start, head.mask
             self._most = _READ if head.mask else _READ_HEAD
             return self._take_part()
         return None
 
     def _take_part(self) -> tuple[int, Frame] | None:
         """Return the received part of a frame that is taken in parts."""
-        start, self._at = self._at, min(self._at + self._left, self._filled)
-        nbytes = self._at - start
+        start, self.at = self.at, min(self.at + self._left, self.filled)
+        nbytes = self.at - start
         if not nbytes:
             return None
         self._left -= nbytes
-        part: Frame = self._memory[start : self._at]
+        part: Frame = self._memory[start : self.at]
         if self._mask:
             part, turn = masked(part, self._mask), nbytes % 4
             self._mask = self._mask[turn:] + self._mask[:turn] if self._left else b""

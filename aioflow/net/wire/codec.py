@@ -60,8 +60,9 @@ class Header:
 
 
 _HEADER: Final = Record(Header)
-_USUAL: Final = frozenset({"verb", "id", "fields", "values"})
+_USUAL: Final = frozenset({"verb", "id", "fields", "values", "follows"})
 _MOST: Final = (1 << 64) - 1
+_MOST_FOLLOW: Final = (1 << 63) - 1
 _NO_FIELDS: Final[dict[str, Any]] = {}
 _NO_VALUES: Final[list[Any]] = []
 
@@ -85,7 +86,7 @@ class Envelope(NamedTuple):
 def head_of(envelope: Envelope, descriptors: list[Any], fields: dict[str, Any], follows: int, limits: Limits) -> bytes:
     """The first frame of a message, without the bytes of few values. ValueError if the header is too long."""
     verb = type(envelope.message).__name__
-    if envelope.left is None and not envelope.trace and not follows:
+    if envelope.left is None and not envelope.trace:
         data: Any = {"verb": verb}
         if envelope.number:
             data["id"] = envelope.number
@@ -93,6 +94,8 @@ def head_of(envelope: Envelope, descriptors: list[Any], fields: dict[str, Any], 
             data["fields"] = fields
         if descriptors:
             data["values"] = descriptors
+        if follows:
+            data["follows"] = follows
         packed: bytes = _pack(data)
     else:
         header = Header(verb, envelope.number, fields, descriptors, envelope.left, envelope.trace, follows)
@@ -193,10 +196,10 @@ def _read_header(data: Any) -> Header:
     """Return the header. The usual fields are checked without the cost of a Record."""
     if type(data) is dict and data.keys() <= _USUAL:
         verb, number, fields = data.get("verb"), data.get("id", 0), data.get("fields", _NO_FIELDS)
-        values = data.get("values", _NO_VALUES)
-        plain = type(number) is int and 0 <= number <= _MOST and type(fields) is dict and type(values) is list
-        if plain and type(verb) is str and verb in VERBS:
-            return Header(verb, number, fields, values)
+        values, follows = data.get("values", _NO_VALUES), data.get("follows", 0)
+        plain = type(number) is type(follows) is int and 0 <= number <= _MOST and 0 <= follows <= _MOST_FOLLOW
+        if plain and type(fields) is dict and type(values) is list and type(verb) is str and verb in VERBS:
+            return Header(verb, number, fields, values, follows=follows)
     found: Header = _HEADER.read(data, {})
     return found
 

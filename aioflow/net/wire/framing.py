@@ -52,7 +52,7 @@ class Outgoing:
         if total > limits.tensor or total > limits.message:
             _check_sizes(max([one.nbytes for one in sent]), total, limits)
         self._message: Final = message
-        self._descriptors: Final = [one.descriptor for one in sent]
+        self._descriptors: Final = [one.descriptor for one in sent] if sent else []
         self._buffers = [buffer for one in sent for buffer in one.buffers if len(buffer)] if total else []
         self._values: list[Sequence[Buffer]] = [one.buffers for one in sent if one.nbytes] if total else []
         self._limits: Final = limits

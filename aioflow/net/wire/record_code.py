@@ -20,10 +20,11 @@ def writer(fields: Mapping[str, "Field"]) -> Write:
     lines = ["def write(record, values):", " data = {}"]
     for number, field in enumerate(fields.values()):
         known |= {f"write{number}": field.write, f"default{number}": field.default}
+        known[f"matches{number}"] = field.kind.matches
         lines.append(f" x = record.{field.name}")
         if not field.needed:
             lines.append(f" if x is not default{number} and x != default{number}:")
-        lines.append(f" {' ' * (not field.needed)}data[{field.name!r}] = {_checked(field, f'write{number}')}")
+        lines.append(f" {' ' * (not field.needed)}data[{field.name!r}] = {_checked(field, 'write', number)}")
     made: Write = _defined("write", [*lines, " return data"], known)
     return made
 
@@ -33,22 +34,24 @@ def reader(cls: type[Any], fields: Mapping[str, "Field"], refuse: Callable[[Any]
     known: dict[str, Any] = {"cls": cls, "refuse": refuse, "MISSING": _MISSING}
     lines = ["def read(data, values):", " if type(data) is not dict: refuse(data)", " left = len(data)"]
     for number, field in enumerate(fields.values()):
-        known |= {f"read{number}": field.read, f"default{number}": field.make}
+        known |= {f"read{number}": field.read, f"default{number}": field.make or field.default}
+        known[f"matches{number}"] = field.kind.matches
+        default = "refuse(data)" if field.needed else f"default{number}" + "()" * (field.make is not None)
         lines += [
             f" x = data.get({field.name!r}, MISSING)",
-            f" if x is MISSING: x{number} = {'refuse(data)' if field.needed else f'default{number}()'}",
+            f" if x is MISSING: x{number} = {default}",
             " else:",
             "  left -= 1",
-            f"  x{number} = {_checked(field, f'read{number}')}",
+            f"  x{number} = {_checked(field, 'read', number)}",
         ]
     arguments = ", ".join(f"x{number}" for number in range(len(fields)))
     made: Read = _defined("read", [*lines, " if left: refuse(data)", f" return cls({arguments})"], known)
     return made
 
 
-def _checked(field: "Field", function: str) -> str:
-    accepts = field.kind.accepts
-    return f"x if {accepts} else {function}(x, values)" if accepts else f"{function}(x, values)"
+def _checked(field: "Field", function: str, number: int) -> str:
+    accepts = field.kind.accepts.replace("matches(", f"matches{number}(")
+    return f"x if {accepts} else {function}{number}(x, values)" if accepts else f"{function}{number}(x, values)"
 
 
 def _defined(name: str, lines: list[str], known: dict[str, Any]) -> Any:

@@ -40,6 +40,11 @@ class Kind(abc.ABC):
         """A cheap condition of `x`, in Python, under which `read` and `write` return `x` itself; empty for none."""
         return ""
 
+    @property
+    def matches(self) -> Callable[[str], object] | None:
+        """The function of that name in the condition, if it has one."""
+        return None
+
     @abc.abstractmethod
     def write(self, value: Any, values: list[Any]) -> Any:
         """Return plain data, and add tensors to `values`."""
@@ -113,7 +118,13 @@ class Text(Simple):
     @property
     def accepts(self) -> str:
         """Its condition."""
-        return "" if self.pattern else f"type(x) is str and len(x) <= {self.most} and x.isascii()"
+        plain = f"type(x) is str and len(x) <= {self.most} and x.isascii()"
+        return f"{plain} and matches(x)" if self.pattern else plain
+
+    @property
+    def matches(self) -> Callable[[str], object] | None:
+        """Whether a text matches the pattern."""
+        return None if self.pattern is None else _compiled(self.pattern).fullmatch
 
     def check(self, value: Any) -> None:
         """ValueError if it does not fit."""
@@ -188,6 +199,11 @@ class Optional(Kind):
     def accepts(self) -> str:
         """Its condition."""
         return f"x is None or {self.kind.accepts}" if self.kind.accepts else "x is None"
+
+    @property
+    def matches(self) -> Callable[[str], object] | None:
+        """The function of its condition."""
+        return self.kind.matches
 
     def write(self, value: Any, values: list[Any]) -> Any:
         """None is nil."""
@@ -348,16 +364,17 @@ class Record(Kind):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a record. `needed` if it has no default, which `make` returns, and else fails.
+    """One field of a record. `needed` if it has no default.
 
-    `write` and `read` are those of its kind; their errors name the field.
+    All records share the default, unless `make` makes one for each. `write` and `read` are those of its kind; their
+    errors name the field.
     """
 
     name: str
     kind: Kind
     needed: bool
     default: Any
-    make: Callable[[], Any]
+    make: Callable[[], Any] | None
     write: Callable[[Any, list[Any]], Any]
     read: Callable[[Any, Values], Any]
 
@@ -367,10 +384,8 @@ def fields_of(cls: type[Any]) -> dict[str, Field]:
     hints = typing.get_type_hints(cls, include_extras=True)
     found = {}
     for field in dataclasses.fields(cls):
-        make: Any = field.default_factory
-        if make is dataclasses.MISSING:
-            make = functools.partial(_same, field.default)
-        default = make()
+        make = None if field.default_factory is dataclasses.MISSING else field.default_factory
+        default = field.default if make is None else make()
         kind, named = _kind_of(hints[field.name]), functools.partial(_naming, f"{cls.__name__}.{field.name}")
         found[field.name] = Field(
             field.name, kind, default is dataclasses.MISSING, default, make, named(kind.write), named(kind.read)
@@ -388,10 +403,6 @@ def _naming(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, An
             raise ValueError(f"{name}: {error}") from None
 
     return named
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _kind_of(hint: Any) -> Kind:

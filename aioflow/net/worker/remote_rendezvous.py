@@ -8,7 +8,6 @@ loop together, and wait in the receiver's table. If the connection of such a pus
 
 import asyncio
 import functools
-from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -72,7 +71,7 @@ class RemoteRendezvous:
         self._wanted: Final[dict[int, list[Key]]] = {}
         """The keys to request in the next turn of the loop, by the incarnation of the sending device."""
         self._asking: Final = OwnedTasks()
-        self._spare: Final[Counter[Key]] = Counter()
+        self._spare: Final[dict[Key, int]] = {}
         """The number of requested values without a waiter."""
 
     def send(self, key: Key, value: Any) -> None:
@@ -120,14 +119,15 @@ class RemoteRendezvous:
         if edge.pushed and self._outbox_to is not None:
             return await self._arrived.recv(key)
         self._arrived.check()
-        if self._spare[key] > 0:
-            self._spare[key] -= 1
+        spare = self._spare.get(key, 0)
+        if spare > 0:
+            self._spare[key] = spare - 1
         else:
             self._fetch(key)
         try:
             return await self._arrived.recv(key)
         except asyncio.CancelledError:
-            self._spare[key] += 1
+            self._spare[key] = self._spare.get(key, 0) + 1
             raise
 
     def _fetch(self, key: Key) -> None:
@@ -206,16 +206,10 @@ def keys_of(incarnation: int, keys: Iterable[tuple[int, ...]]) -> list[Key]:
     return [tuple.__new__(Key, (source | numbers[0], numbers[1:])) for numbers in keys]
 
 
-class Tasks(Protocol):
-    """How other tasks are reached."""
-
-    def connected(self, task: str) -> Any:
-        """The task of that name, if it is connected."""
-
-    async def of(self, task: str) -> Any:
-        """The task of that name."""
-
-
+Connected = Callable[[], Any]
+"""Returns the connection to a task, or None."""
+Dial = Callable[[str], Awaitable[Any]]
+"""Returns the connection to the task of that name, as soon as there is one."""
 Item = tuple[Key, Array]
 """A value that is pushed, with its key."""
 
@@ -242,20 +236,23 @@ class Outbox:
     """The values that one step pushes to one task."""
 
     def __init__(
-        self, step: int, task: str, tasks: Tasks, device: AnyDevice, failed: Callable[[errors.OpError], None]
-    ) -> None:
+        self, step: int, task: str, connected: Connected, dial: Dial, device: AnyDevice,
+        failed: Callable[[errors.OpError], None],
+    ) -> None:  # fmt: skip
         """Start empty.
 
         Args:
             step: the number of the step.
             task: the receiving task.
-            tasks: the connected tasks.
+            connected: the connection to the task, if there is one.
+            dial: connects to the task.
             device: the device that copies values to the host.
             failed: called with the error if a value cannot be sent.
         """
         self._step: Final = step
         self._task: Final = task
-        self._tasks: Final = tasks
+        self._connected: Final = connected
+        self._dial: Final = dial
         self._device: Final = device
         self._failed: Final = failed
         self._items: list[Item] = []
@@ -294,14 +291,14 @@ class Outbox:
         """Send the values now, or as soon as the task is dialled."""
         if not self._items:
             return
-        peer = self._tasks.connected(self._task)
+        peer = self._connected()
         if peer is None:
             self._begin(self._dialled)
         else:
             self._send(peer)
 
     async def _dialled(self) -> None:
-        self._send(await self._tasks.of(self._task))
+        self._send(await self._dial(self._task))
 
     def _send(self, peer: Peer) -> None:
         self._asked = False

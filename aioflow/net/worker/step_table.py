@@ -15,7 +15,7 @@ from aioflow import errors
 from aioflow.devices.transfer import Transfer, receive
 from aioflow.kernels.control.control_flow import DEAD
 from aioflow.net.peer.peer import Peer
-from aioflow.net.peer.peers import Peers
+from aioflow.net.peer.peers import Peers, RequestTarget
 from aioflow.net.peer.reconnect import Loss
 from aioflow.net.peer.serving import Call
 from aioflow.net.wire.control_verbs import Reply
@@ -101,7 +101,19 @@ class StepTable:
 
     def _outbox_to(self, step: int, task: str) -> Outbox:
         """How a step sends values to a task unasked."""
-        return Outbox(step, task, self._peers, self._device, functools.partial(self.broken, step))
+        connected = functools.partial(self._connected, step, task)
+        return Outbox(step, task, connected, self._peers.of, self._device, functools.partial(self.broken, step))
+
+    def _connected(self, step: int, task: str) -> RequestTarget | None:
+        """The connection by which a step pushes values to a task.
+
+        To the task of its master the values go over the master's own connection: they arrive together with the answer.
+        """
+        worker_step = self.open.get(step)
+        owner = None if worker_step is None else worker_step.owner
+        if isinstance(owner, Peer) and owner.task == task and owner.end is None and not owner.interrupted:
+            return owner
+        return self._peers.connected(task)
 
     def end(self, step: int, error: errors.OpError | None) -> None:
         """End a step, and keep nothing of it.

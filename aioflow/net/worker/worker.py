@@ -253,8 +253,7 @@ class Worker:
         self.step_table.step_started(worker_step)
         worker_step.owner, worker_step.senders = session.owner, graph.senders
         self.step_table.listen_to(graph.senders)
-        options = message.options
-        options = RunOptions(check_numerics=options.get("check_numerics") is True, trace=self._traced(options))
+        options = self._run_options(message.options)
         metadata = RunMetadata()
         trace = Trace(metadata, self._state.devices[0].name) if options.trace else None
         share = StepShare(message.step, session.counts, worker_step.rendezvous)
@@ -358,11 +357,14 @@ class Worker:
         if fetched is not None:
             self.step_table.step_started(step)
             step.owner = session.owner
-            step.rendezvous.flush()
+            step.rendezvous.flush()  # before the answer
         return fetched
 
-    def _traced(self, options: Mapping[str, Any]) -> bool:
-        return options.get("trace") is True or bool(self._recorders)
+    def _run_options(self, options: Mapping[str, Any]) -> RunOptions:
+        if not options and not self._recorders:
+            return DEFAULT
+        is_traced = options.get("trace") is True or bool(self._recorders)
+        return RunOptions(check_numerics=options.get("check_numerics") is True, trace=is_traced)
 
     def _variant(self, options: RunOptions) -> Variant:
         """The program of a run: with checks node by node, though of the plan that the master has made."""

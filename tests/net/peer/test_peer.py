@@ -324,7 +324,7 @@ async def test_later_answers_are_cancelled_when_the_peer_is_lost(later, peer, ot
 async def test_a_request_that_is_answered_later_is_not_begun_again(later, peer, other):
     answers = [asyncio.create_task(peer.request(WAITING, number=9))]
     await settle()
-    peer._asked.clear()
+    peer._asking._asked.clear()
     answers.append(asyncio.create_task(peer.request(WAITING, number=9)))
     await settle()
     assert len(later) == 1

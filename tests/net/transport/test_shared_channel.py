@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from aioflow.net.peer.handshake import Acceptor
-from aioflow.net.transport import same_host, websocket_server
+from aioflow.net.transport import same_host, shared_channel, websocket_server
 from aioflow.net.transport import websocket_frames as frames
 from aioflow.net.transport.channel import LOST, VIOLATION, ClosedError, receive
 from aioflow.net.transport.descriptors import UnixPair, offer_pair
 from aioflow.net.transport.segments import Piece, Segment, SegmentPool, pool
+from aioflow.net.transport.shared_channel import SharedMemoryChannel
 from aioflow.net.transport.websocket_server import Memory, WebSocketNetwork, dial
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.limits import STANDARD
@@ -259,6 +260,12 @@ async def test_a_cancelled_request_gives_its_memory_back(monkeypatch):
         assert not [one for one in few._segments if one.loans]
 
 
+async def a_while():
+    """What is on its way arrives."""
+    for _ in range(50):
+        await asyncio.sleep(0.001)
+
+
 async def test_a_dropped_segment_is_unmapped_by_the_peer(monkeypatch):
     few = SegmentPool(1 << 30, kept=0)
     monkeypatch.setattr(websocket_server, "pool", lambda: few)
@@ -268,11 +275,41 @@ async def test_a_dropped_segment_is_unmapped_by_the_peer(monkeypatch):
         assert len(near._mapped) == 0
         segment = few.create(MIB)
         near.send_shared(b"head", piece_of(few, segment))
-        for _ in range(50):
-            await asyncio.sleep(0.001)
+        await a_while()
         del segment
         assert few.nbytes == 0
         assert not far._mapped
+
+
+async def test_a_value_is_lent_in_one_write_and_the_ended_loan_is_told_with_the_next_frame(monkeypatch):
+    few, writes, give = SegmentPool(1 << 30), [], SharedMemoryChannel._give
+
+    def count(channel, data):
+        writes.append(channel)
+        give(channel, data)
+
+    monkeypatch.setattr(websocket_server, "pool", lambda: few)
+    monkeypatch.setattr(SharedMemoryChannel, "_give", count)
+    monkeypatch.setattr(shared_channel, "_SOON", 3600.0)
+    async with a_pair(network(), ANYWHERE) as (near, far):
+        near.listen(Taker())
+        taker = Taker()
+        far.listen(taker)
+        segment = few.create(MIB)
+        writes.clear()
+        near.send_shared(b"head", piece_of(few, segment))
+        assert writes == [near]
+        await a_while()
+        assert taker.shared == segment.loans == 1
+        far.send(b"head")
+        await a_while()
+        assert writes == [near, far]
+        assert not segment.loans
+        large = few.create(2 * MIB)
+        near.send_shared(b"head", piece_of(few, large))
+        await a_while()
+        assert writes == [near, far, near, far]  # a large loan does not wait
+        assert not large.loans
 
 
 class Taker:

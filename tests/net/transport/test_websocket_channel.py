@@ -38,6 +38,7 @@ class Transport(asyncio.Transport):
 
     def __init__(self):
         self.written = b""
+        self.writes = 0
         self.paused = False
         self.closing = False
         self.before = self._protocol = Before()
@@ -61,6 +62,7 @@ class Transport(asyncio.Transport):
 
     def write(self, data):
         self.written += bytes(data)
+        self.writes += 1
 
     def abort(self):
         if not self.closing:
@@ -344,6 +346,19 @@ async def test_what_came_whole_is_told_though_the_connection_is_lost_before_anyb
     assert [await receive(channel), await receive(channel)] == [b"1", b"2"]
     with pytest.raises(ClosedError):
         await receive(channel)
+
+
+@pytest.mark.parametrize("dialled", [False, True])
+async def test_short_frames_of_one_call_leave_in_one_write(dialled):
+    transport = Transport()
+    channel = on(transport, dialled)
+    channel.send(b"1", memoryview(b"23"), b"")
+    assert transport.writes == 1
+    assert (await heard(transport.written, dialled=not dialled))[0].frames == [b"1", b"23", b""]
+    channel.send(b"4", content(10_000), b"5")
+    assert transport.writes == 4  # those before the long frame with its head, its content, and those after it
+    transport.abort()
+    await channel.close()
 
 
 async def test_nothing_is_sent_once_the_transport_closes():
