@@ -346,7 +346,7 @@ class _Partition:
             more["section"] = self._sections.at(level, CONDITION)
         received = self._make(
             origin, place, before, "recv", f"{name} on {place}", (), () if pivot is None else (pivot,), [spec],
-            **{"dtype": spec.dtype, "section": section, "position": before} | more,
+            **{"dtype": spec.dtype, "section": section, "position": before if section else after} | more,
         )  # fmt: skip
         received.sized = [value.planned_spec]
         return sent, received

@@ -178,6 +178,34 @@ async def test_an_error_names_the_node_and_the_iteration(graph, recovered, place
     assert any("in iteration 3 of 'there_and_back'" in note for note in raised.value.__notes__)
 
 
+@pytest.mark.parametrize("heavy_first", [False, True])
+async def test_an_error_in_a_loop_between_two_transfers_names_the_iterations_of_both(graph, recovered, heavy_first):
+    def fail(x):
+        if x == 13.0:
+            raise ValueError(f"it is {x}")
+        return x
+
+    def body(i, x):
+        with af.device(OTHER):
+            x = long_work(x, lambda x: x) if heavy_first else x
+            inner = af.while_loop(
+                lambda k, y: k < 5, lambda k, y: (k + 1, long_work(y + 1.0, fail)), [0, x], name="inner"
+            )
+        with af.device(HOME):
+            return i + 1, inner[1] + 0.0
+
+    with af.device(HOME):
+        result = af.while_loop(lambda i, x: i < 9, body, [0, af.constant(0.0)], name="outer")[1]
+    async with session(graph) as opened:
+        with pytest.raises(af.errors.InvalidArgumentError, match="it is 13") as raised:
+            await opened.run(result)
+    assert len(recovered) == 2
+    assert raised.value.op_type == "test_long_work"
+    assert any(
+        "in iteration 2 of 'outer/body/inner', in iteration 2 of 'outer'" in note for note in raised.value.__notes__
+    )
+
+
 @pytest.mark.real
 @pytest.mark.parametrize("ending", ["cancelled", "late"])
 async def test_a_run_can_end_while_a_heavy_kernel_computes_and_says_what_it_did(graph, recovered, ending):
