@@ -150,16 +150,21 @@ def make_arrays_heavy(patch):
         patch.setattr(module, name, 1e-6)
 
 
-async def test_tasks_of_a_cluster_run_one_coroutine_each(graph, monkeypatch, recovered):
+@pytest.mark.parametrize(("size", "coroutines"), [(200, 2), (50_000, 2), (200_000, 0)])
+async def test_tasks_of_a_cluster_run_one_coroutine_each_if_values_are_pushed(
+    graph, monkeypatch, recovered, size, coroutines
+):
     make_arrays_heavy(monkeypatch)
-    result = mixed(PING_PONG, [af.constant(np.linspace(0, 2, 200, dtype="f4"))], TASKS, 5)[0]
+    start = np.linspace(0, 2, size, dtype="f4")
+    fed = af.placeholder(af.float32, [size])
+    result = mixed(PING_PONG, [fed], TASKS, 5)[0]
     async with (
         SimulatedCluster({"worker": 2}, latency=1e-3) as cluster,
         af.Session(cluster.target("worker", 0), graph=graph) as opened,
     ):
-        found = await opened.run(result)
-    assert len(recovered) == 2
-    np.testing.assert_array_equal(found, np.linspace(0, 2, 200, dtype="f4") / 2**10)
+        found = await opened.run(result, {fed: start})
+    assert len(recovered) == coroutines
+    np.testing.assert_array_equal(found, start / 2**10)
 
 
 @pytest.mark.parametrize("place", [0, 1])
