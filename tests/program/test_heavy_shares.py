@@ -231,7 +231,7 @@ async def test_a_run_can_end_while_a_heavy_kernel_computes_and_says_what_it_did(
 @pytest.mark.parametrize("turns", range(0, 24, 3))
 async def test_a_cancel_at_any_await_leaves_nothing(graph, shares, turns):
     x = y = af.placeholder(af.float32, [SIZE])
-    for number in range(6):
+    for number in range(20):
         with on(number % 2):
             y = heavy(y)
     async with af.Session(graph=graph, config=config()) as session:

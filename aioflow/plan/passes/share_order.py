@@ -20,12 +20,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from aioflow.plan import op_cost
-from aioflow.plan.frame_levels import role_of
+from aioflow.plan.frame_levels import is_known, role_of
 from aioflow.plan.guards import TRANSFERS, is_guarded
 from aioflow.plan.passes.compress import same_task
 from aioflow.plan.passes.flow import Flow, Node, sources_before
 from aioflow.plan.passes.relink import in_place
-from aioflow.plan.passes.timeline import Edge, Seconds, edge_of, is_known
+from aioflow.plan.passes.timeline import Edge, Seconds, edge_of
 from aioflow.rendezvous import PUSHED
 
 SHARE: Final = "share"
