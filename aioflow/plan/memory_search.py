@@ -37,6 +37,7 @@ from aioflow.plan.passes.liveness import Liveness, constant_bytes, peak, peak_of
 from aioflow.plan.passes.memory_order import memory_order
 from aioflow.plan.passes.receives import delay_receives
 from aioflow.plan.passes.recompute import recompute, swap
+from aioflow.plan.passes.share_order import mark_shares
 from aioflow.plan.passes.timeline import LONGEST
 from aioflow.plan.placement.report import Arrangement
 from aioflow.plan.placement.work import state_bytes
@@ -237,14 +238,20 @@ def scheduled(
         streamed: whether feeds arrive while the partitions run.
         ordered: whether nodes keep their order.
     """
+
+    def seconds(node: Node, device: str) -> float:
+        return model.seconds(node, sites[device].kind)
+
     flows = {part.device: _smaller(part.flow, sites[part.device], model, config, ordered) for part in parts}
     if config.schedule_receives and len(parts) > 1 and not ordered:
         flows = delay_receives(
             flows,
             lambda nbytes, source, target: model.transfer(nbytes, sites[source], sites[target]),
-            lambda node, device: model.seconds(node, sites[device].kind),
+            seconds,
             streamed=streamed,
         )
+    if len(parts) > 1 and not streamed:
+        mark_shares(flows, seconds)
     return [dataclasses.replace(part, flow=flows[part.device]) for part in parts]
 
 

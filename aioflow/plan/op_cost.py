@@ -177,19 +177,17 @@ class RegionCost:
         return threads or figure > BIG_KERNEL * self._count
 
     def brief(self, bucket: int) -> bool:
-        """Whether measurements say that it is done within a slice of time, and may hold the loop alone.
-
-        Never with a branch: the next run may take the dear one.
-        """
+        """Whether measurements say that it is done within a slice of time, and may hold the loop alone."""
         return self._was_within(BRIEF, bucket)
 
     def short(self, bucket: int) -> bool:
-        """Whether measurements say that it takes no longer than a thread would take to begin it; as `brief`."""
+        """Whether measurements say that it takes no longer than a thread would take to begin it."""
         return self._was_within(WAKE, bucket)
 
     def _was_within(self, seconds: float, bucket: int) -> bool:
-        predicted = bucket in self._measured and not self._branches and not self.endless
-        return predicted and self._known[bucket][0] <= seconds
+        """Whether measurements say so. They cannot with a branch: the next run may take the dear one."""
+        is_measured = bucket in self._measured and not self.endless and not self._branches
+        return is_measured and self._known[bucket][0] <= seconds
 
     def learn(self, bucket: int, measured: float) -> None:
         """Take a measured execution into account. A clock that stands still, as in simulations, has measured none."""

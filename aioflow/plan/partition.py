@@ -45,8 +45,8 @@ _SMALL: Final = 1 << 10
 _LARGE: Final = 1 << 20
 """Bytes. Smaller values are requested together, if they are not pushed."""
 _PUSHED: Final = 8 << 20
-"""Bytes that are pushed to a task in a step, at most, in values that are not small: the task has to keep them until its
-share begins. In an iteration of a loop a device pushes small values only, because it may run ahead."""
+"""Bytes that wait at a task in a step, at most, in pushed values that are not small: those that come before its share
+begins, and in a loop those of the iterations by which the sender is ahead."""
 _INT: Final = Spec(dtypes.int32, SCALAR)
 _BOOL: Final = Spec(dtypes.bool_, SCALAR)
 
@@ -346,7 +346,7 @@ class _Partition:
             more["section"] = self._sections.at(level, CONDITION)
         received = self._make(
             origin, place, before, "recv", f"{name} on {place}", (), () if pivot is None else (pivot,), [spec],
-            **{"dtype": spec.dtype, "section": section, "position": before} | more,
+            **{"dtype": spec.dtype, "section": section, "position": before if section else after} | more,
         )  # fmt: skip
         received.sized = [value.planned_spec]
         return sent, received
@@ -375,10 +375,19 @@ class _Partition:
         if nbytes > _LARGE:
             return ""
         task = place.partition("/device:")[0]
-        if level != ROOT or self._pushed[task] + nbytes > _PUSHED:
+        kept = int(nbytes) * self._most_kept(level)
+        if self._pushed[task] + kept > _PUSHED:
             return TOGETHER
-        self._pushed[task] += int(nbytes)
+        self._pushed[task] += kept
         return PUSHED
+
+    def _most_kept(self, level: int) -> int:
+        """The most values of an edge that wait for their receiver: a device is so far ahead in the loops around."""
+        count = 1
+        while level != ROOT:
+            count *= 2 * self._levels.parallel[level]
+            level = self._levels.parents[level]
+        return count
 
     # Frames
 

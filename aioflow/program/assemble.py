@@ -202,6 +202,8 @@ class _Assembly:
         on_gpu = self._context.kind is DeviceKind.GPU
         if on_gpu and not Guards(group.nodes):
             bound = self._for_gpu(bound, outputs)
+        if group.exchanges:
+            bound = with_heavy_runs(bound, outputs, self._blocks)
         region = compile_region(bound, inputs, outputs, self._literals)
         for_threads = functools.partial(compile_for_threads, bound, inputs, outputs, self._literals, self._blocks)
         heavy = None if on_gpu or exchanges else ThreadForm(for_threads, region)

@@ -229,7 +229,7 @@ class Source:
         unseen = 0.0
         for position, statement in enumerate(statements):
             self.statement(position, statement, lives, depth, loops)
-            unseen += 0.0 if isinstance(statement, (LaunchGroup, Structured)) else seconds_of(statement)
+            unseen += 0.0 if isinstance(statement, (HeavyRun, LaunchGroup, Structured)) else seconds_of(statement)
             self.drop(depth, [v for v in dict.fromkeys(statement.inputs) if lives.last_use.get(v) == position])
             if unseen > _CHECK_EVERY and position + 1 < len(statements) and not self.on_thread:
                 self.line(depth, "if now() > ctx.due: await pause()", statement, loops)

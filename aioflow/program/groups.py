@@ -7,7 +7,8 @@ Python holds the GIL while it compiles one: 10 μs per node, half of it for a no
 
 A light share of a step that exchanges small values with other devices is one coroutine, which receives and sends: the
 executor would take longer than its kernels. Since it waits for one value after the other, every value that it sends
-must depend on all values that it has received before. Then no other device waits longer than it must.
+must depend on all values that it has received before. Then no other device waits longer than it must. A share with
+heavy kernels is one coroutine if the planner has marked it: see `plan/passes/share_order.py`.
 """
 
 import dataclasses
@@ -21,6 +22,7 @@ from aioflow.plan.guards import TRANSFERS, is_branch
 from aioflow.plan.passes.compress import same_task
 from aioflow.plan.passes.flow import Node, Value, sources_before
 from aioflow.plan.passes.recover_loops import LIGHT
+from aioflow.plan.passes.share_order import is_marked, share_order
 from aioflow.program.blocks import Statement
 from aioflow.program.fuse import Bound
 from aioflow.program.scalars import is_scalar_code
@@ -62,11 +64,12 @@ def grouped(bound: Mapping[Node, Statement], deciders: Mapping[Node, int], excha
 
     `exchanges` says whether a region may send and receive.
     """
-    share = light_share(bound) if exchanges else None
-    if share is None:
-        return _by_waits(bound, deciders)
-    receives = any(node.definition.name == "recv" for node in share)
-    return [Group(share, receives, is_still=not receives, exchanges=True)]
+    if exchanges and (light := light_share(bound)) is not None:
+        receives = any(node.definition.name == "recv" for node in light)
+        return [Group(light, receives, is_still=not receives, exchanges=True)]
+    if exchanges and _is_marked_share(bound):
+        return [Group(share_order(bound), True, exchanges=True)]
+    return _by_waits(bound, deciders)
 
 
 def _by_waits(bound: Mapping[Node, Statement], deciders: Mapping[Node, int]) -> list[Group]:
@@ -129,6 +132,14 @@ def light_share(bound: Mapping[Node, Statement]) -> list[Node] | None:
     if not (all(_may_join(node, bound[node], read) for node in nodes) and _is_light(nodes)):
         return None
     return _by_stage(nodes)
+
+
+def _is_marked_share(bound: Mapping[Node, Statement]) -> bool:
+    """Whether the planner says that one coroutine may run the nodes, and none of their kernels waits."""
+    transfers = [node for node in bound if node.definition.name in TRANSFERS]
+    waiting = [node for node in bound if waits(node, bound[node]) and node.definition.name != "recv"]
+    wide = [node for node in bound if len(node.inputs) > WIDE]
+    return bool(transfers) and all(map(is_marked, transfers)) and not (waiting or wide)
 
 
 def _may_join(node: Node, bound: Statement, read: set[Value]) -> bool:

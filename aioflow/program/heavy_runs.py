@@ -8,6 +8,7 @@ The step decides in each run, by the sizes of the inputs and what it has measure
 """
 
 import copy
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from aioflow.program.blocks import (
     Statement,
     count_of,
     estimate_for,
+    has_branch,
     nodes_of,
     numbers_among,
     seconds_of,
@@ -60,9 +62,10 @@ def _exchanges(statement: Statement) -> bool:
 
 
 def _may_be_heavy(run: Sequence[Statement]) -> bool:
-    specs = [spec for each in run for node in nodes_of(each) for spec in node.output_specs]
-    is_known = all(spec.shape.is_fully_defined() for spec in specs)
-    return bool(run) and (not is_known or sum(map(seconds_of, run)) >= op_cost.HEAVY)
+    nodes = [node for each in run for node in nodes_of(each)]
+    is_known = all(spec.shape.is_fully_defined() for node in nodes for spec in node.output_specs)
+    loops = [node for node in nodes if math.isinf(count_of([node]))]
+    return bool(run) and (not is_known or bool(loops) or sum(map(seconds_of, run)) >= op_cost.HEAVY)
 
 
 def _gathered(run: Sequence[Statement], read: set[Value], blocks: bool) -> HeavyRun:
@@ -85,7 +88,7 @@ class HeavyWork:
         self.nodes: Final[Sequence[Node]] = run.nodes
         self.cost: Final = op_cost.RegionCost(
             estimate_for(self.nodes, inputs), count_of(self.nodes), numbers_among(self.nodes, inputs),
-            texts_among(inputs),
+            texts_among(inputs), has_branch(self.nodes),
         )  # fmt: skip
         self._region = here
         self.heavy = ThreadForm(for_threads, here)

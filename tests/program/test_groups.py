@@ -83,7 +83,7 @@ async def test_values_go_to_and_fro(graph, shares, turns):
     shares.clear()
     await run(graph, y, {x: [1, 2]})
     assert len(shares) == min(turns, 3)
-    assert all(map(exchanging, shares.values())) is (turns <= 3)  # more may wait for a value without need
+    assert all(map(exchanging, shares.values()))  # of many turns, only the planner sees that each needs the last
 
 
 async def test_a_send_does_not_wait_for_a_value_that_it_does_not_need(graph, shares):
@@ -115,29 +115,17 @@ async def test_a_send_does_not_wait_for_a_value_that_it_does_not_need(graph, sha
     assert len(shares["0"]) > 1
 
 
-def heavy(x):
-    return af.matmul(af.ones([600, 600]), af.fill([600, 600], x))[0, 0]
-
-
-def unknown(x):
-    return af.boolean_mask(af.stack([x, x]), [True, False])[0]
-
-
 def waiting(x):
     made = af.py_func(lambda value: value, [x], af.float32)
     made.set_shape([])
     return made
 
 
-def chosen(x):
-    return af.cond(x > 0.0, lambda: x + 1.0, lambda: x)
-
-
 def wide(x):
     return af.add_n([x] * 300)
 
 
-@pytest.mark.parametrize("work", [heavy, unknown, waiting, chosen, wide])
+@pytest.mark.parametrize("work", [waiting, wide])
 async def test_other_shares_are_left_to_the_executor(graph, shares, work):
     x = af.placeholder(af.float32, [])
     with on(1):

@@ -150,16 +150,21 @@ def make_arrays_heavy(patch):
         patch.setattr(module, name, 1e-6)
 
 
-async def test_tasks_of_a_cluster_run_one_coroutine_each(graph, monkeypatch, recovered):
+@pytest.mark.parametrize(("size", "coroutines"), [(200, 2), (50_000, 2), (200_000, 0)])
+async def test_tasks_of_a_cluster_run_one_coroutine_each_if_values_are_pushed(
+    graph, monkeypatch, recovered, size, coroutines
+):
     make_arrays_heavy(monkeypatch)
-    result = mixed(PING_PONG, [af.constant(np.linspace(0, 2, 200, dtype="f4"))], TASKS, 5)[0]
+    start = np.linspace(0, 2, size, dtype="f4")
+    fed = af.placeholder(af.float32, [size])
+    result = mixed(PING_PONG, [fed], TASKS, 5)[0]
     async with (
         SimulatedCluster({"worker": 2}, latency=1e-3) as cluster,
         af.Session(cluster.target("worker", 0), graph=graph) as opened,
     ):
-        found = await opened.run(result)
-    assert len(recovered) == 2
-    np.testing.assert_array_equal(found, np.linspace(0, 2, 200, dtype="f4") / 2**10)
+        found = await opened.run(result, {fed: start})
+    assert len(recovered) == coroutines
+    np.testing.assert_array_equal(found, start / 2**10)
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -176,6 +181,34 @@ async def test_an_error_names_the_node_and_the_iteration(graph, recovered, place
     assert len(recovered) == 2
     assert raised.value.op_type == "test_long_work"
     assert any("in iteration 3 of 'there_and_back'" in note for note in raised.value.__notes__)
+
+
+@pytest.mark.parametrize("heavy_first", [False, True])
+async def test_an_error_in_a_loop_between_two_transfers_names_the_iterations_of_both(graph, recovered, heavy_first):
+    def fail(x):
+        if x == 13.0:
+            raise ValueError(f"it is {x}")
+        return x
+
+    def body(i, x):
+        with af.device(OTHER):
+            x = long_work(x, lambda x: x) if heavy_first else x
+            inner = af.while_loop(
+                lambda k, y: k < 5, lambda k, y: (k + 1, long_work(y + 1.0, fail)), [0, x], name="inner"
+            )
+        with af.device(HOME):
+            return i + 1, inner[1] + 0.0
+
+    with af.device(HOME):
+        result = af.while_loop(lambda i, x: i < 9, body, [0, af.constant(0.0)], name="outer")[1]
+    async with session(graph) as opened:
+        with pytest.raises(af.errors.InvalidArgumentError, match="it is 13") as raised:
+            await opened.run(result)
+    assert len(recovered) == 2
+    assert raised.value.op_type == "test_long_work"
+    assert any(
+        "in iteration 2 of 'outer/body/inner', in iteration 2 of 'outer'" in note for note in raised.value.__notes__
+    )
 
 
 @pytest.mark.real

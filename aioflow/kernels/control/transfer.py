@@ -38,7 +38,8 @@ def send(
 
     It runs even if the value is dead: the `recv` of a dead value is dead, too. With a `window` the value is a credit:
     the device has received the values of another one up to this iteration. One credit is sent for several iterations.
-    `section` and `position` say when a loop over several devices sends the value, see `plan/passes/loop_sections.py`.
+    `section` and `position` say when a loop over several devices sends the value, see `plan/passes/loop_sections.py`,
+    or the share of a device that is one coroutine, see `plan/passes/share_order.py`.
     """
 
 
