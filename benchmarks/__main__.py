@@ -46,6 +46,7 @@ ROWS = (
     "gradient_compression",
     "saving",
     "restoring",
+    "onnx_load",
     "replica_lost",
     "stragglers",
     "gpu",

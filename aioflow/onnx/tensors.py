@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.onnx.external import ExternalData
 from aioflow.onnx.protobuf import package
+from aioflow.onnx.storage import Storage, as_elements
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import DType
@@ -37,7 +37,7 @@ def dtype_of(number: int, what: str) -> DType:
     raise errors.UnimplementedError(f"{what} has the dtype {names.get(number, number)}, which aioflow does not have")
 
 
-def array_of(tensor: Any, external: ExternalData) -> AnyArray:
+def array_of(tensor: Any, storage: Storage) -> AnyArray:
     """The value of a tensor message, which cannot be written to.
 
     DataLossError if its data do not fit its shape.
@@ -48,11 +48,14 @@ def array_of(tensor: Any, external: ExternalData) -> AnyArray:
         raise errors.DataLossError(f"tensor {tensor.name!r} of shape {sizes} would have {count * dtype.size} bytes")
     if tensor.data_location == _EXTERNAL:
         entries = {entry.key: entry.value for entry in tensor.external_data}
-        array = external.read(tensor.name, entries, count * dtype.size).view(dtype.np).reshape(sizes)
+        data = storage.external.read(tensor.name, entries, count * dtype.size)
+        array = _elements(data, dtype).reshape(sizes)
     elif dtype is dtypes.string:
         array = _strings(tensor.name, tensor.string_data, sizes)
     elif tensor.HasField("raw_data"):
-        array = _raw(tensor, dtype, count).reshape(sizes)
+        data = storage.detached.find(tensor.raw_data)
+        _check_length(tensor, len(data), count * dtype.size, "bytes")
+        array = _elements(data, dtype).reshape(sizes)
     else:
         _check_length(tensor, _typed_length(tensor, dtype), count, "elements")
         array = np.asarray(package().numpy_helper.to_array(tensor))
@@ -68,12 +71,9 @@ def checked_sizes(name: str, dims: Sequence[int]) -> list[int]:
     return sizes
 
 
-def _raw(tensor: Any, dtype: DType, count: int) -> AnyArray:
-    """The elements in the raw bytes of a message, which are read once, for each time makes a copy."""
-    data = tensor.raw_data
-    _check_length(tensor, len(data), count * dtype.size, "bytes")
-    stored = np.uint8 if dtype.is_bool else dtype.np.newbyteorder("<")
-    array = np.frombuffer(data, stored)
+def _elements(data: memoryview, dtype: DType) -> AnyArray:
+    """The elements in the bytes of a model, which are little-endian."""
+    array = as_elements(data, np.dtype(np.uint8) if dtype.is_bool else dtype.np.newbyteorder("<"))
     return array.astype(dtype.np) if dtype.is_bool or not array.dtype.isnative else array
 
 
