@@ -61,6 +61,7 @@ def _(export: Export, op: Operation) -> str:
 
 
 @exporter("cast")
+@exporter("cast_narrow")
 def _(export: Export, op: Operation) -> str:
     return export.add("Cast", *export.names(op), to=NUMBERS[op.outputs[0].dtype])
 
