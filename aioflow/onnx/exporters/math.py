@@ -2,10 +2,12 @@
 
 from typing import Final
 
+import numpy as np
+
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.onnx.exporting import EXPORTERS, Export, Exporter, exporter, rank_of
 from aioflow.onnx.tensors import NUMBERS
-from aioflow.tensors.dtypes import int64
+from aioflow.tensors.dtypes import bool_, int32, int64
 
 _SAME: Final = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "add": "Add", "asin": "Asin", "asinh": "Asinh", "atan": "Atan",
@@ -38,6 +40,34 @@ def _(export: Export, op: Operation) -> str:
     if not op.inputs[0].dtype.is_floating:
         raise ValueError(f"ONNX divides {op.inputs[0].dtype.name} without fractions")
     return export.add("Div", *export.names(op))
+
+
+@exporter("mod")
+def _(export: Export, op: Operation) -> str:
+    """The rest has the sign of the divisor: ONNX has such a rest for integers alone."""
+    x, y = export.names(op)
+    if not op.inputs[0].dtype.is_floating:
+        return export.add("Mod", x, y)
+    rest, zero = export.add("Mod", x, y, fmod=1), export.initial(op.inputs[0].dtype.np.type(0))
+    signs = [export.add("Less", each, zero) for each in (rest, y)]
+    nothing = export.add("Equal", rest, zero)
+    stays = export.add("Or", nothing, export.add("Equal", *signs))
+    return export.add("Where", stays, rest, export.add("Add", rest, y))
+
+
+@exporter("floordiv")
+def _(export: Export, op: Operation) -> str:
+    x, y = export.names(op)
+    if op.inputs[0].dtype.is_floating:
+        return export.add("Floor", export.add("Div", x, y))
+    return export.add("Div", export.add("Sub", x, export.add("Mod", x, y)), y)
+
+
+@exporter("cumsum")
+def _(export: Export, op: Operation) -> str:
+    axis = export.initial(np.int64(op.attrs["axis"]))
+    order = {key: int(op.attrs[key]) for key in ("exclusive", "reverse")}
+    return export.add("CumSum", *export.names(op), axis, **order)
 
 
 @exporter("square")
@@ -103,15 +133,29 @@ def _swapped(tensor: Tensor) -> list[int]:
 
 
 def _reduced(type: str) -> Exporter:
-    def export_reduction(export: Export, op: Operation) -> str:
-        axis = op.attrs["axis"]
-        axes = [] if axis is None else [export.integers([axis] if isinstance(axis, int) else axis)]
-        return export.add(type, *export.names(op), *axes, keepdims=int(bool(op.attrs["keepdims"])))
+    return lambda export, op: _reduction(export, op, type, export.name(op.inputs[0]))
 
-    return export_reduction
+
+def _reduction(export: Export, op: Operation, type: str, x: str) -> str:
+    axis = op.attrs["axis"]
+    axes = [] if axis is None else [export.integers([axis] if isinstance(axis, int) else axis)]
+    return export.add(type, x, *axes, keepdims=int(bool(op.attrs["keepdims"])))
 
 
 EXPORTERS.update({name: _reduced(type) for name, type in _REDUCTIONS.items()})
+
+
+def _reduced_flags(type: str) -> Exporter:
+    """ONNX has extremes of numbers for it."""
+
+    def export_flags(export: Export, op: Operation) -> str:
+        numbers = export.add("Cast", *export.names(op), to=NUMBERS[int32])
+        return export.add("Cast", _reduction(export, op, type, numbers), to=NUMBERS[bool_])
+
+    return export_flags
+
+
+EXPORTERS.update(reduce_all=_reduced_flags("ReduceMin"), reduce_any=_reduced_flags("ReduceMax"))
 
 
 def _placed(type: str) -> Exporter:
