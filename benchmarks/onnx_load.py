@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks import peers
 from benchmarks.report import Claim, Row, size, span
 
-LAYERS, WIDTH, ROUNDS = 25, 1024, 9
+LAYERS, WIDTH, ROUNDS = 25, 1024, 5
 ONNX = "onnx.load"
 SIDES = {
     peers.AIOFLOW: (

@@ -134,7 +134,7 @@ class DType:
         if self.is_floating:
             return getattr(ml_dtypes.finfo(self.np), which)  # type: ignore[no-untyped-call]
         if self.is_integer:
-            return getattr(ml_dtypes.iinfo(self.np), which)
+            return getattr(ml_dtypes.iinfo(self.np), which)  # type: ignore[no-untyped-call]
         raise TypeError(f"{self.name} has no {which}imum")
 
     def __eq__(self, other: object) -> bool:
