@@ -98,6 +98,15 @@ def read_back(x):
     return af.while_loop(lambda i, a: i < 5, body, [af.constant(1), array])[1].stack()
 
 
+def written_by_an_inner_loop(x):
+    def inner(i, array):
+        once = af.while_loop(lambda j, a: j < i + 1, lambda j, a: (j + 1, a.write(j, x[0])), [i, array])
+        return i + 1, once[1]
+
+    array = af.TensorArray(af.float32, 2)
+    return af.while_loop(lambda i, a: i < 2, inner, [af.constant(0), array])[1].stack()
+
+
 def counted(x):
     return af.while_loop(lambda a: af.reduce_sum(a) < 9.0, lambda a: a + 1.0, [x]).op.outputs[1]
 
@@ -107,6 +116,7 @@ def counted(x):
     [
         (backwards, "slots of a list are written one after the other"),
         (read_back, "reads the list .* inside the loop that writes it"),
+        (written_by_an_inner_loop, "an inner loop writes a list of the loop around it"),
         (counted, r"'while:1' is int32\[\], for which ONNX has no tensor"),
     ],
 )

@@ -117,7 +117,10 @@ class _Loop:
                 carried[index] = (export.unique(argument.op.name), argument.spec)
                 export.bind(argument, carried[index][0])
             else:
-                export.lists[argument] = Growing(export.lists[self._first[index]])
+                before = export.lists[self._first[index]]
+                if not isinstance(before, Rows):
+                    raise ValueError("an inner loop writes a list of the loop around it")
+                export.lists[argument] = Growing(before)
         return [carried[index] for index in self._carried]
 
     def _grows(self, index: int) -> bool:
