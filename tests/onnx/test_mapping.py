@@ -1,5 +1,7 @@
 """Weights of a loaded model are pages of its file, or one copy where they lie unaligned; damaged files are refused."""
 
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from aioflow.onnx.detaching import Detached, detach
 from aioflow.tensors.fixed_memory import is_fixed
 from tests.onnx.models import model, node, onnx, value
 from tests.support.doubles import light
+from tests.support.scale import amount
 
 W = np.arange(1 << 16, dtype=np.float32).reshape(256, 256)
 
@@ -97,7 +100,8 @@ def whole(data):
     slim, detached = detach(memoryview(data))
     message = onnx.ModelProto.FromString(slim)
     for tensor in message.graph.initializer:
-        tensor.raw_data = bytes(detached.find(tensor.raw_data))
+        if tensor.HasField("raw_data"):
+            tensor.raw_data = bytes(detached.find(tensor.raw_data))
     return message
 
 
@@ -118,6 +122,22 @@ def test_the_parser_gets_the_model_that_the_file_holds(data):
     except Exception:
         expected = None
     assert whole(data) == expected if expected is not None else detach(memoryview(data))[0] == data
+
+
+def test_a_damaged_model_is_damaged_in_the_same_way():
+    data, random = product(b=np.arange(4, dtype=np.int64)), Random(3)
+    places = [*range(200), *range(len(data) - 200, len(data))]
+    for _ in range(amount(300, 10_000)):
+        changed = bytearray(data)
+        for _ in range(random.choice([1, 1, 2])):
+            changed[random.choice(places)] = random.choice([0, 1, 127, 128, 255, random.randrange(256)])
+        outcomes = []
+        for parse in (onnx.ModelProto.FromString, whole):
+            try:
+                outcomes.append(parse(bytes(changed)))
+            except Exception as error:  # the parser's own, of whichever implementation of protobuf
+                outcomes.append(type(error))
+        assert outcomes[0] == outcomes[1]
 
 
 def test_a_mark_of_another_model_is_data():

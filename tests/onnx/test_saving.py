@@ -138,3 +138,15 @@ async def test_what_has_no_form_in_onnx_is_listed_and_nothing_is_written(tmp_pat
         with pytest.raises(af.errors.InvalidArgumentError, match="placeholder 'x', which is not among the inputs"):
             await af.onnx.save(tmp_path / "model.onnx", {}, {"y": x * 2.0}, session)
     assert not (tmp_path / "model.onnx").exists()
+
+
+async def test_a_transposed_convolution_of_images_of_open_sizes_names_the_operation(tmp_path):
+    graph = af.Graph()
+    with graph.as_default():
+        x = af.placeholder(af.float32, [1, None, None, 3])
+        y = af.layers.Conv2DTranspose(2, 3)(x)
+        initializer = af.global_variables_initializer()
+    async with af.Session(graph=graph) as session:
+        await session.run(initializer)
+        with pytest.raises(ValueError, match=r"conv2d_backprop_input.*sizes of images and windows must be known"):
+            await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)

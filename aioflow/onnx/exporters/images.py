@@ -63,9 +63,10 @@ def _(export: Export, op: Operation) -> str:
 def _cut(op: Operation, strides: Sequence[int], dilations: Sequence[int]) -> dict[str, list[int]]:
     """What a transposed convolution leaves out at both ends, or adds at the end: the padding of the forward one."""
     given, made = (_spatial(tensor.spec.sizes or (), op) for tensor in (op.inputs[2], op.outputs[0]))
-    if None in (*given, *made):
-        raise ValueError(f"the sizes of images must be known, they are {given} and {made}")
-    reach = [by * (size - 1) + 1 for by, size in zip(dilations, op.inputs[1].spec.sizes or (), strict=False)]
+    window: Sequence[Any] = (op.inputs[1].spec.sizes or ())[: len(strides)]
+    if None in (*given, *made, *window):
+        raise ValueError(f"the sizes of images and windows must be known, they are {given}, {made} and {list(window)}")
+    reach = [by * (size - 1) + 1 for by, size in zip(dilations, window, strict=True)]
     whole = [(n - 1) * by + width - m for n, m, by, width in zip(given, made, strides, reach, strict=True)]
     padding = op.attrs["padding"]
     before = [pair[0] for pair in _spatial(padding, op)] if not isinstance(padding, str) else [0] * len(whole)
