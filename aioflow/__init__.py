@@ -207,8 +207,9 @@ _face = Face(__name__, {
     "aioflow.tensors": "nest",
     "aioflow.tensors.codecs": "Saving",
     "aioflow.tensors.dtypes": (
-        "DType as_dtype bfloat16 bool=bool_ bool_ complex128 complex64 double=float64 float16 float32 float64 "
-        "float8_e4m3fn float8_e5m2 half=float16 int16 int32 int64 int8 resource string uint16 uint32 uint64 uint8"
+        "DType as_dtype bfloat16 bool=bool_ bool_ complex128 complex64 double=float64 float16 float32 float4_e2m1fn "
+        "float64 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu half=float16 int16 int2 "
+        "int32 int4 int64 int8 resource string uint16 uint2 uint32 uint4 uint64 uint8"
     ),
     "aioflow.tensors.shape": "Dimension TensorShape as_shape dimension_value",
     "aioflow.tracing": "NodeStats RunMetadata",

@@ -376,18 +376,26 @@ from aioflow.tensors.dtypes import complex64 as complex64
 from aioflow.tensors.dtypes import float16 as float16
 from aioflow.tensors.dtypes import float16 as half
 from aioflow.tensors.dtypes import float32 as float32
+from aioflow.tensors.dtypes import float4_e2m1fn as float4_e2m1fn
 from aioflow.tensors.dtypes import float64 as double
 from aioflow.tensors.dtypes import float64 as float64
 from aioflow.tensors.dtypes import float8_e4m3fn as float8_e4m3fn
+from aioflow.tensors.dtypes import float8_e4m3fnuz as float8_e4m3fnuz
 from aioflow.tensors.dtypes import float8_e5m2 as float8_e5m2
+from aioflow.tensors.dtypes import float8_e5m2fnuz as float8_e5m2fnuz
+from aioflow.tensors.dtypes import float8_e8m0fnu as float8_e8m0fnu
 from aioflow.tensors.dtypes import int16 as int16
+from aioflow.tensors.dtypes import int2 as int2
 from aioflow.tensors.dtypes import int32 as int32
+from aioflow.tensors.dtypes import int4 as int4
 from aioflow.tensors.dtypes import int64 as int64
 from aioflow.tensors.dtypes import int8 as int8
 from aioflow.tensors.dtypes import resource as resource
 from aioflow.tensors.dtypes import string as string
 from aioflow.tensors.dtypes import uint16 as uint16
+from aioflow.tensors.dtypes import uint2 as uint2
 from aioflow.tensors.dtypes import uint32 as uint32
+from aioflow.tensors.dtypes import uint4 as uint4
 from aioflow.tensors.dtypes import uint64 as uint64
 from aioflow.tensors.dtypes import uint8 as uint8
 from aioflow.tensors.shape import Dimension as Dimension
@@ -428,14 +436,15 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "Comparison",
     "device", "diag", "diag_part", "digamma", "dimension_value", "div", "div_no_nan", "divide", "divide_no_nan",
     "double", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "encode_base64", "ensure_shape",
     "enter", "equal", "erf", "erfc", "erfinv", "errors", "exit", "exp", "expand_dims", "expm1", "extract_image_patches",
-    "eye", "fill", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "floor", "floor_div", "floordiv",
-    "floormod", "foldl", "foldr", "from_dense", "gather", "gather_nd", "get_collection", "get_collection_ref",
-    "get_default_graph", "get_default_session", "get_local_variable", "get_seed", "get_variable", "get_variable_scope",
-    "global_norm", "global_variables", "global_variables_initializer", "glorot_normal_initializer",
-    "glorot_uniform_initializer", "gradients", "greater", "greater_equal", "group", "guarantee_const", "half",
-    "hessians", "histogram_fixed_width", "histogram_fixed_width_bins", "identity", "identity_initializer", "identity_n",
-    "igamma", "igammac", "imag", "image", "import_graph_def", "initialize_all_variables", "initialize_local_variables",
-    "initialize_variables", "initializers", "int16", "int32", "int64", "int8", "invert", "invert_permutation", "io",
+    "eye", "fill", "float16", "float32", "float4_e2m1fn", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+    "float8_e5m2fnuz", "float8_e8m0fnu", "floor", "floor_div", "floordiv", "floormod", "foldl", "foldr", "from_dense",
+    "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph", "get_default_session",
+    "get_local_variable", "get_seed", "get_variable", "get_variable_scope", "global_norm", "global_variables",
+    "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer", "gradients", "greater",
+    "greater_equal", "group", "guarantee_const", "half", "hessians", "histogram_fixed_width",
+    "histogram_fixed_width_bins", "identity", "identity_initializer", "identity_n", "igamma", "igammac", "imag",
+    "image", "import_graph_def", "initialize_all_variables", "initialize_local_variables", "initialize_variables",
+    "initializers", "int16", "int2", "int32", "int4", "int64", "int8", "invert", "invert_permutation", "io",
     "is_finite", "is_inf", "is_nan", "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_tensor",
     "is_variable_initialized", "launch", "layers", "lbeta", "left_shift", "less", "less_equal", "lgamma", "lin_space",
     "linalg", "linspace", "listdiff", "local_variables", "local_variables_initializer", "log", "log1p",
@@ -476,12 +485,12 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "Comparison",
     "tensor_scatter_add", "tensor_scatter_sub", "tensor_scatter_update", "tensordot", "tile", "to_bfloat16",
     "to_complex128", "to_complex64", "to_double", "to_float", "to_int32", "to_int64", "top_k", "trace", "train",
     "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv",
-    "truncatemod", "tuple", "uint16", "uint32", "uint64", "uint8", "uniform_unit_scaling_initializer", "unique",
-    "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min",
-    "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack", "variable_scope",
-    "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "weights_broadcast", "where",
-    "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy", "zeros", "zeros_initializer",
-    "zeros_like", "zeta"]
+    "truncatemod", "tuple", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "uniform_unit_scaling_initializer",
+    "unique", "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean",
+    "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
+    "variable_scope", "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite",
+    "weights_broadcast", "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy",
+    "zeros", "zeros_initializer", "zeros_like", "zeta"]
 
 def diag(diagonal: NumberLike, name: str | None = None) -> Tensor:
     """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high."""

@@ -47,6 +47,7 @@ ROWS = (
     "gradient_compression",
     "saving",
     "restoring",
+    "onnx_load",
     "replica_lost",
     "stragglers",
     "gpu",

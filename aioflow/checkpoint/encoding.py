@@ -1,8 +1,8 @@
 """Converts tensors to the bytes of a safetensors file, and back.
 
-Numbers have the same bytes as in memory. Safetensors has no code for two dtypes: complex128 is stored as pairs of F64,
-and string as U8: the lengths of all strings as little-endian 64-bit numbers, then their bytes. The manifest holds the
-real dtype; other readers see the numbers.
+Numbers have the same bytes as in memory. Safetensors has no code for some dtypes: complex128 is stored as pairs of F64,
+and string as U8: the lengths of all strings as little-endian 64-bit numbers, then their bytes. The narrow dtypes are
+U8, too. The manifest holds the real dtype; other readers see the numbers.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.tensors.as_array import AnyArray
-from aioflow.tensors.dtypes import ALL, Array, DType, as_dtype, complex128, resource, string
+from aioflow.tensors.dtypes import EVERY, NARROW, Array, DType, as_dtype, complex128, resource, string
 from aioflow.tensors.object_arrays import join_strings, make_array, to_list
 
 Shape = tuple[int, ...]
@@ -25,7 +25,7 @@ CODES: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """{name of a dtype: its code in safetensors}, for the dtypes with the same bytes."""
 BY_CODE: Final[Mapping[str, DType]] = {code: as_dtype(name) for name, code in CODES.items()}
-STORED: Final[Mapping[str, DType]] = {dtype.name: dtype for dtype in ALL if dtype is not resource}
+STORED: Final[Mapping[str, DType]] = {dtype.name: dtype for dtype in EVERY if dtype is not resource}
 """{name: dtype} of the tensors that a checkpoint can hold."""
 
 _LENGTH: Final = np.dtype("<u8")
@@ -82,6 +82,8 @@ def code_and_shape(dtype: DType, shape: Shape, size: int) -> tuple[str, Shape]:
         return "U8", (size,)
     if dtype is complex128:
         return "F64", (*shape, 2)
+    if dtype in NARROW:
+        return "U8", shape
     return CODES[dtype.name], shape
 
 

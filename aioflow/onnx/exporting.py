@@ -1,16 +1,19 @@
 """A model that is being written: its nodes, its initial values, and the names of tensors."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from aioflow.graph.convert import constant_value
 from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.subgraph import Body, bodies_of
+from aioflow.lazy import Registry
 from aioflow.onnx.protobuf import package
 from aioflow.onnx.tensors import NUMBERS
 from aioflow.tensors.as_array import AnyArray
-from aioflow.tensors.dtypes import int64
+from aioflow.tensors.dtypes import Spec, int64
 
 VERSION: Final = 21
 """The version of ONNX's operators that models are written in."""
@@ -20,28 +23,51 @@ class Export:
     """Collects nodes and initial values.
 
     Attributes:
-        nodes: the nodes, as messages.
+        nodes: the nodes, as messages; inside `body` those of a graph among a node's attributes.
         initials: the initial values, by name.
+        lists: what is known of each `TensorArray`.
     """
 
-    def __init__(self, inputs: Mapping[Tensor, str], taken: Collection[str]) -> None:
+    def __init__(self, inputs: Mapping[Tensor, str], taken: Collection[str], values: Mapping[Tensor, AnyArray]) -> None:
         self.nodes: list[Any] = []
         self.initials: dict[str, AnyArray] = {}
+        self.lists: dict[Tensor, Any] = {}
         self._names = dict(inputs)
         self._taken = {*taken}
+        self._values = values
         self._op: Operation | None = None
 
     def name(self, tensor: Tensor) -> str:
-        """The name of a tensor that an earlier node or an input gives."""
+        """The name of a tensor that an earlier node or an input gives, or of a constant, which is written now.
+
+        ValueError if ONNX has no such value.
+        """
+        if tensor not in self._names and tensor.op.type == "constant":
+            self._names[tensor] = self.initial(tensor.op.attrs["value"], tensor.op.name)
+        if tensor not in self._names:
+            raise ValueError(f"{tensor.name!r} is {tensor.spec}, for which ONNX has no tensor")
         return self._names[tensor]
 
-    def give(self, tensor: Tensor, array: Any, name: str | None = None) -> None:
-        """Make an initial value of a tensor."""
-        self._names[tensor] = self.initial(array, name or tensor.op.name)
+    def names(self, op: Operation) -> list[str]:
+        """The names of the inputs of an operation."""
+        return [self.name(tensor) for tensor in op.inputs]
+
+    def bind(self, argument: Tensor, value: Tensor | str) -> None:
+        """Let the argument of a body stand for a value outside, or for that name."""
+        if isinstance(value, str):
+            self._names[argument] = value
+        elif value in self.lists:
+            self.lists[argument] = self.lists[value]
+        else:
+            self._names[argument] = self.name(value)
+
+    def value_of(self, handle: Tensor) -> AnyArray:
+        """The value of a variable."""
+        return self._values[handle]
 
     def initial(self, array: Any, name: str = "constant") -> str:
         """The name of a new initial value."""
-        unique = self._unique(name)
+        unique = self.unique(name)
         self.initials[unique] = np.asarray(array)
         return unique
 
@@ -63,7 +89,7 @@ class Export:
     def add_all(self, type: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
         """The names of the outputs of a new node."""
         base = type if self._op is None else self._op.name
-        names = [self._unique(base) for _ in range(outputs)]
+        names = [self.unique(base) for _ in range(outputs)]
         self.nodes.append(self.node(type, inputs, names, **attributes))
         return names
 
@@ -71,18 +97,37 @@ class Export:
         """A node as a message."""
         return package().helper.make_node(type, inputs, outputs, outputs[0], **attributes)
 
-    def build(self, op: Operation, exporter: "Exporter") -> None:
-        """Add the nodes of an operation. ValueError that names it, if its attributes have no form in ONNX."""
-        self._op = op
+    @contextlib.contextmanager
+    def body(self) -> Iterator[list[Any]]:
+        """Inside, nodes are added to a graph of their own, which is given. It sees the names of the graphs around."""
+        around, self.nodes = self.nodes, []
         try:
-            made = exporter(self, op)
+            yield self.nodes
+        finally:
+            self.nodes = around
+
+    def write(self, outputs: Sequence[Tensor], given: Collection[Tensor]) -> None:
+        """Add the nodes that compute the outputs from the given tensors.
+
+        ValueError that names an operation, if its attributes have no form in ONNX.
+        """
+        for op in needed_operations(outputs, given):
+            self._write(op)
+
+    def _write(self, op: Operation) -> None:
+        around, self._op = self._op, op
+        try:
+            made = EXPORTERS[op.type](self, op)
         except ValueError as error:
+            if str(error).startswith("operation "):
+                raise
             raise ValueError(f"operation {op.name!r} ({op.type}) cannot be written: {error}") from error
         names = [made] if isinstance(made, str) else made
-        self._names.update(zip(op.outputs, names, strict=False))
-        self._op = None
+        self._names.update((output, name) for output, name in zip(op.outputs, names, strict=False) if name)
+        self._op = around
 
-    def _unique(self, name: str) -> str:
+    def unique(self, name: str) -> str:
+        """A name that no other value has."""
         found, count = name, 0
         while found in self._taken:
             count += 1
@@ -93,3 +138,56 @@ class Export:
 
 Exporter = Callable[[Export, Operation], "str | list[str]"]
 """Adds the nodes of an operation to a model, and returns the name of its output, or of all its outputs."""
+
+EXPORTERS: Final[Registry[Exporter]] = Registry("aioflow.onnx.exporters")
+"""{type of operation: function}"""
+
+
+def exporter(type: str) -> Callable[[Exporter], Exporter]:
+    """Declare the function for a type of operation."""
+
+    def declare(function: Exporter) -> Exporter:
+        EXPORTERS[type] = function
+        return function
+
+    return declare
+
+
+def needed_operations(outputs: Sequence[Tensor], given: Collection[Tensor]) -> list[Operation]:
+    """The operations of one graph that compute the outputs, in the order in which they were built."""
+    found, left = dict[Operation, None](), [tensor for tensor in outputs if tensor not in given]
+    while left:
+        op = left.pop().op
+        if op not in found:
+            found[op] = None
+            left += [tensor for tensor in op.inputs if tensor not in given]
+    places = {op: place for place, op in enumerate(next(iter(found)).graph.get_operations())} if found else {}
+    return sorted(found, key=places.__getitem__)
+
+
+def operations_within(operations: Sequence[Operation]) -> Iterator[Operation]:
+    """The operations, and those that the bodies among their attributes need."""
+    for op in operations:
+        yield op
+        for body in bodies_of(op):
+            yield from operations_within(needed_operations(computed(op, body), body.arguments))
+
+
+def computed(op: Operation, body: Body) -> Sequence[Tensor]:
+    """The outputs of a body without those that a loop records for its gradient."""
+    return body.outputs[: op.attrs.get("variables")]
+
+
+def declaration(name: str, spec: Spec, open_sizes: str | None = None) -> Any:
+    """The declaration of a value as a message. Open sizes are named after their axes, if the names' start is given."""
+    shape: list[Any] | None = None if spec.sizes is None else [*spec.sizes]
+    if shape is not None and open_sizes is not None:
+        shape = [f"{open_sizes}{axis}" if size is None else size for axis, size in enumerate(shape)]
+    return package().helper.make_tensor_value_info(name, NUMBERS[spec.dtype], shape)
+
+
+def rank_of(tensor: Tensor) -> int:
+    """The rank of a tensor. ValueError if it is not known."""
+    if tensor.spec.rank is None:
+        raise ValueError(f"the rank of {tensor.name!r} must be known")
+    return int(tensor.spec.rank)

@@ -4,10 +4,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from aioflow import errors
-from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.fixed_memory import map_file
 
 
 class ExternalData:
@@ -15,8 +13,9 @@ class ExternalData:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = None if folder is None else folder.resolve()
+        self._maps: dict[Path, memoryview] = {}
 
-    def read(self, tensor: str, entries: Mapping[str, str], size: int) -> AnyArray:
+    def read(self, tensor: str, entries: Mapping[str, str], size: int) -> memoryview:
         """`size` bytes of the file that `entries` name, mapped into memory.
 
         Raises:
@@ -28,14 +27,14 @@ class ExternalData:
         offset, length = _number(tensor, entries, "offset", 0), _number(tensor, entries, "length", size)
         if length != size:
             raise errors.DataLossError(f"tensor {tensor!r} needs {size} bytes, its external data states {length}")
-        if path.stat().st_size < offset + size:
+        if path not in self._maps:
+            self._maps[path] = map_file(path)
+        whole = self._maps[path]
+        if len(whole) < offset + size:
             raise errors.DataLossError(
-                f"tensor {tensor!r} needs {size} bytes from byte {offset} of {path.name!r}, which has "
-                f"{path.stat().st_size}"
+                f"tensor {tensor!r} needs {size} bytes from byte {offset} of {path.name!r}, which has {len(whole)}"
             )
-        if not size:
-            return np.empty(0, np.uint8)
-        return np.memmap(path, np.uint8, "r", offset, (size,))
+        return whole[offset : offset + size]
 
     def _path(self, tensor: str, location: str) -> Path:
         if self._folder is None:

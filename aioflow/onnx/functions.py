@@ -8,10 +8,10 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.operation import Tensor
-from aioflow.onnx.external import ExternalData
 from aioflow.onnx.model import Function, GraphBody, Node, Reference
 from aioflow.onnx.protobuf import newest_version, package, schema
 from aioflow.onnx.reading import Reader
+from aioflow.onnx.storage import Storage
 from aioflow.onnx.tensors import NUMBERS
 
 
@@ -24,7 +24,7 @@ def has_definition(domain: str, type: str, version: int) -> bool:
 def definition(node: Node, version: int, inputs: Sequence[Any]) -> Function:
     """ONNX's own definition of the node's operator, which may depend on its attributes and on dtypes."""
     found = schema(node.domain, node.type, version)
-    reader = Reader(ExternalData(None))
+    reader = Reader(Storage())
     message = package().FunctionProto()
     if found.has_function:
         message.CopyFrom(found.function_body)
@@ -42,7 +42,7 @@ def definition(node: Node, version: int, inputs: Sequence[Any]) -> Function:
 
 
 def _defaults(found: Any) -> dict[str, Any]:
-    reader = Reader(ExternalData(None))
+    reader = Reader(Storage())
     return {
         name: reader.attribute(each.default_value) if each.default_value.type else None
         for name, each in found.attributes.items()

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from aioflow import errors
 from aioflow.graph.building import get_default_graph
-from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import constant, identity, placeholder
@@ -80,7 +79,8 @@ class _Import:
             return constant(array, name=valid_name(name))
         trainable = self._trainable and role is Role.WEIGHT
         variable = self._variables[name] = Variable(array, trainable, name=valid_name(name))
-        return convert_to_tensor(variable)
+        # Its first read will do: nothing that is built before changes it.
+        return variable.graph.as_graph_element(variable, allow_operation=False)  # type: ignore[return-value]
 
 
 def _input(name: str, declared: ValueType) -> Tensor:

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from aioflow import errors
+from aioflow.onnx.detaching import detach
 from aioflow.onnx.external import ExternalData
 from aioflow.onnx.model import Function, GraphBody, Model, Node, Reference, ValueType
 from aioflow.onnx.ordering import sorted_nodes
 from aioflow.onnx.protobuf import package
+from aioflow.onnx.storage import Storage
 from aioflow.onnx.tensors import array_of, dtype_of
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import UNKNOWN, TensorShape
+from aioflow.tensors.fixed_memory import map_file
 
 _DEEPEST: Final = 16
 """The most graphs inside each other."""
@@ -35,9 +38,18 @@ def read_model(source: Source) -> Model:
         PermissionDeniedError, NotFoundError: external data lie outside of the model's folder, or are missing.
     """
     if isinstance(source, bytes):
-        return _model(_parsed(source), ExternalData(None))
+        return _model(memoryview(source), ExternalData(None))
     path = Path(source)
-    return _model(_parsed(path.read_bytes()), ExternalData(path.parent))
+    return _model(map_file(path), ExternalData(path.parent))
+
+
+def _model(whole: memoryview, external: ExternalData) -> Model:
+    data, detached = detach(whole)
+    message, reader = _parsed(data), Reader(Storage(detached, external))
+    functions = {
+        (normal_domain(each.domain), each.name, each.overload): reader.function(each) for each in message.functions
+    }
+    return Model(reader.graph(message.graph), opsets_of(message.opset_import), functions)
 
 
 def _parsed(data: bytes) -> Any:
@@ -49,14 +61,6 @@ def _parsed(data: bytes) -> Any:
     if not message.HasField("graph"):
         raise errors.DataLossError(f"{len(data)} bytes are not a model in the ONNX format: they hold no graph")
     return message
-
-
-def _model(message: Any, external: ExternalData) -> Model:
-    reader = Reader(external)
-    functions = {
-        (normal_domain(each.domain), each.name, each.overload): reader.function(each) for each in message.functions
-    }
-    return Model(reader.graph(message.graph), opsets_of(message.opset_import), functions)
 
 
 def normal_domain(domain: str) -> str:
@@ -72,8 +76,8 @@ def opsets_of(entries: Sequence[Any]) -> Mapping[str, int]:
 class Reader:
     """Makes plain data of messages, and counts how many graphs lie inside each other."""
 
-    def __init__(self, external: ExternalData) -> None:
-        self._external = external
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
         self._depth = 0
 
     def graph(self, message: Any, outer: bool = True) -> GraphBody:
@@ -127,9 +131,9 @@ class Reader:
             case "STRINGS":
                 return [bytes(item) for item in message.strings]
             case "TENSOR":
-                return array_of(message.t, self._external)
+                return array_of(message.t, self._storage)
             case "TENSORS":
-                return [array_of(item, self._external) for item in message.tensors]
+                return [array_of(item, self._storage) for item in message.tensors]
             case "GRAPH":
                 return self.graph(message.g)
             case "GRAPHS":
@@ -144,7 +148,7 @@ class Reader:
         if message.sparse_initializer:
             names = [each.values.name for each in message.sparse_initializer]
             raise errors.UnimplementedError(f"initializers {_listed(names)} are sparse, which aioflow does not read")
-        return {each.name: array_of(each, self._external) for each in message.initializer}
+        return {each.name: array_of(each, self._storage) for each in message.initializer}
 
     def _type(self, message: Any) -> ValueType:
         return value_type(message.type, f"{message.name!r}")

@@ -2,16 +2,15 @@
 
 import asyncio
 import os
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from aioflow import errors
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.onnx.exporters import EXPORTERS
-from aioflow.onnx.exporting import VERSION, Export
+from aioflow.onnx.exporting import EXPORTERS, VERSION, Export, declaration, needed_operations, operations_within
 from aioflow.onnx.protobuf import package
-from aioflow.onnx.tensors import NUMBERS
 from aioflow.session import Session
 from aioflow.tensors.as_array import AnyArray
 
@@ -24,8 +23,8 @@ async def save(
 ) -> None:
     """Write what computes the outputs from the inputs to a file, once ONNX's checker has accepted it.
 
-    Variables become initial values, with the values that they have in the session. The file is written on a thread; a
-    cancelled call may leave a part of it.
+    Variables become initial values, with the values that they have in the session. The file is written on a thread, and
+    takes its name when it is complete.
 
     Args:
         path: the file.
@@ -38,53 +37,48 @@ async def save(
         UnimplementedError: operations have no form in ONNX; the error lists them all. No file is written.
         InvalidArgumentError: an output depends on a placeholder that is not among the inputs.
     """
-    operations = _needed(inputs.values(), outputs.values())
+    operations = needed_operations([*outputs.values()], {*inputs.values()})
     _check(operations)
-    reads = [op.outputs[0] for op in operations if op.type == "read_variable"]
-    values = await session.run(reads) if reads else []
-    data = _model(operations, inputs, outputs, dict(zip(reads, values, strict=True)))
-    await asyncio.to_thread(Path(path).write_bytes, data)
-
-
-def _needed(inputs: Any, outputs: Any) -> list[Operation]:
-    """The operations that compute the outputs, in the order in which they were built, as far as the inputs."""
-    given, found = {*inputs}, dict[Operation, None]()
-    left = [tensor for tensor in outputs if tensor not in given]
-    while left:
-        op = left.pop().op
-        if op in found:
-            continue
-        found[op] = None
-        if op.type != "read_variable":
-            left += [tensor for tensor in op.inputs if tensor not in given]
-    places = {op: place for place, op in enumerate(next(iter(found)).graph.get_operations())} if found else {}
-    return sorted(found, key=places.__getitem__)
+    reads = _reads(operations)
+    values = await session.run(reads) if reads else {}
+    data = _model(inputs, outputs, values)
+    await asyncio.to_thread(_replace, Path(path), data)
 
 
 def _check(operations: Sequence[Operation]) -> None:
     fed = [op.name for op in operations if op.type == "placeholder"]
     if fed:
         raise errors.InvalidArgumentError(f"the outputs need placeholder {fed[0]!r}, which is not among the inputs")
-    known = {"constant", "read_variable"} | EXPORTERS.keys()
-    missing = dict.fromkeys(f"{op.type} ({op.name!r})" for op in operations if op.type not in known)
+    EXPORTERS.complete()
+    every = operations_within(operations)
+    missing = dict.fromkeys(f"{op.type} ({op.name!r})" for op in every if op.type not in EXPORTERS)
     if missing:
         raise errors.UnimplementedError(f"{len(missing)} operations have no form in ONNX: {', '.join(missing)}")
 
 
-def _model(
-    operations: Sequence[Operation],
-    inputs: Mapping[str, Tensor],
-    outputs: Mapping[str, Tensor],
-    values: Mapping[Tensor, AnyArray],
-) -> bytes:
-    export = Export({tensor: name for name, tensor in inputs.items()}, {*inputs, *outputs})
-    for op in operations:
-        if op.type == "constant":
-            export.give(op.outputs[0], op.attrs["value"])
-        elif op.type == "read_variable":
-            export.give(op.outputs[0], values[op.outputs[0]], op.inputs[0].op.name)
-        else:
-            export.build(op, EXPORTERS[op.type])
+def _reads(operations: Sequence[Operation]) -> dict[Tensor, Tensor]:
+    """A read of each variable, by its handle; a variable has one from its construction on."""
+    handles = {op.outputs[0] for op in operations if op.type == "variable"}
+    found: dict[Tensor, Tensor] = {}
+    for op in next(iter(handles)).graph.get_operations() if handles else ():
+        if op.type == "read_variable" and op.inputs[0] in handles:
+            found.setdefault(op.inputs[0], op.outputs[0])
+    return found
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write the file beside the old one first: a graph may have the old one mapped into its memory."""
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        new.write_bytes(data)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _model(inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], values: Mapping[Tensor, AnyArray]) -> bytes:
+    export = Export({tensor: name for name, tensor in inputs.items()}, {*inputs, *outputs}, values)
+    export.write([*outputs.values()], {*inputs.values()})
     for name, tensor in outputs.items():
         export.nodes.append(export.node("Identity", [export.name(tensor)], [name]))
     return _message(export, inputs, outputs)
@@ -104,6 +98,4 @@ def _message(export: Export, inputs: Mapping[str, Tensor], outputs: Mapping[str,
 def _declared(tensors: Mapping[str, Tensor]) -> Iterator[Any]:
     """The declarations of tensors; an open size is named after its axis."""
     for name, tensor in tensors.items():
-        sizes = tensor.spec.sizes
-        shape = None if sizes is None else [f"{name}_{i}" if size is None else size for i, size in enumerate(sizes)]
-        yield package().helper.make_tensor_value_info(name, NUMBERS[tensor.dtype], shape)
+        yield declaration(name, tensor.spec, f"{name}_")

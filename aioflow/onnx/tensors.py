@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.onnx.external import ExternalData
 from aioflow.onnx.protobuf import package
+from aioflow.onnx.storage import Storage, as_elements
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import DType
@@ -18,9 +18,14 @@ DTYPES: Final[dict[int, DType]] = {
     1: dtypes.float32, 2: dtypes.uint8, 3: dtypes.int8, 4: dtypes.uint16, 5: dtypes.int16, 6: dtypes.int32,
     7: dtypes.int64, 8: dtypes.string, 9: dtypes.bool_, 10: dtypes.float16, 11: dtypes.float64, 12: dtypes.uint32,
     13: dtypes.uint64, 14: dtypes.complex64, 15: dtypes.complex128, 16: dtypes.bfloat16, 17: dtypes.float8_e4m3fn,
-    19: dtypes.float8_e5m2,
+    18: dtypes.float8_e4m3fnuz, 19: dtypes.float8_e5m2, 20: dtypes.float8_e5m2fnuz, 21: dtypes.uint4, 22: dtypes.int4,
+    23: dtypes.float4_e2m1fn, 24: dtypes.float8_e8m0fnu, 25: dtypes.uint2, 26: dtypes.int2,
 }  # fmt: skip
-"""ONNX's numbers for dtypes. The others, as those of 4 bits, have no kernels."""
+"""ONNX's numbers for dtypes."""
+_BITS: Final = {
+    dtypes.uint4: 4, dtypes.int4: 4, dtypes.float4_e2m1fn: 4, dtypes.uint2: 2, dtypes.int2: 2,
+}  # fmt: skip
+"""The bits of an element, of dtypes of which ONNX packs several into a byte, from the lowest bits on."""
 
 NUMBERS: Final = {dtype: number for number, dtype in DTYPES.items()}
 _EXTERNAL: Final = 1
@@ -37,7 +42,7 @@ def dtype_of(number: int, what: str) -> DType:
     raise errors.UnimplementedError(f"{what} has the dtype {names.get(number, number)}, which aioflow does not have")
 
 
-def array_of(tensor: Any, external: ExternalData) -> AnyArray:
+def array_of(tensor: Any, storage: Storage) -> AnyArray:
     """The value of a tensor message, which cannot be written to.
 
     DataLossError if its data do not fit its shape.
@@ -48,13 +53,17 @@ def array_of(tensor: Any, external: ExternalData) -> AnyArray:
         raise errors.DataLossError(f"tensor {tensor.name!r} of shape {sizes} would have {count * dtype.size} bytes")
     if tensor.data_location == _EXTERNAL:
         entries = {entry.key: entry.value for entry in tensor.external_data}
-        array = external.read(tensor.name, entries, count * dtype.size).view(dtype.np).reshape(sizes)
+        data = storage.external.read(tensor.name, entries, _stored_bytes(count, dtype))
+        array = _elements(data, dtype, count).reshape(sizes)
     elif dtype is dtypes.string:
         array = _strings(tensor.name, tensor.string_data, sizes)
     elif tensor.HasField("raw_data"):
-        array = _raw(tensor, dtype, count).reshape(sizes)
+        data = storage.detached.find(tensor.raw_data)
+        _check_length(tensor, len(data), _stored_bytes(count, dtype), "bytes")
+        array = _elements(data, dtype, count).reshape(sizes)
     else:
-        _check_length(tensor, _typed_length(tensor, dtype), count, "elements")
+        needed = _stored_bytes(count, dtype) if dtype in _BITS else count
+        _check_length(tensor, _typed_length(tensor, dtype), needed, "elements")
         array = np.asarray(package().numpy_helper.to_array(tensor))
     array.flags.writeable = False
     return array
@@ -68,13 +77,23 @@ def checked_sizes(name: str, dims: Sequence[int]) -> list[int]:
     return sizes
 
 
-def _raw(tensor: Any, dtype: DType, count: int) -> AnyArray:
-    """The elements in the raw bytes of a message, which are read once, for each time makes a copy."""
-    data = tensor.raw_data
-    _check_length(tensor, len(data), count * dtype.size, "bytes")
-    stored = np.uint8 if dtype.is_bool else dtype.np.newbyteorder("<")
-    array = np.frombuffer(data, stored)
+def _stored_bytes(count: int, dtype: DType) -> int:
+    """The bytes that so many elements take in a model."""
+    return -(-count * _BITS[dtype] // 8) if dtype in _BITS else count * dtype.size
+
+
+def _elements(data: memoryview, dtype: DType, count: int) -> AnyArray:
+    """The elements in the bytes of a model, which are little-endian."""
+    if dtype in _BITS:
+        return _unpacked(np.frombuffer(data, np.uint8), _BITS[dtype])[:count].view(dtype.np)
+    array = as_elements(data, np.dtype(np.uint8) if dtype.is_bool else dtype.np.newbyteorder("<"))
     return array.astype(dtype.np) if dtype.is_bool or not array.dtype.isnative else array
+
+
+def _unpacked(packed: AnyArray, bits: int) -> AnyArray:
+    """The parts of each byte, each in a byte of its own."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    return ((packed[:, None] >> shifts) & np.uint8((1 << bits) - 1)).reshape(-1)
 
 
 def _check_length(tensor: Any, given: int, needed: int, unit: str) -> None:

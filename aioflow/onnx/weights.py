@@ -6,7 +6,7 @@ from typing import Final
 
 from aioflow.onnx.model import GraphBody, Node
 from aioflow.tensors.as_array import AnyArray
-from aioflow.tensors.dtypes import as_dtype
+from aioflow.tensors.dtypes import FLOAT, as_dtype
 
 
 class Role(enum.Enum):
@@ -36,7 +36,7 @@ def roles(body: GraphBody) -> Mapping[str, Role]:
 
 
 def _role(array: AnyArray) -> Role:
-    return Role.WEIGHT if array.ndim and as_dtype(array.dtype).is_floating else Role.CONSTANT
+    return Role.WEIGHT if array.ndim and as_dtype(array.dtype) in FLOAT else Role.CONSTANT
 
 
 def _mark(body: GraphBody, found: dict[str, Role]) -> None:

@@ -134,7 +134,7 @@ class DType:
         if self.is_floating:
             return getattr(ml_dtypes.finfo(self.np), which)  # type: ignore[no-untyped-call]
         if self.is_integer:
-            return getattr(np.iinfo(self.np), which)
+            return getattr(ml_dtypes.iinfo(self.np), which)  # type: ignore[no-untyped-call]
         raise TypeError(f"{self.name} has no {which}imum")
 
     def __eq__(self, other: object) -> bool:
@@ -179,8 +179,23 @@ ALL: Final = (
     bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, bfloat16,
     float8_e4m3fn, float8_e5m2, complex64, complex128, string, resource,
 )  # fmt: skip
-_BY_NAME: Final = {d.name: d for d in ALL} | {"half": float16, "float": float32, "double": float64}
-_BY_NUMPY: Final = {d.np: d for d in ALL if d.family not in ("string", "resource")}
+"""The dtypes that kernels compute with."""
+
+int2: Final = DType("int2", ml_dtypes.int2, "signed")
+int4: Final = DType("int4", ml_dtypes.int4, "signed")
+uint2: Final = DType("uint2", ml_dtypes.uint2, "unsigned")
+uint4: Final = DType("uint4", ml_dtypes.uint4, "unsigned")
+float4_e2m1fn: Final = DType("float4_e2m1fn", ml_dtypes.float4_e2m1fn, "floating")
+float8_e4m3fnuz: Final = DType("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, "floating")
+float8_e5m2fnuz: Final = DType("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, "floating")
+float8_e8m0fnu: Final = DType("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, "floating")
+
+NARROW: Final = frozenset({int2, int4, uint2, uint4, float4_e2m1fn, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu})
+"""Dtypes of stored numbers, each in a byte. They are moved and cast; to compute with them, cast them first."""
+EVERY: Final = (*ALL, *sorted(NARROW, key=lambda dtype: dtype.name))
+
+_BY_NAME: Final = {d.name: d for d in EVERY} | {"half": float16, "float": float32, "double": float64}
+_BY_NUMPY: Final = {d.np: d for d in EVERY if d.family not in ("string", "resource")}
 _TYPE_TEXT: Final = re.compile(r"[<>=|]?[biufcSU]\d+")
 _BY_PYTHON: Final = {
     bool: bool_, int: int32, float: float32, complex: complex128, str: string, bytes: string, object: string,
@@ -196,7 +211,7 @@ SIGNED: Final = frozenset(d for d in ALL if d.family == "signed")
 BOOL: Final = frozenset({bool_})
 STRING: Final = frozenset({string})
 NUMERIC: Final = FLOAT | COMPLEX | INTEGER
-ANY: Final = frozenset(ALL) - {resource}
+ANY: Final = frozenset(EVERY) - {resource}
 GPU_DTYPES: Final = frozenset(d for d in ALL if d.np.isbuiltin == 1 and not d.np.hasobject) | {bfloat16}
 """The dtypes of arrays on a GPU: all except strings and float8."""
 

@@ -5,6 +5,7 @@ import mmap
 import numpy as np
 
 from aioflow.tensors.dtypes import Array
+from aioflow.tensors.fixed_memory import is_fixed
 
 
 class LentMemory(mmap.mmap):
@@ -12,10 +13,12 @@ class LentMemory(mmap.mmap):
 
 
 def can_be_kept(array: Array) -> bool:
-    """Whether a copy of the array is not needed to keep its value: it takes most of some memory that is lent.
+    """Whether a copy of the array is not needed to keep its value: it is fixed, or takes most of some lent memory.
 
     It can be kept only as it is, since nobody can write to it.
     """
+    if is_fixed(array):
+        return True
     if not isinstance(array, np.ndarray) or array.flags.writeable or not array.flags.c_contiguous:
         return False
     whole = array.base

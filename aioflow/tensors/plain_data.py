@@ -30,7 +30,7 @@ DEEPEST: Final = 32
 _INTEGERS: Final = range(-(1 << 63), 1 << 64)
 _LARGEST_SIZE: Final = (1 << 63) - 1
 _MOST_AXES: Final = 64
-_DTYPES: Final = {dtype.name: dtype for dtype in dtypes.ALL}
+_DTYPES: Final = {dtype.name: dtype for dtype in dtypes.EVERY}
 
 
 def to_plain(value: Any) -> Any:

@@ -14,6 +14,7 @@ excuse(
 )
 excuse(
     "TensorFlow has no such op",
+    "cast_narrow",
     "per_row",
     "fitting_weights",
     "acquire_variable_lock",

@@ -23,6 +23,7 @@ VALUES = {
     dtype.name: np.array([[0, 1, 1], [1, 0, 1]]).astype(dtype.np)
     for dtype in sorted(dtypes.ANY - dtypes.STRING, key=lambda dtype: dtype.name)
 } | {
+    "float8_e8m0fnu": np.array([1, 2]).astype(dtypes.float8_e8m0fnu.np),
     "texts": np.array([b"a", b"", "é".encode(), b"\0" * 9], object).reshape(2, 2),
     "text": np.array(b"alone", object),
     "scalar": np.float32(2.5),
@@ -85,6 +86,8 @@ def test_another_reader_of_safetensors_reads_it(path):
             if not name.startswith("float8"):  # which it does not give to NumPy
                 seen[name] = file.get_tensor(name)
         assert keys == VALUES.keys()
+    for narrow in dtypes.NARROW:
+        assert seen.pop(narrow.name, VALUES[narrow.name]).tobytes() == VALUES[narrow.name].tobytes()
     assert seen.pop("complex128").view(np.complex128)[..., 0].tolist() == VALUES["complex128"].tolist()
     assert seen.pop("texts")[:32].view("<u8").tolist() == [1, 0, 2, 9]
     assert seen.pop("text").tobytes()[8:] == b"alone"

@@ -52,7 +52,7 @@ def facts(graph):
 
 integers = st.integers(-(2**63), 2**64 - 1)
 shapes = st.none() | st.lists(st.none() | st.integers(0, 2**63 - 1), max_size=4)
-TENSORS = [dtype for dtype in dtypes.ALL if dtype is not dtypes.resource]
+TENSORS = [dtype for dtype in dtypes.EVERY if dtype is not dtypes.resource]
 
 
 @st.composite
@@ -70,7 +70,7 @@ def arrays(draw):
 
 scalars = st.one_of(
     st.none(), st.booleans(), integers, st.floats(), st.text(max_size=5), st.binary(max_size=5),
-    st.sampled_from(dtypes.ALL), shapes.map(af.TensorShape), arrays(),
+    st.sampled_from(dtypes.EVERY), shapes.map(af.TensorShape), arrays(),
 )  # fmt: skip
 attributes = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)
 

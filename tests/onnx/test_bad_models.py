@@ -166,9 +166,8 @@ def test_sizes_that_do_not_fit_the_data_are_refused(dims, match):
 def test_unknown_versions_domains_and_dtypes_are_refused():
     refused(changed(lambda m: setattr(m.opset_import[0], "version", 999)), af.errors.UnimplementedError, "version 999")
     refused(changed(lambda m: m.ClearField("opset_import")), af.errors.UnimplementedError, "no version")
-    four_bits = onnx.TensorProto.UINT4
-    forged = changed(lambda m: setattr(m.graph.input[0].type.tensor_type, "elem_type", four_bits))
-    refused(forged, af.errors.UnimplementedError, "'x' has the dtype UINT4")
+    forged = changed(lambda m: setattr(m.graph.input[0].type.tensor_type, "elem_type", 99))
+    refused(forged, af.errors.UnimplementedError, "'x' has the dtype 99")
 
 
 # External data

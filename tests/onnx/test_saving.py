@@ -48,6 +48,27 @@ def numbers(x):
     return af.reduce_mean(y, [1], keepdims=True), places, af.reduce_sum(af.nn.relu6(table)), af.nn.leaky_relu(x, 0.3)
 
 
+def volumes(x):
+    picture, block = af.reshape(x, [-1, 4, 4, 3]), af.reshape(x, [-1, 2, 4, 2, 3])
+    kernel = af.constant(RNG.normal(size=(1, 2, 2, 3, 2)).astype(np.float32))
+    solid = af.nn.conv3d(af.nn.max_pool3d(block, 2, 1, "SAME"), kernel, [1, 1, 1, 1, 1], "VALID")
+    normal = af.layers.BatchNormalization()(x), af.layers.BatchNormalization()(block)
+    wider = [
+        af.layers.Conv2DTranspose(2, size, strides, padding)(picture)
+        for size, strides, padding in ((3, 2, "same"), (3, 2, "valid"), (2, 3, "same"), (3, 1, "same"))
+    ]
+    return solid, *normal, *wider
+
+
+def picked(x):
+    whole = af.cast(x * 9.0, af.int32)
+    rests = af.floormod(x, -0.7), af.floormod(whole, 4), whole // -3, af.floor(x // 0.5)
+    chosen = af.nn.top_k(x, 2), af.one_hot(whole, 3, 5.0, -1.0, axis=1), af.gather_nd(x, [[0, 1], [2, 5]])
+    parts = af.unstack(x, axis=1)[1], af.slice(x, [1, 2], [-1, 3]), af.where(x > 1.0)
+    flags = af.reduce_all(x > -1.0, 1, keepdims=True), af.reduce_any(x > 2.0)
+    return *rests, *chosen[0], *chosen[1:], *parts, *flags, af.cumsum(x, 1, exclusive=True, reverse=True)
+
+
 @pytest.fixture
 async def saved(request, tmp_path):
     """The path of a saved part of a graph, a batch, and what the graph computes of it."""
@@ -63,7 +84,9 @@ async def saved(request, tmp_path):
         return tmp_path / "model.onnx", batch, await session.run(outputs, {x: batch})
 
 
-CASES = pytest.mark.parametrize("saved", [dense, images, channels_first, shapes, numbers], indirect=True)
+CASES = pytest.mark.parametrize(
+    "saved", [dense, images, channels_first, shapes, numbers, volumes, picked], indirect=True
+)
 
 
 @CASES
@@ -115,3 +138,15 @@ async def test_what_has_no_form_in_onnx_is_listed_and_nothing_is_written(tmp_pat
         with pytest.raises(af.errors.InvalidArgumentError, match="placeholder 'x', which is not among the inputs"):
             await af.onnx.save(tmp_path / "model.onnx", {}, {"y": x * 2.0}, session)
     assert not (tmp_path / "model.onnx").exists()
+
+
+async def test_a_transposed_convolution_of_images_of_open_sizes_names_the_operation(tmp_path):
+    graph = af.Graph()
+    with graph.as_default():
+        x = af.placeholder(af.float32, [1, None, None, 3])
+        y = af.layers.Conv2DTranspose(2, 3)(x)
+        initializer = af.global_variables_initializer()
+    async with af.Session(graph=graph) as session:
+        await session.run(initializer)
+        with pytest.raises(ValueError, match=r"conv2d_backprop_input.*sizes of images and windows must be known"):
+            await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)

@@ -57,6 +57,20 @@ def test_the_memory_that_is_simulated_is_what_is_alive_at_a_time(build, expected
     assert peak(flow_of(build(matrix()))) == pytest.approx(expected * SIZE, abs=64)
 
 
+def test_a_loop_that_goes_on_as_long_as_a_variable_says_so_has_the_guessed_number_of_iterations():
+    flow = flow_of(
+        af.while_loop(
+            lambda going, rows: going,
+            lambda going, rows: (af.reduce_sum(rows.read(0)) < 9.0, rows.write(rows.size(), af.exp(rows.read(0)))),
+            [
+                af.constant(True),
+                af.TensorArray(af.float32, 0, True, False, element_shape=[256, 256]).write(0, matrix()),
+            ],
+        )[1].size()
+    )
+    assert peak(flow, guess=20) - peak(flow, guess=10) == pytest.approx(10 * SIZE, abs=640)
+
+
 def test_what_is_reduced_is_reduced_before_the_next_is_made():
     x = matrix()
     large = [af.matmul(x, af.constant(float(k), shape=[256, 256])) for k in range(16)]

@@ -95,6 +95,7 @@ VALUES = {
     "strided": np.arange(20)[::3],
     "bfloat16": np.array([1.5, -2], ml_dtypes.bfloat16),
     "float8": np.array([[1.5]], ml_dtypes.float8_e5m2),
+    "4 bits": np.array([-8, 7], ml_dtypes.int4),
     "complex": np.array([1 + 2j]),
     "bool": np.array([True, False]),
     "rank 0": np.array(7, np.int64),

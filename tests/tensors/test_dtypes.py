@@ -70,7 +70,7 @@ def test_as_dtype_refuses_what_is_no_dtype(given):
         as_dtype(given)
 
 
-@pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+@pytest.mark.parametrize("dtype", dtypes.EVERY, ids=str)
 def test_a_dtype_is_found_by_its_name_and_is_one_object(dtype):
     assert as_dtype(dtype.name) is dtype
     assert pickle.loads(pickle.dumps(dtype)) is copy.deepcopy(dtype) is dtype

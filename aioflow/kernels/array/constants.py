@@ -31,6 +31,7 @@ from aioflow.tensors.dtypes import (
     float32,
     int32,
 )
+from aioflow.tensors.fixed_memory import is_fixed
 from aioflow.tensors.object_arrays import full_array
 
 _LARGEST_KNOWN = 64
@@ -68,7 +69,7 @@ def constant(
     """A tensor whose value is part of the graph.
 
     Args:
-        value: a number, text, an array, or nested lists of these. The array is copied.
+        value: a number, text, an array, or nested lists of these. The array is copied, unless it is fixed.
         dtype: by default float32, int32, bool, complex128 or string for Python's values, an array's own else.
         shape: the shape; a value with fewer elements fills it by repeating its last.
         name: the name of the operation.
@@ -81,9 +82,13 @@ def constant(
     array = as_array(value, None if dtype is None else as_dtype(dtype), strict=True)
     if shape is not None:
         array = _filled(array, as_shape(shape), verify_shape)
-    array = np.array(array, copy=True, order="C")
-    array.flags.writeable = False
-    return _constant(array, name=name)
+    return _constant(array if is_fixed(array) else _read_only_copy(array), name=name)
+
+
+def _read_only_copy(array: AnyArray) -> AnyArray:
+    copied = np.array(array, copy=True, order="C")
+    copied.flags.writeable = False
+    return copied
 
 
 def _filled(array: AnyArray, shape: TensorShape, verify: bool) -> AnyArray:

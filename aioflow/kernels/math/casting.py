@@ -9,8 +9,21 @@ from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, fitting
+from aioflow.kernels.math.narrow import cast_narrow
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import FLOAT, INTEGER, NUMERIC, Array, DType, DTypeLike, Known, Namespace, Spec, as_dtype
+from aioflow.tensors.dtypes import (
+    FLOAT,
+    INTEGER,
+    NARROW,
+    NUMERIC,
+    Array,
+    DType,
+    DTypeLike,
+    Known,
+    Namespace,
+    Spec,
+    as_dtype,
+)
 
 _CASTABLE = NUMERIC | dtypes.BOOL
 
@@ -53,7 +66,9 @@ def cast(x: NumberLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     denormal numbers, which TensorFlow treats as 0 in float32.
     """
     tensor, wanted = convert_to_tensor(x), as_dtype(dtype)
-    return tensor if tensor.dtype is wanted else _cast(tensor, wanted, name=name)
+    if tensor.dtype is wanted:
+        return tensor
+    return (cast_narrow if {tensor.dtype, wanted} & NARROW else _cast)(tensor, wanted, name=name)
 
 
 def to_float(x: NumberLike, name: str | None = "ToFloat") -> Tensor:

@@ -180,7 +180,7 @@ _OF_ELEMENT: Final = 256
 """Approximate bytes of memory for a tensor besides its elements."""
 _FREE: Final = _OF_SLOT * MOST_ELEMENTS
 """Bytes of memory that every message may use for elements: enough for the longest empty list."""
-_RAW: Final = {dtype.name: dtype for dtype in dtypes.ALL if not dtype.np.hasobject}
+_RAW: Final = {dtype.name: dtype for dtype in dtypes.EVERY if not dtype.np.hasobject}
 
 
 class Budget:

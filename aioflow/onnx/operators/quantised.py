@@ -3,11 +3,11 @@
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.shapes import expand_dims, reshape
 from aioflow.kernels.math.arithmetic import add, divide, multiply, subtract
-from aioflow.kernels.math.casting import cast, saturate_cast
+from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.rounding import rint
 from aioflow.library.arrays import repeat
 from aioflow.onnx.call import Call
-from aioflow.onnx.operators.casting import converted
+from aioflow.onnx.operators.casting import converted, saturated
 from aioflow.onnx.operators.convolution import convolved, with_bias
 from aioflow.onnx.operators.products import product
 from aioflow.onnx.operators.values import axis_of, rank_of
@@ -20,9 +20,9 @@ def _(call: Call, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tenso
     dtype = call.dtype("output_dtype", uint8 if zero is None else zero.dtype)
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
     steps = divide(cast(x, float32), cast(_spread(scale, x, axis, block), float32))
-    offset = None if zero is None else _spread(zero, x, axis, block)
+    offset = None if zero is None else _spread(cast(zero, float32), x, axis, block)
     if dtype.is_floating:
-        moved = steps if offset is None else add(steps, cast(offset, float32))
+        moved = steps if offset is None else add(steps, offset)
         return converted(moved, dtype, call.flag("saturate", True))
     return quantised(steps, offset, dtype)
 
@@ -30,7 +30,7 @@ def _(call: Call, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tenso
 def quantised(steps: Tensor, zero: Tensor | None, dtype: DType) -> Tensor:
     """The nearest integers to numbers of steps, counted from the zero point, within the limits of the dtype."""
     whole = rint(steps)
-    return saturate_cast(whole if zero is None else add(whole, cast(zero, whole.dtype)), dtype)
+    return saturated(whole if zero is None else add(whole, cast(zero, whole.dtype)), dtype)
 
 
 def _spread(values: Tensor, x: Tensor, axis: int, block: int) -> Tensor:
@@ -53,7 +53,7 @@ def _(call: Call, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tenso
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
     number = cast(x, float32)
     if zero is not None:
-        number = subtract(number, cast(_spread(zero, x, axis, block), float32))
+        number = subtract(number, _spread(cast(zero, float32), x, axis, block))
     dtype = call.dtype("output_dtype", scale.dtype)
     return cast(multiply(number, cast(_spread(scale, x, axis, block), float32)), dtype)
 

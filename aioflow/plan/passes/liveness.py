@@ -196,9 +196,9 @@ def _iterations(loop: Node, guess: int) -> int:
         return guess
     asks, step = loop.blocks
     less = asks.flow.fetches[0].node
-    place = {argument: place for place, argument in asks.arguments.items()}.get(
-        less.inputs[0].node if less.definition.name == "less" else less
-    )
+    if less.definition.name != "less":
+        return guess
+    place = {argument: place for place, argument in asks.arguments.items()}.get(less.inputs[0].node)
     if place is None or place >= len(step.flow.fetches):
         return guess
     add = step.flow.fetches[place].node

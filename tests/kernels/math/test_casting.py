@@ -4,7 +4,9 @@ import pytest
 from aioflow.autodiff.gradients import gradients
 from aioflow.graph.graph import Graph
 from aioflow.kernels.array.constants import constant, placeholder
+from aioflow.kernels.array.shapes import reshape
 from aioflow.kernels.math import casting
+from aioflow.kernels.math.arithmetic import add
 from aioflow.tensors import dtypes
 from tests.support.evaluate import evaluate
 
@@ -30,6 +32,22 @@ def test_every_dtype_becomes_every_other(source):
             assert result.dtype == y.dtype.np
             expected = array.astype(bool) if "bool" in (source, y.dtype.name) else array
             np.testing.assert_array_equal(result.astype(complex), expected.astype(complex), err_msg=y.dtype.name)
+
+
+@pytest.mark.parametrize("narrow", sorted(dtypes.NARROW, key=str), ids=str)
+def test_narrow_dtypes_are_cast_and_moved_and_nothing_computes_with_them(narrow):
+    x = placeholder("float32", None)
+    y = casting.cast(x, narrow)
+    for array in (np.array([1, 1.6]), np.array(1), np.ones((0, 2))):
+        given = array.astype(np.float32)
+        stored = evaluate(y, {x: given})
+        assert stored.dtype == narrow.np
+        np.testing.assert_array_equal(stored.astype(np.float32), given.astype(narrow.np).astype(np.float32))
+        np.testing.assert_array_equal(value(casting.cast(constant(stored), "float32")), stored.astype(np.float32))
+    assert value(reshape(constant(stored), [2, 0])).dtype == narrow.np
+    with pytest.raises(TypeError, match=f"add: dtype {narrow.name} is not supported"):
+        add(y, y)
+    assert float(narrow.min) < 1 <= float(narrow.max)
 
 
 def test_fractions_are_cut_off_towards_zero():

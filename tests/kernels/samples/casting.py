@@ -1,3 +1,4 @@
+import ml_dtypes
 import numpy as np
 
 from aioflow.kernels.math import casting
@@ -14,6 +15,15 @@ for dtype in ("float32", "float16", "complex128", "int32", "uint8", "bool"):
 sample("cast", lambda x: casting.cast(x, "float64"), np.array([1 + 2j, 3 - 4j]), reference=np.real)
 sample("cast", lambda x: casting.cast(x, "bool"), np.array([0j, 3j]), reference=lambda x: x != 0, gradient=False)
 sample("cast", lambda x: casting.cast(x, "int64"), np.array([True, False]), reference=lambda x: x.astype(np.int64))
+for narrow in (ml_dtypes.int4, ml_dtypes.float8_e4m3fnuz):
+    sample(
+        "cast_narrow", lambda x, d=narrow: casting.cast(x, d), np.array([[-8.0, 2.5], [0.0, 7.0]]),
+        reference=lambda x, d=narrow: x.astype(d), gradient=False,
+    )  # fmt: skip
+sample(
+    "cast_narrow", lambda x: casting.cast(x, "float32"), np.array([0, 3], ml_dtypes.uint4), gradient=False,
+    reference=lambda x: x.astype(np.float32),
+)  # fmt: skip
 
 words = np.array([[0x3F800000, 0x40000000]], np.int32)
 sample("bitcast", lambda x: casting.bitcast(x, "float32"), words, reference=lambda x: x.view(np.float32))

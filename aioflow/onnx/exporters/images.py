@@ -1,0 +1,116 @@
+"""How operations on images are written: ONNX has the channels first."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.onnx.exporting import EXPORTERS, Export, Exporter, exporter, rank_of
+
+
+def _channels_first(export: Export, name: str, op: Operation) -> str:
+    if not _channels_last(op):
+        return name
+    rank = rank_of(op.outputs[0])
+    return export.add("Transpose", name, perm=[0, rank - 1, *range(1, rank - 1)])
+
+
+def _as_given(export: Export, name: str, op: Operation) -> str:
+    if not _channels_last(op):
+        return name
+    return export.add("Transpose", name, perm=[0, *range(2, rank_of(op.outputs[0])), 1])
+
+
+def _channels_last(op: Operation) -> bool:
+    """Whether the channels are the last axis; without axes between, that is the second, too."""
+    return not op.attrs["data_format"].startswith("NC") and rank_of(op.outputs[0]) > 2
+
+
+def _spatial(values: Sequence[Any], op: Operation) -> list[Any]:
+    return list(values[1:-1] if _channels_last(op) else values[2:])
+
+
+def _sliding(op: Operation) -> dict[str, Any]:
+    """Strides and padding as attributes."""
+    padding, strides = op.attrs["padding"], _spatial(op.attrs["strides"], op)
+    if isinstance(padding, str):
+        return {"strides": strides, "auto_pad": {"SAME": "SAME_UPPER", "VALID": "VALID"}[padding]}
+    pairs = _spatial(padding, op)
+    return {"strides": strides, "pads": [before for before, _ in pairs] + [after for _, after in pairs]}
+
+
+def _window(export: Export, tensor: Tensor) -> str:
+    """The filter of a convolution with its channels first."""
+    rank = rank_of(tensor)
+    return export.add("Transpose", export.name(tensor), perm=[rank - 1, rank - 2, *range(rank - 2)])
+
+
+@exporter("conv2d")
+@exporter("conv3d")
+def _(export: Export, op: Operation) -> str:
+    x, window = _channels_first(export, export.name(op.inputs[0]), op), _window(export, op.inputs[1])
+    y = export.add("Conv", x, window, **_sliding(op), dilations=_spatial(op.attrs["dilations"], op))
+    return _as_given(export, y, op)
+
+
+@exporter("conv2d_backprop_input")
+def _(export: Export, op: Operation) -> str:
+    x, window = _channels_first(export, export.name(op.inputs[2]), op), _window(export, op.inputs[1])
+    strides, dilations = (_spatial(op.attrs[name], op) for name in ("strides", "dilations"))
+    y = export.add("ConvTranspose", x, window, strides=strides, dilations=dilations, **_cut(op, strides, dilations))
+    return _as_given(export, y, op)
+
+
+def _cut(op: Operation, strides: Sequence[int], dilations: Sequence[int]) -> dict[str, list[int]]:
+    """What a transposed convolution leaves out at both ends, or adds at the end: the padding of the forward one."""
+    given, made = (_spatial(tensor.spec.sizes or (), op) for tensor in (op.inputs[2], op.outputs[0]))
+    window: Sequence[Any] = (op.inputs[1].spec.sizes or ())[: len(strides)]
+    if None in (*given, *made, *window):
+        raise ValueError(f"the sizes of images and windows must be known, they are {given}, {made} and {list(window)}")
+    reach = [by * (size - 1) + 1 for by, size in zip(dilations, window, strict=True)]
+    whole = [(n - 1) * by + width - m for n, m, by, width in zip(given, made, strides, reach, strict=True)]
+    padding = op.attrs["padding"]
+    before = [pair[0] for pair in _spatial(padding, op)] if not isinstance(padding, str) else [0] * len(whole)
+    if padding == "SAME":
+        before = [max(size, 0) // 2 for size in whole]
+    after = [size - first for size, first in zip(whole, before, strict=True)]
+    return {"pads": [*before, *[max(size, 0) for size in after]], "output_padding": [max(-size, 0) for size in after]}
+
+
+@exporter("depthwise_conv2d_native")
+def _(export: Export, op: Operation) -> str:
+    height, width, channels, times = [int(size or 0) for size in op.inputs[1].spec.sizes or ()]
+    turned = export.add("Transpose", export.name(op.inputs[1]), perm=[2, 3, 0, 1])
+    window = export.add("Reshape", turned, export.integers([channels * times, 1, height, width]))
+    x = _channels_first(export, export.name(op.inputs[0]), op)
+    dilations = _spatial(op.attrs["dilations"], op)
+    return _as_given(export, export.add("Conv", x, window, **_sliding(op), dilations=dilations, group=channels), op)
+
+
+def _pooled(type: str) -> Exporter:
+    def export_pool(export: Export, op: Operation) -> str:
+        x = _channels_first(export, export.name(op.inputs[0]), op)
+        y = export.add(type, x, **_sliding(op), kernel_shape=_spatial(op.attrs["ksize"], op))
+        return _as_given(export, y, op)
+
+    return export_pool
+
+
+EXPORTERS.update({name: _pooled("AveragePool") for name in ("avg_pool", "avg_pool3d")})
+EXPORTERS.update({name: _pooled("MaxPool") for name in ("max_pool", "max_pool3d")})
+
+
+@exporter("fused_batch_norm")
+def _(export: Export, op: Operation) -> str:
+    if op.attrs["is_training"]:
+        raise ValueError("in training it depends on the batch: build the model with is_training=False")
+    x, *vectors = export.names(op)
+    y = export.add("BatchNormalization", _channels_first(export, x, op), *vectors, epsilon=op.attrs["epsilon"])
+    return _as_given(export, y, op)
+
+
+@exporter("bias_add")
+def _(export: Export, op: Operation) -> str:
+    value, bias = export.names(op)
+    if (op.attrs["data_format"] or "N").startswith("NC"):
+        bias = export.add("Unsqueeze", bias, export.integers(range(1, rank_of(op.inputs[0]) - 1)))
+    return export.add("Add", value, bias)

@@ -1,0 +1,170 @@
+"""How arithmetic, products and reductions are written."""
+
+from typing import Final
+
+import numpy as np
+
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.onnx.exporting import EXPORTERS, Export, Exporter, exporter, rank_of
+from aioflow.onnx.tensors import NUMBERS
+from aioflow.tensors.dtypes import bool_, int32, int64
+
+_SAME: Final = {
+    "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "add": "Add", "asin": "Asin", "asinh": "Asinh", "atan": "Atan",
+    "atanh": "Atanh", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "elu": "Elu", "equal": "Equal", "erf": "Erf",
+    "exp": "Exp", "floor": "Floor", "greater": "Greater", "greater_equal": "GreaterOrEqual", "identity": "Identity",
+    "is_inf": "IsInf", "is_nan": "IsNaN", "less": "Less", "less_equal": "LessOrEqual", "log": "Log",
+    "logical_and": "And", "logical_not": "Not", "logical_or": "Or", "logical_xor": "Xor", "maximum": "Max",
+    "minimum": "Min", "multiply": "Mul", "negative": "Neg", "placeholder_with_default": "Identity", "pow": "Pow",
+    "prevent_gradient": "Identity", "reciprocal": "Reciprocal", "relu": "Relu", "rint": "Round", "select": "Where",
+    "selu": "Selu", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "softplus": "Softplus",
+    "softsign": "Softsign", "sqrt": "Sqrt", "stop_gradient": "Identity", "subtract": "Sub", "tan": "Tan",
+    "tanh": "Tanh",
+}  # fmt: skip
+"""Operations that ONNX has just so."""
+_REDUCTIONS: Final = {
+    "reduce_logsumexp": "ReduceLogSumExp", "reduce_max": "ReduceMax", "reduce_mean": "ReduceMean",
+    "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd", "reduce_sum": "ReduceSum",
+}  # fmt: skip
+
+
+def _same(type: str) -> Exporter:
+    return lambda export, op: export.add(type, *export.names(op))
+
+
+EXPORTERS.update({name: _same(type) for name, type in _SAME.items()})
+
+
+@exporter("divide")
+def _(export: Export, op: Operation) -> str:
+    if not op.inputs[0].dtype.is_floating:
+        raise ValueError(f"ONNX divides {op.inputs[0].dtype.name} without fractions")
+    return export.add("Div", *export.names(op))
+
+
+@exporter("mod")
+def _(export: Export, op: Operation) -> str:
+    """The rest has the sign of the divisor: ONNX has such a rest for integers alone."""
+    x, y = export.names(op)
+    if not op.inputs[0].dtype.is_floating:
+        return export.add("Mod", x, y)
+    rest, zero = export.add("Mod", x, y, fmod=1), export.initial(op.inputs[0].dtype.np.type(0))
+    signs = [export.add("Less", each, zero) for each in (rest, y)]
+    nothing = export.add("Equal", rest, zero)
+    stays = export.add("Or", nothing, export.add("Equal", *signs))
+    return export.add("Where", stays, rest, export.add("Add", rest, y))
+
+
+@exporter("floordiv")
+def _(export: Export, op: Operation) -> str:
+    x, y = export.names(op)
+    if op.inputs[0].dtype.is_floating:
+        return export.add("Floor", export.add("Div", x, y))
+    return export.add("Div", export.add("Sub", x, export.add("Mod", x, y)), y)
+
+
+@exporter("cumsum")
+def _(export: Export, op: Operation) -> str:
+    axis = export.initial(np.int64(op.attrs["axis"]))
+    order = {key: int(op.attrs[key]) for key in ("exclusive", "reverse")}
+    return export.add("CumSum", *export.names(op), axis, **order)
+
+
+@exporter("square")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Mul", *export.names(op) * 2)
+
+
+@exporter("squared_difference")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Mul", *[export.add("Sub", *export.names(op))] * 2)
+
+
+@exporter("rsqrt")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Reciprocal", export.add("Sqrt", *export.names(op)))
+
+
+@exporter("add_n")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Sum", *export.names(op))
+
+
+@exporter("cast")
+@exporter("cast_narrow")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Cast", *export.names(op), to=NUMBERS[op.outputs[0].dtype])
+
+
+@exporter("relu6")
+def _(export: Export, op: Operation) -> str:
+    dtype = op.inputs[0].dtype.np.type
+    return export.add("Clip", *export.names(op), export.initial(dtype(0)), export.initial(dtype(6)))
+
+
+@exporter("leaky_relu")
+def _(export: Export, op: Operation) -> str:
+    return export.add("LeakyRelu", *export.names(op), alpha=op.attrs["alpha"])
+
+
+def _softmax(type: str) -> Exporter:
+    return lambda export, op: export.add(type, *export.names(op), axis=op.attrs["axis"])
+
+
+EXPORTERS.update(softmax=_softmax("Softmax"), log_softmax=_softmax("LogSoftmax"))
+
+
+@exporter("matmul")
+def _(export: Export, op: Operation) -> str:
+    sides = []
+    for tensor, which in zip(op.inputs, "ab", strict=True):
+        turned = op.attrs[f"transpose_{which}"] or op.attrs[f"adjoint_{which}"]
+        name = export.name(tensor)
+        sides.append(export.add("Transpose", name, perm=_swapped(tensor)) if turned else name)
+    return export.add("MatMul", *sides)
+
+
+def _swapped(tensor: Tensor) -> list[int]:
+    rank = rank_of(tensor)
+    return [*range(rank - 2), rank - 1, rank - 2]
+
+
+# Reductions
+
+
+def _reduced(type: str) -> Exporter:
+    return lambda export, op: _reduction(export, op, type, export.name(op.inputs[0]))
+
+
+def _reduction(export: Export, op: Operation, type: str, x: str) -> str:
+    axis = op.attrs["axis"]
+    axes = [] if axis is None else [export.integers([axis] if isinstance(axis, int) else axis)]
+    return export.add(type, x, *axes, keepdims=int(bool(op.attrs["keepdims"])))
+
+
+EXPORTERS.update({name: _reduced(type) for name, type in _REDUCTIONS.items()})
+
+
+def _reduced_flags(type: str) -> Exporter:
+    """ONNX has extremes of numbers for it."""
+
+    def export_flags(export: Export, op: Operation) -> str:
+        numbers = export.add("Cast", *export.names(op), to=NUMBERS[int32])
+        return export.add("Cast", _reduction(export, op, type, numbers), to=NUMBERS[bool_])
+
+    return export_flags
+
+
+EXPORTERS.update(reduce_all=_reduced_flags("ReduceMin"), reduce_any=_reduced_flags("ReduceMax"))
+
+
+def _placed(type: str) -> Exporter:
+    def export_place(export: Export, op: Operation) -> str:
+        place = export.add(type, *export.names(op), axis=op.attrs["axis"] or 0, keepdims=0)
+        dtype = op.outputs[0].dtype
+        return place if dtype is int64 else export.add("Cast", place, to=NUMBERS[dtype])
+
+    return export_place
+
+
+EXPORTERS.update(argmax=_placed("ArgMax"), argmin=_placed("ArgMin"))

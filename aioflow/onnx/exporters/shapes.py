@@ -1,0 +1,168 @@
+"""How operations on shapes and places of elements are written."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from aioflow.graph.operation import Operation
+from aioflow.onnx.exporting import EXPORTERS, Export, Exporter, exporter, rank_of
+from aioflow.onnx.tensors import NUMBERS
+from aioflow.tensors.dtypes import int64
+
+
+@exporter("reshape")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Reshape", export.name(op.inputs[0]), export.as_int64(op.inputs[1]), allowzero=1)
+
+
+@exporter("shape")
+def _(export: Export, op: Operation) -> str:
+    sizes = export.add("Shape", *export.names(op))
+    dtype = op.outputs[0].dtype
+    return sizes if dtype is int64 else export.add("Cast", sizes, to=NUMBERS[dtype])
+
+
+@exporter("transpose")
+def _(export: Export, op: Operation) -> str:
+    perm = op.attrs["perm"]
+    return export.add("Transpose", *export.names(op), **({} if perm is None else {"perm": list(perm)}))
+
+
+@exporter("expand_dims")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Unsqueeze", *export.names(op), export.integers([op.attrs["axis"]]))
+
+
+@exporter("squeeze")
+def _(export: Export, op: Operation) -> str:
+    axis = op.attrs["axis"]
+    axes = [axis] if isinstance(axis, int) else list(axis or ())
+    return export.add("Squeeze", *export.names(op), *([export.integers(axes)] if axes else []))
+
+
+def _by_shape(type: str) -> Exporter:
+    return lambda export, op: export.add(type, export.name(op.inputs[0]), export.as_int64(op.inputs[1]))
+
+
+EXPORTERS.update(broadcast_to=_by_shape("Expand"), tile=_by_shape("Tile"))
+
+
+@exporter("concat")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Concat", *export.names(op), axis=op.attrs["axis"])
+
+
+@exporter("stack")
+def _(export: Export, op: Operation) -> str:
+    axis = op.attrs["axis"] % rank_of(op.outputs[0])
+    parts = [export.add("Unsqueeze", name, export.integers([axis])) for name in export.names(op)]
+    return export.add("Concat", *parts, axis=axis)
+
+
+@exporter("split")
+def _(export: Export, op: Operation) -> list[str]:
+    count = op.attrs["num"]
+    return export.add_all("Split", export.names(op), count, axis=op.attrs["axis"], num_outputs=count)
+
+
+@exporter("split_v")
+def _(export: Export, op: Operation) -> list[str]:
+    names = [export.name(op.inputs[0]), export.as_int64(op.inputs[1])]
+    return export.add_all("Split", names, op.attrs["num"], axis=op.attrs["axis"])
+
+
+@exporter("gather")
+def _(export: Export, op: Operation) -> str:
+    if op.attrs["batch_dims"]:
+        raise ValueError("ONNX gathers without batches")
+    return export.add("Gather", *export.names(op), axis=op.attrs["axis"])
+
+
+@exporter("pad")
+def _(export: Export, op: Operation) -> str:
+    modes = {"CONSTANT": "constant", "REFLECT": "reflect"}
+    if op.attrs["mode"] not in modes:
+        raise ValueError(f"ONNX does not pad by mode {op.attrs['mode']}")
+    flat = export.as_int64(op.inputs[1])
+    pairs = export.add("Transpose", export.add("Reshape", flat, export.integers([-1, 2])), perm=[1, 0])
+    value = export.initial(np.asarray(op.attrs["constant_values"], op.inputs[0].dtype.np))
+    pads = export.add("Reshape", pairs, export.integers([-1]))
+    return export.add("Pad", export.name(op.inputs[0]), pads, value, mode=modes[op.attrs["mode"]])
+
+
+@exporter("strided_slice")
+def _(export: Export, op: Operation) -> str:
+    entries = _every_axis(op.attrs["index"], rank_of(op.inputs[0]))
+    axes = [entry for entry in entries if entry is not None]
+    bounds = [_bounds(entry) for entry in axes]
+    columns = [export.integers([bound[part] for bound in bounds]) for part in range(3)]
+    places = export.integers(range(len(axes)))
+    y = export.name(op.inputs[0])
+    if axes:
+        y = export.add("Slice", y, columns[0], columns[1], places, columns[2])
+    picked = [axis for axis, entry in enumerate(axes) if isinstance(entry, int)]
+    if picked:
+        y = export.add("Squeeze", y, export.integers(picked))
+    left = [entry for entry in entries if not isinstance(entry, int)]
+    new = [axis for axis, entry in enumerate(left) if entry is None]
+    return export.add("Unsqueeze", y, export.integers(new)) if new else y
+
+
+def _every_axis(index: Sequence[Any], rank: int) -> list[Any]:
+    """The entries of an index without "...": integers, slices, and None for new axes."""
+    if any(entry == "?" or (isinstance(entry, tuple) and "?" in entry) for entry in index):
+        raise ValueError("a part of the index is known only in the run")
+    count = sum(entry is not None and entry != "..." for entry in index)
+    whole = [(None, None, None)] * (rank - count)
+    place = list(index).index("...") if "..." in index else len(index)
+    return [*index[:place], *whole, *index[place + 1 :]]
+
+
+def _bounds(entry: Any) -> tuple[int, int, int]:
+    """Start, end and step of an entry, as ONNX takes them."""
+    if isinstance(entry, int):
+        return entry, entry + 1 if entry != -1 else int64.max, 1
+    start, end, step = entry
+    forward = step is None or step > 0
+    first = (0 if forward else int64.max) if start is None else start
+    last = (int64.max if forward else int64.min) if end is None else end
+    return first, last, 1 if step is None else step
+
+
+@exporter("fill")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Expand", export.name(op.inputs[1]), export.as_int64(op.inputs[0]))
+
+
+def _alike(number: int) -> Exporter:
+    def export_alike(export: Export, op: Operation) -> str:
+        value = export.initial(op.outputs[0].dtype.np.type(number))
+        return export.add("Expand", value, export.add("Shape", *export.names(op)))
+
+    return export_alike
+
+
+EXPORTERS.update(zeros_like=_alike(0), ones_like=_alike(1))
+
+
+@exporter("masked")
+def _(export: Export, op: Operation) -> str:
+    x, mask = export.names(op)
+    return export.add("Where", mask, x, export.initial(op.inputs[0].dtype.np.type(0)))
+
+
+@exporter("range")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Range", *export.names(op))
+
+
+@exporter("reverse")
+def _(export: Export, op: Operation) -> str:
+    axis = op.attrs["axis"]
+    axes = [axis] if isinstance(axis, int) else list(axis)
+    bounds = [export.integers([number] * len(axes)) for number in (-1, int64.min)]
+    steps = export.integers([-1] * len(axes))
+    if not axes:
+        return export.name(op.inputs[0])
+    return export.add("Slice", *export.names(op), *bounds, export.integers(axes), steps)

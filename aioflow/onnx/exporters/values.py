@@ -1,0 +1,24 @@
+"""How constants and variables are written: as initial values."""
+
+from aioflow.graph.operation import Operation
+from aioflow.onnx.exporting import Export, exporter
+
+
+@exporter("constant")
+def _(export: Export, op: Operation) -> list[str]:
+    return []  # it is written when a node first uses it: shapes and axes are often constants that no node uses
+
+
+@exporter("variable")
+def _(export: Export, op: Operation) -> str:
+    return export.initial(export.value_of(op.outputs[0]), op.name)
+
+
+@exporter("read_variable")
+def _(export: Export, op: Operation) -> str:
+    return export.name(op.inputs[0])
+
+
+@exporter("gather_variable")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Gather", *export.names(op))

@@ -1,0 +1,139 @@
+"""`af.onnx.save` of branches, loops, lists and recurrent layers: they compute the same, here and in another runtime."""
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from tests.onnx.models import onnx
+
+X = np.random.default_rng(0).normal(size=(2, 4, 3)).astype(np.float32)
+
+
+def branches(x):
+    total = af.reduce_sum(x)
+    either = af.cond(total > 0, lambda: x * 2.0, lambda: x + af.constant([1.0, 2.0, 3.0]))
+    one_of = af.case([(total > 100.0, lambda: x), (total > -100.0, lambda: -x)], default=lambda: x * x)
+    return either, one_of
+
+
+def loops(x):
+    w = af.Variable(np.eye(3, dtype=np.float32) * 0.7)
+
+    def step(i, a):
+        turned = af.reshape(af.matmul(af.reshape(a, [-1, 3]), w), [-1, 4, 3])
+        return i + 1, af.cond(af.equal(i, 1), lambda: turned * 2.0, lambda: turned + x)
+
+    counted = af.while_loop(lambda i, a: i < 3, step, [af.constant(0), x])
+    limited = af.while_loop(lambda a: af.reduce_max(a) < 1e9, lambda a: a * 2.0, [x], maximum_iterations=5)
+    flagged = af.while_loop(lambda a, go: go, lambda a, go: (a * 2.0, af.reduce_max(a) < 9.0), [x, af.constant(True)])
+    inside = af.cond(af.reduce_max(x) > -1.0, lambda: af.foldl(lambda a, row: a + row, x), lambda: x[0])
+    return *counted, limited, *flagged, inside
+
+
+def lists(x):
+    doubled = af.map_fn(lambda row: row * 2.0, x)
+    sums = af.scan(lambda a, row: a + row, af.transpose(x, [1, 0, 2]))
+    scalars = af.scan(lambda a, row: a + af.reduce_sum(row), x, af.constant(0.0))
+    grown = af.TensorArray(af.float32, 0, dynamic_size=True).write(0, x[0])
+    _, grown = af.while_loop(
+        lambda i, a: i < 3, lambda i, a: (i + 1, a.write(i, x[0] * af.cast(i, af.float32))), [af.constant(1), grown]
+    )
+    return doubled, sums, scalars, grown.stack(), grown.size()
+
+
+def layers(x):
+    both = af.layers.Bidirectional(af.layers.GRU(4, return_sequences=True))(x)
+    plain = af.layers.SimpleRNN(3)(both)
+    cells = [af.nn.rnn_cell.LSTMCell(5), af.nn.rnn_cell.GRUCell(2)]
+    stacked, _ = af.nn.dynamic_rnn(af.nn.rnn_cell.MultiRNNCell(cells), x, sequence_length=[2, 4], dtype=af.float32)
+    return plain, stacked, af.layers.LSTM(5)(x)
+
+
+@pytest.mark.parametrize("build", [branches, loops, lists, layers])
+async def test_control_flow_computes_the_same_when_it_is_loaded_and_in_another_runtime(build, tmp_path):
+    path, graph = tmp_path / "model.onnx", af.Graph()
+    with graph.as_default():
+        x = af.placeholder(af.float32, [None, 4, 3])
+        outputs = {f"y{i}": y for i, y in enumerate(build(x))}
+        initializer = af.global_variables_initializer()
+    async with af.Session(graph=graph) as session:
+        await session.run(initializer)
+        expected = await session.run(outputs, {x: X})
+        await af.onnx.save(path, {"x": x}, outputs, session)
+    onnx.checker.check_model(str(path), full_check=True)
+    imported = af.onnx.load(path, af.Graph())
+    async with af.Session(graph=imported.graph) as session:
+        await session.run(imported.initializer)
+        loaded = await session.run(imported.outputs, {imported.inputs["x"]: X})
+        await af.onnx.save(tmp_path / "again.onnx", imported.inputs, imported.outputs, session)
+    for name, value in expected.items():
+        np.testing.assert_allclose(loaded[name], value, rtol=1e-5, atol=1e-6)
+    runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    for file in ("model.onnx", "again.onnx"):
+        results = runtime.InferenceSession(tmp_path / file).run([*expected], {"x": X})
+        for result, value in zip(results, expected.values(), strict=True):
+            np.testing.assert_allclose(result, value, rtol=1e-4, atol=1e-5)
+
+
+async def test_a_loop_that_was_trained_is_saved_without_its_records(tmp_path):
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [2, 4, 3])
+        y = af.layers.LSTM(2)(x)
+        af.train.GradientDescentOptimizer(0.1).minimize(af.reduce_sum(y))
+        initializer = af.global_variables_initializer()
+    async with af.Session(graph=graph) as session:
+        await session.run(initializer)
+        await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
+    types = [node.op_type for node in onnx.load(tmp_path / "model.onnx").graph.node]
+    assert types.count("Loop") == 1
+
+
+def backwards(x):
+    return af.scan(lambda a, row: a + row, x, reverse=True)
+
+
+def read_back(x):
+    array = af.TensorArray(af.float32, 5, clear_after_read=False).write(0, x[0])
+    body = lambda i, a: (i + 1, a.write(i, a.read(i - 1) * 2.0))  # noqa: E731
+    return af.while_loop(lambda i, a: i < 5, body, [af.constant(1), array])[1].stack()
+
+
+def written_by_an_inner_loop(x):
+    def inner(i, array):
+        once = af.while_loop(lambda j, a: j < i + 1, lambda j, a: (j + 1, a.write(j, x[0])), [i, array])
+        return i + 1, once[1]
+
+    array = af.TensorArray(af.float32, 2)
+    return af.while_loop(lambda i, a: i < 2, inner, [af.constant(0), array])[1].stack()
+
+
+def counted(x):
+    return af.while_loop(lambda a: af.reduce_sum(a) < 9.0, lambda a: a + 1.0, [x]).op.outputs[1]
+
+
+@pytest.mark.parametrize(
+    ("build", "match"),
+    [
+        (backwards, "slots of a list are written one after the other"),
+        (read_back, "reads the list .* inside the loop that writes it"),
+        (written_by_an_inner_loop, "an inner loop writes a list of the loop around it"),
+        (counted, r"'while:1' is int32\[\], for which ONNX has no tensor"),
+    ],
+)
+async def test_what_has_no_form_in_onnx_names_the_operation(build, match, tmp_path):
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [2, 3])
+        y = build(x)
+    async with af.Session(graph=graph) as session:
+        with pytest.raises(ValueError, match=match):
+            await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_operations_within_bodies_that_have_no_form_are_listed(tmp_path):
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [2])
+        y = af.cond(af.reduce_sum(x) > 0, lambda: af.lgamma(x), lambda: af.map_fn(af.bessel_i0e, x))
+    async with af.Session(graph=graph) as session:
+        with pytest.raises(af.errors.UnimplementedError, match=r"2 operations .*lgamma.*bessel_i0e"):
+            await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
