@@ -75,21 +75,19 @@ def build() -> Model:
         af.set_random_seed(1)
         words = af.placeholder(af.int32, [None], name="words")
         beside = af.placeholder(af.int32, [None, 1], name="beside")
-        vectors = af.Variable(af.random_uniform([VOCABULARY, WIDTH], -1, 1), name="vectors")
+        vectors = af.Variable(af.random_uniform([VOCABULARY, WIDTH], -0.1, 0.1), name="vectors")
         weights = af.Variable(af.zeros([VOCABULARY, WIDTH]), name="weights")
         biases = af.Variable(af.zeros([VOCABULARY]), name="biases")
         found = af.nn.embedding_lookup(vectors, words)
-        loss = af.reduce_mean(
-            af.nn.sampled_softmax_loss(weights, biases, beside, found, num_sampled=OTHERS, num_classes=VOCABULARY)
-        )
+        losses = af.nn.sampled_softmax_loss(weights, biases, beside, found, OTHERS, VOCABULARY)
         directions = af.nn.l2_normalize(vectors, 1)
         _, nearest = af.nn.top_k(af.matmul(af.gather(directions, words), directions, transpose_b=True), NEIGHBOURS + 1)
         return Model(
             graph=graph,
             words=words,
             beside=beside,
-            loss=loss,
-            train=af.train.AdagradOptimizer(1.0).minimize(loss),
+            loss=af.reduce_mean(losses),
+            train=af.train.AdagradOptimizer(0.2).minimize(af.reduce_sum(losses)),
             neighbours=nearest[:, 1:],
             init=af.global_variables_initializer(),
         )
@@ -121,7 +119,7 @@ async def main(steps: int) -> None:
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--steps", type=int, default=10_000, help="steps of training (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=3000, help="steps of training (default: %(default)s)")
     add_loop_option(parser)
     return parser.parse_args(arguments)
 
