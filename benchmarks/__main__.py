@@ -20,6 +20,7 @@ ROWS = (
     "convnet",
     "lstm",
     "transformer",
+    "generation",
     "loops",
     "elementwise",
     "null_step",

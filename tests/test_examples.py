@@ -34,6 +34,9 @@ import model_parallel  # noqa: E402
 import serve_digits  # noqa: E402
 import stream_source  # noqa: E402
 import train_digits  # noqa: E402
+import transformer_text  # noqa: E402
+import vae_digits  # noqa: E402
+import word2vec  # noqa: E402
 
 
 def run(*arguments):
@@ -127,6 +130,102 @@ def test_windows_of_text_go_on_where_the_last_ended():
     (first, following), (second, _) = lstm_text.windows(text)
     np.testing.assert_array_equal(second, first + lstm_text.WINDOW)
     np.testing.assert_array_equal(following, first + 1)
+
+
+@pytest.fixture
+def small_transformer(monkeypatch):
+    sizes = {"FREQUENT": 200, "CONTEXT": 24, "BATCH": 8, "WIDTH": 32, "HEADS": 2, "EACH": 16, "RATE": 0.01}
+    for name, value in sizes.items():
+        monkeypatch.setattr(transformer_text, name, value)
+
+
+@pytest.mark.slow
+@pytest.mark.real
+async def test_the_transformer_learns_and_writes_with_its_cache_as_without(small_transformer):
+    vocabulary = transformer_text.Vocabulary(transformer_text.TEXT)
+    numbers = vocabulary.numbers(transformer_text.TEXT[:2_000])
+    prompt = vocabulary.numbers(transformer_text.PROMPT)
+    assert "".join(vocabulary.words[number] for number in prompt) == transformer_text.PROMPT
+    with af.Graph().as_default():
+        af.set_random_seed(1)
+        model = transformer_text.Writer(len(vocabulary.words))
+        async with af.Session() as session, asyncio.TaskGroup() as group:
+            history = await transformer_text.train(model, numbers, 80)
+            queue, write = transformer_text.writing(model, prompt, transformer_text.CONTEXT, spread=1e-6)
+            group.create_task(session.run(write))
+            written = np.array([number async for number in session.queue(queue)])
+            (logits,) = await model.predict(written[None])
+    shares = np.unique(numbers, return_counts=True)[1] / len(numbers)
+    assert history.history["loss"][-1] < -(shares * np.log2(shares)).sum()
+    np.testing.assert_array_equal(written[: len(prompt)], prompt)
+    drawn = np.arange(len(prompt) - 1, len(written) - 1)
+    np.testing.assert_allclose(logits[drawn, written[drawn + 1]], logits[drawn].max(1), rtol=1e-4)
+
+
+@pytest.mark.long
+@pytest.mark.real
+async def test_the_transformer_prints_as_many_words_as_it_is_asked_for(small_transformer, capsys):
+    with af.Graph().as_default():
+        await transformer_text.main(steps=2, length=20)
+    text = capsys.readouterr().out.rpartition("loss:")[2].partition("\n")[2]
+    assert text.startswith(transformer_text.PROMPT)
+    assert text.endswith("\n")
+    assert len(text) >= 20
+
+
+@pytest.mark.slow
+def test_the_residual_net_reads_most_digits_after_a_few_epochs():
+    done = run("examples/resnet_digits.py", "--epochs", amount(4, 30))
+    assert done.returncode == 0, done.stderr
+    accuracy = float(re.fullmatch(r"test accuracy (\d\.\d{4})", done.stdout.splitlines()[-1])[1])
+    assert accuracy >= amount(0.8, 0.98)
+
+
+@pytest.mark.slow
+async def test_the_autoencoder_learns_and_draws_a_picture(tmp_path):
+    picture = tmp_path / "digits.png"
+    done = run("examples/vae_digits.py", "--epochs", "6", "--picture", picture)
+    assert done.returncode == 0, done.stderr
+    *losses, last = done.stdout.splitlines()
+    surprises = [float(re.fullmatch(r"epoch \d+  surprise (\d+\.\d+)  distance \d+\.\d+", line)[1]) for line in losses]
+    assert len(surprises) == 6
+    assert surprises[-1] < surprises[0] - 1
+    assert last == f"the plane of digits is in {picture}"
+    with af.Graph().as_default() as graph:
+        pixels = af.image.decode_png(af.read_file(str(picture)))
+        async with af.Session(graph=graph) as session:
+            found = await session.run(pixels)
+    assert found.shape == (512, 512, 1)
+    tiles = found[::4, ::4, 0].reshape(16, 8, 16, 8)
+    np.testing.assert_array_equal(found, np.kron(found[::4, ::4, 0], np.ones([4, 4], np.uint8))[..., None])
+    assert tiles.min() < 100 < 200 < tiles.max()
+    assert np.ptp(tiles, axis=(0, 2)).max() > 50
+
+
+def test_the_points_of_the_plane_are_spread_like_a_normal_distribution():
+    points = vae_digits.plane()
+    assert points.shape == (256, 2)
+    np.testing.assert_allclose(points.mean(0), 0, atol=1e-6)
+    assert 0.9 < points.std() < 1
+    assert (np.sort(np.abs(points[:, 0]))[[127, 128]] < 0.8).all()
+
+
+@pytest.mark.slow
+def test_the_loss_of_word2vec_falls_and_it_prints_neighbours():
+    done = run("examples/word2vec.py", "--steps", "150")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    losses = [float(re.fullmatch(r"step \d+  loss (\d\.\d+)", line)[1]) for line in lines[:10]]
+    assert losses[-1] < losses[0] - 0.1
+    for word, line in zip(word2vec.SHOWN, lines[10:], strict=True):
+        assert len(set(re.fullmatch(rf"{word}: (.*)", line)[1].split(", ")) - {word}) == word2vec.NEIGHBOURS
+
+
+def test_word2vec_pairs_words_with_others_within_the_window():
+    numbers = np.arange(1000, dtype=np.int32)
+    words, beside = next(word2vec.pairs(numbers))
+    distances = beside[:, 0] - words
+    assert set(distances.tolist()) == {-4, -3, -2, -1, 1, 2, 3, 4}
 
 
 @pytest.mark.long

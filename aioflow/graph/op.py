@@ -76,6 +76,9 @@ class Op(Generic[R]):
         self.bytes_rule: Callable[..., int] | None = None
         self.moves = False
         """Whether kernels only move elements, so that they can move positions instead of strings."""
+        self.updates = False
+        """Whether the result is the first input with some elements changed. A kernel that gets the first input as `out`
+        changes these elements only."""
         self._host_params = {p.name for p in self.params if isinstance(p.marker, Prefer) and p.marker.sizes}
         self._host_outputs: bool | frozenset[int] = frozenset()
         self._names = names_of(rule)

@@ -142,9 +142,11 @@ def deciders(nodes: Iterable[Node], levels: Levels) -> dict[Node, int]:
     """Return for each node a number. Nodes with equal numbers are dead together.
 
     The number has a bit for each deciding output that the node depends on directly, with no other one in between.
+    Values that enter every iteration of a loop and are never dead count only for nodes that depend on nothing else.
     """
     bits: dict[tuple[Node, int], int] = {}
     found: dict[Node, int] = {}
+    steady = 0
     for node in nodes:
         mask = 0
         for source, port in [*node.inputs, *[(control, -1) for control in node.controls]]:
@@ -154,9 +156,12 @@ def deciders(nodes: Iterable[Node], levels: Levels) -> dict[Node, int]:
                 mask |= found[source]
             else:
                 way = source, port if role_of(source) == "switch" else -1
-                mask |= bits.setdefault(way, 1 << len(bits))
+                bit = bits.setdefault(way, 1 << len(bits))
+                mask |= bit
+                if role_of(source) == "enter" and source.attrs["is_constant"] and not found[source]:
+                    steady |= bit
         found[node] = mask
-    return found
+    return {node: mask & ~steady or mask for node, mask in found.items()}
 
 
 def _wrong(node: Node, text: str) -> errors.InvalidArgumentError:

@@ -211,6 +211,7 @@ class Source:
         depth: int,
         loops: Loops,
         inputs: Sequence[Value] = (),
+        owned: Sequence[Value] = (),
     ) -> None:
         """Write statements.
 
@@ -220,8 +221,9 @@ class Source:
             depth: their indentation.
             loops: the names of the counters of the surrounding loops.
             inputs: the values that the block may drop.
+            owned: those that it may drop and overwrite, since nothing else refers to them.
         """
-        lives = _Lifetimes(statements, outputs, inputs)
+        lives = _Lifetimes(statements, outputs, inputs, owned)
         guards = Guards([statement.node for statement in statements])
         if guards:
             GuardedBlock(self, guards, lives, depth, loops).write(statements, outputs)
@@ -326,7 +328,7 @@ class Source:
         """
         arrays = [value for value in b.inputs if value.spec.rank is None or value.spec.rank > 1]
         text = self.texts[buffer]
-        if isinstance(b, Chain) or not set(arrays) - {buffer}:  # a chain looks for itself
+        if isinstance(b, Chain) or b.node.definition.updates or not set(arrays) - {buffer}:  # a chain looks for itself
             return text
         ordered = [f"{self.texts[value]}.flags.c_contiguous" for value in dict.fromkeys(arrays)]
         return f"{text} if {' and '.join(ordered)} else None"
@@ -437,14 +439,18 @@ class _Lifetimes:
     """
 
     def __init__(
-        self, statements: Sequence[RegionStatement], outputs: Sequence[Value], inputs: Sequence[Value]
+        self,
+        statements: Sequence[RegionStatement],
+        outputs: Sequence[Value],
+        inputs: Sequence[Value],
+        owned: Sequence[Value],
     ) -> None:
         self.wanted = set(outputs)
-        own = {*inputs, *[value for b in statements for value in b.results]} - self.wanted
+        own = {*inputs, *owned, *[value for b in statements for value in b.results]} - self.wanted
         self.last_use: dict[Value, float] = {
             value: at for at, b in enumerate(statements) for value in b.inputs if value in own
         }
-        made = {value for b in statements if b.fresh and len(b.results) == 1 for value in b.results}
+        made = {*owned, *[value for b in statements if b.fresh and len(b.results) == 1 for value in b.results]}
         shared = {value for b in statements if not b.fresh for value in b.inputs}
         self._reusable = made - shared - self.wanted
 

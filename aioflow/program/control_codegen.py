@@ -28,6 +28,7 @@ from aioflow.plan.passes.recover_loops import spans_devices
 from aioflow.program.blocks import Code, Structured
 from aioflow.program.capture import RegionStatement
 from aioflow.program.fuse import Bound
+from aioflow.program.loop_buffers import changed_in_place
 from aioflow.program.scalars import ScalarValues
 from aioflow.tensors.dtypes import ResourceSpec
 
@@ -65,7 +66,15 @@ class Writer(Protocol):
     def fresh(self, kind: str) -> str:
         """A new name."""
 
-    def block(self, statements: Sequence[RegionStatement], outputs: Sequence[Value], depth: int, loops: Loops) -> None:
+    def block(
+        self,
+        statements: Sequence[RegionStatement],
+        outputs: Sequence[Value],
+        depth: int,
+        loops: Loops,
+        *,
+        owned: Sequence[Value] = (),
+    ) -> None:
         """Write statements."""
 
     def statement(self, position: int, statement: RegionStatement, lives: Any, depth: int, loops: Loops) -> None:
@@ -139,6 +148,7 @@ class _Loop:
         self._replays: int = attrs["replays"]
         *conditions, self._body = statement.codes
         self._condition = conditions[0] if conditions else None
+        self._changed = [] if _has_branches(self._body) else changed_in_place(self._body, self._first, self._count)
         self._names = [source.fresh("v") for _ in range(self._count)]
         self._lists = [source.fresh("l") for _ in range(self._replays)]
         self._elements: list[str] = []
@@ -169,6 +179,8 @@ class _Loop:
         if self._names:
             starts = [self._input(self._first + index) for index in range(self._count)]
             line(depth, f"{', '.join(self._names)} = {', '.join(starts)}")
+        for number in self._changed:
+            line(depth, f"{self._names[number]} = {self._names[number]}.copy()", self._statement)
         for index, name in enumerate(self._lists, self._first + self._count):
             line(depth, f"{name} = elements({self._input(index)})", self._statement)
         for name in self._records:
@@ -234,7 +246,8 @@ class _Loop:
             self._write_pop(depth, place, name)
         if not _has_branches(body):
             source.chosen.update(self._overwritten())
-        source.block(body.statements, body.outputs, depth, self._loops)
+        owned = [body.arguments[self._first + number] for number in self._changed]
+        source.block(body.statements, body.outputs, depth, self._loops, owned=owned)
         for name, value in zip(self._records, body.outputs[self._count :], strict=True):
             kept = f"put_away(ctx.device, {source.texts[value]})" if self._swaps else source.texts[value]
             source.line(depth, f"{name}.append({kept})")

@@ -36,9 +36,20 @@ def _changed(xp: Namespace, whole: Array, indices: Array, updates: Array, change
     sizes = whole.shape[:depth]
     if depth > whole.ndim or np.shape(updates) != indices.shape[:-1] + whole.shape[depth:]:
         raise ValueError(f"updates of shape {list(np.shape(updates))} do not fit shape {list(whole.shape)}")
+    if xp is np and change is _set and indices.size == depth and _set_one(whole, indices, updates):
+        return
     places = xp.asarray(flat_positions(xp, indices, sizes)).reshape(-1)
     rows = whole.reshape((math.prod(sizes), *whole.shape[depth:]))
     change(xp, rows, places, xp.asarray(updates).reshape(places.shape + whole.shape[depth:]))
+
+
+def _set_one(whole: Array, indices: Array, updates: Array) -> bool:
+    """Set the slice at a single position, and return True, if the position is in range."""
+    place = tuple(indices.ravel().tolist())
+    inside = all(0 <= index < size for index, size in zip(place, whole.shape, strict=False))
+    if inside:
+        whole[(*place, ...)] = updates.reshape(whole.shape[len(place) :])
+    return inside
 
 
 # On tensors
@@ -57,12 +68,17 @@ def _tensor_scatter(name: str, change: Change, doc: str, *families: frozenset[dt
     made: Op[Tensor] = op(name=name)(rule)
     made.check(check)
 
-    @made.kernel(CPU, GPU, fresh=True, binds=True)
+    made.updates = True
+
+    @made.kernel(CPU, GPU, out=True, binds=True)
     def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
         dtype = node.output_specs[0].dtype
         wide = dtype in NARROW and change is not _set  # so that repeated sums are rounded once
 
-        def scattered(tensor: Array, indices: Array, updates: Array) -> Array:
+        def scattered(tensor: Array, indices: Array, updates: Array, out: Array | None = None) -> Array:
+            if out is tensor and not wide and out.flags.c_contiguous:
+                _changed(xp, out, indices, updates, change)
+                return out
             result = xp.array(tensor, np.float32 if wide else getattr(tensor, "dtype", dtype.np), order="C")
             _changed(xp, result, indices, updates, change)
             return result.astype(dtype.np) if wide else result

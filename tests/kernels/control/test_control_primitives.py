@@ -434,3 +434,21 @@ def test_nodes_with_one_fate_are_dead_together_and_others_are_not(graph):
     assert of[0] == of[1]
     assert of[3] == of[5]
     assert len(set(of)) == 4
+
+
+def test_what_enters_every_iteration_decides_only_if_it_may_be_dead_or_nothing_else_decides(graph):
+    x, p = af.placeholder(af.float32, []), af.placeholder(af.bool_, [])
+    first, second, dying = constant_in(x), constant_in(x * 2.0), constant_in(af.switch(x, p)[1])
+    made = [first + second]
+
+    def step(i):
+        made.extend([i + first, i * second, af.tanh(i), i - dying])
+        return (sum(made),)
+
+    values = loop(lambda i: i < second, step, 0.0)
+    flow = prune([], values, [])
+    found = {node.name: number for node, number in deciders(flow.nodes, Levels(flow.nodes, [])).items()}
+    steady, one, other, alone, mortal = [found[tensor.op.name] for tensor in made]
+    assert one == other == alone
+    assert len({one, mortal, steady}) == 3
+    assert steady
