@@ -20,6 +20,7 @@ ROWS = (
     "convnet",
     "lstm",
     "transformer",
+    "onnx_networks",
     "loops",
     "elementwise",
     "null_step",
