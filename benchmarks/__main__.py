@@ -21,6 +21,7 @@ ROWS = (
     "lstm",
     "transformer",
     "generation",
+    "onnx_networks",
     "loops",
     "elementwise",
     "null_step",

@@ -9,6 +9,7 @@ The cache of oneDNN routines. Building a routine takes half a millisecond, often
 
 import ctypes
 import threading
+import typing
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
@@ -28,6 +29,9 @@ _USER_SCRATCHPAD: Final = 1
 _SCRATCHPAD_MD: Final = 136
 _FROM, _TO, _SCRATCHPAD = 1, 17, 80
 _IMPLEMENTATION: Final = 8
+_UNIMPLEMENTED: Final = 3
+_AFTER: Final = 32768
+_BINARY_ADD, _LINEAR = 0x1FFF0, 0x26
 LINE: Final = 64
 """The bytes of a cache line, to which scratch memory is aligned."""
 KEPT: Final = 64 << 20
@@ -103,6 +107,39 @@ SCRATCH: Final = _Scratch()
 """The scratch memory of routines, and of copies for the length of one call."""
 
 
+class AfterStep(NamedTuple):
+    """A step that a primitive performs on its result before it writes it: a post-op, as oneDNN calls it."""
+
+    function: str
+    values: tuple[Any, ...] = ()
+    layout: Layout | None = None
+
+    @classmethod
+    def add(cls, layout: Layout) -> "AfterStep":
+        """Add an array of that layout, whose argument is `argument(place, 2)`."""
+        return cls("dnnl_post_ops_append_binary", (_BINARY_ADD,), layout)
+
+    @classmethod
+    def rectify(cls) -> "AfterStep":
+        """Multiply what is below 0 with a number, whose argument is `argument(place, 33)`. NaN stays NaN."""
+        return cls("dnnl_post_ops_append_prelu", (0,))
+
+    @classmethod
+    def plus_zero(cls) -> "AfterStep":
+        """Add 0: -0 becomes +0."""
+        return cls("dnnl_post_ops_append_eltwise", (_LINEAR, ctypes.c_float(1), ctypes.c_float(0)))
+
+    @staticmethod
+    def argument(place: int, number: int) -> int:
+        """Return oneDNN's number for an argument of the step at that place."""
+        return _AFTER * (place + 1) | number
+
+    def append(self, build: "Builder", steps: Handle) -> None:
+        """Add it to oneDNN's list of steps."""
+        layout = () if self.layout is None else (build.layout(self.layout),)
+        build.library.call(self.function, steps, *self.values, *layout)
+
+
 class Builder:
     """Builds one routine: `with Builder(library) as build`. Arrays are numbered in the order of the routine's call."""
 
@@ -138,19 +175,32 @@ class Builder:
         create = "dnnl_memory_desc_create_with_tag"
         return self._own("memory_desc", self.library.create(create, len(sizes), dims(sizes), _FLOAT32, _ANY))
 
-    def primitive(self, function: str, *arguments: Any) -> Handle:
-        """Return the descriptor of a primitive, given its create function.
+    def primitive(self, function: str, *arguments: Any, after: "Sequence[AfterStep]" = ()) -> Handle:
+        """Return the descriptor of a primitive, given its create function. The steps `after` follow in it.
 
         UnimplementedError if no optimised one exists.
         """
         attributes = self._own("primitive_attr", self.library.create("dnnl_primitive_attr_create"))
         self.library.call("dnnl_primitive_attr_set_scratchpad_mode", attributes, _USER_SCRATCHPAD)
+        if after:
+            steps = self._own("post_ops", self.library.create("dnnl_post_ops_create"))
+            for step in after:
+                step.append(self, steps)
+            self.library.call("dnnl_primitive_attr_set_post_ops", attributes, steps)
         made = self._own("primitive_desc", self.library.create(function, self.library.engine, *arguments, attributes))
-        name = ctypes.c_char_p()
-        self.library.call("dnnl_primitive_desc_query", made, _IMPLEMENTATION, 0, ctypes.byref(name))
-        if (name.value or b"").startswith(b"ref"):
-            check(function, 3)
+        if self.implementation(made).startswith("ref"):
+            check(function, _UNIMPLEMENTED)
         return made
+
+    def implementation(self, primitive: Handle) -> str:
+        """Return the library's name of the code that runs a primitive."""
+        name = ctypes.c_char_p()
+        self.library.call("dnnl_primitive_desc_query", primitive, _IMPLEMENTATION, 0, ctypes.byref(name))
+        return (name.value or b"").decode()
+
+    def refuse(self, what: str) -> typing.NoReturn:
+        """Raise UnimplementedError: NumPy computes what the routine would."""
+        raise errors.UnimplementedError(f"oneDNN is slow at {what}")
 
     def preferred_layout(self, primitive: Handle, query: int, index: int = 0) -> Handle:
         """Return the layout that a primitive prefers for one of its arguments, given oneDNN's number of the query."""

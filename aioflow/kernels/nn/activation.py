@@ -110,7 +110,7 @@ relu6: Final = activation(
 )
 
 
-def _held(xp: Namespace, dtype: DType, top: float = math.inf) -> Function:
+def held(xp: Namespace, dtype: DType, top: float = math.inf) -> Function:
     """The function of an array that holds it between 0 and `top`."""
     low = xp.zeros((), dtype.np)
     if _clip is not None and xp is np and dtype in (float32, float64):
@@ -124,12 +124,12 @@ def _held(xp: Namespace, dtype: DType, top: float = math.inf) -> Function:
 
 @relu.kernel(CPU, GPU, out=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    return _held(xp, node.output_specs[0].dtype)
+    return held(xp, node.output_specs[0].dtype)
 
 
 @relu6.kernel(CPU, GPU, out=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Function:
-    return _held(xp, node.output_specs[0].dtype, 6)
+    return held(xp, node.output_specs[0].dtype, 6)
 
 
 @relu_grad.kernel(CPU, GPU, out=True, binds=True)

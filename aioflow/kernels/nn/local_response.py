@@ -11,6 +11,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.families import SLOW, costs
 from aioflow.kernels.math.arithmetic import pow
 from aioflow.kernels.math.elementwise import square
+from aioflow.kernels.nn import onednn_local_response
 from aioflow.kernels.nn.activation import Function, wide
 from aioflow.tensors.dtypes import FLOAT, Array, Namespace, Spec
 
@@ -74,7 +75,7 @@ def _(op: Operation, dy: Tensor) -> Tensor:
 
 
 @wide(local_response_normalization)
-def _(xp: Namespace, node: NodeView) -> Function:
+def _normalised(xp: Namespace, node: NodeView) -> Function:
     radius, bias, alpha, beta = (node.attrs[name] for name in ("depth_radius", "bias", "alpha", "beta"))
 
     def compute(x: Array) -> Array:
@@ -84,6 +85,9 @@ def _(xp: Namespace, node: NodeView) -> Function:
         return x / _power(xp, base, beta)
 
     return compute
+
+
+onednn_local_response.declare(local_response_normalization, _normalised)
 
 
 def _power(xp: Namespace, x: Array, exponent: float) -> Array:

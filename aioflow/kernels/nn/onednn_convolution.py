@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from aioflow.devices.onednn import Library, available, library
-from aioflow.devices.onednn_primitive import ROUTINES, Builder, Handle, Layout, MemoryRef, Routine, dims
+from aioflow.devices.onednn_primitive import ROUTINES, AfterStep, Builder, Handle, Layout, MemoryRef, Routine, dims
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
@@ -37,7 +37,10 @@ SLOW_SMALL: Final = 1 << 13
 
 
 class Problem(NamedTuple):
-    """A convolution of arrays of certain shapes; `slides` along each axis. `by_channel`: depthwise."""
+    """A convolution of arrays of certain shapes; `slides` along each axis. `by_channel`: depthwise.
+
+    Channels and outputs may be in `groups`, convolved by themselves.
+    """
 
     x: tuple[int, ...]
     window: tuple[int, ...]
@@ -45,6 +48,7 @@ class Problem(NamedTuple):
     channels_last: bool
     slides: tuple[Slide, ...]
     by_channel: bool
+    groups: int = 1
 
     @property
     def multiplications(self) -> int:
@@ -63,11 +67,14 @@ def images_layout(shape: Sequence[int], channels_last: bool) -> Layout:
     return layout.channels_second() if channels_last else layout
 
 
-def _filters(shape: Sequence[int], by_channel: bool) -> Layout:
+def _filters(shape: Sequence[int], by_channel: bool, groups: int) -> Layout:
     """Filters as oneDNN numbers their axes: outputs, inputs, spatial ones; before these, groups if there are some."""
     (*sizes, inputs, outputs), (*steps, step, _) = Layout.dense(shape)
     if by_channel:
         return Layout((inputs, outputs, 1, *sizes), (step, 1, 1, *steps))
+    if groups > 1:
+        each = outputs // groups
+        return Layout((groups, each, inputs, *sizes), (each, 1, step, *steps))
     return Layout((outputs, inputs, *sizes), (1, step, *steps))
 
 
@@ -75,7 +82,7 @@ Argument = tuple[int, int, MemoryRef]
 """oneDNN's numbers for an argument and for the question how it should lie, and where it is."""
 
 
-class _Building:
+class Building:
     """The shared parts of the three routines of one problem."""
 
     def __init__(self, build: Builder, problem: Problem) -> None:
@@ -83,7 +90,7 @@ class _Building:
         self.problem = problem
         self.x = images_layout(problem.x, problem.channels_last)
         self.y = images_layout(problem.y, problem.channels_last)
-        self.window = _filters(problem.window, problem.by_channel)
+        self.window = _filters(problem.window, problem.by_channel, problem.groups)
         slides = problem.slides
         strides, dilations = [slide.stride for slide in slides], [slide.dilation - 1 for slide in slides]
         pads = [slide.before for slide in slides], [slide.after for slide in slides]
@@ -93,15 +100,15 @@ class _Building:
         """How images may lie: as they do if channels are last, else as the library likes."""
         return self.build.layout(layout) if self.problem.channels_last else self.build.any_layout(layout.sizes)
 
-    def described(self, kind: str, *arguments: Any) -> Handle:
+    def described(self, kind: str, *arguments: Any, after: Sequence[AfterStep] = ()) -> Handle:
         """The descriptor of a primitive."""
-        return self.build.primitive(f"dnnl_convolution_{kind}_primitive_desc_create", *arguments)
+        return self.build.primitive(f"dnnl_convolution_{kind}_primitive_desc_create", *arguments, after=after)
 
-    def forward(self, purpose: int, bias: Handle | None = None) -> Handle:
-        """The convolution itself."""
+    def forward(self, purpose: int, bias: Handle | None = None, after: Sequence[AfterStep] = ()) -> Handle:
+        """The convolution itself, and the steps after it."""
         filters = self.build.any_layout(self.window.sizes)
         images = self.wish(self.x), filters, bias, self.wish(self.y)
-        return self.described("forward", purpose, _DIRECT, *images, *self.geometry)
+        return self.described("forward", purpose, _DIRECT, *images, *self.geometry, after=after)
 
     def place(self, layout: Layout) -> MemoryRef:
         """The next array of the call."""
@@ -127,14 +134,14 @@ class _Building:
 
 
 def _forward(problem: Problem, build: Builder) -> None:
-    of = _Building(build, problem)
+    of = Building(build, problem)
     x, window, y = of.place(of.x), of.place(of.window), of.place(of.y)
     inputs = (_SRC, _OF_SRC, x), (_WEIGHTS, _OF_WEIGHTS, window)
     of.finish(of.forward(_INFERENCE), inputs, (_DST, _OF_DST, y))
 
 
 def _forward_with_bias(problem: Problem, build: Builder) -> None:
-    of = _Building(build, problem)
+    of = Building(build, problem)
     channels = Layout((problem.window[-1],), (1,))
     x, window, bias, y = of.place(of.x), of.place(of.window), of.place(channels), of.place(of.y)
     inputs = (_SRC, _OF_SRC, x), (_WEIGHTS, _OF_WEIGHTS, window)
@@ -142,7 +149,7 @@ def _forward_with_bias(problem: Problem, build: Builder) -> None:
 
 
 def _backprop_input(problem: Problem, build: Builder) -> None:
-    of = _Building(build, problem)
+    of = Building(build, problem)
     window, dy, dx = of.place(of.window), of.place(of.y), of.place(of.x)
     filters = build.any_layout(of.window.sizes)
     made = of.described(
@@ -153,7 +160,7 @@ def _backprop_input(problem: Problem, build: Builder) -> None:
 
 
 def _backprop_filter(problem: Problem, build: Builder) -> None:
-    of = _Building(build, problem)
+    of = Building(build, problem)
     x, dy, window = of.place(of.x), of.place(of.y), of.place(of.window)
     filters = build.any_layout(of.window.sizes)
     made = of.described(

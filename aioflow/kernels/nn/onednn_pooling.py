@@ -8,13 +8,12 @@ element the library wants to know where each window has it, which it finds out b
 import functools
 import math
 from collections.abc import Callable, Sequence
-from ctypes import c_float
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from aioflow.devices.onednn import Library, available, library
-from aioflow.devices.onednn_primitive import ROUTINES, Builder, Handle, Layout, Routine, dims
+from aioflow.devices.onednn_primitive import ROUTINES, Builder, Handle, Routine, dims
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
@@ -32,7 +31,6 @@ _HIGHEST: Final = 0x1FF
 _MEAN: Final = 0x3FF
 _SRC, _DST, _WORKSPACE, _DIFF_SRC, _DIFF_DST = 1, 17, 64, 129, 145
 _OF_WORKSPACE: Final = 135
-_SUM: Final = 0x2FFF4
 SMALL: Final = 1 << 14
 """Elements up to which NumPy is not slower."""
 
@@ -57,11 +55,6 @@ class Problem(NamedTuple):
     y: tuple[int, ...]
     channels_last: bool
     slides: tuple[Slide, ...]
-
-    @property
-    def rows(self) -> int:
-        """How many rows, or channels, there are in all images."""
-        return self.x[0] * self.x[1]
 
     @property
     def possible(self) -> bool:
@@ -89,19 +82,6 @@ class _Building:
     def backward(self, forward: Handle) -> Handle:
         create = "dnnl_pooling_backward_primitive_desc_create"
         return self.build.primitive(create, self._algorithm, self.x, self.y, *self._geometry, forward)
-
-
-def _highest_and_sums(problem: Problem, build: Builder) -> None:
-    """Pool, and sum each row of each image (each channel, if channels come first)."""
-    of = _Building(build, problem)
-    x, y = build.array(of.x), build.array(of.y)
-    rows = problem.rows
-    whole = build.layout(Layout.dense((rows, math.prod(problem.x) // rows)))
-    sums = build.array(build.layout(Layout.dense((rows, 1))))
-    zero = c_float(0)
-    add = build.primitive("dnnl_reduction_primitive_desc_create", _SUM, whole, sums.descriptor, zero, zero)
-    build.run(add, {_SRC: build.view(x, whole), _DST: sums})
-    build.run(of.forward(_INFERENCE), {_SRC: x, _DST: y})
 
 
 def _pool(problem: Problem, build: Builder) -> None:
@@ -138,12 +118,12 @@ def _problem(algorithm: int, geometry: Geometry, x: Sequence[int]) -> Problem:
 def _highest(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
     def compute(x: Array) -> Array:
         problem = _problem(_HIGHEST, geometry, x.shape)
-        routine = _found(lib, _highest_and_sums, problem)
-        if routine is None:
+        routine = _found(lib, _pool, problem)
+        if routine is None or not math.isfinite(x.sum()):
             return otherwise(x)
-        y, sums = np.empty(problem.y, np.float32), np.empty(problem.rows, np.float32)
-        routine(np.ascontiguousarray(x), y, sums)
-        return y if math.isfinite(sums.sum()) else otherwise(x)
+        y = np.empty(problem.y, np.float32)
+        routine(np.ascontiguousarray(x), y)
+        return y
 
     return compute
 

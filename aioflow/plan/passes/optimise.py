@@ -1,62 +1,26 @@
 """Rewrites a flow to compute the same results with less work: passes in a fixed order, until nothing changes.
 
-contract   merges a convolution and its bias, which one kernel computes together
 dedupe     keeps one of several nodes that compute the same value [P15 section 5.1]
 fold       computes nodes that depend only on constants once, at planning time
 simplify   applies algebraic rules, each exact for every value, NaN and -0.0 included
+
+and then `channels_last`, `group` and `contract`.
 """
 
-from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 import numpy as np
 
-from aioflow.devices import onednn
-from aioflow.kernels.nn.convolution import conv2d_with_bias
 from aioflow.plan import op_cost
 from aioflow.plan.allocation import needed
+from aioflow.plan.passes.contract import contract
 from aioflow.plan.passes.flow import Block, Flow, Node, Replacement, Value, release, rewrite, rewrite_blocks
+from aioflow.plan.passes.groups import group
+from aioflow.plan.passes.layout import channels_last
 from aioflow.plan.passes.prune import trim
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import DeviceKind, float32, spec_of
-
-
-def contract(flow: Flow) -> Flow:
-    """Return the flow with such neighbours merged, if no other node reads the value between them."""
-    if not any(node.definition.name == "conv2d" for node in flow.nodes) or not onednn.available():
-        return flow
-    reads = Counter([*flow.fetches, *[value for node in flow.nodes for value in node.inputs]])
-    chosen = {node.name for node in flow.nodes if _adds_bias(node) and reads[node.inputs[0]] == 1}
-    return rewrite(flow, lambda node: _fused(node) if node.name in chosen else node) if chosen else flow
-
-
-def _fused(node: Node) -> Replacement:
-    images, bias = node.inputs
-    made, inputs = images.node, (*images.node.inputs, bias)
-    return Node(node.operation, conv2d_with_bias, node.name, inputs, (), made.attrs, node.output_specs)
-
-
-def _adds_bias(node: Node) -> bool:
-    """Whether it adds a number to each channel of a convolution, on the same device, and both are free to move."""
-    if node.definition.name not in ("bias_add", "add") or node.controls:
-        return False
-    images, bias = node.inputs
-    made = images.node
-    if made.definition.name != "conv2d" or made.controls or images.spec.dtype is not float32:
-        return False
-    if made.operation.device != node.operation.device:
-        return False
-    layout = made.attrs["data_format"]
-    if node.definition.name == "bias_add":
-        return bool(layout == (node.attrs["data_format"] or "NHWC"))
-    return layout == "NHWC" and _per_channel(images, bias)
-
-
-def _per_channel(images: Value, bias: Value) -> bool:
-    sizes = images.spec.sizes
-    return bias.spec.rank == 1 and sizes is not None and sizes[-1] is not None and bias.spec.sizes == (sizes[-1],)
-
+from aioflow.tensors.dtypes import DeviceKind, spec_of
 
 _LARGEST_COMPARED = 4096
 """Bytes: constants above this are the same only if they are one object."""
@@ -300,7 +264,7 @@ def optimise(flow: Flow) -> Flow:
     flow = _simpler(flow)
     if any(node.blocks for node in flow.nodes):
         flow = _simpler(trim(flow))
-    return _contracted(flow)
+    return _contracted(group(channels_last(flow)))
 
 
 def _simpler(flow: Flow) -> Flow:

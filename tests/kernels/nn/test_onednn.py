@@ -20,6 +20,8 @@ from aioflow.kernels.linalg.onednn_matmul import ALONE, SMALL, faster, faster_ba
 from aioflow.kernels.nn import (
     onednn_activation,
     onednn_convolution,
+    onednn_fused_convolution,
+    onednn_local_response,
     onednn_normalisation,
     onednn_pooling,
     onednn_softmax,
@@ -28,6 +30,8 @@ from aioflow.kernels.nn.activation import column_sums, relu
 from aioflow.kernels.nn.convolution import conv2d, conv2d_with_bias
 from aioflow.kernels.nn.convolution_nd import conv1d, conv3d
 from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
+from aioflow.kernels.nn.fused_convolution import fused_conv2d
+from aioflow.kernels.nn.local_response import local_response_normalization
 from aioflow.kernels.nn.normalisation import fused_batch_norm
 from aioflow.kernels.nn.pooling import avg_pool, avg_pool3d, max_pool, max_pool3d
 from aioflow.kernels.nn.softmax import log_softmax, softmax
@@ -83,7 +87,10 @@ def chosen(name, dtype):
 
 @pytest.fixture(autouse=True)
 def even_for_small_arrays(monkeypatch):
-    for module in (onednn_activation, onednn_convolution, onednn_normalisation, onednn_pooling, onednn_softmax):
+    for module in (
+        onednn_activation, onednn_convolution, onednn_fused_convolution, onednn_local_response, onednn_normalisation,
+        onednn_pooling, onednn_softmax,
+    ):  # fmt: skip
         monkeypatch.setattr(module, "SMALL", 0)
     monkeypatch.setattr(onednn_convolution, "SLOW_SMALL", 0)
 
@@ -223,6 +230,76 @@ def test_a_gradient_of_another_shape_is_refused_as_without_it():
 def test_convolution_with_bias(shape, layout):
     attrs = {"strides": (1, 1, 1, 1), "padding": "SAME", "data_format": layout}
     agree(lambda x, w, b: conv2d_with_bias(x, w, b, **attrs), numbers(*shape), numbers(3, 3, 3, 5), numbers(5))
+
+
+def fused(steps, convolution="conv2d", groups=1, stride=1):
+    """A function of images, filter and others: the fused convolution with these steps."""
+    attrs = {"convolution": convolution, "groups": groups, "padding": "SAME", "dilations": (1, 1, 1, 1)}
+    epsilons = (1e-3,) * steps.count("normalise")
+    return lambda x, w, *others: fused_conv2d(x, w, others, steps, epsilons, strides=(1, stride, stride, 1), **attrs)
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("build", "shapes"),
+    [
+        (fused(()), [(3, 3, 8, 6)]),
+        (fused(("add", "sum", "relu"), stride=2), [(3, 3, 8, 6), (6,), (2, 8, 8, 6)]),
+        (fused(("normalise", "multiply", "relu")), [(1, 1, 8, 6), (6,), (6,), (6,), (6,), (6,)]),
+        (fused(("multiply", "add"), "depthwise_conv2d_native"), [(3, 3, 8, 1), (8,), (8,)]),
+        (fused(("add",), groups=2), [(3, 3, 4, 16), (16,)]),
+        (fused((), groups=4), [(1, 1, 2, 12)]),
+    ],
+)
+def test_convolution_with_the_steps_after_it(build, shapes):
+    arrays = numbers(2, 16, 16, 8), *[abs(numbers(*shape)) for shape in shapes]
+    for images in (arrays[0], np.moveaxis(np.ascontiguousarray(np.moveaxis(arrays[0], -1, 1)), 1, -1)):
+        with Graph().as_default():
+            feeds = {placeholder(np.float32, array.shape): array for array in (images, *arrays[1:])}
+            y = build(*feeds)
+            ours = evaluate(y, feeds)
+            with switched_off():
+                theirs = evaluate(y, feeds)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@needs_library
+def test_a_fused_rectifier_keeps_nan_and_gives_positive_zeros():
+    x = numbers(1, 16, 16, 8)
+    x[0, 5, 5, 0] = np.nan
+    with Graph().as_default():
+        a, b = placeholder(np.float32, x.shape), placeholder(np.float32, [1, 1, 8, 8])
+        y = evaluate(fused(("relu",))(a, b), {a: x, b: numbers(1, 1, 8, 8)})
+    assert np.isnan(y[0, 5, 5]).all()
+    assert np.isnan(y).sum() == 8
+    assert (y == 0).any()
+    assert not np.signbit(y).any()
+
+
+@needs_library
+def test_a_fused_convolution_prepares_its_weights_once_for_the_same_arrays(monkeypatch):
+    prepared = []
+    fold = onednn_fused_convolution.folded
+    monkeypatch.setattr(onednn_fused_convolution, "folded", lambda *args: prepared.append(args) or fold(*args))
+    x, w, other = numbers(2, 16, 16, 8), numbers(6, 8, 3, 3), numbers(6, 8, 3, 3, seed=1)
+    with Graph().as_default():
+        y = fused(())(placeholder(np.float32, x.shape), placeholder(np.float32, [3, 3, 8, 6]))
+    kernel = y.op.definition.kernel_for(DeviceKind.CPU, [tensor.spec for tensor in y.op.inputs])
+    call = bound(kernel, y.op)
+    first = call(x, w.transpose(2, 3, 1, 0))  # a new view each time, as a plan makes it
+    np.testing.assert_array_equal(call(x, w.transpose(2, 3, 1, 0)), first)
+    assert len(prepared) == 1
+    assert not np.array_equal(call(x, other.transpose(2, 3, 1, 0)), first)
+    assert call(x[:1], other.transpose(2, 3, 1, 0)).shape == (1, 16, 16, 6)
+    np.testing.assert_array_equal(call(x, w.transpose(2, 3, 1, 0)), first)
+    assert len(prepared) == 4
+
+
+@needs_library
+def test_local_response_normalisation():
+    build = lambda x: local_response_normalization(x, 2, 1.5, 0.3, 0.75)  # noqa: E731
+    agree(build, numbers(2, 5, 4, 16))
+    agree(build, numbers(3, 16))
 
 
 # Pooling

@@ -3,7 +3,9 @@ import itertools
 import numpy as np
 
 from aioflow.kernels.nn import convolution, pooling
+from aioflow.kernels.nn.channel_steps import channel_steps
 from aioflow.kernels.nn.convolution import conv2d_with_bias
+from aioflow.kernels.nn.fused_convolution import fused_conv2d
 from tests.kernels.samples import sample
 
 rng = np.random.default_rng(5)
@@ -126,6 +128,31 @@ sample(
     filters,
     np.arange(filters.shape[-1], dtype=float),
 )
+vector = np.array([1.5, 0.5, 2.0])
+added = rng.normal(size=(2, 5, 4, 3))
+chain = ("add", "normalise", "multiply", "sum", "relu")
+sample(
+    "fused_conv2d",
+    lambda x, w, b, y: fused_conv2d(
+        x, w, [b] * 6 + [y], chain, (0.5,), "conv2d", 1, (1, 1, 1, 1), "SAME", (1, 1, 1, 1)
+    ),
+    images, one, vector, added,
+    reference=lambda x, w, b, y: np.maximum(((x @ w[0, 0]) / np.sqrt(b + 0.5) * b + b) * b + y, 0),
+)  # fmt: skip
+halves = lambda x, w: np.concatenate([x[..., :1] @ w[0, 0, :1, :2], x[..., 1:] @ w[0, 0, :1, 2:]], -1)  # noqa: E731
+sample(
+    "fused_conv2d",
+    lambda x, w: fused_conv2d(x, w, [], (), (), "conv2d", 2, (1, 1, 1, 1), "SAME", (1, 1, 1, 1)),
+    images, filters[:1, :1, :1, [0, 1, 2, 0]],
+    reference=halves,
+)  # fmt: skip
+sample(
+    "channel_steps",
+    lambda x, b: channel_steps(x, [b] * 6, ("add", "normalise", "multiply", "relu"), (0.5,)),
+    added, vector,
+    reference=lambda x, b: np.maximum((x / np.sqrt(b + 0.5) * b + b) * b, 0),
+)  # fmt: skip
+sample("channel_steps", lambda x, b: channel_steps(x, [b], ("add",), ()), added[:0], vector, reference=np.add)
 sample("conv2d", lambda x, w: convolution.conv2d(x, w, 1, "SAME"), images, one, reference=lambda x, w: x @ w[0, 0])
 sample(
     "conv2d",

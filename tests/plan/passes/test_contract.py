@@ -1,4 +1,4 @@
-"""Convolution and bias become one node where there is a kernel for both, and nowhere else."""
+"""Neighbours on images become one node where there is a kernel for them together, and nowhere else."""
 
 import numpy as np
 import pytest
@@ -89,3 +89,86 @@ async def test_values_are_the_same():
         async with af.Session(graph=z.graph, config=af.Config(optimize=optimize)) as session:
             values.append(await session.run(z, feeds))
     np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-5)
+
+
+# Weights that stay the same
+
+
+def kept(*shape):
+    return af.Variable(np.random.default_rng(len(shape)).uniform(0.5, 1.5, shape).astype(np.float32))
+
+
+def normalised(x, scale):
+    return af.nn.fused_batch_norm(x, scale, scale, scale, scale, 1e-3, is_training=False)[0]
+
+
+def steps(*fetches):
+    """The names of the merged nodes' ops, and their steps."""
+    nodes = verify(optimise(prune((), fetches, ()))).nodes
+    names = ("conv2d", "depthwise_conv2d_native", "fused_conv2d", "channel_steps", "fused_batch_norm", "relu")
+    return [(node.definition.name, *node.attrs.get("steps", ())) for node in nodes if node.definition.name in names]
+
+
+async def both_ways(fetches, x):
+    """The values with and without optimisation agree, and do so after the variables have changed."""
+    values = []
+    fed = np.random.default_rng(0).standard_normal([size or 2 for size in x.shape.as_list()])
+    change = af.group(*[variable.assign_add(variable) for variable in af.global_variables()])
+    for optimize in (True, False):
+        async with af.Session(graph=x.graph, config=af.Config(optimize=optimize)) as session:
+            await session.run(af.global_variables_initializer())
+            before = await session.run(fetches, {x: fed})
+            await session.run(change)
+            values.append([*before, *await session.run(fetches, {x: fed})])
+    for ours, theirs in zip(*values, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3)
+
+
+async def test_the_steps_after_a_convolution_become_one_node_with_it():
+    x, vector = af.placeholder(np.float32, [None, 16, 16, 8]), kept(8)
+    y = af.nn.relu(normalised(af.nn.conv2d(x, kept(3, 3, 8, 8), 1, "SAME"), vector) * vector + vector)
+    z = af.nn.relu(y + af.nn.bias_add(af.nn.depthwise_conv2d_native(y, kept(3, 3, 8, 1), [1] * 4, "SAME"), vector))
+    first = ("fused_conv2d", "normalise", "multiply", "add", "relu")
+    assert steps(z) == [first, ("fused_conv2d", "add", "sum", "relu")]
+    await both_ways([y, z], x)
+
+
+async def test_steps_without_a_convolution_become_one_node():
+    x, vector = af.placeholder(np.float32, [None, 16, 16, 8]), kept(8)
+    y = af.nn.relu(normalised(x, vector) * vector + vector)
+    assert steps(y) == [("channel_steps", "normalise", "multiply", "add", "relu")]
+    await both_ways([y], x)
+
+
+def test_a_chain_ends_where_others_read_and_at_a_rectifier():
+    x, vector = af.placeholder(np.float32, [None, 16, 16, 8]), kept(8)
+    y = af.nn.conv2d(x, kept(3, 3, 8, 8), 1, "SAME")
+    z = af.nn.relu(y + vector)
+    assert steps(z, y) == [("fused_conv2d",), ("relu",)]
+    assert steps(af.nn.relu(z + vector)) == [("fused_conv2d", "add", "relu"), ("relu",)]
+    mean = af.nn.fused_batch_norm(y, *[vector] * 4, 1e-3, is_training=False)
+    assert steps(mean[0], mean[1])[-1] == ("fused_batch_norm",)
+
+
+def test_weights_that_the_step_changes_or_is_fed_are_not_kept():
+    x, w = af.placeholder(np.float32, [None, 16, 16, 8]), kept(3, 3, 8, 8)
+    y = af.nn.conv2d(x, w, 1, "SAME")
+    assert steps(y) == [("fused_conv2d",)]
+    assert steps(y, w.assign_add(w)) == [("conv2d",)]
+    assert steps(y, *af.gradients(y, [w])) == [("conv2d",)]
+    fed = af.placeholder(np.float32, [3, 3, 8, 8])
+    assert steps(af.nn.relu(af.nn.conv2d(x, fed, 1, "SAME"))) == [("conv2d",), ("relu",)]
+
+
+async def test_sessions_of_one_graph_keep_weights_of_their_own():
+    x, w = af.placeholder(np.float32, [2, 24, 24, 8]), kept(3, 3, 8, 16)
+    y, halve = af.nn.relu(af.nn.conv2d(x, w, 1, "SAME")), w.assign_sub(w * 0.5)
+    fed = np.random.default_rng(0).standard_normal((2, 24, 24, 8))
+    async with af.Session() as one, af.Session() as other:
+        await one.run(w.initializer)
+        await other.run(w.initializer)
+        first = await one.run(y, {x: fed})
+        for factor in (0.5, 0.25):
+            await other.run(halve)
+            np.testing.assert_allclose(await other.run(y, {x: fed}), first * factor, rtol=1e-5, atol=1e-5)
+            np.testing.assert_array_equal(await one.run(y, {x: fed}), first)

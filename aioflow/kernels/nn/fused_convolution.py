@@ -1,0 +1,100 @@
+"""A convolution and the steps after it in one node, for weights that stay the same from run to run.
+
+Plans make it of neighbours. The steps for each channel become part of the filter and of one bias, the sum with other
+images and the rectifier part of the convolution, so the images are written once.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import REGISTRY, Op, T, op
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.families import CPU, GPU
+from aioflow.kernels.nn import onednn_fused_convolution
+from aioflow.kernels.nn.activation import Function
+from aioflow.kernels.nn.channel_steps import WIDE, check_steps, stepped
+from aioflow.tensors.dtypes import Array, DeviceKind, Namespace, Spec
+
+
+@op
+def fused_conv2d(
+    input: T,
+    filter: T,
+    others: Sequence[T],
+    steps: Sequence[str],
+    epsilons: Sequence[float],
+    convolution: str,
+    groups: int,
+    strides: Any,
+    padding: Any,
+    dilations: Any,
+) -> Spec:
+    """`convolution` of `input` with channels last, and then the steps, which take `others` in order.
+
+    The channels of `input`, and the outputs of `filter`, are in so many groups, convolved by themselves. `epsilons` has
+    a number for each step that normalises.
+    """
+    check_steps(steps, len(others))
+    input.only(WIDE)
+    part = input.with_rank(4, "input") if groups == 1 else _group(input, groups)
+    convolved: Spec = REGISTRY[convolution].rule(part, filter, strides, padding, "NHWC", dilations)
+    return convolved
+
+
+def _group(input: Spec, groups: int) -> Spec:
+    """One group of the channels. ValueError if they cannot be divided so."""
+    *image, channels = input.with_rank(4, "input").sizes or ()
+    if channels is not None and channels % groups:
+        raise ValueError(f"{channels} channels cannot be divided into {groups} groups")
+    return input.with_shape((*image, None if channels is None else channels // groups))
+
+
+fused_conv2d.no_gradient("a plan makes it of operations that have gradients")
+
+
+@fused_conv2d.cost
+def _(inputs: Any, outputs: Any, attrs: Any) -> float:
+    rule = REGISTRY[attrs["convolution"]].cost_rule
+    assert rule is not None
+    return rule(inputs, outputs, attrs)
+
+
+@fused_conv2d.kernel(CPU, GPU, fresh=True, binds=True)
+def _plain(xp: Namespace, node: NodeView) -> Function:
+    convolve = _convolution(xp, node)
+    steps, epsilons = node.attrs["steps"], node.attrs["epsilons"]
+    return lambda x, window, others: stepped(xp, convolve(x, window), others, steps, epsilons)
+
+
+class _Convolution:
+    """The node as one that only convolves."""
+
+    def __init__(self, node: NodeView) -> None:
+        self.name, self.output_specs, self.input_specs = node.name, node.output_specs, node.input_specs[:2]
+        names = ("strides", "padding", "dilations")
+        self.attrs = {**{name: node.attrs[name] for name in names}, "data_format": "NHWC"}
+        self.constant = node.constant
+
+
+def _convolution(xp: Namespace, node: NodeView) -> Function:
+    one, groups = _one_group(xp, node), node.attrs["groups"]
+    if groups == 1:
+        return one
+
+    def compute(x: Array, window: Array) -> Array:
+        pairs = zip(xp.split(x, groups, -1), xp.split(window, groups, -1), strict=True)
+        return xp.concatenate([one(*pair) for pair in pairs], -1)
+
+    return compute
+
+
+def _one_group(xp: Namespace, node: NodeView) -> Function:
+    made: Op[Tensor] = REGISTRY[node.attrs["convolution"]]
+    kind = DeviceKind.CPU if xp.__name__ == "numpy" else DeviceKind.GPU
+    chosen, alone = made.kernel_for(kind, node.input_specs[:2]), _Convolution(node)
+    assert chosen is not None
+    return chosen.bind(made, alone, xp)
+
+
+onednn_fused_convolution.declare(fused_conv2d, _plain)
