@@ -16,6 +16,7 @@ excuse(
     "TensorFlow has no such op",
     "per_row",
     "fitting_weights",
+    "same_shape",
     "acquire_variable_lock",
     "release_variable_lock",
     "keep_variable_lock",
