@@ -9,7 +9,7 @@ import numpy as np
 
 from aioflow.data.checks import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from aioflow.data.dataset import Dataset
-from aioflow.layers.steps import Batch
+from aioflow.layers.fed import Batch
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import Array
 
@@ -55,7 +55,8 @@ class ArrayBatches:
         wide = labels.ndim > 1 and labels.shape[-1] > 1
         classes = labels.argmax(-1) if wide else labels.reshape(len(labels), -1)[:, 0].astype(int)
         factors = np.array([class_weight.get(int(each), 1.0) for each in classes], np.float32)
-        weights = factors if self._batch.weights is None else factors * self._batch.weights
+        given = self._batch.weights
+        weights = factors if given is None else given * factors.reshape(-1, *[1] * (given.ndim - 1))
         return ArrayBatches(self._batch._replace(weights=weights), self._batch_size, self._shuffle, self._steps)
 
     def divided(self, part: float, last_steps: int | None) -> "tuple[ArrayBatches, ArrayBatches]":
@@ -66,7 +67,7 @@ class ArrayBatches:
         kept = int(self._batch.size * (1 - part))
         if not 0 < kept < self._batch.size:
             raise ValueError(f"validation_split {part} of {self._batch.size} elements leaves nothing on one side")
-        first, last = _rows(self._batch, slice(kept)), _rows(self._batch, slice(kept, None))
+        first, last = self._batch.rows(slice(kept)), self._batch.rows(slice(kept, None))
         kept_batches = ArrayBatches(first, self._batch_size, self._shuffle, self._steps)
         return kept_batches, ArrayBatches(last, self._batch_size, steps=last_steps)
 
@@ -84,7 +85,7 @@ class ArrayBatches:
         for start in range(0, size, self._batch_size):
             end = min(start + self._batch_size, size)
             rows: Any = slice(start, end) if order is None else order[start:end]
-            yield _rows(self._batch, rows)
+            yield self._batch.rows(rows)
 
 
 class GivenBatches:
@@ -210,8 +211,3 @@ def _single(array: Array) -> Array:
 
 def _weights(given: Any) -> Array | None:
     return None if given is None else np.asarray(given, np.float32)
-
-
-def _rows(batch: Batch, rows: Any) -> Batch:
-    weights = None if batch.weights is None else batch.weights[rows]
-    return Batch([array[rows] for array in batch.inputs], [array[rows] for array in batch.labels], weights)

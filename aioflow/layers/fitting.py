@@ -1,15 +1,17 @@
 """The loops of `fit`, `evaluate` and `predict`: a batch after the other through a callable of the session."""
 
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
 from aioflow import errors
 from aioflow.layers.batches import ArrayBatches, GivenBatches
 from aioflow.layers.callbacks import Callback, CallbackList, History, Logs
-from aioflow.layers.steps import Batch, Phase, Steps
+from aioflow.layers.computation import Computation
+from aioflow.layers.fed import Batch
+from aioflow.layers.steps import Phase, Phases, Steps
 from aioflow.session import Session
 from aioflow.tensors import nest
 
@@ -34,6 +36,7 @@ class Training:
         self._history: Final = History()
         self._callbacks: Final = CallbackList([self._history, *callbacks])
         self._epochs: Final = range(initial_epoch, epochs)
+        self._steps: Steps | None = None
         params = {"epochs": epochs, "steps": batches.count, "verbose": verbose}
         for each in self._callbacks.callbacks:
             each.model, each.session, each.params = model, session, params
@@ -61,25 +64,27 @@ class Training:
         await tell("on_train_end", logs)
 
     async def _epoch(self, epoch: int) -> Logs:
-        mean, tell = _Mean(), self._callbacks.tell
-        step: Step | None = None
-        steps: Steps | None = None
-        number = 0
-        async with contextlib.aclosing(_counted(self._batches, f"epoch {epoch + 1}")) as batches:
-            async for batch in batches:
-                if step is None or steps is None:
-                    steps = await self._model.steps_for(batch, self._session)
-                    await self._session.run(steps.training.reset)
-                    step = _callable(self._session, steps, steps.training)
-                await tell("on_train_batch_begin", number, {})
-                loss, _ = await step(*batch.values)
-                mean.add(float(loss), batch.size)
-                await tell("on_train_batch_end", number, {"loss": mean.value})
-                number += 1
-                if self._model.stop_training:
-                    break
-        assert steps is not None  # `_counted` gives at least one batch
-        logs = {"loss": mean.value, **await _measured(self._session, steps.training)}
+        told = self._callbacks.hears("on_train_batch_begin", "on_train_batch_end")
+        tell, running, number = self._callbacks.tell, None, 0
+        with contextlib.ExitStack() as stack:
+            async with contextlib.aclosing(aiter(self._batches)) as batches:
+                async for batch in batches:
+                    if running is None:
+                        steps = await self._ready_steps(batch)
+                        running = await _Running.begun(self._session, steps.training, stack)
+                    if told:
+                        await tell("on_train_batch_begin", number, {})
+                    loss, _ = await running.call(*running.values(batch))
+                    running.add(float(loss), batch.size)
+                    if told:
+                        await tell("on_train_batch_end", number, {"loss": running.loss})
+                    number += 1
+                    if self._model.stop_training:
+                        break
+                else:
+                    _check_count(number, self._batches, f"epoch {epoch + 1}")
+            assert running is not None  # there is at least one batch
+            logs = await running.measured()
         if self._validation is not None:
             await tell("on_test_begin", logs)
             found = await evaluated(self._model, self._session, self._validation)
@@ -87,68 +92,91 @@ class Training:
             await tell("on_test_end", logs)
         return logs
 
+    async def _ready_steps(self, batch: Batch) -> Steps:
+        """The steps for batches like this one, whose variables have values."""
+        steps = self._model.steps_like(batch)
+        if steps is not self._steps:
+            self._steps = await self._model.steps_for(batch, self._session)
+        return steps
+
 
 async def evaluated(model: "Trainable", session: Session, batches: Batches) -> Logs:
     """The mean loss and the metrics over all batches."""
-    mean, step, steps = _Mean(), None, None
-    async with contextlib.aclosing(_counted(batches, "the data")) as given:
-        async for batch in given:
-            if step is None or steps is None:
-                steps = await model.steps_for(batch, session)
-                await session.run(steps.evaluation.reset)
-                step = _callable(session, steps, steps.evaluation)
-            loss, _ = await step(*batch.values)
-            mean.add(float(loss), batch.size)
-    assert steps is not None
-    return {"loss": mean.value, **await _measured(session, steps.evaluation)}
+    running, number = None, 0
+    with contextlib.ExitStack() as stack:
+        async with contextlib.aclosing(aiter(batches)) as given:
+            async for batch in given:
+                if running is None:
+                    steps = await model.steps_for(batch, session)
+                    running = await _Running.begun(session, steps.evaluation, stack)
+                loss, _ = await running.call(*running.values(batch))
+                running.add(float(loss), batch.size)
+                number += 1
+        _check_count(number, batches, "the data")
+        assert running is not None
+        return await running.measured()
 
 
 async def predicted(model: "Trainable", session: Session, batches: Batches) -> Any:
     """The outputs for all batches, joined."""
     step: Step | None = None
     found = []
-    async with contextlib.aclosing(_counted(batches, "the data")) as given:
+    async with contextlib.aclosing(aiter(batches)) as given:
         async for batch in given:
             if step is None:
                 await model.made_ready(batch, session)
                 step = session.make_callable(nest.flatten(model.outputs), feeds=nest.flatten(model.inputs))
             found.append(await step(*batch.inputs))
+    _check_count(len(found), batches, "the data")
     joined = [np.concatenate(parts) for parts in zip(*found, strict=True)]
     return nest.pack_sequence_as(model.outputs, joined)
 
 
-def _callable(session: Session, steps: Steps, phase: Phase) -> Step:
-    return session.make_callable([phase.loss, phase.update], feeds=steps.batch.values)
+class _Running:
+    """An epoch of training or of evaluation: its steps, the mean of their losses by the sizes of batches, its metrics.
 
+    Attributes:
+        call: does a step for the values of a batch.
+        values: the values to feed for a batch.
+    """
 
-async def _measured(session: Session, phase: Phase) -> Logs:
-    values = await session.run(dict(phase.metrics)) if phase.metrics else {}
-    return {name: float(value) if np.ndim(value) == 0 else value for name, value in values.items()}
-
-
-class _Mean:
-    """The mean of the losses of batches, by their sizes."""
-
-    def __init__(self) -> None:
+    def __init__(self, session: Session, computation: Computation, phase: Phase) -> None:
+        self._session: Final = session
+        self._metrics: Final = dict(phase.metrics)
+        self.values: Final = computation.values
+        self.call: Final[Step] = session.make_callable([computation.loss, phase.update], feeds=computation.feeds)
         self._total = 0.0
         self._count = 0
 
+    @classmethod
+    async def begun(cls, session: Session, phases: Phases, stack: contextlib.ExitStack) -> Self:
+        """An epoch with metrics of its own until the stack is closed."""
+        phase = stack.enter_context(phases.taken())
+        await session.run(phase.begin)
+        return cls(session, phases.computation, phase)
+
     def add(self, loss: float, size: int) -> None:
+        """Count the loss of a batch of that size."""
         self._total += loss * size
         self._count += size
 
     @property
-    def value(self) -> float:
+    def loss(self) -> float:
+        """The mean loss so far."""
         return self._total / self._count
 
+    async def measured(self) -> Logs:
+        """The mean loss and the metrics."""
+        values = await self._session.run(self._metrics) if self._metrics else {}
+        return {"loss": self.loss, **{name: _number(value) for name, value in values.items()}}
 
-async def _counted(batches: Batches, what: str) -> AsyncGenerator[Batch, None]:
-    """The batches. OutOfRangeError if there are none, or fewer than were asked for."""
-    count = 0
-    async with contextlib.aclosing(aiter(batches)) as given:
-        async for batch in given:
-            count += 1
-            yield batch
+
+def _number(value: Any) -> Any:
+    return float(value) if np.ndim(value) == 0 else value
+
+
+def _check_count(count: int, batches: Batches, what: str) -> None:
+    """OutOfRangeError if there were no batches, or fewer than were asked for."""
     if not count or (batches.count is not None and count < batches.count):
         wanted = "" if batches.count is None else f", and {batches.count} were asked for"
         raise errors.OutOfRangeError(
