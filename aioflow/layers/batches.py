@@ -71,7 +71,7 @@ class ArrayBatches:
         kept_batches = ArrayBatches(first, self._batch_size, self._shuffle, self._steps)
         return kept_batches, ArrayBatches(last, self._batch_size, steps=last_steps)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Nothing is open."""
 
     async def __aiter__(self) -> AsyncGenerator[Batch, None]:
@@ -119,7 +119,7 @@ class GivenBatches:
             taken += 1
             yield batch_of(element)
         if self._steps is None:
-            await self.close()
+            await self.aclose()
 
     async def _next(self) -> Any:
         """The next batch, or _END. With `steps` it begins anew at the end, unless it has only just begun."""
@@ -128,7 +128,7 @@ class GivenBatches:
             self._begin()
         element = await _step(self._iterator)
         if element is _END and not self._is_single:
-            await self.close()
+            await self.aclose()
             if self._steps is not None and not begins:
                 self._begin()
                 element = await _step(self._iterator)
@@ -142,7 +142,7 @@ class GivenBatches:
             self._iterator = aiter(given) if isinstance(given, AsyncIterable) else iter(given)
         self._epoch += 1
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """End an iteration that it began itself."""
         iterator, own = self._iterator, not self._is_single
         if own and iterator is not None:

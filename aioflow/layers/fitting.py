@@ -2,16 +2,15 @@
 
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from aioflow import errors
 from aioflow.layers.batches import ArrayBatches, GivenBatches
 from aioflow.layers.callbacks import Callback, CallbackList, History, Logs
-from aioflow.layers.computation import Computation
 from aioflow.layers.fed import Batch
-from aioflow.layers.steps import Phase, Phases, Steps
+from aioflow.layers.steps import Phase, Steps
 from aioflow.session import Session
 from aioflow.tensors import nest
 
@@ -37,6 +36,8 @@ class Training:
         self._callbacks: Final = CallbackList([self._history, *callbacks])
         self._epochs: Final = range(initial_epoch, epochs)
         self._steps: Steps | None = None
+        self._running: _Running | None = None
+        self._stack: Final = contextlib.ExitStack()
         params = {"epochs": epochs, "steps": batches.count, "verbose": verbose}
         for each in self._callbacks.callbacks:
             each.model, each.session, each.params = model, session, params
@@ -44,9 +45,10 @@ class Training:
     async def run(self) -> History:
         """Train to the last epoch, or until a callback stops it. Generators are closed however it ends."""
         async with contextlib.AsyncExitStack() as stack:
+            stack.enter_context(self._stack)
             for batches in (self._batches, self._validation):
                 if batches is not None:
-                    stack.push_async_callback(batches.close)
+                    stack.push_async_callback(batches.aclose)
             await self._run()
         return self._history
 
@@ -66,25 +68,23 @@ class Training:
     async def _epoch(self, epoch: int) -> Logs:
         told = self._callbacks.hears("on_train_batch_begin", "on_train_batch_end")
         tell, running, number = self._callbacks.tell, None, 0
-        with contextlib.ExitStack() as stack:
-            async with contextlib.aclosing(aiter(self._batches)) as batches:
-                async for batch in batches:
-                    if running is None:
-                        steps = await self._ready_steps(batch)
-                        running = await _Running.begun(self._session, steps.training, stack)
-                    if told:
-                        await tell("on_train_batch_begin", number, {})
-                    loss, _ = await running.call(*running.values(batch))
-                    running.add(float(loss), batch.size)
-                    if told:
-                        await tell("on_train_batch_end", number, {"loss": running.loss})
-                    number += 1
-                    if self._model.stop_training:
-                        break
-                else:
-                    _check_count(number, self._batches, f"epoch {epoch + 1}")
-            assert running is not None  # there is at least one batch
-            logs = await running.measured()
+        async with contextlib.aclosing(aiter(self._batches)) as batches:
+            async for batch in batches:
+                if running is None:
+                    running = await self._begun(batch)
+                if told:
+                    await tell("on_train_batch_begin", number, {})
+                loss, _ = await running.call(*running.values(batch))
+                running.add(float(loss), batch.size)
+                if told:
+                    await tell("on_train_batch_end", number, {"loss": running.loss})
+                number += 1
+                if self._model.stop_training:
+                    break
+            else:
+                _check_count(number, self._batches, f"epoch {epoch + 1}")
+        assert running is not None  # there is at least one batch
+        logs = await running.measured()
         if self._validation is not None:
             await tell("on_test_begin", logs)
             found = await evaluated(self._model, self._session, self._validation)
@@ -92,12 +92,15 @@ class Training:
             await tell("on_test_end", logs)
         return logs
 
-    async def _ready_steps(self, batch: Batch) -> Steps:
-        """The steps for batches like this one, whose variables have values."""
+    async def _begun(self, batch: Batch) -> "_Running":
+        """An epoch with batches like this one, whose variables have values."""
         steps = self._model.steps_like(batch)
-        if steps is not self._steps:
-            self._steps = await self._model.steps_for(batch, self._session)
-        return steps
+        if self._running is None or steps is not self._steps:
+            await self._model.initialize(steps.variables, self._session)
+            self._steps = steps
+            self._running = _Running(self._session, self._stack.enter_context(steps.training.taken()))
+        await self._running.begin()
+        return self._running
 
 
 async def evaluated(model: "Trainable", session: Session, batches: Batches) -> Logs:
@@ -108,7 +111,8 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches) -> L
             async for batch in given:
                 if running is None:
                     steps = await model.steps_for(batch, session)
-                    running = await _Running.begun(session, steps.evaluation, stack)
+                    running = _Running(session, stack.enter_context(steps.evaluation.taken()))
+                    await running.begin()
                 loss, _ = await running.call(*running.values(batch))
                 running.add(float(loss), batch.size)
                 number += 1
@@ -140,20 +144,20 @@ class _Running:
         values: the values to feed for a batch.
     """
 
-    def __init__(self, session: Session, computation: Computation, phase: Phase) -> None:
+    def __init__(self, session: Session, phase: Phase) -> None:
+        computation = phase.computation
         self._session: Final = session
-        self._metrics: Final = dict(phase.metrics)
+        self._phase: Final = phase
         self.values: Final = computation.values
         self.call: Final[Step] = session.make_callable([computation.loss, phase.update], feeds=computation.feeds)
         self._total = 0.0
         self._count = 0
 
-    @classmethod
-    async def begun(cls, session: Session, phases: Phases, stack: contextlib.ExitStack) -> Self:
-        """An epoch with metrics of its own until the stack is closed."""
-        phase = stack.enter_context(phases.taken())
-        await session.run(phase.begin)
-        return cls(session, phases.computation, phase)
+    async def begin(self) -> None:
+        """Begin an epoch."""
+        self._total, self._count = 0.0, 0
+        if self._phase.begin is not None:
+            await self._session.run(self._phase.begin)
 
     def add(self, loss: float, size: int) -> None:
         """Count the loss of a batch of that size."""
@@ -167,7 +171,8 @@ class _Running:
 
     async def measured(self) -> Logs:
         """The mean loss and the metrics."""
-        values = await self._session.run(self._metrics) if self._metrics else {}
+        metrics = dict(self._phase.metrics)
+        values = await self._session.run(metrics) if metrics else {}
         return {"loss": self.loss, **{name: _number(value) for name, value in values.items()}}
 
 

@@ -28,32 +28,34 @@ class Phase(NamedTuple):
     """A computation with metrics that add up its steps.
 
     Attributes:
+        computation: the computation.
         update: updates the metrics and does the updates of the computation.
         metrics: the values of the metrics by name.
-        begin: sets the metrics back, and makes copies of weights equal.
+        begin: sets the metrics back, and makes copies of weights equal; None if there are none.
     """
 
+    computation: Computation
     update: Operation
     metrics: Mapping[str, Tensor]
-    begin: Operation
+    begin: Operation | None
 
 
 class Phases:
-    """A computation, with metrics for each of the epochs that run at the same time.
+    """A computation, with metrics for each of the calls that run at the same time.
 
     Attributes:
         computation: the computation.
     """
 
     def __init__(self, settings: Settings, computation: Computation) -> None:
-        """Build the metrics of one epoch in the default graph."""
+        """Build the metrics of one call in the default graph."""
         self._settings: Final = settings
         self.computation: Final = computation
         self._free: Final = [self._built()]
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[Phase]:
-        """Inside the block nobody else has this phase."""
+        """A phase that no other block has."""
         graph = self.computation.loss.graph
         with graph.as_default(), graph.transaction():
             phase = self._free.pop() if self._free else self._built()
@@ -76,8 +78,11 @@ class Phases:
                 values[name], update = metric.function(labels, output, weights_and_mask(weights, mask_of(output)))
                 done.append(update.op)
         own = [each for each in of.loss.graph.get_collection(GraphKeys.LOCAL_VARIABLES) if each not in before]
-        reset = variables_initializer(own, "reset_metrics")
-        return Phase(group(*done), values, reset if of.equalize is None else group(reset, of.equalize))
+        begin = [
+            *([variables_initializer(own, "reset_metrics")] if own else []),
+            *([of.equalize] if of.equalize else []),
+        ]
+        return Phase(of, group(*done), values, group(*begin) if begin else None)
 
 
 class Steps:

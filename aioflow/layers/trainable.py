@@ -1,7 +1,8 @@
 """`compile`, `fit`, `evaluate`, `predict` of a model, and the session that its weights live in."""
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -49,6 +50,7 @@ class Trainable(Layer):
         self._strategy: Strategy | None = None
         self._optimizing: Optimizing | None = None
         self._kept: dict[Any, Any] = {}
+        self._ready: weakref.WeakKeyDictionary[Session, set[Any]] = weakref.WeakKeyDictionary()
 
     # Settings
 
@@ -174,7 +176,8 @@ class Trainable(Layer):
             self, used, batches, validation or part, [*shown, *(callbacks or ())], epochs, initial_epoch,
             int(verbose != 0),
         )  # fmt: skip
-        return await training.run()
+        with self._using(used):
+            return await training.run()
 
     async def evaluate(
         self,
@@ -192,11 +195,10 @@ class Trainable(Layer):
             A dict by name if `return_dict` is set; else the loss, or a list of the loss and the metrics.
         """
         self._check_compiled()
-        batches = batches_of(x, y, sample_weight, batch_size, steps)
-        try:
-            found = await fitting.evaluated(self, self._session_for(session), batches)
-        finally:
-            await batches.close()
+        batches, used = batches_of(x, y, sample_weight, batch_size, steps), self._session_for(session)
+        async with contextlib.aclosing(batches):
+            with self._using(used):
+                found = await fitting.evaluated(self, used, batches)
         if return_dict:
             return found
         return list(found.values()) if len(found) > 1 else found["loss"]
@@ -205,11 +207,10 @@ class Trainable(Layer):
         self, x: Any, batch_size: int | None = None, steps: int | None = None, session: Session | None = None
     ) -> Any:
         """The outputs for all elements, in use, joined along the batch; arguments as for `fit`."""
-        batches = batches_of(x, None, None, batch_size, steps)
-        try:
-            return await fitting.predicted(self, self._session_for(session), batches)
-        finally:
-            await batches.close()
+        batches, used = batches_of(x, None, None, batch_size, steps), self._session_for(session)
+        async with contextlib.aclosing(batches):
+            with self._using(used):
+                return await fitting.predicted(self, used, batches)
 
     async def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None, session: Session | None = None) -> float:
         """Take one step of training, and return its loss."""
@@ -237,7 +238,7 @@ class Trainable(Layer):
     async def get_weights(self, session: Session | None = None) -> list[Array]:
         """The values of its weights, in their order."""
         used = self._session_for(session)
-        await self._initialize(self.weights, used)
+        await self.initialize(self.weights, used)
         return list(await used.run(self.weights))
 
     async def set_weights(self, weights: Sequence[Any], session: Session | None = None) -> None:
@@ -283,7 +284,7 @@ class Trainable(Layer):
     async def save_weights(self, path: str, session: Session | None = None) -> str:
         """Save its weights as a checkpoint, by their names. Returns its path."""
         used = self._session_for(session)
-        await self._initialize(self.weights, used)
+        await self.initialize(self.weights, used)
         return await self._saver().save(used, path)
 
     async def load_weights(self, path: str, session: Session | None = None) -> None:
@@ -334,7 +335,7 @@ class Trainable(Layer):
     async def steps_for(self, batch: Batch, session: Session) -> Steps:
         """The operations for batches like this one, whose variables have values."""
         steps = self.steps_like(batch)
-        await self._initialize(steps.variables, session)
+        await self.initialize(steps.variables, session)
         return steps
 
     def steps_like(self, batch: Batch) -> Steps:
@@ -351,7 +352,7 @@ class Trainable(Layer):
     async def made_ready(self, batch: Batch, session: Session) -> None:
         """Know its outputs for inputs like those of the batch, and give its weights values in the session."""
         self.compose(batch)
-        await self._initialize(self.weights, session)
+        await self.initialize(self.weights, session)
 
     def compose(self, batch: Batch) -> None:
         """Call the model with placeholders like the inputs of this batch, if its outputs are not known yet."""
@@ -374,7 +375,7 @@ class Trainable(Layer):
         """Give the learning rate a value in the session, so that callbacks can read and change it."""
         rate = self._optimize().rate
         if rate is not None:
-            await self._initialize([rate], session)
+            await self.initialize([rate], session)
 
     def _optimize(self) -> Optimizing:
         self._check_compiled()
@@ -393,15 +394,28 @@ class Trainable(Layer):
             self._settings = settings_of(self.outputs, *self._compiled)
         return self._settings
 
-    async def _initialize(self, variables: Sequence[Variable], session: Session) -> None:
+    async def initialize(self, variables: Sequence[Variable], session: Session) -> None:
         """Initialize those of the variables that have no value in the session."""
         key = "missing", *[id(variable) for variable in variables]
+        ready = self._ready.setdefault(session, set())
+        if key in ready:
+            return
         if key not in self._kept:
             with self.graph.as_default():
                 self._kept[key] = report_uninitialized_variables(variables)
         missing = {bytes(name).decode() for name in await session.run(self._kept[key])}
         if missing:
             await session.run([each.initializer for each in variables if each.op.name in missing])
+        ready.add(key)
+
+    @contextlib.contextmanager
+    def _using(self, session: Session) -> Iterator[None]:
+        """If the block fails, the next use looks again which variables have a value: a task may have lost its own."""
+        try:
+            yield
+        except BaseException:
+            self._ready.pop(session, None)
+            raise
 
 
 def _prepared(
