@@ -178,6 +178,7 @@ from aioflow.kernels.text.strings import reduce_join as reduce_join
 from aioflow.kernels.text.strings import string_split as string_split
 from aioflow.layers import callbacks as callbacks
 from aioflow.layers import constraints as constraints
+from aioflow.layers import distribute as distribute
 from aioflow.layers import regularizers as regularizers
 from aioflow.layers.model import Input as Input
 from aioflow.layers.model import Model as Model
@@ -433,15 +434,15 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "Comparison",
     "convert_to_tensor", "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero", "count_up_to", "cross",
     "cumprod", "cumsum", "cumulative_logsumexp", "custom_gradient", "data", "decode_base64", "decode_compressed",
     "decode_csv", "decode_json_example", "decode_npy", "decode_raw", "depth_to_space", "deserialize_many_sparse",
-    "device", "diag", "diag_part", "digamma", "dimension_value", "div", "div_no_nan", "divide", "divide_no_nan",
-    "double", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "encode_base64", "ensure_shape",
-    "enter", "equal", "erf", "erfc", "erfinv", "errors", "exit", "exp", "expand_dims", "expm1", "extract_image_patches",
-    "eye", "fill", "float16", "float32", "float4_e2m1fn", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
-    "float8_e5m2fnuz", "float8_e8m0fnu", "floor", "floor_div", "floordiv", "floormod", "foldl", "foldr", "from_dense",
-    "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph", "get_default_session",
-    "get_local_variable", "get_seed", "get_variable", "get_variable_scope", "global_norm", "global_variables",
-    "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer", "gradients", "greater",
-    "greater_equal", "group", "guarantee_const", "half", "hessians", "histogram_fixed_width",
+    "device", "diag", "diag_part", "digamma", "dimension_value", "distribute", "div", "div_no_nan", "divide",
+    "divide_no_nan", "double", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "encode_base64",
+    "ensure_shape", "enter", "equal", "erf", "erfc", "erfinv", "errors", "exit", "exp", "expand_dims", "expm1",
+    "extract_image_patches", "eye", "fill", "float16", "float32", "float4_e2m1fn", "float64", "float8_e4m3fn",
+    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "floor", "floor_div", "floordiv", "floormod",
+    "foldl", "foldr", "from_dense", "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph",
+    "get_default_session", "get_local_variable", "get_seed", "get_variable", "get_variable_scope", "global_norm",
+    "global_variables", "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer",
+    "gradients", "greater", "greater_equal", "group", "guarantee_const", "half", "hessians", "histogram_fixed_width",
     "histogram_fixed_width_bins", "identity", "identity_initializer", "identity_n", "igamma", "igammac", "imag",
     "image", "import_graph_def", "initialize_all_variables", "initialize_local_variables", "initialize_variables",
     "initializers", "int16", "int2", "int32", "int4", "int64", "int8", "invert", "invert_permutation", "io",

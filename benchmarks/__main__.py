@@ -16,6 +16,7 @@ from benchmarks import report
 
 ROWS = (
     "training",
+    "fit",
     "mlp_large",
     "convnet",
     "lstm",

@@ -1,5 +1,6 @@
 """Adds the operations of a GraphDef to the default graph."""
 
+import contextlib
 import difflib
 import functools
 import heapq
@@ -290,11 +291,14 @@ class _Import:
         return self._scope + name
 
     def _has_operation(self, name: str) -> bool:
-        try:
-            self._graph.get_operation_by_name(name)
-        except (KeyError, ValueError):
-            return False
-        return True
+        """Whether the graph has it, or one around the body that this graph is."""
+        graph: Graph | None = self._graph
+        while graph is not None:
+            with contextlib.suppress(KeyError, ValueError):
+                graph.get_operation_by_name(name)
+                return True
+            graph = graph.outer if isinstance(graph, BodyGraph) else None
+        return False
 
 
 def _input_text(name: str, index: int) -> str:

@@ -13,7 +13,7 @@ _face = Face(__name__, {
         "SeparableConv2D"
     ),
     "aioflow.layers.core": (
-        "Activation Dense Dropout Embedding Flatten GaussianNoise Lambda Permute RepeatVector Reshape"
+        "Activation Dense Dropout Embedding Flatten GaussianNoise Lambda Masking Permute RepeatVector Reshape"
     ),
     "aioflow.layers.layer": "Layer",
     "aioflow.layers.merging": "Add Average Concatenate Dot Maximum Minimum Multiply Subtract",

@@ -33,6 +33,7 @@ from aioflow.layers.core import Embedding as Embedding
 from aioflow.layers.core import Flatten as Flatten
 from aioflow.layers.core import GaussianNoise as GaussianNoise
 from aioflow.layers.core import Lambda as Lambda
+from aioflow.layers.core import Masking as Masking
 from aioflow.layers.core import Permute as Permute
 from aioflow.layers.core import RepeatVector as RepeatVector
 from aioflow.layers.core import Reshape as Reshape
@@ -81,7 +82,7 @@ __all__ = ["Activation", "Add", "AdditiveAttention", "Attention", "Average", "Av
     "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Cropping1D", "Cropping2D", "Cropping3D", "Dense",
     "DepthwiseConv2D", "Dot", "Dropout", "Embedding", "Flatten", "GRU", "GaussianNoise", "GlobalAveragePooling1D",
     "GlobalAveragePooling2D", "GlobalAveragePooling3D", "GlobalMaxPooling1D", "GlobalMaxPooling2D",
-    "GlobalMaxPooling3D", "GroupNormalization", "Input", "LSTM", "Lambda", "Layer", "LayerNormalization",
+    "GlobalMaxPooling3D", "GroupNormalization", "Input", "LSTM", "Lambda", "Layer", "LayerNormalization", "Masking",
     "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "Maximum", "Minimum", "MultiHeadAttention", "Multiply", "Permute",
     "RepeatVector", "Reshape", "SeparableConv1D", "SeparableConv2D", "SimpleRNN", "Subtract", "TimeDistributed",
     "UpSampling1D", "UpSampling2D", "UpSampling3D", "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D"]

@@ -1,5 +1,6 @@
 """Attention: each query gets the mean of values, weighted by how well it matches their keys [Vaswani et al. 2017]."""
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Final
@@ -8,6 +9,7 @@ from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import transpose
 from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.constants import zeros_like
 from aioflow.kernels.array.ranges import range as numbers
 from aioflow.kernels.array.select import where
 from aioflow.kernels.array.shapes import expand_dims, reshape, shape
@@ -18,6 +20,7 @@ from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.kernels.nn.softmax import softmax
 from aioflow.layers.core import Dense
 from aioflow.layers.layer import Layer, known_size, one_shape
+from aioflow.layers.masks import mask_of
 from aioflow.layers.merging import several
 from aioflow.library.nn_functions import dropout
 
@@ -27,6 +30,8 @@ _MASKED: Final = -1e9
 
 class _Attention(Layer):
     """Attention of queries over values, by scores that a subclass defines."""
+
+    supports_masking = True
 
     def __init__(self, dropout: float = 0.0, **options: Any) -> None:
         super().__init__(**options)
@@ -41,18 +46,26 @@ class _Attention(Layer):
         Args:
             inputs: queries [batch, n, size], values [batch, m, size], and keys [batch, m, size]; the values are the
                 keys by default.
-            mask: booleans [batch, m], [batch, n, m] or broadcast to it: which values a query may see.
+            mask: booleans [batch, m], [batch, n, m] or broadcast to it: which values a query may see; or a list of the
+                masks of queries and values: the results of masked queries are zeros.
             use_causal_mask: whether query number i sees the values up to number i only.
             return_attention_scores: whether the weights [batch, n, m] are returned, too.
             training: whether weights are dropped.
         """
         query, value, *keys = several(inputs)
+        query_mask, value_mask = mask[:2] if isinstance(mask, (list, tuple)) else (None, mask)
         scores = self._scores(query, keys[0] if keys else value)
-        weights = attended(scores, mask, use_causal_mask)
+        weights = attended(scores, value_mask, use_causal_mask)
         if training and self.dropout:
             weights = dropout(weights, rate=self.dropout)
         result: Tensor = matmul(weights, value)
+        if query_mask is not None:
+            result = where(expand_dims(query_mask, -1), result, zeros_like(result))
         return (result, weights) if return_attention_scores else result
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """That of the queries."""
+        return mask[0] if isinstance(mask, (list, tuple)) else None
 
     def _scores(self, query: Tensor, key: Tensor) -> Tensor:
         raise NotImplementedError
@@ -94,7 +107,8 @@ class AdditiveAttention(_Attention):
 class MultiHeadAttention(Layer):
     """Attention of several heads, each over projections of its own, and a projection of their results.
 
-    The weights are those of the dense layers `query`, `key`, `value` and `output`.
+    The weights are those of the dense layers `query`, `key`, `value` and `output`. Masks of queries, values and keys
+    leave out what they mask, and the result has that of the queries.
 
     Args:
         num_heads: the number of heads.
@@ -106,6 +120,8 @@ class MultiHeadAttention(Layer):
         kernel_initializer: that of the projections.
         bias_initializer: that of their biases.
     """
+
+    supports_masking = True
 
     def __init__(
         self,
@@ -161,7 +177,8 @@ class MultiHeadAttention(Layer):
         key = value if key is None else key
         q = self._heads(self.query(query), self.key_dim) * (1.0 / math.sqrt(self.key_dim))
         k, v = self._heads(self.key(key), self.key_dim), self._heads(self.value(value), self.value_dim)
-        weights = attended(matmul(q, k, transpose_b=True), attention_mask, use_causal_mask)
+        masks = _seen(mask_of(query), mask_of(value), None if key is value else mask_of(key), attention_mask)
+        weights = attended(matmul(q, k, transpose_b=True), masks, use_causal_mask)
         kept = dropout(weights, rate=self.dropout) if training and self.dropout else weights
         together = transpose(matmul(kept, v), [0, 2, 1, 3])
         flat = reshape(together, concat([shape(together)[:2], [self.num_heads * self.value_dim]], 0))
@@ -174,6 +191,16 @@ class MultiHeadAttention(Layer):
         apart = reshape(x, concat([shape(x)[:2], [self.num_heads, size]], 0))
         apart.set_shape([*x.shape.as_list()[:2], self.num_heads, size])
         return transpose(apart, [0, 2, 1, 3])
+
+
+def _seen(query: Tensor | None, value: Tensor | None, key: Tensor | None, given: Any) -> Tensor | None:
+    """What each query may see, [batch, n, m] or broadcast to it: what all of the masks keep."""
+    of_values = [expand_dims(mask, -2) for mask in (value, key) if mask is not None]
+    masks = [*([] if query is None else [expand_dims(query, -1)]), *of_values]
+    if given is not None:
+        own = convert_to_tensor(given)
+        masks.append(expand_dims(own, -2) if own.shape.ndims == 2 and masks else own)
+    return functools.reduce(logical_and, masks) if masks else None
 
 
 def attended(scores: Tensor, mask: Any, causal: bool) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 
 from aioflow.data.checks import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from aioflow.data.dataset import Dataset
-from aioflow.layers.steps import Batch
+from aioflow.layers.fed import Batch
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import Array
 
@@ -55,7 +55,8 @@ class ArrayBatches:
         wide = labels.ndim > 1 and labels.shape[-1] > 1
         classes = labels.argmax(-1) if wide else labels.reshape(len(labels), -1)[:, 0].astype(int)
         factors = np.array([class_weight.get(int(each), 1.0) for each in classes], np.float32)
-        weights = factors if self._batch.weights is None else factors * self._batch.weights
+        given = self._batch.weights
+        weights = factors if given is None else given * factors.reshape(-1, *[1] * (given.ndim - 1))
         return ArrayBatches(self._batch._replace(weights=weights), self._batch_size, self._shuffle, self._steps)
 
     def divided(self, part: float, last_steps: int | None) -> "tuple[ArrayBatches, ArrayBatches]":
@@ -66,11 +67,11 @@ class ArrayBatches:
         kept = int(self._batch.size * (1 - part))
         if not 0 < kept < self._batch.size:
             raise ValueError(f"validation_split {part} of {self._batch.size} elements leaves nothing on one side")
-        first, last = _rows(self._batch, slice(kept)), _rows(self._batch, slice(kept, None))
+        first, last = self._batch.rows(slice(kept)), self._batch.rows(slice(kept, None))
         kept_batches = ArrayBatches(first, self._batch_size, self._shuffle, self._steps)
         return kept_batches, ArrayBatches(last, self._batch_size, steps=last_steps)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Nothing is open."""
 
     async def __aiter__(self) -> AsyncGenerator[Batch, None]:
@@ -84,7 +85,7 @@ class ArrayBatches:
         for start in range(0, size, self._batch_size):
             end = min(start + self._batch_size, size)
             rows: Any = slice(start, end) if order is None else order[start:end]
-            yield _rows(self._batch, rows)
+            yield self._batch.rows(rows)
 
 
 class GivenBatches:
@@ -118,7 +119,7 @@ class GivenBatches:
             taken += 1
             yield batch_of(element)
         if self._steps is None:
-            await self.close()
+            await self.aclose()
 
     async def _next(self) -> Any:
         """The next batch, or _END. With `steps` it begins anew at the end, unless it has only just begun."""
@@ -127,7 +128,7 @@ class GivenBatches:
             self._begin()
         element = await _step(self._iterator)
         if element is _END and not self._is_single:
-            await self.close()
+            await self.aclose()
             if self._steps is not None and not begins:
                 self._begin()
                 element = await _step(self._iterator)
@@ -141,7 +142,7 @@ class GivenBatches:
             self._iterator = aiter(given) if isinstance(given, AsyncIterable) else iter(given)
         self._epoch += 1
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """End an iteration that it began itself."""
         iterator, own = self._iterator, not self._is_single
         if own and iterator is not None:
@@ -210,8 +211,3 @@ def _single(array: Array) -> Array:
 
 def _weights(given: Any) -> Array | None:
     return None if given is None else np.asarray(given, np.float32)
-
-
-def _rows(batch: Batch, rows: Any) -> Batch:
-    weights = None if batch.weights is None else batch.weights[rows]
-    return Batch([array[rows] for array in batch.inputs], [array[rows] for array in batch.labels], weights)

@@ -66,17 +66,24 @@ class CallbackList:
                 raise TypeError(f"a callback is an af.callbacks.Callback, not {type(each).__name__}")
         self._hooks: Final[dict[str, list[Callable[..., Any]]]] = {}
 
+    def hears(self, *hooks: str) -> bool:
+        """Whether a callback defines one of these hooks."""
+        return any(self._defined(hook) for hook in hooks)
+
     async def tell(self, hook: str, *arguments: Any) -> None:
         """Call a hook of all callbacks that define it."""
+        for each in self._defined(hook):
+            result = each(*arguments)
+            if inspect.isawaitable(result):
+                await result
+
+    def _defined(self, hook: str) -> list[Callable[..., Any]]:
         hooks = self._hooks.get(hook)
         if hooks is None:
             own = [getattr(each, hook) for each in self.callbacks]
             hooks = [each for each in own if getattr(each, "__func__", None) is not getattr(Callback, hook)]
             self._hooks[hook] = hooks
-        for each in hooks:
-            result = each(*arguments)
-            if inspect.isawaitable(result):
-                await result
+        return hooks
 
 
 class History(Callback):

@@ -7,7 +7,7 @@ layers is built for the other phase by repeating the calls; `made_by` tells whic
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,3 +104,15 @@ def _calls(tensor: Tensor) -> dict[tuple[Operation, int], Call]:
         kept.append({})
     calls: dict[tuple[Operation, int], Call] = kept[0]
     return calls
+
+
+def sources(ends: Iterable[Operation]) -> set[Operation]:
+    """These operations and all that a run of them uses."""
+    waiting = list(ends)
+    found = set(waiting)
+    while waiting:
+        operation = waiting.pop()
+        new = {*[tensor.op for tensor in operation.inputs], *operation.control_inputs} - found
+        found |= new
+        waiting += new
+    return found

@@ -22,6 +22,8 @@ _LAYOUTS: Final = {"channels_last": ("NWC", "NHWC", "NDHWC"), "channels_first": 
 class _Convolution(Layer):
     """What all convolutions share: the window, the layout, bias and activation."""
 
+    casts_integers = True
+
     _axes: int
     _kernel = "kernel"
 
@@ -68,8 +70,7 @@ class _Convolution(Layer):
             outputs = bias_add(outputs, self.bias, "NHWC" if self.data_format == "channels_last" else "NCHW")
         if self.activation is not None:
             outputs = self.activation(outputs)
-        if self._activity is not None:
-            self.add_loss(self._activity(outputs))
+        self.add_activity(self._activity, outputs)
         return outputs
 
 

@@ -11,9 +11,11 @@ from aioflow.kernels.array.gather import gather
 from aioflow.kernels.array.shapes import expand_dims, reshape, shape
 from aioflow.kernels.linalg.matmul import matmul
 from aioflow.kernels.linalg.products import tensordot
-from aioflow.kernels.math.arithmetic import add
+from aioflow.kernels.math.arithmetic import add, multiply
 from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import not_equal
 from aioflow.kernels.math.random import random_normal
+from aioflow.kernels.math.reduction import reduce_any
 from aioflow.kernels.nn.activation import bias_add
 from aioflow.layers import by_name
 from aioflow.layers.layer import Layer, known_size, one_shape
@@ -26,6 +28,8 @@ class Dense(Layer):
 
     Inputs [..., n] give [..., units]. The weights are `kernel` [n, units] and `bias` [units].
     """
+
+    supports_masking = casts_integers = True
 
     def __init__(
         self,
@@ -70,13 +74,14 @@ class Dense(Layer):
             outputs = bias_add(outputs, self.bias)
         if self.activation is not None:
             outputs = self.activation(outputs)
-        if self._activity is not None:
-            self.add_loss(self._activity(outputs))
+        self.add_activity(self._activity, outputs)
         return outputs
 
 
 class Activation(Layer):
     """A function of each element, given itself or by its name."""
+
+    supports_masking = True
 
     def __init__(self, activation: Any, **options: Any) -> None:
         """ValueError for an unknown name."""
@@ -90,6 +95,8 @@ class Activation(Layer):
 
 class Dropout(Layer):
     """In training, elements are dropped with probability `rate`, the others scaled to keep the expected sum."""
+
+    supports_masking = True
 
     def __init__(
         self, rate: float, noise_shape: Sequence[int | None] | None = None, seed: int | None = None, **options: Any
@@ -110,6 +117,8 @@ class Dropout(Layer):
 class GaussianNoise(Layer):
     """In training, normal noise of that standard deviation is added."""
 
+    supports_masking = True
+
     def __init__(self, stddev: float, seed: int | None = None, **options: Any) -> None:
         super().__init__(**options)
         self.stddev: Final = stddev
@@ -125,7 +134,7 @@ class GaussianNoise(Layer):
 class Embedding(Layer):
     """A row of `output_dim` numbers for each of `input_dim` integers: ids [...] give rows [..., output_dim].
 
-    The weight is `embeddings` [input_dim, output_dim].
+    The weight is `embeddings` [input_dim, output_dim]. With `mask_zero` 0 is no id, and its places are masked.
     """
 
     def __init__(
@@ -135,6 +144,7 @@ class Embedding(Layer):
         embeddings_initializer: Any = "random_uniform",
         embeddings_regularizer: Any = None,
         embeddings_constraint: Any = None,
+        mask_zero: bool = False,
         **options: Any,
     ) -> None:
         """ValueError for sizes below one."""
@@ -143,6 +153,8 @@ class Embedding(Layer):
             raise ValueError(f"an embedding has at least one row and one column, not {input_dim} and {output_dim}")
         self.input_dim: Final = input_dim
         self.output_dim: Final = output_dim
+        self.mask_zero: Final = mask_zero
+        self.supports_masking = mask_zero
         self._options = by_name.weight(embeddings_initializer, embeddings_regularizer, embeddings_constraint)
 
     def build(self, input_shape: Any) -> None:
@@ -152,6 +164,28 @@ class Embedding(Layer):
     def call(self, inputs: Tensor) -> Tensor:
         """The rows of the ids. InvalidArgumentError in a run for an id out of range."""
         return gather(self.embeddings, inputs if inputs.dtype.is_integer else cast(inputs, int32))
+
+    def compute_mask(self, inputs: Tensor, mask: Any = None) -> Tensor:
+        """Where the ids are not 0."""
+        return not_equal(inputs, 0)
+
+
+class Masking(Layer):
+    """Masks the steps whose elements all are `mask_value`, and sets these elements to 0."""
+
+    supports_masking = True
+
+    def __init__(self, mask_value: float = 0.0, **options: Any) -> None:
+        super().__init__(**options)
+        self.mask_value: Final = mask_value
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The inputs [batch, steps, ..., size], with zeros for masked steps."""
+        return multiply(inputs, cast(expand_dims(self.compute_mask(inputs), -1), inputs.dtype))
+
+    def compute_mask(self, inputs: Tensor, mask: Any = None) -> Tensor:
+        """Where an element differs from `mask_value`."""
+        return reduce_any(not_equal(inputs, self.mask_value), -1)
 
 
 class Flatten(Layer):

@@ -1,11 +1,53 @@
-"""Placeholders for arrays."""
+"""Batches: arrays that are fed, and the placeholders for them."""
 
-from typing import Any
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import placeholder
 from aioflow.library.variables import Variable
-from aioflow.tensors.dtypes import as_dtype
+from aioflow.tensors import nest
+from aioflow.tensors.dtypes import DType, as_dtype, float32
+
+if TYPE_CHECKING:
+    from aioflow.layers.trainable import Trainable
+
+
+class Batch(NamedTuple):
+    """Tensors that are fed, or the arrays for them.
+
+    Attributes:
+        inputs: those of the model.
+        labels: one for each output; none where there are only inputs.
+        weights: a factor for each element of the batch, or for each of its losses; None if all count the same.
+    """
+
+    inputs: Sequence[Any]
+    labels: Sequence[Any] = ()
+    weights: Any = None
+
+    @property
+    def values(self) -> list[Any]:
+        """All of them."""
+        return [*self.inputs, *self.labels, *([] if self.weights is None else [self.weights])]
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return len(self.inputs[0])
+
+    def shares(self, count: int) -> "list[Batch]":
+        """Its elements, divided into that many parts of nearly one size, the larger ones first."""
+        if count == 1:
+            return [self]
+        bounds = [-(-self.size * number // count) for number in range(count + 1)]
+        return [self.rows(slice(start, end)) for start, end in itertools.pairwise(bounds)]
+
+    def rows(self, rows: Any) -> "Batch":
+        """Some of its elements, given as an index of arrays."""
+        weights = None if self.weights is None else self.weights[rows]
+        return Batch([array[rows] for array in self.inputs], [array[rows] for array in self.labels], weights)
 
 
 def input_like(array: Any) -> Tensor:
@@ -15,8 +57,39 @@ def input_like(array: Any) -> Tensor:
     return placeholder(as_dtype(array.dtype), [None, *array.shape[1:]], name="input")
 
 
-def labels_like(array: Any, output: Tensor) -> Tensor:
-    """A placeholder for labels. A size is fixed if it is 1, or that of the output; others may differ in each batch."""
+class Form(NamedTuple):
+    """The dtypes and sizes of the labels of batches that one set of placeholders takes, and those of their weights.
+
+    Attributes:
+        labels: a dtype and sizes for each output, None where a size may differ from batch to batch.
+        weights: the sizes of the weights; None without weights.
+    """
+
+    labels: tuple[tuple[DType, tuple[int | None, ...]], ...]
+    weights: tuple[int | None, ...] | None
+
+
+def form_of(batch: Batch, outputs: Any) -> Form:
+    """The form of a batch of arrays for a model with these outputs."""
+    labels = [
+        (as_dtype(array.dtype), _sizes(array, output))
+        for array, output in zip(batch.labels, nest.flatten(outputs), strict=True)
+    ]
+    if batch.weights is None:
+        return Form(tuple(labels), None)
+    return Form(tuple(labels), (None, *[1 if size == 1 else None for size in batch.weights.shape[1:]]))
+
+
+def fed(model: "Trainable", form: Form) -> Batch:
+    """Placeholders for batches of this form."""
+    inputs = [placeholder(tensor.dtype, tensor.shape, name="x") for tensor in nest.flatten(model.inputs)]
+    labels = [placeholder(dtype, sizes, name="labels") for dtype, sizes in form.labels]
+    weights = None if form.weights is None else placeholder(float32, form.weights, name="sample_weight")
+    return Batch(inputs, labels, weights)
+
+
+def _sizes(array: Any, output: Tensor) -> tuple[int | None, ...]:
+    """The sizes of labels. A size is fixed if it is 1, or that of the output; others may differ in each batch."""
     known = output.shape.as_list() if output.shape.ndims is not None else []
     sizes = [size if size == 1 or known[axis : axis + 1] == [size] else None for axis, size in enumerate(array.shape)]
-    return placeholder(as_dtype(array.dtype), [None, *sizes[1:]], name="labels")
+    return (None, *sizes[1:])

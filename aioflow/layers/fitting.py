@@ -9,7 +9,8 @@ import numpy as np
 from aioflow import errors
 from aioflow.layers.batches import ArrayBatches, GivenBatches
 from aioflow.layers.callbacks import Callback, CallbackList, History, Logs
-from aioflow.layers.steps import Batch, Phase, Steps
+from aioflow.layers.fed import Batch
+from aioflow.layers.steps import Phase, Steps
 from aioflow.session import Session
 from aioflow.tensors import nest
 
@@ -34,6 +35,9 @@ class Training:
         self._history: Final = History()
         self._callbacks: Final = CallbackList([self._history, *callbacks])
         self._epochs: Final = range(initial_epoch, epochs)
+        self._steps: Steps | None = None
+        self._running: _Running | None = None
+        self._stack: Final = contextlib.ExitStack()
         params = {"epochs": epochs, "steps": batches.count, "verbose": verbose}
         for each in self._callbacks.callbacks:
             each.model, each.session, each.params = model, session, params
@@ -41,9 +45,10 @@ class Training:
     async def run(self) -> History:
         """Train to the last epoch, or until a callback stops it. Generators are closed however it ends."""
         async with contextlib.AsyncExitStack() as stack:
+            stack.enter_context(self._stack)
             for batches in (self._batches, self._validation):
                 if batches is not None:
-                    stack.push_async_callback(batches.close)
+                    stack.push_async_callback(batches.aclose)
             await self._run()
         return self._history
 
@@ -61,25 +66,23 @@ class Training:
         await tell("on_train_end", logs)
 
     async def _epoch(self, epoch: int) -> Logs:
-        mean, tell = _Mean(), self._callbacks.tell
-        step: Step | None = None
-        steps: Steps | None = None
-        number = 0
+        told = self._callbacks.hears("on_train_batch_begin", "on_train_batch_end")
+        tell, running, number = self._callbacks.tell, None, 0
         async with contextlib.aclosing(_counted(self._batches, f"epoch {epoch + 1}")) as batches:
             async for batch in batches:
-                if step is None or steps is None:
-                    steps = await self._model.steps_for(batch, self._session)
-                    await self._session.run(steps.training.reset)
-                    step = _callable(self._session, steps, steps.training)
-                await tell("on_train_batch_begin", number, {})
-                loss, _ = await step(*batch.values)
-                mean.add(float(loss), batch.size)
-                await tell("on_train_batch_end", number, {"loss": mean.value})
+                if running is None:
+                    running = await self._begun(batch)
+                if told:
+                    await tell("on_train_batch_begin", number, {})
+                loss, _ = await running.call(*running.values(batch))
+                running.add(float(loss), batch.size)
+                if told:
+                    await tell("on_train_batch_end", number, {"loss": running.loss})
                 number += 1
                 if self._model.stop_training:
                     break
-        assert steps is not None  # `_counted` gives at least one batch
-        logs = {"loss": mean.value, **await _measured(self._session, steps.training)}
+        assert running is not None  # `_counted` gives at least one batch
+        logs = await running.measured()
         if self._validation is not None:
             await tell("on_test_begin", logs)
             found = await evaluated(self._model, self._session, self._validation)
@@ -87,20 +90,31 @@ class Training:
             await tell("on_test_end", logs)
         return logs
 
+    async def _begun(self, batch: Batch) -> "_Running":
+        """An epoch with batches like this one, whose variables have values."""
+        steps = self._model.steps_like(batch)
+        if self._running is None or steps is not self._steps:
+            await self._model.initialize(steps.variables, self._session)
+            self._steps = steps
+            self._running = _Running(self._session, self._stack.enter_context(steps.training.taken()))
+        await self._running.begin()
+        return self._running
+
 
 async def evaluated(model: "Trainable", session: Session, batches: Batches) -> Logs:
     """The mean loss and the metrics over all batches."""
-    mean, step, steps = _Mean(), None, None
-    async with contextlib.aclosing(_counted(batches, "the data")) as given:
-        async for batch in given:
-            if step is None or steps is None:
-                steps = await model.steps_for(batch, session)
-                await session.run(steps.evaluation.reset)
-                step = _callable(session, steps, steps.evaluation)
-            loss, _ = await step(*batch.values)
-            mean.add(float(loss), batch.size)
-    assert steps is not None
-    return {"loss": mean.value, **await _measured(session, steps.evaluation)}
+    running = None
+    with contextlib.ExitStack() as stack:
+        async with contextlib.aclosing(_counted(batches, "the data")) as given:
+            async for batch in given:
+                if running is None:
+                    steps = await model.steps_for(batch, session)
+                    running = _Running(session, stack.enter_context(steps.evaluation.taken()))
+                    await running.begin()
+                loss, _ = await running.call(*running.values(batch))
+                running.add(float(loss), batch.size)
+        assert running is not None
+        return await running.measured()
 
 
 async def predicted(model: "Trainable", session: Session, batches: Batches) -> Any:
@@ -117,29 +131,48 @@ async def predicted(model: "Trainable", session: Session, batches: Batches) -> A
     return nest.pack_sequence_as(model.outputs, joined)
 
 
-def _callable(session: Session, steps: Steps, phase: Phase) -> Step:
-    return session.make_callable([phase.loss, phase.update], feeds=steps.batch.values)
+class _Running:
+    """An epoch of training or of evaluation: its steps, the mean of their losses by the sizes of batches, its metrics.
 
+    Attributes:
+        call: does a step for the values of a batch.
+        values: the values to feed for a batch.
+    """
 
-async def _measured(session: Session, phase: Phase) -> Logs:
-    values = await session.run(dict(phase.metrics)) if phase.metrics else {}
-    return {name: float(value) if np.ndim(value) == 0 else value for name, value in values.items()}
-
-
-class _Mean:
-    """The mean of the losses of batches, by their sizes."""
-
-    def __init__(self) -> None:
+    def __init__(self, session: Session, phase: Phase) -> None:
+        computation = phase.computation
+        self._session: Final = session
+        self._phase: Final = phase
+        self.values: Final = computation.values
+        self.call: Final[Step] = session.make_callable([computation.loss, phase.update], feeds=computation.feeds)
         self._total = 0.0
         self._count = 0
 
+    async def begin(self) -> None:
+        """Begin an epoch."""
+        self._total, self._count = 0.0, 0
+        if self._phase.begin is not None:
+            await self._session.run(self._phase.begin)
+
     def add(self, loss: float, size: int) -> None:
+        """Count the loss of a batch of that size."""
         self._total += loss * size
         self._count += size
 
     @property
-    def value(self) -> float:
+    def loss(self) -> float:
+        """The mean loss so far."""
         return self._total / self._count
+
+    async def measured(self) -> Logs:
+        """The mean loss and the metrics."""
+        metrics = dict(self._phase.metrics)
+        values = await self._session.run(metrics) if metrics else {}
+        return {"loss": self.loss, **{name: _number(value) for name, value in values.items()}}
+
+
+def _number(value: Any) -> Any:
+    return float(value) if np.ndim(value) == 0 else value
 
 
 async def _counted(batches: Batches, what: str) -> AsyncGenerator[Batch, None]:

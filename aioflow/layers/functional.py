@@ -4,12 +4,15 @@ The calls are found by walking back from the outputs. Operations between layers,
 depend on the inputs; all others keep their results.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from aioflow.graph.building import get_default_graph
 from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.subgraph import Body, bodies_of
 from aioflow.layers.calls import Call, made_by
 from aioflow.layers.layer import Layer
+from aioflow.library.branches import cond
 from aioflow.tensors import nest
 
 _Step = Call | Operation
@@ -18,22 +21,25 @@ _Step = Call | Operation
 class Composition:
     """The calls and operations that lead from some tensors to others, in an order in which they can be repeated."""
 
-    def __init__(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> None:
-        """Find them. ValueError if an output does not depend on the inputs alone."""
+    def __init__(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor], whole: bool = False) -> None:
+        """Find them; with `whole` all that leads to the outputs, whether it depends on the inputs or not.
+
+        ValueError if an output depends on another placeholder.
+        """
         self._inputs = list(inputs)
         self._outputs = list(outputs)
-        self._steps = _steps_between(self._inputs, self._outputs)
+        self._steps = _steps_between(self._inputs, self._outputs, whole)
 
     @property
     def layers(self) -> list[Layer]:
-        """The layers that are called, each once, sources first."""
-        return list(dict.fromkeys([step.layer for step in self._steps if isinstance(step, Call)]))
+        """The layers that are called, each once, sources first; also those inside branches and loops."""
+        return list(dict.fromkeys([layer for step in self._steps for layer in _layers_of(step)]))
 
     def repeated(self, inputs: Iterable[Tensor]) -> list[Tensor]:
         """The outputs for other inputs."""
         found = {_key(old): new for old, new in zip(self._inputs, inputs, strict=True)}
         for step in self._steps:
-            old, new = _repeat_call(step, found) if isinstance(step, Call) else _copy(step, found)
+            old, new = _repeated(step, found)
             found.update({_key(each): made for each, made in zip(old, new, strict=True)})
         return [found.get(_key(output), output) for output in self._outputs]
 
@@ -43,6 +49,36 @@ def _key(tensor: Tensor) -> tuple[Operation, int]:
 
 
 _Found = Mapping[tuple[Operation, int], Tensor]
+
+
+def _repeated(step: _Step, found: _Found) -> tuple[list[Tensor], list[Tensor]]:
+    """The outputs of a step, and those of the same for the new inputs."""
+    if isinstance(step, Call):
+        return _repeat_call(step, found)
+    return _repeat_branches(step, found) if step.type == "cond" and _layers_of(step) else _copy(step, found)
+
+
+def _layers_of(step: _Step) -> list[Layer]:
+    """The layers that a step calls: its own, or those in the branches or the body of a loop."""
+    if isinstance(step, Call):
+        return [step.layer]
+    inside = [operation for body in bodies_of(step) for operation in body.graph.get_operations()]
+    made = [made_by(output) or operation for operation in inside for output in operation.outputs]
+    return [layer for each in dict.fromkeys(made) for layer in _layers_of(each)]
+
+
+def _repeat_branches(operation: Operation, found: _Found) -> tuple[list[Tensor], list[Tensor]]:
+    """A branch whose sides call layers: they are called again, so that each phase has the operations of its own."""
+    given = [found.get(_key(tensor), tensor) for tensor in operation.inputs]
+
+    def side(which: str) -> Callable[[], list[Tensor]]:
+        body: Body = operation.attrs[which]
+        outside = [operation.inputs[place] for place in body.takes]  # layers were called with these
+        inputs = [given[place] for place in body.takes]
+        inside = Composition([*body.arguments, *outside], body.outputs, whole=True)
+        return lambda: inside.repeated([*inputs, *inputs])
+
+    return list(operation.outputs), cond(given[0], side("then"), side("otherwise"), strict=True)
 
 
 def _repeat_call(call: Call, found: _Found) -> tuple[list[Tensor], list[Tensor]]:
@@ -56,8 +92,8 @@ def _repeat_call(call: Call, found: _Found) -> tuple[list[Tensor], list[Tensor]]
 
 
 def _copy(operation: Operation, found: _Found) -> tuple[list[Tensor], list[Tensor]]:
-    inputs = [found.get(_key(tensor), tensor) for tensor in operation.inputs]
-    graph, definition = operation.graph, operation.definition
+    graph, definition = get_default_graph(), operation.definition
+    inputs = [graph.adopt(found.get(_key(tensor), tensor)) for tensor in operation.inputs]
     specs = definition.infer([tensor.spec for tensor in inputs], operation.attrs)
     copied = graph.add(definition, tuple(inputs), operation.attrs, specs, operation.name.rsplit("/", 1)[-1])
     copied.line = operation.line
@@ -71,7 +107,7 @@ def _sources(step: _Step) -> list[Tensor]:
     return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
 
 
-def _steps_between(inputs: list[Tensor], outputs: list[Tensor]) -> list[_Step]:
+def _steps_between(inputs: list[Tensor], outputs: list[Tensor], whole: bool) -> list[_Step]:
     """The steps on the way, sources first. A walk without recursion, for models are deep."""
     ends = {_key(tensor) for tensor in inputs}
     on_the_way: dict[_Step, bool] = {}
@@ -86,7 +122,7 @@ def _steps_between(inputs: list[Tensor], outputs: list[Tensor]) -> list[_Step]:
             waiting += [(tensor, True), *[(source, False) for source in sources]]
             continue
         _check_fed(step)
-        on_the_way[step] = any(
+        on_the_way[step] = whole or any(
             _key(source) in ends or on_the_way.get(made_by(source) or source.op, False) for source in sources
         )
     return [step for step, needed in on_the_way.items() if needed]

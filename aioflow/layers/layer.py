@@ -14,7 +14,11 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import identity
+from aioflow.kernels.array.shapes import shape
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.no_nan import div_no_nan
 from aioflow.layers import by_name, calls
+from aioflow.layers.masks import give_masks, masks_of
 from aioflow.layers.regularizers import Regularizer
 from aioflow.library.control import name_scope
 from aioflow.library.variables import Variable
@@ -40,6 +44,10 @@ class Layer:
         input_shape: the shape of its inputs without the batch, from which a `Sequential` can be built at once.
     """
 
+    supports_masking = False
+    """Whether outputs get the masks that `compute_mask` gives for those of the inputs."""
+    casts_integers = False
+    """Whether inputs that are integers or booleans become floats, of the dtype of the weights."""
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
@@ -72,9 +80,14 @@ class Layer:
     def call(self, *inputs: Any, **arguments: Any) -> Any:
         """Return the result for the inputs, the first parameter.
 
-        `training`, if it is a parameter, says whether the call is one for training.
+        `training`, if it is a parameter, says whether the call is one for training. `mask`, if it is one, has the
+        masks of the inputs.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no call")
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """The mask of the output, or masks of the outputs, given those of the inputs, which it returns by default."""
+        return mask
 
     def add_weight(
         self,
@@ -113,13 +126,29 @@ class Layer:
         penalty: Regularizer | None = by_name.regularizer(regularizer)
         if penalty is not None:
             self._penalties.append(penalty(made))
+            made.graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, self._penalties[-1])
         return made
 
     def add_loss(self, loss: Tensor) -> None:
-        """Add a scalar to the loss of the model, in `call`."""
+        """Add a scalar to the loss of the model, in `call`.
+
+        Outside of `fit` and `evaluate` it joins the collection `REGULARIZATION_LOSSES`, which
+        `af.losses.get_total_loss` adds up. ValueError for a loss inside a branch or loop: return it from there first.
+        """
         effects = calls.effects()
+        if loss.graph is not loss.graph.root:
+            raise ValueError(
+                f"the loss {loss.op.name!r} is inside a branch or loop: add what the branch or loop returns"
+            )
         if effects is not None:
             effects.losses.append(loss)
+        else:
+            loss.graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+
+    def add_activity(self, regularizer: Regularizer | None, outputs: Tensor) -> None:
+        """Add the penalty of outputs to the loss, as a mean over the elements of the batch; nothing without one."""
+        if regularizer is not None:
+            self.add_loss(div_no_nan(regularizer(outputs), cast(shape(outputs)[0], outputs.dtype)))
 
     def add_update(self, update: Operation) -> None:
         """Run an operation in each step of training, in `call`. It is also in the collection `UPDATE_OPS`."""
@@ -148,8 +177,10 @@ class Layer:
             with graph.as_default(), graph.transaction(), undone_on_failure():
                 self._remember()
                 tensors = nest.map_structure(self._tensor, inputs)
-                found = self._called(tensors, arguments, calls.is_training() if training is None else training)
-                outputs = _apart(found, tensors)
+                masks = masks_of(tensors) if arguments.get("mask") is None else arguments["mask"]
+                phase = calls.is_training() if training is None else training
+                given = nest.map_structure(self._as_float, tensors) if self.casts_integers else tensors
+                outputs = _apart(self._called(given, arguments, masks, phase), tensors)
         except BaseException as error:
             if isinstance(error, (TypeError, ValueError, RecursionError)):
                 raise add_user_line(error, self.name, inputs) from error
@@ -177,15 +208,21 @@ class Layer:
             )
         return dict(zip(names, values, strict=False))
 
-    def _called(self, inputs: Any, arguments: Mapping[str, Any], training: bool) -> Any:
+    def _called(self, inputs: Any, arguments: Mapping[str, Any], masks: Any, training: bool) -> Any:
         self._build_once(inputs)
         known = dict(arguments)
         if "training" in _parameters(type(self).call):
             known["training"] = training
+        if masks is not None and "mask" in _parameters(type(self).call):
+            known["mask"] = masks
         token = _inside.set(self)
         try:
             with name_scope(f"{self.name}/", values=nest.flatten(inputs)), calls.phase(training):
-                return self.call(inputs, **known)
+                outputs = self.call(inputs, **known)
+                if self.supports_masking:
+                    outputs = _apart(outputs, inputs)
+                    give_masks(outputs, self.compute_mask(inputs, masks))
+                return outputs
         finally:
             _inside.reset(token)
 
@@ -201,6 +238,9 @@ class Layer:
 
     def _tensor(self, value: Any) -> Tensor:
         return value if isinstance(value, Tensor) else convert_to_tensor(value)
+
+    def _as_float(self, tensor: Tensor) -> Tensor:
+        return cast(tensor, self.dtype) if tensor.dtype.is_integer or tensor.dtype.is_bool else tensor
 
     def _named(self, graph: Graph) -> str:
         if self._name is None:

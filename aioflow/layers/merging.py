@@ -7,21 +7,31 @@ from typing import Any, ClassVar, Final
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import transpose
 from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.constants import ones_like
+from aioflow.kernels.array.select import where
 from aioflow.kernels.array.shapes import expand_dims, squeeze
 from aioflow.kernels.linalg.matmul import matmul
 from aioflow.kernels.math.arithmetic import add, maximum, minimum, multiply, subtract
+from aioflow.kernels.math.comparison import logical_and, logical_or
+from aioflow.kernels.math.reduction import reduce_all
 from aioflow.layers.layer import Layer
 from aioflow.library.nn_functions import l2_normalize
+from aioflow.tensors.dtypes import bool_
 
 
 class _Merge(Layer):
     """A function of two tensors, applied from the first input to the last."""
 
+    supports_masking = True
     _function: ClassVar[Callable[..., Tensor]]
 
     def call(self, inputs: Sequence[Tensor]) -> Tensor:
         """The result. ValueError for fewer than two inputs."""
         return functools.reduce(type(self)._function, several(inputs))
+
+    def compute_mask(self, inputs: Sequence[Tensor], mask: Any = None) -> Tensor | None:
+        """The steps that one of the inputs keeps."""
+        return either(mask)
 
 
 class Add(_Merge):
@@ -36,13 +46,29 @@ class Multiply(_Merge):
     _function = staticmethod(multiply)
 
 
-class Maximum(_Merge):
+class _Extreme(_Merge):
+    """An extreme element of those inputs that are not masked there."""
+
+    def call(self, inputs: Sequence[Tensor], mask: Any = None) -> Tensor:
+        """The result. ValueError for fewer than two inputs."""
+        first, *rest = several(inputs)
+        if mask is None:
+            return super().call(inputs)
+        result, kept = first, mask[0]
+        for one, own in zip(rest, mask[1:], strict=True):
+            one = _kept_or(one, own, result)
+            result = type(self)._function(_kept_or(result, kept, one), one)
+            kept = either([kept, own])
+        return result
+
+
+class Maximum(_Extreme):
     """The largest of the inputs, element by element."""
 
     _function = staticmethod(maximum)
 
 
-class Minimum(_Merge):
+class Minimum(_Extreme):
     """The smallest of the inputs, element by element."""
 
     _function = staticmethod(minimum)
@@ -51,23 +77,37 @@ class Minimum(_Merge):
 class Subtract(Layer):
     """The first of two inputs less the second."""
 
+    supports_masking = True
+
     def call(self, inputs: Sequence[Tensor]) -> Tensor:
         """The result. ValueError unless there are two inputs."""
         one, other = several(inputs, 2)
         return subtract(one, other)
 
+    def compute_mask(self, inputs: Sequence[Tensor], mask: Any = None) -> Tensor | None:
+        """The steps that one of the inputs keeps."""
+        return either(mask)
+
 
 class Average(Layer):
     """The mean of the inputs, element by element."""
+
+    supports_masking = True
 
     def call(self, inputs: Sequence[Tensor]) -> Tensor:
         """The result. ValueError for fewer than two inputs."""
         total: Tensor = functools.reduce(add, several(inputs))
         return total / float(len(inputs))
 
+    def compute_mask(self, inputs: Sequence[Tensor], mask: Any = None) -> Tensor | None:
+        """The steps that one of the inputs keeps."""
+        return either(mask)
+
 
 class Concatenate(Layer):
     """The inputs one after the other along `axis`."""
+
+    supports_masking = True
 
     def __init__(self, axis: int = -1, **options: Any) -> None:
         super().__init__(**options)
@@ -76,6 +116,13 @@ class Concatenate(Layer):
     def call(self, inputs: Sequence[Tensor]) -> Tensor:
         """The result. ValueError if the inputs differ along another axis, or there are fewer than two."""
         return concat(several(inputs), self.axis)
+
+    def compute_mask(self, inputs: Sequence[Tensor], mask: Any = None) -> Tensor | None:
+        """The places where all elements along the last axis are kept; those of an input without a mask are."""
+        if mask is None:
+            return None
+        each = [_whole_mask(one, kept) for one, kept in zip(inputs, mask, strict=True)]
+        return reduce_all(concat(each, self.axis), -1)
 
 
 class Dot(Layer):
@@ -114,6 +161,24 @@ def _rows(tensor: Tensor, axis: int, normalize: bool) -> Tensor:
     if rank == 2:
         return expand_dims(tensor, 1)
     return transpose(tensor, [0, 2, 1]) if axis % rank == 1 else tensor
+
+
+def either(masks: Sequence[Tensor | None] | None) -> Tensor | None:
+    """What one of the masks keeps; None if an input has none, which keeps all."""
+    if masks is None or any(mask is None for mask in masks):
+        return None
+    return functools.reduce(logical_or, masks)
+
+
+def _kept_or(one: Tensor, mask: Tensor | None, other: Tensor) -> Tensor:
+    """An input, and another one where it is masked."""
+    return one if mask is None else where(expand_dims(mask, -1), one, other)
+
+
+def _whole_mask(one: Tensor, mask: Tensor | None) -> Tensor:
+    """A mask with the shape of the input."""
+    everything = ones_like(one, bool_)
+    return everything if mask is None else logical_and(expand_dims(mask, -1), everything)
 
 
 def several(inputs: Any, count: int | None = None) -> Sequence[Tensor]:

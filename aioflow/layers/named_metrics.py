@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.array.shapes import reshape, squeeze
+from aioflow.kernels.array.constants import ones_like
+from aioflow.kernels.array.shapes import reshape, shape, squeeze
 from aioflow.kernels.array.sorting import in_top_k
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal, greater
 from aioflow.kernels.math.reduction import argmax
-from aioflow.library.losses.objectives import NAMES, loss_of
+from aioflow.library.losses.objectives import NAMES, beside, known_classes, loss_of
 from aioflow.library.metrics.areas import auc
 from aioflow.library.metrics.means import mean
 from aioflow.library.metrics.rates import precision, recall
@@ -66,8 +67,15 @@ def _mean(values: Any, weights: Tensor | None) -> Measured:
     if weights is None:
         return mean(values)
     values = cast(values, float32)
-    rank = values.shape.ndims or 1
-    return mean(values, reshape(cast(weights, float32), [-1, *[1] * (rank - 1)]))
+    return mean(values, beside(weights, values))
+
+
+def weights_and_mask(weights: Tensor | None, mask: Tensor | None) -> Tensor | None:
+    """The weights of elements, 0 where the mask leaves them out."""
+    if mask is None:
+        return weights
+    kept = cast(mask, float32)
+    return kept if weights is None else kept * beside(weights, kept)
 
 
 def _accuracy_for(labels: Tensor, predictions: Tensor) -> str:
@@ -93,14 +101,6 @@ def _sparse_accuracy(labels: Tensor, predictions: Tensor, weights: Tensor | None
     return _mean(equal(_classes(labels, predictions), argmax(predictions, -1)), weights)
 
 
-def _sparse_top_5(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> Measured:
-    return _mean(in_top_k(predictions, _classes(labels, predictions), 5), weights)
-
-
-def _top_5(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> Measured:
-    return _mean(in_top_k(predictions, argmax(labels, -1), 5), weights)
-
-
 def _classes(labels: Tensor, predictions: Tensor) -> Tensor:
     flat = labels.shape.ndims == predictions.shape.ndims
     return cast(squeeze(labels, [-1]) if flat else labels, int64)
@@ -108,19 +108,37 @@ def _classes(labels: Tensor, predictions: Tensor) -> Tensor:
 
 def _thresholded(function: Callable[..., Measured]) -> Function:
     def measure(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> Measured:
-        positive = greater(predictions, 0.5)
-        return function(reshape(labels, [-1]), reshape(positive, [-1]), weights)
+        return function(*_flat(labels, greater(predictions, 0.5), weights))
 
     return measure
 
 
 def _auc(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> Measured:
-    return auc(reshape(labels, [-1]), reshape(predictions, [-1]), weights)
+    return auc(*_flat(labels, predictions, weights))
+
+
+def _flat(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """All three as vectors, with a weight for each prediction."""
+    if weights is not None:
+        whole = ones_like(predictions, float32)
+        weights = reshape(beside(weights, whole) * whole, [-1])
+    return reshape(labels, [-1]), reshape(predictions, [-1]), weights
+
+
+def _top_5(classes: Callable[[Tensor, Tensor], Tensor]) -> Function:
+    """Whether the right class is among the best 5, for predictions [batch, ..., classes]."""
+
+    def measure(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> Measured:
+        right = classes(labels, predictions)
+        found = in_top_k(reshape(predictions, [-1, known_classes(predictions)]), reshape(right, [-1]), 5)
+        return _mean(reshape(found, shape(right)), weights)
+
+    return measure
 
 
 _FUNCTIONS: Final[Mapping[str, Function]] = {
     "auc": _auc, "binary_accuracy": _binary_accuracy, "categorical_accuracy": _categorical_accuracy,
     "precision": _thresholded(precision), "recall": _thresholded(recall),
-    "sparse_categorical_accuracy": _sparse_accuracy, "sparse_top_k_categorical_accuracy": _sparse_top_5,
-    "top_k_categorical_accuracy": _top_5,
+    "sparse_categorical_accuracy": _sparse_accuracy, "sparse_top_k_categorical_accuracy": _top_5(_classes),
+    "top_k_categorical_accuracy": _top_5(lambda labels, _: argmax(labels, -1)),
 }  # fmt: skip

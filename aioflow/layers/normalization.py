@@ -7,11 +7,12 @@ import numpy as np
 
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
-from aioflow.kernels.array.shapes import reshape, shape
+from aioflow.kernels.array.shapes import expand_dims, reshape, shape
+from aioflow.kernels.math.casting import cast
 from aioflow.kernels.nn.normalisation import fused_batch_norm
 from aioflow.layers import by_name
 from aioflow.layers.layer import Layer, known_size, one_shape
-from aioflow.library.nn_functions import layer_normalization
+from aioflow.library.nn_functions import batch_normalization, layer_normalization, weighted_moments
 from aioflow.library.variables import Variable
 
 
@@ -23,6 +24,8 @@ class BatchNormalization(Layer):
     not by one less. Otherwise the moving ones are used. The
     weights are `gamma`, `beta`, `moving_mean` and `moving_variance`, all of the size of the axis of channels.
     """
+
+    supports_masking = casts_integers = True
 
     def __init__(
         self,
@@ -60,8 +63,11 @@ class BatchNormalization(Layer):
         self.moving_mean = self.add_weight("moving_mean", size, initializer=mean, trainable=False)
         self.moving_variance = self.add_weight("moving_variance", size, initializer=variance, trainable=False)
 
-    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
-        """The result. ValueError for an axis that is neither the last one nor the second."""
+    def call(self, inputs: Tensor, mask: Any = None, training: bool = False) -> Tensor:
+        """The result. ValueError for an axis that is neither the last one nor the second.
+
+        In training masked steps count neither for the mean nor for the variance.
+        """
         layout = self._layout(inputs)
         size = [known_size(inputs.shape, self.axis)]
         gamma = np.ones(size, self.dtype.np) if self.gamma is None else self.gamma
@@ -69,8 +75,11 @@ class BatchNormalization(Layer):
         if not (training and self.trainable):
             moving = self.moving_mean, self.moving_variance
             return fused_batch_norm(inputs, gamma, beta, *moving, self.epsilon, layout, is_training=False)[0]
-        outputs, mean, _ = fused_batch_norm(inputs, gamma, beta, None, None, self.epsilon, layout)
-        variance = outputs.op.outputs[-1]
+        if mask is None:
+            outputs, mean, _ = fused_batch_norm(inputs, gamma, beta, None, None, self.epsilon, layout)
+            variance = outputs.op.outputs[-1]
+        else:
+            outputs, mean, variance = self._of_kept(inputs, mask, gamma, beta)
         self._move(self.moving_mean, mean)
         self._move(self.moving_variance, variance)
         return outputs
@@ -83,12 +92,27 @@ class BatchNormalization(Layer):
             return "NCHW"
         raise ValueError(f"the channels are the last axis or axis 1, not {self.axis} of {inputs.shape}")
 
+    def _of_kept(self, inputs: Tensor, mask: Tensor, gamma: Any, beta: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """The result, and the mean and the variance of each channel over the elements that the mask keeps."""
+        rank, kept = len(inputs.shape.as_list()), mask
+        for _ in range(rank - len(mask.shape.as_list())):
+            kept = expand_dims(kept, -1)
+        channels = self.axis % rank
+        others = [axis for axis in range(rank) if axis != channels]
+        mean, variance = weighted_moments(inputs, others, cast(kept, inputs.dtype), keepdims=True)
+        sizes = [-1 if axis == channels else 1 for axis in range(rank)]
+        offset, scale = reshape(beta, sizes), reshape(gamma, sizes)
+        outputs = batch_normalization(inputs, mean, variance, offset, scale, self.epsilon)
+        return outputs, reshape(mean, [-1]), reshape(variance, [-1])
+
     def _move(self, moving: Variable, value: Tensor) -> None:
         self.add_update(moving.assign_sub((moving - value) * (1.0 - self.momentum)).op)
 
 
 class _Scaled(Layer):
     """A layer that normalises, multiplies by gamma and adds beta."""
+
+    supports_masking = casts_integers = True
 
     def __init__(
         self,

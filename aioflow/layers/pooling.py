@@ -3,7 +3,11 @@
 from typing import Any, Final
 
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.math.reduction import reduce_max, reduce_mean
+from aioflow.kernels.array.constants import zeros_like
+from aioflow.kernels.array.select import where
+from aioflow.kernels.array.shapes import expand_dims
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.reduction import reduce_max, reduce_mean, reduce_sum
 from aioflow.layers.convolution import Sizes, checked_padding, layout_of, per_axis
 from aioflow.layers.layer import Layer, one_shape
 from aioflow.library.nn_convolution import pool
@@ -115,9 +119,22 @@ class GlobalMaxPooling3D(_GlobalPooling):
 
 
 class GlobalAveragePooling1D(_GlobalPooling):
-    """The mean of each channel: [batch, steps, channels] gives [batch, channels]."""
+    """The mean of each channel, of the steps that a mask keeps: [batch, steps, channels] gives [batch, channels]."""
 
+    supports_masking = True
     _axes, _kind = 1, "AVG"
+
+    def call(self, inputs: Tensor, mask: Any = None) -> Tensor:
+        """The result. ValueError for inputs of another rank."""
+        if mask is None:
+            return super().call(inputs)
+        axis = 1 if self.data_format == "channels_last" else 2
+        kept = expand_dims(mask, 3 - axis)
+        total = reduce_sum(where(kept, inputs, zeros_like(inputs)), [axis], self.keepdims)
+        return total / reduce_sum(cast(kept, inputs.dtype), [axis], self.keepdims)
+
+    def compute_mask(self, inputs: Tensor, mask: Any = None) -> None:
+        """None: there are no steps any more."""
 
 
 class GlobalAveragePooling2D(_GlobalPooling):

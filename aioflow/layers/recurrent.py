@@ -6,9 +6,10 @@ from typing import Any, Final, Literal
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.concat import concat, split
-from aioflow.kernels.array.constants import ones
+from aioflow.kernels.array.constants import ones, zeros_like
+from aioflow.kernels.array.select import where
 from aioflow.kernels.array.sequence import reverse_sequence
-from aioflow.kernels.array.shapes import reshape, shape
+from aioflow.kernels.array.shapes import expand_dims, reshape, shape
 from aioflow.kernels.linalg.matmul import matmul
 from aioflow.kernels.linalg.products import tensordot
 from aioflow.kernels.math.arithmetic import add
@@ -34,8 +35,10 @@ class _Recurrent(Layer):
         go_backwards: whether the steps are taken from the last to the first, and outputs returned in that order.
         dropout: the rate at which inputs are dropped in training, the same ones in all steps.
         recurrent_dropout: the same for the output of the step before.
+        zero_output_for_mask: whether the outputs of masked steps are zeros, instead of the output of the step before.
     """
 
+    supports_masking = casts_integers = True
     _gates: int
     _states = 1
 
@@ -58,6 +61,7 @@ class _Recurrent(Layer):
         return_sequences: bool = False,
         return_state: bool = False,
         go_backwards: bool = False,
+        zero_output_for_mask: bool = False,
         **options: Any,
     ) -> None:
         """ValueError for fewer than one unit."""
@@ -70,6 +74,7 @@ class _Recurrent(Layer):
         self.return_sequences: Final = return_sequences
         self.return_state: Final = return_state
         self.go_backwards: Final = go_backwards
+        self.zero_output_for_mask = zero_output_for_mask
         self.dropout: Final = dropout
         self.recurrent_dropout: Final = recurrent_dropout
         self._kernel_options = by_name.weight(kernel_initializer, kernel_regularizer, kernel_constraint)
@@ -88,8 +93,9 @@ class _Recurrent(Layer):
         return [self._gates * self.units]
 
     def call(
-        self, inputs: Tensor, initial_state: Any = None, sequence_length: Any = None, training: bool = False
-    ) -> Any:
+        self, inputs: Tensor, initial_state: Any = None, sequence_length: Any = None, mask: Any = None,
+        training: bool = False,
+    ) -> Any:  # fmt: skip
         """The outputs.
 
         Args:
@@ -97,20 +103,28 @@ class _Recurrent(Layer):
             initial_state: the state before the first step, [batch, units], or a list of two for an LSTM; zeros by
                 default.
             sequence_length: the lengths [batch] of the sequences; later outputs are zeros, and the state stays.
+            mask: booleans [batch, steps]: in other steps the state stays, and the output before is repeated.
             training: whether inputs and outputs are dropped.
         """
+        steps = None if mask is None else expand_dims(mask, -1)
         if self.go_backwards:
             inputs = _backwards(inputs, sequence_length)
+            steps = None if steps is None else _backwards(steps, sequence_length)
         if training and self.dropout:
             inputs = dropout(inputs, rate=self.dropout, noise_shape=[None, 1, None])
-        cell = _Step(self, self._mask(inputs) if training and self.recurrent_dropout else None)
+        cell = _Step(self, self._dropped(inputs) if training and self.recurrent_dropout else None)
         state = initial_state if self._states == 1 or initial_state is None else tuple(initial_state)
-        outputs, state = dynamic_rnn(
-            cell, self._projected(inputs), sequence_length, state, self.dtype if state is None else None
-        )
+        given = self._projected(inputs) if steps is None else (self._projected(inputs), steps)
+        outputs, state = dynamic_rnn(cell, given, sequence_length, state, self.dtype if state is None else None)
+        if steps is not None and self.zero_output_for_mask:
+            outputs = where(steps, outputs, zeros_like(outputs))
         states = list(state) if self._states > 1 else [state]
         result = outputs if self.return_sequences else states[0]
         return [result, *states] if self.return_state else result
+
+    def compute_mask(self, inputs: Tensor, mask: Any = None) -> Any:
+        """That of the inputs, if the outputs of all steps are returned."""
+        return mask if self.return_sequences else None
 
     def _projected(self, inputs: Tensor) -> Tensor:
         """The products of all steps with the kernel."""
@@ -120,7 +134,7 @@ class _Recurrent(Layer):
     def _input_bias(self) -> Any:
         return self.bias
 
-    def _mask(self, inputs: Tensor) -> Tensor:
+    def _dropped(self, inputs: Tensor) -> Tensor:
         return dropout(ones(concat([shape(inputs)[:1], [self.units]], 0), self.dtype), rate=self.recurrent_dropout)
 
     def step(self, projected: Tensor, states: Sequence[Tensor], mask: Tensor | None) -> Sequence[Tensor]:
@@ -154,9 +168,13 @@ class _Step(RNNCell):
         """The size of the output."""
         return self._layer.units
 
-    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """The output and the states."""
-        states = self._layer.step(inputs, state if isinstance(state, tuple) else (state,), self._dropped)
+    def call(self, inputs: Any, state: Any) -> tuple[Tensor, Any]:
+        """The output and the states; those before, where the mask beside the inputs is false."""
+        projected, mask = inputs if isinstance(inputs, tuple) else (inputs, None)
+        before = state if isinstance(state, tuple) else (state,)
+        states = self._layer.step(projected, before, self._dropped)
+        if mask is not None:
+            states = [where(mask, new, old) for new, old in zip(states, before, strict=True)]
         return states[0], tuple(states) if len(states) > 1 else states[0]
 
 
@@ -255,6 +273,8 @@ class Bidirectional(Layer):
         backward_layer: the layer backward; by default one like the first.
     """
 
+    supports_masking = True
+
     def __init__(
         self,
         layer: _Recurrent,
@@ -271,11 +291,13 @@ class Bidirectional(Layer):
         self.merge_mode: Final = merge_mode
         if self.forward_layer.go_backwards == self.backward_layer.go_backwards:
             raise ValueError("both layers go in the same direction")
+        for each in (self.forward_layer, self.backward_layer):
+            each.zero_output_for_mask = each.return_sequences
 
-    def call(self, inputs: Tensor, sequence_length: Any = None, training: bool = False) -> Any:
+    def call(self, inputs: Tensor, sequence_length: Any = None, mask: Any = None, training: bool = False) -> Any:
         """The merged outputs, then the states of both layers if they return states."""
         found = [
-            layer(inputs, sequence_length=sequence_length, training=training)
+            layer(inputs, sequence_length=sequence_length, mask=mask, training=training)
             for layer in (self.forward_layer, self.backward_layer)
         ]
         (one, *states), (other, *more) = [each if isinstance(each, list) else [each] for each in found]
@@ -287,6 +309,11 @@ class Bidirectional(Layer):
             )
         merged = self._merged(one, other)
         return [merged, *states, *more] if states else merged
+
+    def compute_mask(self, inputs: Tensor, mask: Any = None) -> Any:
+        """That of the inputs, for one or both outputs, if the outputs of all steps are returned."""
+        shown = mask if self.forward_layer.return_sequences else None
+        return shown if self.merge_mode is not None else [shown, shown]
 
     def _merged(self, one: Tensor, other: Tensor) -> Any:
         match self.merge_mode:
@@ -303,6 +330,8 @@ class Bidirectional(Layer):
 
 class TimeDistributed(Layer):
     """A layer applied to each step by itself: [batch, steps, ...] gives [batch, steps, ...]."""
+
+    supports_masking = True
 
     def __init__(self, layer: Layer, **options: Any) -> None:
         super().__init__(**options)

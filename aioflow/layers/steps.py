@@ -1,213 +1,154 @@
-"""The operations that train, evaluate and use a model, built once for the shapes of a batch."""
+"""The operations that train and evaluate a model, built once for batches of some form."""
 
-import difflib
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.kernels.array.constants import placeholder
 from aioflow.kernels.math.arithmetic import add_n
 from aioflow.layers import calls
-from aioflow.layers.fed import labels_like
-from aioflow.layers.named_metrics import metric_of
+from aioflow.layers.computation import Computation
+from aioflow.layers.fed import Batch, Form, fed
+from aioflow.layers.masks import mask_of
+from aioflow.layers.named_metrics import metric_of, weights_and_mask
+from aioflow.layers.settings import Optimizing, Settings
 from aioflow.library.control import group
-from aioflow.library.losses.objectives import Loss, loss_of
 from aioflow.library.state import variables_initializer
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
-from aioflow.tensors.dtypes import float32
-from aioflow.tensors.recursion import safe_repr
-from aioflow.train.optimizer import Optimizer
-from aioflow.train.optimizers import (
-    AdadeltaOptimizer,
-    AdagradOptimizer,
-    AdamOptimizer,
-    FtrlOptimizer,
-    GradientDescentOptimizer,
-    MomentumOptimizer,
-    RMSPropOptimizer,
-)
 from aioflow.train.step_counter import get_global_step
 
 if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
 
-OPTIMIZERS: Final[Mapping[str, tuple[Callable[[Any], Optimizer], float]]] = {
-    "adadelta": (AdadeltaOptimizer, 0.001), "adagrad": (AdagradOptimizer, 0.001), "adam": (AdamOptimizer, 0.001),
-    "ftrl": (FtrlOptimizer, 0.001), "momentum": (lambda rate: MomentumOptimizer(rate, 0.9), 0.01),
-    "rmsprop": (RMSPropOptimizer, 0.001), "sgd": (GradientDescentOptimizer, 0.01),
-}  # fmt: skip
-"""The optimizers by the names that `compile` takes, with the learning rates that they begin with."""
-
-
-class Settings(NamedTuple):
-    """What `compile` was given, for each output of the model.
-
-    Attributes:
-        optimizer: a name or an optimizer.
-        losses: the losses.
-        factors: the factor of each loss.
-        metrics: the metrics, as names or functions.
-    """
-
-    optimizer: Any
-    losses: Sequence[Loss]
-    factors: Sequence[float]
-    metrics: Sequence[Sequence[Any]]
-
-
-def settings_of(outputs: Any, optimizer: Any, loss: Any, loss_weights: Any, metrics: Any) -> Settings:
-    """The settings of a model with these outputs. ValueError for an unknown name, or another structure."""
-    count = len(nest.flatten(outputs))
-    losses = [loss_of(each) for each in _for_each("loss", loss, outputs)]
-    factors = [1.0] * count if loss_weights is None else _for_each("loss_weights", loss_weights, outputs)
-    if count == 1:
-        named = [list(metrics or [])]
-    else:
-        given = [[] for _ in range(count)] if not metrics else _for_each("metrics", metrics, outputs)
-        named = [list(each) if isinstance(each, (list, tuple)) else [each] for each in given]
-    return Settings(optimizer, losses, factors, named)
-
-
-class Batch(NamedTuple):
-    """Tensors that are fed, or the arrays for them.
-
-    Attributes:
-        inputs: those of the model.
-        labels: one for each output; none where there are only inputs.
-        weights: a factor for each element of the batch; None if all count the same.
-    """
-
-    inputs: Sequence[Any]
-    labels: Sequence[Any] = ()
-    weights: Any = None
-
-    @property
-    def values(self) -> list[Any]:
-        """All of them."""
-        return [*self.inputs, *self.labels, *([] if self.weights is None else [self.weights])]
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return len(self.inputs[0])
-
 
 class Phase(NamedTuple):
-    """A step of training or of evaluation.
+    """A computation with metrics that add up its steps.
 
     Attributes:
-        loss: the loss.
-        update: updates the metrics; in training the weights and moving statistics, too.
+        computation: the computation.
+        update: updates the metrics and does the updates of the computation.
         metrics: the values of the metrics by name.
-        reset: sets the metrics back.
+        begin: sets the metrics back, and makes copies of weights equal; None if there are none.
     """
 
-    loss: Tensor
+    computation: Computation
     update: Operation
     metrics: Mapping[str, Tensor]
-    reset: Operation
+    begin: Operation | None
+
+
+class Phases:
+    """A computation, with metrics for each of the calls that run at the same time.
+
+    Attributes:
+        computation: the computation.
+    """
+
+    def __init__(self, settings: Settings, computation: Computation) -> None:
+        """Build the metrics of one call in the default graph."""
+        self._settings: Final = settings
+        self.computation: Final = computation
+        self._free: Final = [self._built()]
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[Phase]:
+        """A phase that no other block has."""
+        graph = self.computation.loss.graph
+        with graph.as_default(), graph.transaction():
+            phase = self._free.pop() if self._free else self._built()
+        try:
+            yield phase
+        finally:
+            self._free.append(phase)
+
+    def _built(self) -> Phase:
+        of, settings = self.computation, self._settings
+        values: dict[str, Tensor] = {}
+        before = set(of.loss.graph.get_collection(GraphKeys.LOCAL_VARIABLES))
+        done = list(of.updates)
+        chosen = zip(settings.metrics, settings.weighted_metrics, of.batch.labels, of.outputs, strict=True)
+        for metrics, weighted, labels, output in chosen:
+            pairs = [*[(each, None) for each in metrics], *[(each, of.batch.weights) for each in weighted]]
+            for given, weights in pairs:
+                metric = metric_of(given, labels, output)
+                name = _unused(metric.name, values)
+                values[name], update = metric.function(labels, output, weights_and_mask(weights, mask_of(output)))
+                done.append(update.op)
+        own = [each for each in of.loss.graph.get_collection(GraphKeys.LOCAL_VARIABLES) if each not in before]
+        begin = [
+            *([variables_initializer(own, "reset_metrics")] if own else []),
+            *([of.equalize] if of.equalize else []),
+        ]
+        return Phase(of, group(*done), values, group(*begin) if begin else None)
 
 
 class Steps:
-    """The operations of a model for batches of some shapes and dtypes.
+    """The operations of a model for batches of one form.
 
     Attributes:
-        batch: the tensors to feed.
-        training: a step of training.
-        evaluation: a step of evaluation.
+        training: steps of training.
+        evaluation: steps of evaluation.
         variables: the variables that they use: those of the model, the optimizer and the metrics, and others of the
             graph.
     """
 
-    def __init__(self, model: "Trainable", settings: Settings, batch: Batch, optimizing: "Optimizing") -> None:
-        """Build them in the default graph, for batches like this one of arrays."""
+    def __init__(self, model: "Trainable", settings: Settings, form: Form, optimizing: Optimizing) -> None:
+        """Build them in the default graph."""
         before = set(_variables(model.graph))
-        self.batch: Final = _fed(model, batch)
-        inputs = nest.pack_sequence_as(model.inputs, list(self.batch.inputs))
-        with calls.gathered_effects() as effects:
-            trained = nest.flatten(model(inputs, training=True))
-        with calls.gathered_effects() as effects_in_use:
-            used = nest.flatten(model(inputs))
-        loss = self._loss(settings, trained, [*effects.losses, *model.losses])
-        update = _update(optimizing.optimizer, loss, model)
-        self.training: Final = self._phase(settings, loss, trained, [*update, *effects.updates])
-        loss_in_use = self._loss(settings, used, [*effects_in_use.losses, *model.losses])
-        self.evaluation: Final = self._phase(settings, loss_in_use, used, [])
+        if optimizing.replicas is None:
+            trained = _trained(model, settings, form, optimizing)
+        else:
+            trained = optimizing.replicas.trained(model, settings, form, _counter(model.graph))
+        with optimizing.first_device():
+            self.training: Final = Phases(settings, trained)
+            self.evaluation: Final = Phases(settings, _evaluated(model, settings, fed(model, form)))
         added = [each for each in _variables(model.graph) if each not in before]
-        phases = self.training, self.evaluation
-        read = _variables_of([end for phase in phases for end in (phase.loss.op, phase.update)])
+        computations = self.training.computation, self.evaluation.computation
+        read = _variables_of([end for each in computations for end in (each.loss.op, *each.updates)])
         self.variables: Final = list(dict.fromkeys([*model.weights, *optimizing.variables(), *added, *read]))
 
-    def feeds(self, batch: Batch) -> dict[Tensor, Any]:
-        """The feeds of a batch of arrays."""
-        return dict(zip(self.batch.values, batch.values, strict=True))
 
-    def _loss(self, settings: Settings, outputs: Sequence[Tensor], more: Sequence[Tensor]) -> Tensor:
-        parts = [
-            loss(labels, output, self.batch.weights) * factor
-            for loss, factor, labels, output in zip(
-                settings.losses, settings.factors, self.batch.labels, outputs, strict=True
-            )
-        ]
-        return add_n([*parts, *more])
-
-    def _phase(
-        self, settings: Settings, loss: Tensor, outputs: Sequence[Tensor], updates: Sequence[Operation]
-    ) -> Phase:
-        values: dict[str, Tensor] = {}
-        before = set(loss.graph.get_collection(GraphKeys.LOCAL_VARIABLES))
-        done = list(updates)
-        for metrics, labels, output in zip(settings.metrics, self.batch.labels, outputs, strict=True):
-            for metric in [metric_of(given, labels, output) for given in metrics]:
-                name = _unused(metric.name, values)
-                values[name], update = metric.function(labels, output, self.batch.weights)
-                done.append(update.op)
-        own = [each for each in loss.graph.get_collection(GraphKeys.LOCAL_VARIABLES) if each not in before]
-        return Phase(loss, group(*done), values, variables_initializer(own, "reset_metrics"))
+def _trained(model: "Trainable", settings: Settings, form: Form, optimizing: Optimizing) -> Computation:
+    """A step of training on one device."""
+    batch = fed(model, form)
+    with calls.gathered_effects() as effects:
+        outputs = _outputs(model, batch, training=True)
+    loss = _loss(model, settings, batch, outputs, effects)
+    weights = model.trainable_weights
+    updates = [optimizing.optimizer.minimize(loss, _counter(model.graph), weights)] if weights else []
+    return Computation([batch], batch, outputs, loss, [*updates, *effects.updates])
 
 
-class Optimizing:
-    """An optimizer, with its learning rate.
-
-    Attributes:
-        optimizer: the optimizer.
-        rate: its learning rate, a variable, if it was given by its name; else None.
-    """
-
-    def __init__(self, given: Any) -> None:
-        """Make the optimizer of that name, in the default graph, or take the given one."""
-        self.rate: Variable | None = None
-        self.optimizer: Optimizer = given
-        if isinstance(given, str):
-            make, first = OPTIMIZERS[given.lower()]
-            self.rate = Variable(first, trainable=False, name="learning_rate")
-            self.optimizer = make(self.rate)
-
-    def variables(self) -> list[Variable]:
-        """The learning rate and the optimizer's own variables."""
-        return [*([] if self.rate is None else [self.rate]), *self.optimizer.variables()]
+def _evaluated(model: "Trainable", settings: Settings, batch: Batch) -> Computation:
+    """A step of evaluation."""
+    with calls.gathered_effects() as effects:
+        outputs = _outputs(model, batch, training=False)
+    return Computation([batch], batch, outputs, _loss(model, settings, batch, outputs, effects))
 
 
-def check_optimizer(given: Any) -> None:
-    """Raise ValueError for an unknown name, TypeError for something that is no optimizer."""
-    if not isinstance(given, str):
-        if not isinstance(given, Optimizer):
-            raise TypeError(f"an optimizer is a name or an af.train.Optimizer, not {safe_repr(given)}")
-    elif given.lower() not in OPTIMIZERS:
-        close = difflib.get_close_matches(given.lower(), OPTIMIZERS, 1)
-        raise ValueError(f"no optimizer is named {given!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+def _outputs(model: "Trainable", batch: Batch, training: bool) -> list[Tensor]:
+    inputs = nest.pack_sequence_as(model.inputs, list(batch.inputs))
+    return nest.flatten(model(inputs, training=training))
 
 
-def _fed(model: "Trainable", batch: Batch) -> Batch:
-    """Placeholders for batches like this one."""
-    inputs = [placeholder(tensor.dtype, tensor.shape, name="x") for tensor in nest.flatten(model.inputs)]
-    labels = [
-        labels_like(array, output) for array, output in zip(batch.labels, nest.flatten(model.outputs), strict=True)
-    ]
-    return Batch(inputs, labels, None if batch.weights is None else placeholder(float32, [None], name="sample_weight"))
+def _loss(
+    model: "Trainable", settings: Settings, batch: Batch, outputs: Sequence[Tensor], effects: calls.Effects
+) -> Tensor:
+    parts = []
+    for loss, factor, labels, output in zip(settings.losses, settings.factors, batch.labels, outputs, strict=True):
+        part = loss(labels, output, batch.weights, mask_of(output))
+        parts.append(part if factor == 1 else part * factor)
+    terms = [*parts, *effects.losses, *model.losses]
+    return terms[0] if len(terms) == 1 else add_n(terms)
+
+
+def _counter(graph: Graph) -> Variable | None:
+    """The global step of the graph, if it has one."""
+    found = get_global_step(graph)
+    return found if isinstance(found, Variable) else None
 
 
 def _variables(graph: Graph) -> list[Variable]:
@@ -215,35 +156,10 @@ def _variables(graph: Graph) -> list[Variable]:
     return [variable for key in collections for variable in graph.get_collection(key)]
 
 
-def _update(optimizer: Optimizer, loss: Tensor, model: "Trainable") -> list[Operation]:
-    """What changes the weights, and counts in the global step if the graph has one; nothing if all are frozen."""
-    weights = model.trainable_weights
-    counter = get_global_step(model.graph)
-    return [optimizer.minimize(loss, counter if isinstance(counter, Variable) else None, weights)] if weights else []
-
-
 def _variables_of(ends: Sequence[Operation]) -> list[Variable]:
     """The global variables that a run of these operations uses."""
-    waiting, found = list(ends), set(ends)
-    while waiting:
-        operation = waiting.pop()
-        sources = {*[tensor.op for tensor in operation.inputs], *operation.control_inputs} - found
-        found |= sources
-        waiting += sources
-    return [each for each in ends[0].graph.get_collection(GraphKeys.GLOBAL_VARIABLES) if each.op in found]
-
-
-def _for_each(what: str, given: Any, outputs: Any) -> list[Any]:
-    """The values for the outputs, in order: one for all, or a structure like that of the outputs."""
-    flat = nest.flatten(outputs)
-    if not nest.is_nested(given):
-        return [given] * len(flat)
-    if nest.is_nested(outputs):
-        return nest.flatten_up_to(outputs, given)
-    (only,) = given if len(given) == 1 else (None,)
-    if only is None:
-        raise ValueError(f"{what} has {len(given)} values for one output")
-    return [only]
+    used = calls.sources(ends)
+    return [each for each in ends[0].graph.get_collection(GraphKeys.GLOBAL_VARIABLES) if each.op in used]
 
 
 def _unused(name: str, values: Mapping[str, Any]) -> str:

@@ -1,6 +1,8 @@
 """`compile`, `fit`, `evaluate`, `predict` of a model, and the session that its weights live in."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -10,10 +12,13 @@ from aioflow.graph.graph import Graph
 from aioflow.layers import fitting
 from aioflow.layers.batches import ArrayBatches, batch_of, batches_of
 from aioflow.layers.callbacks import Callback, History
-from aioflow.layers.fed import input_like
+from aioflow.layers.distribute import Strategy, checked_strategy
+from aioflow.layers.fed import Batch, Form, form_of, input_like
 from aioflow.layers.layer import Layer, undone_on_failure
+from aioflow.layers.own_session import OwnSession
 from aioflow.layers.progress_bar import ProgressBar
-from aioflow.layers.steps import Batch, Optimizing, Settings, Steps, check_optimizer, settings_of
+from aioflow.layers.settings import Optimizing, Settings, check_optimizer, settings_of
+from aioflow.layers.steps import Steps
 from aioflow.library.control import group
 from aioflow.library.state import report_uninitialized_variables
 from aioflow.library.variables import Variable
@@ -27,7 +32,8 @@ class Trainable(Layer):
     """A layer that can be trained and used by itself.
 
     Its weights live in a session: the one given as `session=`, else the innermost one entered with `async with`, else
-    one of the model's own. `await model.close()`, or `async with model:`, closes that. Weights without a value are
+    one of the model's own, which models share that share weights. `await model.close()`, or `async with model:`, closes
+    that. Weights without a value are
     initialized when the model is first used in a session.
     """
 
@@ -38,15 +44,24 @@ class Trainable(Layer):
         self.stop_training = False
         self._compiled: tuple[Any, ...] | None = None
         self._settings: Settings | None = None
-        self._steps: dict[Any, Steps] = {}
-        self._session: Session | None = None
+        self._steps: dict[Form, Steps] = {}
+        self._own_session: OwnSession | None = None
+        self._optimizer: Any = None
+        self._strategy: Strategy | None = None
         self._optimizing: Optimizing | None = None
         self._kept: dict[Any, Any] = {}
+        self._ready: weakref.WeakKeyDictionary[Session, set[Any]] = weakref.WeakKeyDictionary()
 
     # Settings
 
     def compile(
-        self, optimizer: Any = "rmsprop", loss: Any = None, metrics: Any = None, loss_weights: Any = None
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        metrics: Any = None,
+        loss_weights: Any = None,
+        weighted_metrics: Any = None,
+        strategy: Strategy | None = None,
     ) -> None:
         """Choose how the model is trained and measured.
 
@@ -57,16 +72,24 @@ class Trainable(Layer):
             metrics: a list of names such as "accuracy", or functions (labels, predictions) that give a tensor or, as
                 those of `af.metrics`, a value and its update; for several outputs a structure of lists.
             loss_weights: a factor for each loss.
+            weighted_metrics: metrics as above, to which the weights of elements and classes apply.
+            strategy: the devices that `fit` trains on, see `af.distribute`; one by default.
 
         Raises:
             ValueError: there is nothing of a name. A structure is checked when the outputs are known.
         """
         if self.outputs is not None:
-            settings_of(self.outputs, optimizer, loss, loss_weights, metrics)
+            settings_of(self.outputs, loss, loss_weights, metrics, weighted_metrics)
         check_optimizer(optimizer)
-        self._compiled = optimizer, loss, loss_weights, metrics
-        self._optimizing = None
+        self._compiled = loss, loss_weights, metrics, weighted_metrics
+        self._optimizer, self._strategy, self._optimizing = optimizer, checked_strategy(strategy), None
         self._forget_uses()
+
+    def _train_by(self, strategy: Strategy | None) -> None:
+        """Train by this strategy from now on; with None, by the one before."""
+        if strategy is not None and strategy is not self._strategy:
+            self._strategy, self._optimizing = checked_strategy(strategy), None
+            self._forget_uses()
 
     def _forget_uses(self) -> None:
         """Forget what was built for the outputs and weights that it had, or for other settings."""
@@ -105,6 +128,7 @@ class Trainable(Layer):
         initial_epoch: int = 0,
         steps_per_epoch: int | None = None,
         validation_steps: int | None = None,
+        strategy: Strategy | None = None,
         session: Session | None = None,
     ) -> History:
         """Train the model.
@@ -127,6 +151,7 @@ class Trainable(Layer):
             steps_per_epoch: the batches of an epoch, needed if `x` gives batches without end. With arrays each epoch
                 takes them from the beginning, or from a new random order.
             validation_steps: the batches of a validation, likewise.
+            strategy: the devices to train on, from now on; those that `compile` was given by default.
             session: the session.
 
         Returns:
@@ -138,6 +163,7 @@ class Trainable(Layer):
             OutOfRangeError: the batches end before the epoch does.
         """
         self._check_compiled()
+        self._train_by(strategy)
         used = self._session_for(session)
         given = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, shuffle)
         validation = None
@@ -150,7 +176,8 @@ class Trainable(Layer):
             self, used, batches, validation or part, [*shown, *(callbacks or ())], epochs, initial_epoch,
             int(verbose != 0),
         )  # fmt: skip
-        return await training.run()
+        with self._using(used):
+            return await training.run()
 
     async def evaluate(
         self,
@@ -168,11 +195,10 @@ class Trainable(Layer):
             A dict by name if `return_dict` is set; else the loss, or a list of the loss and the metrics.
         """
         self._check_compiled()
-        batches = batches_of(x, y, sample_weight, batch_size, steps)
-        try:
-            found = await fitting.evaluated(self, self._session_for(session), batches)
-        finally:
-            await batches.close()
+        batches, used = batches_of(x, y, sample_weight, batch_size, steps), self._session_for(session)
+        async with contextlib.aclosing(batches):
+            with self._using(used):
+                found = await fitting.evaluated(self, used, batches)
         if return_dict:
             return found
         return list(found.values()) if len(found) > 1 else found["loss"]
@@ -181,26 +207,27 @@ class Trainable(Layer):
         self, x: Any, batch_size: int | None = None, steps: int | None = None, session: Session | None = None
     ) -> Any:
         """The outputs for all elements, in use, joined along the batch; arguments as for `fit`."""
-        batches = batches_of(x, None, None, batch_size, steps)
-        try:
-            return await fitting.predicted(self, self._session_for(session), batches)
-        finally:
-            await batches.close()
+        batches, used = batches_of(x, None, None, batch_size, steps), self._session_for(session)
+        async with contextlib.aclosing(batches):
+            with self._using(used):
+                return await fitting.predicted(self, used, batches)
 
     async def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None, session: Session | None = None) -> float:
         """Take one step of training, and return its loss."""
         self._check_compiled()
         used, batch = self._session_for(session), batch_of((x, y, sample_weight))
-        steps = await self.steps_for(batch, used)
-        loss, _ = await used.run([steps.training.loss, steps.training.update], steps.feeds(batch))
+        training = (await self.steps_for(batch, used)).training.computation
+        if training.equalize is not None:
+            await used.run(training.equalize)
+        loss, *_ = await used.run([training.loss, *training.updates], training.feeding(batch))
         return float(loss)
 
     async def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None, session: Session | None = None) -> float:
         """The loss of one batch, in use."""
         self._check_compiled()
         used, batch = self._session_for(session), batch_of((x, y, sample_weight))
-        steps = await self.steps_for(batch, used)
-        return float(await used.run(steps.evaluation.loss, steps.feeds(batch)))
+        evaluation = (await self.steps_for(batch, used)).evaluation.computation
+        return float(await used.run(evaluation.loss, evaluation.feeding(batch)))
 
     async def predict_on_batch(self, x: Any, session: Session | None = None) -> Any:
         """The outputs for one batch, in use."""
@@ -211,7 +238,7 @@ class Trainable(Layer):
     async def get_weights(self, session: Session | None = None) -> list[Array]:
         """The values of its weights, in their order."""
         used = self._session_for(session)
-        await self._initialize(self.weights, used)
+        await self.initialize(self.weights, used)
         return list(await used.run(self.weights))
 
     async def set_weights(self, weights: Sequence[Any], session: Session | None = None) -> None:
@@ -242,16 +269,29 @@ class Trainable(Layer):
             self._kept[key] = fed, done
         fed, done = self._kept[key]
         await session.run(done, dict(zip(fed, values, strict=True)))
+        await self._copy_to_replicas(session)
+
+    async def _copy_to_replicas(self, session: Session) -> None:
+        """Give the copies of weights on other devices the values of the weights."""
+        replicas = None if self._optimizing is None else self._optimizing.replicas
+        if replicas is not None and self._steps:
+            if "copies" not in self._kept:
+                with self.graph.as_default():
+                    self._kept["copies"] = replicas.equalized(self.trainable_weights, slots=False)
+            if self._kept["copies"] is not None:
+                await session.run(self._kept["copies"])
 
     async def save_weights(self, path: str, session: Session | None = None) -> str:
         """Save its weights as a checkpoint, by their names. Returns its path."""
         used = self._session_for(session)
-        await self._initialize(self.weights, used)
+        await self.initialize(self.weights, used)
         return await self._saver().save(used, path)
 
     async def load_weights(self, path: str, session: Session | None = None) -> None:
         """Restore its weights from a checkpoint. Nothing is changed if one is missing or has another shape."""
-        await self._saver().restore(self._session_for(session), path)
+        used = self._session_for(session)
+        await self._saver().restore(used, path)
+        await self._copy_to_replicas(used)
 
     def _saver(self) -> Saver:
         if "saver" not in self._kept:
@@ -269,18 +309,18 @@ class Trainable(Layer):
         entered = default_session.get()
         session = given or (entered if isinstance(entered, Session) and entered.graph is self.graph else None)
         if session is None:
-            if self._session is None or self._session.closed:
-                self._session = Session(graph=self.graph)
-            return self._session
+            if self._own_session is None or self._own_session.session.closed:
+                self._own_session = OwnSession.of(self)
+            return self._own_session.session
         if session.graph is not self.graph:
             raise ValueError(f"the session runs another graph than that of {self.name!r}")
         return session
 
     async def close(self) -> None:
-        """Close the model's own session, and with it the values of weights that live there."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        """Close the model's own session, and with it the values of weights, unless a model that shares them uses it."""
+        if self._own_session is not None:
+            left, self._own_session = self._own_session, None
+            await left.leave(self)
 
     async def __aenter__(self) -> Self:
         return self
@@ -294,26 +334,31 @@ class Trainable(Layer):
 
     async def steps_for(self, batch: Batch, session: Session) -> Steps:
         """The operations for batches like this one, whose variables have values."""
+        steps = self.steps_like(batch)
+        await self.initialize(steps.variables, session)
+        return steps
+
+    def steps_like(self, batch: Batch) -> Steps:
+        """The operations for batches like this one, built if there are none yet."""
         self.compose(batch)
         self._check_labels(batch)
-        key = tuple([(array.dtype, array.ndim, array.shape[1:]) for array in batch.labels]), batch.weights is None
-        steps = self._steps.get(key)
-        if steps is None:
+        form = form_of(batch, self.outputs)
+        if form not in self._steps:
             optimizing = self._optimize()
             with self.graph.as_default(), self.graph.transaction(), undone_on_failure():
-                steps = self._steps[key] = Steps(self, self._chosen(), batch, optimizing)
-        await self._initialize(steps.variables, session)
-        return steps
+                self._steps[form] = Steps(self, self._chosen(), form, optimizing)
+        return self._steps[form]
 
     async def made_ready(self, batch: Batch, session: Session) -> None:
         """Know its outputs for inputs like those of the batch, and give its weights values in the session."""
         self.compose(batch)
-        await self._initialize(self.weights, session)
+        await self.initialize(self.weights, session)
 
     def compose(self, batch: Batch) -> None:
         """Call the model with placeholders like the inputs of this batch, if its outputs are not known yet."""
         if self.outputs is None:
-            with self.graph.as_default(), self.graph.transaction(), undone_on_failure():
+            place = contextlib.nullcontext() if self._strategy is None else self._strategy.scope()
+            with self.graph.as_default(), place, self.graph.transaction(), undone_on_failure():
                 inputs = [input_like(array) for array in batch.inputs]
                 given = inputs[0] if len(inputs) == 1 else inputs
                 self.inputs, self.outputs = given, self(given)
@@ -330,18 +375,17 @@ class Trainable(Layer):
         """Give the learning rate a value in the session, so that callbacks can read and change it."""
         rate = self._optimize().rate
         if rate is not None:
-            await self._initialize([rate], session)
+            await self.initialize([rate], session)
 
     def _optimize(self) -> Optimizing:
         self._check_compiled()
         if self._optimizing is None:
-            assert self._compiled is not None
             with self.graph.as_default():
-                self._optimizing = Optimizing(self._compiled[0])
+                self._optimizing = Optimizing(self._optimizer, self._strategy)
         return self._optimizing
 
     def _check_compiled(self) -> None:
-        if self._compiled is None or self._compiled[1] is None:
+        if self._compiled is None or self._compiled[0] is None:
             raise RuntimeError(f"{self.name!r} has no loss: call compile(optimizer=, loss=, metrics=) first")
 
     def _chosen(self) -> Settings:
@@ -350,15 +394,28 @@ class Trainable(Layer):
             self._settings = settings_of(self.outputs, *self._compiled)
         return self._settings
 
-    async def _initialize(self, variables: Sequence[Variable], session: Session) -> None:
+    async def initialize(self, variables: Sequence[Variable], session: Session) -> None:
         """Initialize those of the variables that have no value in the session."""
         key = "missing", *[id(variable) for variable in variables]
+        ready = self._ready.setdefault(session, set())
+        if key in ready:
+            return
         if key not in self._kept:
             with self.graph.as_default():
                 self._kept[key] = report_uninitialized_variables(variables)
         missing = {bytes(name).decode() for name in await session.run(self._kept[key])}
         if missing:
             await session.run([each.initializer for each in variables if each.op.name in missing])
+        ready.add(key)
+
+    @contextlib.contextmanager
+    def _using(self, session: Session) -> Iterator[None]:
+        """If the block fails, the next use looks again which variables have a value: a task may have lost its own."""
+        try:
+            yield
+        except BaseException:
+            self._ready.pop(session, None)
+            raise
 
 
 def _prepared(

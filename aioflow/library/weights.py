@@ -9,7 +9,7 @@ from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import no_op, ones_like
 from aioflow.kernels.array.shapes import expand_dims, rank, squeeze
-from aioflow.kernels.array.weights import fitting_weights
+from aioflow.kernels.array.weights import fitting_weights, same_shape
 from aioflow.kernels.math.arithmetic import multiply
 from aioflow.kernels.math.comparison import equal, logical_and, not_equal
 from aioflow.library.branches import cond
@@ -94,7 +94,12 @@ def align_weights(weights: Tensor, values: Tensor) -> Tensor:
     return made
 
 
-def check_same_shape(labels: Tensor, predictions: Tensor, kind: str = "predictions") -> None:
-    """ValueError, naming both shapes, if labels and predictions certainly differ in shape."""
+def of_same_shape(labels: Tensor, predictions: Tensor, kind: str = "predictions") -> Tensor:
+    """Return `labels`, checked in the run where the known parts of the shapes leave open whether they are equal.
+
+    ValueError, naming both shapes, if they certainly differ.
+    """
     if not labels.shape.is_compatible_with(predictions.shape):
         raise ValueError(f"labels have shape {labels.shape}, {kind} {predictions.shape}; they must be equal")
+    known = labels.spec.sizes is not None and None not in labels.spec.sizes and labels.shape == predictions.shape
+    return labels if known or labels.shape is predictions.shape else same_shape(labels, predictions)

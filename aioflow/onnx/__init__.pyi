@@ -2,8 +2,9 @@
 
 Input: a file or bytes of the format. Output: tensors of a graph by the model's names, with its weights as variables.
 `reading` checks the protocol buffers and makes plain data of them, `build` walks the nodes, and `operators` has one
-function for each operator, which builds operations. This folder may use the library and what lies below it. It never
-runs an operation. Only `protobuf` imports the package onnx, when a model is loaded: `pip install aioflow-engine[onnx]`.
+function for each operator, which builds operations. `saving` goes the other way, and `exporters` has one function for
+each type of operation, which adds nodes. This folder may use the library and what lies below it. It never runs an
+operation itself. Only `protobuf` imports the package onnx, when a model is loaded: `pip install aioflow-engine[onnx]`.
 """
 
 # Made by `make stubs`.

@@ -17,6 +17,7 @@ excuse(
     "cast_narrow",
     "per_row",
     "fitting_weights",
+    "same_shape",
     "acquire_variable_lock",
     "release_variable_lock",
     "keep_variable_lock",

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import aioflow as af
 from aioflow.graph.graphdef import GraphDef, NodeDef
+from aioflow.graph.subgraph import bodies_of
 from aioflow.tensors import dtypes, plain_data
 from tests.support.evaluate import evaluate
 from tests.support.every_op import build, every_op
@@ -587,3 +588,17 @@ def test_narrow_floats_travel_bit_for_bit(graph):
     for ours, theirs in zip(copied.get_operations(), graph.get_operations(), strict=True):
         assert ours.attrs["value"].dtype == theirs.attrs["value"].dtype
         assert ours.attrs["value"].tobytes() == theirs.attrs["value"].tobytes()
+
+
+def test_a_body_shares_a_device_with_an_operation_that_was_imported_before():
+    with af.Graph().as_default() as graph:
+        weight = af.Variable(2.0, name="weight")
+        first, version = graph.as_graph_def(), graph.version
+        with af.device("/device:CPU:0"):
+            af.while_loop(lambda x: x < 9.0, lambda x: x * weight, [1.0], name="loop")
+    with af.Graph().as_default() as other:
+        af.import_graph_def(first, name="")
+        before = {"weight:0": other.get_tensor_by_name("weight:0")}
+        af.import_graph_def(graph.as_graph_def(version), before, name="")
+        (body,) = [each for each in bodies_of(other.get_operation_by_name("loop")) if len(each.outputs) == 1][-1:]
+        assert ("weight",) in [operation.colocation for operation in body.graph.get_operations()]

@@ -1,4 +1,4 @@
-"""The shapes of weights: one weight for all values, or one for each slice of them."""
+"""The shapes of weights, one for all values or for each slice of them, and of labels, one for each prediction."""
 
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import op
@@ -48,3 +48,34 @@ def misfit(weights: Sizes | None, values: Sizes | None) -> bool:
         return True
     sizes = zip(weights, values, strict=True)
     return any(theirs is not None and mine not in (1, None, theirs) for mine, theirs in sizes)
+
+
+@op
+def same_shape(labels: Spec, predictions: Spec) -> Spec:
+    """`labels`, which have the shape of the predictions. InvalidArgumentError if they have not.
+
+    Without it, labels of size 1 where predictions have many would count as the label of all of them.
+    """
+    if not labels.shape.is_compatible_with(predictions.shape):
+        shapes = f"labels of shape {labels.shape} do not fit predictions of shape {predictions.shape}"
+        raise ValueError(f"{shapes}: there is one label for each prediction")
+    return labels
+
+
+@same_shape.gradient
+def _(op: Operation, dy: Tensor) -> tuple[Tensor, None]:
+    return dy, None
+
+
+@same_shape.kernel(CPU, GPU, binds=True)
+def _(xp: Namespace, node: NodeView) -> Function:
+    def checked(labels: Array, predictions: Array) -> Array:
+        if labels.shape != predictions.shape:
+            shapes = f"labels of shape {list(labels.shape)} do not fit predictions of shape {list(predictions.shape)}"
+            raise ValueError(f"{shapes}: there is one label for each prediction")
+        return labels
+
+    return checked
+
+
+free(same_shape)

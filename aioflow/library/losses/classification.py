@@ -18,7 +18,7 @@ from aioflow.library.control import name_scope
 from aioflow.library.losses.collected import Collections
 from aioflow.library.losses.elements import float_operands, required
 from aioflow.library.losses.reduction import Reduction, compute_weighted_loss
-from aioflow.library.weights import align, align_weights, check_same_shape
+from aioflow.library.weights import align, align_weights, of_same_shape
 from aioflow.tensors.dtypes import int32
 
 
@@ -97,8 +97,7 @@ def _as_logits(labels: NumberLike, logits: NumberLike) -> tuple[Tensor, Tensor]:
     required(labels, logits, "logits")
     x = convert_to_tensor(logits)
     truth = cast(labels, x.dtype)
-    check_same_shape(truth, x, "logits")
-    return truth, x
+    return of_same_shape(truth, x, "logits"), x
 
 
 @transactional

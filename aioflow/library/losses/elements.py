@@ -3,7 +3,7 @@
 from aioflow.graph.convert import NumberLike
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.math.casting import cast
-from aioflow.library.weights import check_same_shape
+from aioflow.library.weights import of_same_shape
 from aioflow.tensors.dtypes import float32
 
 
@@ -24,5 +24,4 @@ def float_operands(labels: NumberLike, predictions: NumberLike, kind: str = "pre
     """Return labels and predictions as float32. ValueError if one is None, or if they certainly differ in shape."""
     required(labels, predictions, kind)
     truth, guess = cast(labels, float32), cast(predictions, float32)
-    check_same_shape(truth, guess, kind)
-    return truth, guess
+    return of_same_shape(truth, guess, kind), guess

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.array.ranges import one_hot
+from aioflow.kernels.array.constants import ones_like
 from aioflow.kernels.array.select import where
 from aioflow.kernels.array.shapes import squeeze
 from aioflow.kernels.math.arithmetic import maximum, multiply, squared_difference, subtract
@@ -14,6 +14,7 @@ from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import less_equal
 from aioflow.kernels.math.elementwise import abs as absolute
 from aioflow.kernels.math.elementwise import log, log1p, square
+from aioflow.kernels.math.no_nan import div_no_nan, multiply_no_nan
 from aioflow.kernels.math.reduction import reduce_max, reduce_mean, reduce_sum
 from aioflow.kernels.math.rounding import clip_by_value
 from aioflow.kernels.nn.activation import softplus
@@ -24,6 +25,7 @@ from aioflow.kernels.nn.losses import (
 )
 from aioflow.library.control import name_scope
 from aioflow.library.nn_functions import l2_normalize
+from aioflow.library.weights import fit_weights, of_same_shape
 from aioflow.tensors.recursion import safe_repr
 
 _SMALL: Final = 1e-7
@@ -37,26 +39,38 @@ class Loss:
         """The loss of each element."""
         raise NotImplementedError(f"{type(self).__name__} defines no call")
 
-    def __call__(self, y_true: NumberLike, y_pred: NumberLike, sample_weight: NumberLike | None = None) -> Tensor:
+    def __call__(
+        self,
+        y_true: NumberLike,
+        y_pred: NumberLike,
+        sample_weight: NumberLike | None = None,
+        mask: NumberLike | None = None,
+    ) -> Tensor:
         """The sum of the weighted losses, divided by the number of elements.
 
         Args:
             y_true: the labels.
             y_pred: the predictions, [batch, ..., size].
             sample_weight: a factor for each element of the batch, [batch], or for each loss; 1 by default.
+            mask: booleans: which elements, or which losses, count; all by default.
 
         Raises:
             ValueError: the shapes do not fit.
         """
         with name_scope(None, type(self).__name__, [y_true, y_pred]):
-            losses = self.of(y_true, y_pred)
-            if sample_weight is None:
+            losses = self.weighted(y_true, y_pred, sample_weight, mask)
+            if mask is None:
                 return reduce_mean(losses)
-            weights = cast(convert_to_tensor(sample_weight), losses.dtype)
-            per_element = losses.shape.ndims or 1
-            if weights.shape.ndims == 1 and per_element > 1:
-                losses = reduce_mean(losses, list(range(1, per_element)))
-            return reduce_mean(multiply(losses, weights))
+            return div_no_nan(reduce_sum(losses), unmasked(mask, losses))
+
+    def weighted(
+        self, y_true: NumberLike, y_pred: NumberLike, sample_weight: NumberLike | None, mask: NumberLike | None
+    ) -> Tensor:
+        """The losses times their weights, and 0 where a mask leaves them out."""
+        losses = self.of(y_true, y_pred)
+        if sample_weight is not None:
+            losses = multiply(losses, beside(sample_weight, losses))
+        return losses if mask is None else multiply_no_nan(losses, beside(mask, losses))
 
     def of(self, y_true: NumberLike, y_pred: NumberLike) -> Tensor:
         """The loss of each element of the batch."""
@@ -69,7 +83,7 @@ class Loss:
         labels = _aligned(cast(labels, predictions.dtype), predictions)
         if not labels.shape.is_compatible_with(predictions.shape):
             raise ValueError(f"labels of shape {labels.shape} do not go with predictions of shape {predictions.shape}")
-        return labels
+        return of_same_shape(labels, predictions)
 
 
 class MeanSquaredError(Loss):
@@ -219,7 +233,7 @@ class CategoricalCrossentropy(Loss):
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
         if self.label_smoothing:
-            labels = labels * (1.0 - self.label_smoothing) + self.label_smoothing / _classes(predictions)
+            labels = labels * (1.0 - self.label_smoothing) + self.label_smoothing / known_classes(predictions)
         logits = predictions if self.from_logits else _before("softmax", predictions)
         if logits is not None:
             return softmax_cross_entropy_with_logits(labels=labels, logits=logits)
@@ -229,6 +243,8 @@ class CategoricalCrossentropy(Loss):
 
 class SparseCategoricalCrossentropy(Loss):
     """The cross entropy of classes given by their numbers, [batch, ...] or [batch, ..., 1].
+
+    A number that is no class fails in the run, with InvalidArgumentError.
 
     Args:
         from_logits: whether predictions are logits; else probabilities.
@@ -252,7 +268,7 @@ class SparseCategoricalCrossentropy(Loss):
         if logits is not None:
             return sparse_softmax_cross_entropy_with_logits(labels=_whole(labels), logits=logits)
         p = clip_by_value(predictions / reduce_sum(predictions, -1, keepdims=True), _SMALL, 1.0 - _SMALL)
-        return -reduce_sum(one_hot(_whole(labels), _classes(predictions), dtype=p.dtype) * log(p), -1)
+        return sparse_softmax_cross_entropy_with_logits(labels=_whole(labels), logits=log(p))
 
 
 NAMES: Final[dict[str, type[Loss]]] = {
@@ -278,6 +294,24 @@ class Function(Loss):
         """What the function returns. Labels [batch] go with predictions [batch, 1]."""
         predictions = convert_to_tensor(y_pred)
         return convert_to_tensor(self.function(_aligned(convert_to_tensor(y_true), predictions), predictions))
+
+
+def beside(weights: NumberLike, values: Tensor) -> Tensor:
+    """Weights, or a mask, of the elements of a batch, with the dtype of the values and an axis for each of theirs."""
+    given, wanted = cast(convert_to_tensor(weights), values.dtype), values.shape.ndims
+    rank = given.shape.ndims
+    if rank is None or wanted is None or not rank:
+        return fit_weights(given, values)
+    if rank == wanted + 1 and given.shape.as_list()[-1] == 1:
+        given = squeeze(given, [-1])
+    for _ in range(wanted - rank):
+        given = given[..., None]
+    return fit_weights(given, values)
+
+
+def unmasked(mask: NumberLike, losses: Tensor) -> Tensor:
+    """The number of losses that a mask keeps."""
+    return reduce_sum(multiply(beside(mask, losses), ones_like(losses)))
 
 
 def loss_of(given: Any) -> Loss:
@@ -307,7 +341,8 @@ def _hinges(labels: Tensor, predictions: Tensor) -> Tensor:
     return maximum(1.0 - signs * predictions, 0.0)
 
 
-def _classes(predictions: Tensor) -> int:
+def known_classes(predictions: Tensor) -> int:
+    """The number of classes, the last size of the predictions. ValueError if it is unknown."""
     classes = predictions.shape.as_list()[-1]
     if classes is None:
         raise ValueError(f"the number of classes must be known, the shape of the predictions is {predictions.shape}")

@@ -3,7 +3,7 @@
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.math.casting import cast
-from aioflow.library.weights import align, align_weights, check_same_shape
+from aioflow.library.weights import align, align_weights, of_same_shape
 from aioflow.tensors.dtypes import DTypeLike, float32
 
 
@@ -23,8 +23,7 @@ def operands(
     guess = convert_to_tensor(predictions) if dtype is None else cast(predictions, dtype)
     truth = convert_to_tensor(labels, preferred_dtype=guess.dtype) if dtype is None else cast(labels, dtype)
     truth, guess = align(truth, guess)
-    check_same_shape(truth, guess)
-    return truth, guess, weights_of(weights, guess)
+    return of_same_shape(truth, guess), guess, weights_of(weights, guess)
 
 
 def weights_of(weights: NumberLike | None, values: Tensor) -> Tensor | None:

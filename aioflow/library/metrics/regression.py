@@ -13,7 +13,7 @@ from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.library.metrics.means import mean
 from aioflow.library.metrics.operands import operands
 from aioflow.library.metrics.state import Collections, Pair, publish
-from aioflow.library.weights import align, check_same_shape
+from aioflow.library.weights import align, of_same_shape
 
 
 @transactional
@@ -95,7 +95,7 @@ def mean_relative_error(
     """
     truth, guess, each = operands(labels, predictions, weights)
     guess, scale = align(guess, convert_to_tensor(normalizer, preferred_dtype=guess.dtype))
-    check_same_shape(truth, scale, "normalizer")
+    truth = of_same_shape(truth, scale, "normalizer")
     none = equal(scale, 0)
     errors = where(none, zeros_like(truth), absolute(truth - guess) / scale)
     return mean(errors, each, metrics_collections, updates_collections, name or "mean_relative_error")

@@ -6,7 +6,7 @@ from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array import partition, sequence
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.array.scatter import tensor_scatter_add, tensor_scatter_sub, tensor_scatter_update
-from aioflow.kernels.array.weights import fitting_weights
+from aioflow.kernels.array.weights import fitting_weights, same_shape
 from aioflow.kernels.sparse.sets import all_positions, set_difference, set_intersection, set_size, set_union
 from aioflow.tensors.dtypes import int64
 
@@ -210,4 +210,5 @@ sample("broadcast_dynamic_shape", partition.broadcast_dynamic_shape, np.array([3
        reference=lambda x, y: np.array([3, 5, 2]))  # fmt: skip
 sample("broadcast_dynamic_shape", lambda: partition.broadcast_dynamic_shape(constant([2, 1]), [3]),
        reference=lambda: np.array([2, 3]))  # fmt: skip
+sample("same_shape", same_shape, MATRIX, MATRIX, reference=lambda labels, predictions: labels)
 sample("fitting_weights", fitting_weights, np.array([[2.0], [0.5]]), MATRIX, reference=lambda weights, values: weights)

@@ -1,0 +1,118 @@
+"""What `compile` chooses: the optimizer, and a loss and metrics for each output."""
+
+import contextlib
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from aioflow.layers.distribute import Strategy
+from aioflow.layers.replicated import Replicas
+from aioflow.library.control import device
+from aioflow.library.losses.objectives import Loss, loss_of
+from aioflow.library.variables import Variable
+from aioflow.tensors import nest
+from aioflow.tensors.recursion import safe_repr
+from aioflow.train.optimizer import Optimizer
+from aioflow.train.optimizers import (
+    AdadeltaOptimizer,
+    AdagradOptimizer,
+    AdamOptimizer,
+    FtrlOptimizer,
+    GradientDescentOptimizer,
+    MomentumOptimizer,
+    RMSPropOptimizer,
+)
+
+OPTIMIZERS: Final[Mapping[str, tuple[Callable[[Any], Optimizer], float]]] = {
+    "adadelta": (AdadeltaOptimizer, 0.001), "adagrad": (AdagradOptimizer, 0.001), "adam": (AdamOptimizer, 0.001),
+    "ftrl": (FtrlOptimizer, 0.001), "momentum": (lambda rate: MomentumOptimizer(rate, 0.9), 0.01),
+    "rmsprop": (RMSPropOptimizer, 0.001), "sgd": (GradientDescentOptimizer, 0.01),
+}  # fmt: skip
+"""The optimizers by the names that `compile` takes, with the learning rates that they begin with."""
+
+
+class Settings(NamedTuple):
+    """What `compile` was given, for each output of the model.
+
+    Attributes:
+        losses: the losses.
+        factors: the factor of each loss.
+        metrics: the metrics, as names or functions.
+        weighted_metrics: the metrics to which weights of elements apply.
+    """
+
+    losses: Sequence[Loss]
+    factors: Sequence[float]
+    metrics: Sequence[Sequence[Any]]
+    weighted_metrics: Sequence[Sequence[Any]]
+
+
+def settings_of(outputs: Any, loss: Any, loss_weights: Any, metrics: Any, weighted_metrics: Any) -> Settings:
+    """The settings of a model with these outputs. ValueError for an unknown name, or another structure."""
+    count = len(nest.flatten(outputs))
+    losses = [loss_of(each) for each in _for_each("loss", loss, outputs)]
+    factors = [1.0] * count if loss_weights is None else _for_each("loss_weights", loss_weights, outputs)
+    named = [
+        _lists(what, given, outputs, count)
+        for what, given in (("metrics", metrics), ("weighted_metrics", weighted_metrics))
+    ]
+    return Settings(losses, factors, *named)
+
+
+def _lists(what: str, given: Any, outputs: Any, count: int) -> list[list[Any]]:
+    """A list of metrics for each output."""
+    if count == 1:
+        return [list(given or [])]
+    each = [[] for _ in range(count)] if not given else _for_each(what, given, outputs)
+    return [list(item) if isinstance(item, (list, tuple)) else [item] for item in each]
+
+
+class Optimizing:
+    """An optimizer, with its learning rate, and the replicas that train with it.
+
+    Attributes:
+        optimizer: the optimizer.
+        rate: its learning rate, a variable, if it was given by its name; else None.
+        replicas: the replicas, if there is a strategy; else None.
+    """
+
+    def __init__(self, given: Any, strategy: Strategy | None) -> None:
+        """Make the optimizer of that name, in the default graph, or take the given one."""
+        self.rate: Variable | None = None
+        self.optimizer: Optimizer = given
+        if isinstance(given, str):
+            make, first = OPTIMIZERS[given.lower()]
+            self.rate = Variable(first, trainable=False, name="learning_rate")
+            self.optimizer = make(self.rate)
+        self.replicas: Final = None if strategy is None else Replicas(strategy, self.optimizer)
+
+    def first_device(self) -> contextlib.AbstractContextManager[None]:
+        """Inside the block operations are on the first device of the strategy, if there is one."""
+        return contextlib.nullcontext() if self.replicas is None else device(self.replicas.strategy.devices[0])
+
+    def variables(self) -> list[Variable]:
+        """The learning rate and the optimizer's own variables."""
+        return [*([] if self.rate is None else [self.rate]), *self.optimizer.variables()]
+
+
+def check_optimizer(given: Any) -> None:
+    """Raise ValueError for an unknown name, TypeError for something that is no optimizer."""
+    if not isinstance(given, str):
+        if not isinstance(given, Optimizer):
+            raise TypeError(f"an optimizer is a name or an af.train.Optimizer, not {safe_repr(given)}")
+    elif given.lower() not in OPTIMIZERS:
+        close = difflib.get_close_matches(given.lower(), OPTIMIZERS, 1)
+        raise ValueError(f"no optimizer is named {given!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+
+
+def _for_each(what: str, given: Any, outputs: Any) -> list[Any]:
+    """The values for the outputs, in order: one for all, or a structure like that of the outputs."""
+    flat = nest.flatten(outputs)
+    if not nest.is_nested(given):
+        return [given] * len(flat)
+    if nest.is_nested(outputs):
+        return nest.flatten_up_to(outputs, given)
+    (only,) = given if len(given) == 1 else (None,)
+    if only is None:
+        raise ValueError(f"{what} has {len(given)} values for one output")
+    return [only]

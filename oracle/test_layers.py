@@ -1,0 +1,205 @@
+"""`af.layers` and `fit` give Keras's numbers: outputs, losses, metrics, and the weights after a step of training.
+
+Keras computes in a process of its own: the other comparisons put TensorFlow into a mode in which it cannot.
+"""
+
+import asyncio
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import aioflow as af
+
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(600)]
+RANDOM = np.random.default_rng(4)
+IDS = np.array([[3, 1, 2, 0, 0], [5, 4, 1, 2, 6], [2, 0, 3, 0, 0], [1, 1, 0, 2, 2]])
+WEIGHTS = np.array([1.0, 0.5, 2.0, 0.25], np.float32)
+Model = Callable[[Any, Any], Any]
+
+
+def numbers(*shape: int) -> Any:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def chain(*names: Any) -> Model:
+    """The layers of these names, with arguments, one after the other."""
+
+    def build(layers: Any, x: Any) -> Any:
+        for name, args, options in names:
+            x = getattr(layers, name)(*args, **options)(x)
+        return x
+
+    return build
+
+
+def masked(*names: Any) -> Model:
+    return chain(("Embedding", (7, 3), {"mask_zero": True}), *names)
+
+
+def layer(name: str, *args: Any, **options: Any) -> Any:
+    return name, args, options
+
+
+def attended(layers: Any, x: Any) -> Any:
+    rows = layers.Embedding(7, 4, mask_zero=True)(x)
+    return layers.Dense(3)(layers.MultiHeadAttention(2, 3)(rows, rows))
+
+
+def plainly_attended(layers: Any, x: Any) -> Any:
+    rows = layers.Embedding(7, 4, mask_zero=True)(x)
+    return layers.Dense(3)(layers.Attention()([rows, layers.Dense(4)(rows)]))
+
+
+def joined(layers: Any, x: Any) -> Any:
+    rows = layers.Embedding(7, 3, mask_zero=True)(x)
+    return layers.Dense(3)(layers.Concatenate()([rows, layers.LSTM(2, return_sequences=True)(rows)]))
+
+
+def merged(name: str) -> Model:
+    """Two masked inputs, one without its first step."""
+
+    def build(layers: Any, x: Any) -> Any:
+        rows = layers.Embedding(7, 3, mask_zero=True)(x)
+        kept = layers.Masking(0.0)(layers.Dense(3, "relu", bias_initializer="zeros")(layers.Embedding(7, 3)(x)))
+        return layers.Dense(3)(getattr(layers, name)()([rows, kept]))
+
+    return build
+
+
+STEPS = {"return_sequences": True}
+MODELS: dict[str, tuple[Model, Any, tuple[int, ...]]] = {
+    "dense": (chain(layer("Dense", 4, "tanh"), layer("Dense", 3)), numbers(4, 5), (4, 3)),
+    "activity": (chain(layer("Dense", 3, activity_regularizer="l2", kernel_regularizer="l1")), numbers(4, 5), (4, 3)),
+    "convolution": (chain(layer("Conv2D", 2, 3), layer("Flatten"), layer("Dense", 3)), numbers(4, 5, 5, 2), (4, 3)),
+    "normalised": (chain(layer("Dense", 4), layer("BatchNormalization"), layer("Dense", 3)), numbers(4, 5), (4, 3)),
+    "masked rnn": (masked(layer("SimpleRNN", 3)), IDS, (4, 3)),
+    "masked lstm": (masked(layer("LSTM", 3)), IDS, (4, 3)),
+    "masked gru": (masked(layer("GRU", 3, go_backwards=True)), IDS, (4, 3)),
+    "masked steps": (masked(layer("LSTM", 3, **STEPS)), IDS, (4, 5, 3)),
+    "masked zeros": (masked(layer("GRU", 3, zero_output_for_mask=True, **STEPS)), IDS, (4, 5, 3)),
+    "masked mean": (masked(layer("GlobalAveragePooling1D"), layer("Dense", 3)), IDS, (4, 3)),
+    "masked each": (masked(layer("LayerNormalization"), layer("Dense", 3)), IDS, (4, 5, 3)),
+    "masked batch": (masked(layer("BatchNormalization"), layer("Dense", 3)), IDS, (4, 5, 3)),
+    "masking": (chain(layer("Masking", 0.0), layer("LSTM", 3)), numbers(4, 5, 2) * (IDS != 0)[..., None], (4, 3)),
+    "heads": (attended, IDS, (4, 5, 3)),
+    "attention": (plainly_attended, IDS, (4, 5, 3)),
+    "joined": (joined, IDS, (4, 5, 3)),
+}
+
+
+def both_ways(name: str) -> Model:
+    """A bidirectional layer, whose parts each side makes itself."""
+
+    def build(layers: Any, x: Any) -> Any:
+        rows = layers.Embedding(7, 3, mask_zero=True)(x)
+        return layers.Dense(3)(layers.Bidirectional(getattr(layers, name)(2, return_sequences=True))(rows))
+
+    return build
+
+
+MODELS |= {f"both ways {name}": (both_ways(name), IDS, (4, 5, 3)) for name in ("LSTM", "GRU")}
+MODELS |= {f"merged by {name}": (merged(name), IDS, (4, 5, 3)) for name in ("Add", "Maximum", "Minimum", "Average")}
+
+
+@pytest.fixture(scope="module")
+def keras() -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        yield process
+
+
+def trained_by_keras(name: str) -> tuple[Any, ...]:
+    """The weights, the outputs, the loss and metrics, and the weights after a step."""
+    import keras
+
+    build, inputs, shape = MODELS[name]
+    x = keras.Input(inputs.shape[1:], dtype=inputs.dtype)
+    model = keras.Model(x, build(keras.layers, x))
+    model.compile(keras.optimizers.SGD(0.1), "mse", metrics=["mae"], weighted_metrics=["mse"])
+    weights, labels = model.get_weights(), labels_of(shape)
+    found = model.evaluate(inputs, labels, sample_weight=weights_of(shape), verbose=0)
+    outputs = model.predict(inputs, verbose=0)
+    model.train_on_batch(inputs, labels, sample_weight=weights_of(shape))
+    return weights, outputs, found, model.get_weights()
+
+
+async def trained(name: str, weights: list[Any]) -> tuple[Any, ...]:
+    """The same by aioflow, from these weights on."""
+    build, inputs, shape = MODELS[name]
+    labels = labels_of(shape)
+    with af.Graph().as_default():
+        x = af.layers.Input(inputs.shape[1:], dtype=inputs.dtype)
+        model = af.Model(x, build(af.layers, x))
+    async with model:
+        shapes = [weight.shape.as_list() for weight in model.weights]
+        await model.set_weights([value.reshape(size) for value, size in zip(weights, shapes, strict=True)])
+        model.compile(af.train.GradientDescentOptimizer(0.1), "mse", ["mae"], weighted_metrics=["mse"])
+        found = await model.evaluate(inputs, labels, sample_weight=weights_of(shape))
+        outputs = await model.predict(inputs)
+        await model.train_on_batch(inputs, labels, weights_of(shape))
+        return outputs, found, await model.get_weights()
+
+
+def labels_of(shape: tuple[int, ...]) -> Any:
+    return np.random.default_rng(9).standard_normal(shape).astype(np.float32)
+
+
+def weights_of(shape: tuple[int, ...]) -> Any:
+    """A weight for each loss: beside a mask of steps Keras takes no weights of elements."""
+    return np.repeat(WEIGHTS[:, None], 5, 1) if len(shape) == 3 else WEIGHTS
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_outputs_losses_metrics_and_steps_are_kerass(keras: ProcessPoolExecutor, name: str) -> None:
+    weights, outputs, found, after = keras.submit(trained_by_keras, name).result()
+    mine, measured, changed = asyncio.run(trained(name, weights))
+    np.testing.assert_allclose(mine, outputs, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(measured, found, rtol=1e-4, atol=1e-5)
+    for one, other in zip(changed, after, strict=True):
+        np.testing.assert_allclose(one, other.reshape(one.shape), rtol=1e-3, atol=1e-5)
+
+
+SMOOTHED = {"from_logits": True, "label_smoothing": 0.1}
+LOSSES = {
+    "BinaryCrossentropy": (
+        (numbers(4, 3) > 0).astype("f"),
+        numbers(4, 3),
+        {"from_logits": True, "label_smoothing": 0.1},
+    ),
+    "CategoricalCrossentropy": (np.eye(3, dtype="f")[[0, 2, 1, 1]], numbers(4, 3), {"from_logits": True}),
+    "SparseCategoricalCrossentropy": (np.array([0, 2, 1, 1]), RANDOM.dirichlet(np.ones(3), 4).astype("f"), {}),
+    "Huber": (numbers(4, 3), numbers(4, 3), {"delta": 0.5}),
+    "LogCosh": (numbers(4, 3), numbers(4, 3), {}),
+    "MeanAbsolutePercentageError": (numbers(4, 3), numbers(4, 3), {}),
+    "CosineSimilarity": (numbers(4, 3), numbers(4, 3), {}),
+    "KLDivergence": (RANDOM.dirichlet(np.ones(3), 4).astype("f"), RANDOM.dirichlet(np.ones(3), 4).astype("f"), {}),
+    "Poisson": (np.abs(numbers(4, 3)), np.abs(numbers(4, 3)), {}),
+    "Hinge": (np.sign(numbers(4, 3)), numbers(4, 3), {}),
+    "CategoricalHinge": (np.eye(3, dtype="f")[[0, 2, 1, 1]], numbers(4, 3), {}),
+    "MeanSquaredLogarithmicError": (np.abs(numbers(4, 3)), np.abs(numbers(4, 3)), {}),
+}
+
+
+def loss_by_keras(name: str, weights: Any) -> Any:
+    import keras
+
+    labels, predictions, options = LOSSES[name]
+    return keras.ops.convert_to_numpy(getattr(keras.losses, name)(**options)(labels, predictions, weights))
+
+
+async def loss(name: str, weights: Any) -> Any:
+    labels, predictions, options = LOSSES[name]
+    with af.Graph().as_default() as graph:
+        made = getattr(af.losses, name)(**options)(labels, predictions, weights)
+    async with af.Session(graph=graph) as session:
+        return await session.run(made)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+def test_losses_as_objects_are_kerass(keras: ProcessPoolExecutor, name: str, weights: Any) -> None:
+    theirs = keras.submit(loss_by_keras, name, weights).result()
+    np.testing.assert_allclose(asyncio.run(loss(name, weights)), theirs, rtol=1e-5, atol=1e-6)
