@@ -59,7 +59,8 @@ class Config:
         fuse_elementwise: whether element-wise kernels over large arrays run block by block, on all cores; the results
             are the same.
         fast_math: whether functions such as `sigmoid` of large float32 arrays may be computed by whatever is fastest
-            here, within 4 units in the last place. Otherwise an op gives the same bits however it is run.
+            here, within 4 units in the last place. Otherwise an op gives the same bits however it is run. Operations
+            that a plan makes one, a convolution and the normalisation after it, round less often than each by itself.
         cuda_graphs: whether the kernels of a GPU that depend on arrays only are launched together, as CUDA graphs. Each
             graph keeps memory for its values. Not with `track_memory` or `memory_limit`.
         stall_report: seconds without progress after which the session logs the operations that its steps wait for; None
