@@ -196,6 +196,14 @@ async def test_the_line_keeps_its_order_whoever_leaves():
 
 @pytest.mark.parametrize("ending", ["served", "cancelled", "failed"])
 async def test_runs_that_waited_leave_nothing_to_the_cyclic_collector(ending):
+    for _ in range(3):
+        if not (left := await cycles_left_by_runs(ending)):
+            break
+    assert not left
+
+
+async def cycles_left_by_runs(ending):
+    """How many objects runs that waited leave to the collector; threads of earlier tests may leave some, too."""
     graph = af.Graph()
     with graph.as_default():
         queue = af.FIFOQueue(10, af.float32, [[]])
@@ -220,7 +228,7 @@ async def test_runs_that_waited_leave_nothing_to_the_cyclic_collector(ending):
             assert {task.cancelled() or bool(task.exception()) for task in tasks} == {ending != "served"}
             del tasks
             await turns()
-            assert gc.collect() == 0
+            return gc.collect()
 
 
 @contextlib.contextmanager

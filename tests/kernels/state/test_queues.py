@@ -220,12 +220,18 @@ async def test_all_dtypes_go_through(graph, session, dtype):
         await session.run(operation)
     expected = await session.run(given)
     batch = await session.run(ops.queue_dequeue_many(vectors, 2)[0])
-    assert (batch.dtype, batch.tolist()) == (expected.dtype, expected.tolist())
+    assert (batch.dtype, bits(batch)) == (expected.dtype, bits(expected))
     both = [(await session.run(ops.queue_dequeue(scalars)[0])) for _ in range(2)]
-    assert both == expected[0].tolist()
+    assert bits(np.array(both, expected.dtype)) == bits(expected[0])
     filled = await session.run(ops.queue_dequeue_many(padded, 2)[0])
     nothing = b"" if dtype is af.string else expected.dtype.type(0)
-    assert (filled.dtype, filled[1].tolist()) == (expected.dtype, [expected[0, 0], nothing])
+    padding = np.array([expected[0, 0], nothing], expected.dtype)
+    assert (filled.dtype, bits(filled[1])) == (expected.dtype, bits(padding))
+
+
+def bits(array):
+    """What tells arrays apart: of strings their elements, else the bytes, since a dtype without 0 makes NaN of it."""
+    return array.tolist() if array.dtype == object else array.tobytes()
 
 
 async def test_padding_fills_up_to_the_largest_of_a_batch_in_each_dimension(graph, session):
