@@ -69,6 +69,17 @@ def picked(x):
     return *rests, *chosen[0], *chosen[1:], *parts, *flags, af.cumsum(x, 1, exclusive=True, reverse=True)
 
 
+def edges(x):
+    none = x[:, :0] > 0.0
+    flags = af.reduce_any(none, 1), af.reduce_all(none, 1), af.reduce_any(x > 0.0, [])
+    kept = af.reduce_sum(x, []), af.reduce_max(x, [], keepdims=True), af.reduce_logsumexp(x, [])
+    tenths = af.rint(x * 10.0) * 0.1
+    divisors = [af.constant(value, af.float32) for value in (0.1, -0.1, 0.0, np.inf, -np.inf)]
+    rests = [rest for divisor in divisors for rest in (tenths // divisor, af.floormod(tenths, divisor))]
+    large = [af.cast(af.cast(x * 1e6, small), af.float32) for small in (af.float8_e4m3fn, af.float8_e5m2)]
+    return *flags, *kept, *rests, *large
+
+
 @pytest.fixture
 async def saved(request, tmp_path):
     """The path of a saved part of a graph, a batch, and what the graph computes of it."""
@@ -85,7 +96,7 @@ async def saved(request, tmp_path):
 
 
 CASES = pytest.mark.parametrize(
-    "saved", [dense, images, channels_first, shapes, numbers, volumes, picked], indirect=True
+    "saved", [dense, images, channels_first, shapes, numbers, volumes, picked, edges], indirect=True
 )
 
 
