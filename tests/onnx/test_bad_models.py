@@ -33,6 +33,15 @@ def test_bytes_that_are_no_model_are_refused():
     refused(b"\xff" * 64, af.errors.DataLossError, "64 bytes are not a model")
 
 
+@pytest.mark.parametrize("name", [b"Add", b"input", b"weight", b"output", b"theNode"])
+def test_names_that_are_no_text_are_refused(name):
+    weights = {"weight": np.ones(2, np.float32)}
+    nodes = [node("Add", ["input", "weight"], ["output"], "theNode")]
+    data = model(nodes, [value("input", [2])], [value("output", [2])], **weights)
+    assert name in data
+    refused(data.replace(name, name[:-1] + b"\xff"), af.errors.DataLossError, "is not UTF-8")
+
+
 def test_every_truncated_model_is_refused_or_another_model():
     weights = model([node("Add", ["x", "w"], ["y"])], [value("x", [2])], [value("y", [2])], w=np.ones(2, np.float32))
     for end in range(len(weights)):
