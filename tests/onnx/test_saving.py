@@ -77,6 +77,8 @@ def edges(x):
     tenths = af.rint(x * 10.0) * 0.1
     divisors = [af.constant(value, af.float32) for value in (0.1, -0.1, 0.0, np.inf, -np.inf)]
     rests = [rest for divisor in divisors for rest in (tenths // divisor, af.floormod(tenths, divisor))]
+    smallest = af.cast(x, af.int8) * 0 + af.constant([-128, -128, -127, 127, 127, -1], af.int8)
+    rests += [smallest // af.constant([5, -128, 126, -128, 127, 127], af.int8)]
     large = [af.cast(af.cast(x * 1e6, small), af.float32) for small in (af.float8_e4m3fn, af.float8_e5m2)]
     return *flags, *kept, *rests, *large
 

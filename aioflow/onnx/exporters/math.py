@@ -63,11 +63,18 @@ def _rest(export: Export, op: Operation) -> tuple[str, str]:
 
 @exporter("floordiv")
 def _(export: Export, op: Operation) -> str:
-    """The rounded quotient of floats may be a whole number that the exact one is below: the rest decides."""
+    """ONNX cuts quotients of integers off: the two kinds of rests differ by a divisor where that is too much."""
     x, y = export.names(op)
-    if not op.inputs[0].dtype.is_floating:
-        return export.add("Div", export.add("Sub", x, export.add("Mod", x, y)), y)
-    dtype = op.inputs[0].dtype
+    if op.inputs[0].dtype.is_floating:
+        return _floor_of_floats(export, op)
+    cut_off, below = export.add("Mod", x, y, fmod=1), export.add("Mod", x, y)
+    more = export.add("Div", export.add("Sub", below, cut_off), y)
+    return export.add("Sub", export.add("Div", x, y), more)
+
+
+def _floor_of_floats(export: Export, op: Operation) -> str:
+    """The rounded quotient may be a whole number that the exact one is below: the rest decides."""
+    dtype, (x, y) = op.inputs[0].dtype, export.names(op)
     rest, turns = _rest(export, op)
     whole = export.add("Round", export.add("Div", export.add("Sub", x, rest), y))
     below = export.add("Sub", whole, export.add("Cast", turns, to=NUMBERS[dtype]))
