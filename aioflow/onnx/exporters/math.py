@@ -7,7 +7,7 @@ import numpy as np
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.onnx.exporting import EXPORTERS, Export, Exporter, exporter, rank_of
 from aioflow.onnx.tensors import NUMBERS
-from aioflow.tensors.dtypes import bool_, int32, int64
+from aioflow.tensors.dtypes import bool_, float8_e8m0fnu, int32, int64
 
 _SAME: Final = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "add": "Add", "asin": "Asin", "asinh": "Asinh", "atan": "Atan",
@@ -114,6 +114,8 @@ def _(export: Export, op: Operation) -> str:
 def _(export: Export, op: Operation) -> str:
     """ONNX bounds 8-bit floats, unless it is told not to."""
     dtype = op.outputs[0].dtype
+    if dtype is float8_e8m0fnu:
+        raise ValueError("ONNX rounds to powers of two in another way")
     unbounded = {"saturate": 0} if dtype.is_floating and dtype.size == 1 else {}
     return export.add("Cast", *export.names(op), to=NUMBERS[dtype], **unbounded)
 
