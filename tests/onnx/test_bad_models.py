@@ -232,3 +232,12 @@ def test_external_data_elsewhere_or_damaged_are_refused(tmp_path, entries, kind,
 
 def test_a_model_from_bytes_reads_no_file():
     refused(external("weights.bin"), af.errors.PermissionDeniedError, "bytes have no folder")
+
+
+def test_strings_are_never_read_from_a_file(tmp_path):
+    def as_strings(message):
+        message.graph.initializer[0].data_type = onnx.TensorProto.STRING
+
+    (tmp_path / "weights.bin").write_bytes(b"\0" * 64)
+    (tmp_path / "model.onnx").write_bytes(changed(as_strings, external("weights.bin")))
+    refused(tmp_path / "model.onnx", af.errors.DataLossError, r"'w' of shape \[2\] has 0 strings")
