@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aioflow import errors
+from aioflow.graph.effects import changes_variables
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.onnx.exporting import EXPORTERS, Export, declaration, needed_operations, operations_within
 from aioflow.onnx.protobuf import package
@@ -35,7 +36,8 @@ async def save(
 
     Raises:
         ImportError: the package onnx is not installed.
-        UnimplementedError: operations have no form in ONNX; the error lists them all. No file is written.
+        UnimplementedError: operations have no form in ONNX, or wait for a change of a variable that the outputs need;
+            the error lists them all. No file is written.
         InvalidArgumentError: an output depends on a placeholder that is not among the inputs.
     """
     operations = needed_operations([*outputs.values()], {*inputs.values()})
@@ -55,6 +57,21 @@ def _check(operations: Sequence[Operation]) -> None:
     missing = dict.fromkeys(f"{op.type} ({op.name!r})" for op in every if op.type not in EXPORTERS)
     if missing:
         raise errors.UnimplementedError(f"{len(missing)} operations have no form in ONNX: {', '.join(missing)}")
+    _check_order(operations)
+
+
+def _check_order(operations: Sequence[Operation]) -> None:
+    """UnimplementedError if an operation waits for a change of a variable of the model, in which nothing changes."""
+    handles = {op.outputs[0] for op in operations if op.type == "variable"}
+    found, left = set[Operation](), [first for op in operations_within(operations) for first in op.control_inputs]
+    while left:
+        op = left.pop()
+        if op not in found:
+            found.add(op)
+            left += [*op.control_inputs, *[tensor.op for tensor in op.inputs]]
+    changes = sorted(op.name for op in found if changes_variables(op.definition) and handles.intersection(op.inputs))
+    if changes:
+        raise errors.UnimplementedError(f"the outputs wait for changes of their variables: {', '.join(changes)}")
 
 
 def _reads(operations: Sequence[Operation]) -> dict[Tensor, Tensor]:

@@ -154,6 +154,21 @@ async def test_what_has_no_form_in_onnx_is_listed_and_nothing_is_written(tmp_pat
     assert not (tmp_path / "model.onnx").exists()
 
 
+async def test_outputs_that_wait_for_a_change_of_their_variables_are_refused(tmp_path):
+    with af.Graph().as_default() as graph:
+        x, w, other = af.placeholder(af.float32, [2]), af.Variable([1.0, 2.0]), af.Variable([1.0, 2.0])
+        with af.control_dependencies([af.group(af.assign_add(w, x, name="change"))]):
+            after = x * w.read_value()
+        with af.control_dependencies([af.assign_add(other, x)]):
+            y = x * w.read_value()
+    async with af.Session(graph=graph) as session:
+        await session.run([w.initializer, other.initializer])
+        with pytest.raises(af.errors.UnimplementedError, match="wait for changes of their variables: change"):
+            await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": after}, session)
+        assert list(tmp_path.iterdir()) == []
+        await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
+
+
 async def test_a_dilated_convolution_states_its_padding_in_numbers(tmp_path):
     """ONNX Runtime refuses the padding by name."""
     with af.Graph().as_default() as graph:
