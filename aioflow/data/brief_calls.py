@@ -12,8 +12,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from aioflow.data.calls import Calls, Outcome, UserFunction, outcome_of
-from aioflow.data.elements import arguments, size_of
+from aioflow.data.elements import arguments, leaves_of, size_of
 from aioflow.data.position import Position
 from aioflow.data.stage import Cursor
 
@@ -55,6 +57,7 @@ class BriefCalls:
         self._outcomes: Final[deque[Outcome]] = deque()
         self._last_is_awaitable = False
         self._alone = ALONE
+        self._latest: Any = None
         self.most = 1
 
     @property
@@ -108,7 +111,7 @@ class BriefCalls:
     async def _call(self) -> None:
         """Call the function for the first of the taken elements, or for several."""
         if self._function.is_async:
-            self._outcomes.append((self._function.function(*arguments(self._taken[0])), None))
+            self._outcomes.append(outcome_of(self._function.function, arguments(self._taken[0])))
             self._last_is_awaitable = True
             return
         outcomes, is_awaitable, seconds = await self._calls.on_thread(
@@ -116,20 +119,32 @@ class BriefCalls:
         )
         self._outcomes.extend(outcomes)
         self._last_is_awaitable = is_awaitable
-        self._learn(len(outcomes), seconds)
+        self._learn(outcomes, seconds)
 
-    def _learn(self, count: int, seconds: float) -> None:
-        """Choose how many elements are taken, by the time of some calls. A call that must be awaited is made alone."""
+    def _learn(self, outcomes: Sequence[Outcome], seconds: float) -> None:
+        """Choose how many elements are taken, by the time of some calls.
+
+        Calls that must be awaited, or fill one array again and again, are made alone.
+        """
+        count, made = len(outcomes), outcomes[-1][0]
         self._alone -= count
-        if self._last_is_awaitable:
+        if self._last_is_awaitable or _share_memory(self._latest, made):
             self._alone, self.most = 1 << 62, 1
         elif self._alone <= 0:
             self.most = max(1, min(2 * self.most, MOST, int(SLICE * count / max(seconds, 1e-9))))
+        self._latest = made if 0 < self._alone <= ALONE else None
 
     def close(self) -> None:
         """Drop the results that nobody has taken."""
         if self._last_is_awaitable and self._outcomes and inspect.iscoroutine(self._outcomes[-1][0]):
             self._outcomes[-1][0].close()
+
+
+def _share_memory(before: Any, made: Any) -> bool:
+    """Whether an array of one result lies where one of the other lies, and can be written to."""
+    pairs = zip(leaves_of(before), leaves_of(made), strict=False)
+    arrays = [pair for pair in pairs if all(isinstance(leaf, np.ndarray) for leaf in pair)]
+    return any(new.flags.writeable and np.may_share_memory(old, new) for old, new in arrays)
 
 
 async def _awaited(value: Any, error: BaseException | None) -> Any:

@@ -2,10 +2,8 @@
 
 from typing import Any, ClassVar, Final
 
-import numpy as np
-
 from aioflow.data.cache_file import FileCache
-from aioflow.data.elements import map_leaves
+from aioflow.data.elements import frozen, map_leaves
 from aioflow.data.position import Position, as_number
 from aioflow.data.stage import Cursor, EndOfData, OneToOne, Run, Stage, Turns
 from aioflow.files.filesystem import Path, as_name
@@ -43,7 +41,7 @@ class _MemoryCursor(Cursor["MemoryCache"]):
         return self._elements[self.given]
 
     async def _made(self) -> Any:
-        return map_leaves(_frozen, await self.inputs[0].take())
+        return map_leaves(frozen, await self.inputs[0].take())
 
     def _position(self) -> Position:
         return self._entropy
@@ -67,11 +65,3 @@ class MemoryCache(OneToOne):
 def cached(source: Stage, filename: Path) -> Stage:
     """Return a stage that keeps the elements in a file; in memory if it has no name."""
     return FileCache(source, as_name(filename)) if filename else MemoryCache(source)
-
-
-def _frozen(leaf: Any) -> Any:
-    """Return an array that cannot be written to, since several iterations share it."""
-    if isinstance(leaf, np.ndarray):
-        leaf = leaf.view()
-        leaf.flags.writeable = False
-    return leaf

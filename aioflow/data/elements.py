@@ -39,6 +39,14 @@ def is_dataset(leaf: Any) -> bool:
     return hasattr(leaf, "stage")
 
 
+def frozen(leaf: Any) -> Any:
+    """Return an array that cannot be written to, for those that several iterations share; other leaves as they are."""
+    if isinstance(leaf, np.ndarray):
+        leaf = leaf.view()
+        leaf.flags.writeable = False
+    return leaf
+
+
 def map_leaves(function: Callable[[Any], Any], element: Any) -> Any:
     """Return a structure like `element`, with the function of each leaf."""
     if isinstance(element, tuple):

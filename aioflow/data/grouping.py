@@ -112,10 +112,6 @@ class Grouping:
             drop_remainder: whether batches of fewer elements, at the end, are left out.
         """
         buckets = Buckets(bucket_boundaries, bucket_batch_sizes)
-        length = UserFunction(element_length_func, "element_length_func").function
-
-        def key(*components: Any) -> int:
-            return buckets.of_length(length(*components))
 
         def batch(bucket: Any, window: "Dataset") -> "Dataset":
             size = buckets.size(bucket)
@@ -123,6 +119,7 @@ class Grouping:
                 return window.batch(size, drop_remainder)
             return window.padded_batch(size, padded_shapes, padding_values, drop_remainder)
 
-        functions = UserFunction(key, "key"), UserFunction(batch, "batch"), UserFunction(buckets.size, "size")
-        stage = GroupByWindow("bucket_by_sequence_length", self.stage, *functions, self._followed_by)
+        length = UserFunction(element_length_func, "element_length_func")
+        functions = length, UserFunction(batch, "batch"), UserFunction(buckets.size, "size")
+        stage = GroupByWindow("bucket_by_sequence_length", self.stage, *functions, self._followed_by, buckets.of_length)
         return self._followed_by(stage)

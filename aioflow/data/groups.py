@@ -49,7 +49,7 @@ class _GroupCursor(ReplayCursor["GroupByWindow"]):
                 self._has_all = True
                 break
             call = self._calls.call(self.stage.key, *arguments(element))
-            key: int = await self._calls.result(number, call, _as_integer)
+            key: int = await self._calls.result(number, call, self.stage.as_key)
             group = self._groups.setdefault(key, [])
             group.append(element)
             if len(group) >= await self._size(number, key):
@@ -95,9 +95,10 @@ class GroupByWindow(Stage):
     """The elements of the datasets that a function makes of windows of elements with the same key.
 
     Attributes:
-        key: returns the key of an element, an integer.
+        key: returns the key of an element.
         function: returns a dataset for a key and the dataset of a window.
         size: the size of windows.
+        as_key: makes the key of what `key` returns.
 
     Args:
         dataset: makes a dataset of its last stage.
@@ -113,12 +114,14 @@ class GroupByWindow(Stage):
         function: UserFunction,
         size: Size,
         dataset: Callable[[Stage], Any],
+        as_key: Callable[[Any], int] | None = None,
     ) -> None:
         super().__init__(None, source)
         self.name = name
         self.key: Final = key
         self.function: Final = function
         self.size: Final = size
+        self.as_key: Final = as_key or _as_integer
         self._dataset: Final = dataset
 
     def window(self, elements: list[Any]) -> Any:
@@ -151,6 +154,7 @@ class Buckets:
 
 
 def _as_integer(value: Any) -> int:
+    """Return a key or a length. TypeError if it is no integer."""
     array = np.asarray(value)
     if array.ndim or array.dtype.kind not in "iu":
         raise TypeError(f"a key or a length is an integer, not {short_repr(value)}")

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from aioflow.data.elements import as_element, leaves_of, map_leaves, size_of, spec_of_leaf, spec_of_row
+from aioflow.data.elements import as_element, frozen, leaves_of, map_leaves, size_of, spec_of_leaf, spec_of_row
 from aioflow.data.position import Position
 from aioflow.data.stage import Cursor, EndOfData, Run, Stage, Turns
 from aioflow.tensors.as_array import AnyArray
@@ -57,7 +57,7 @@ class Indexed(Stage):
 
 
 class Values(Indexed):
-    """Elements that are there."""
+    """Elements that are there, and cannot be changed through what is given."""
 
     name = "from_tensors"
 
@@ -67,7 +67,7 @@ class Values(Indexed):
 
     def element(self, number: int) -> Any:
         """Return the element."""
-        return self._elements[number]
+        return map_leaves(frozen, self._elements[number])
 
 
 class Slices(Indexed):

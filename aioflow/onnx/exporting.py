@@ -15,9 +15,6 @@ from aioflow.onnx.tensors import NUMBERS
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import Spec, int64
 
-VERSION: Final = 21
-"""The version of ONNX's operators that models are written in."""
-
 
 class Export:
     """Collects nodes and initial values.

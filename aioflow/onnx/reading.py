@@ -6,7 +6,7 @@ is built. The parser of protocol buffers bounds the depth of messages.
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,6 +70,7 @@ def normal_domain(domain: str) -> str:
 
 def opsets_of(entries: Sequence[Any]) -> Mapping[str, int]:
     """The version of each domain."""
+    _check_text([entry.domain for entry in entries])
     return {normal_domain(entry.domain): int(entry.version) for entry in entries}
 
 
@@ -85,6 +86,7 @@ class Reader:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise errors.InvalidArgumentError(f"more than {_DEEPEST} graphs lie inside each other")
+        _check_text(_names_of_graph(message))
         initializers = self._initializers(message)
         inputs = {each.name: self._type(each) for each in message.input if each.name not in initializers}
         outputs = {each.name: self._type(each) for each in message.output}
@@ -99,6 +101,8 @@ class Reader:
 
     def function(self, message: Any) -> Function:
         """The function of a message."""
+        _check_text([message.name, message.domain, *message.input, *message.output, *message.attribute])
+        _check_text(_names_of_nodes(message.node))
         defaults = {each.name: self.attribute(each) for each in message.attribute_proto}
         attributes = dict.fromkeys(message.attribute) | defaults
         nodes = sorted_nodes([self.node(each) for each in message.node], {*message.input})
@@ -173,6 +177,35 @@ def _shape(tensor: Any) -> TensorShape:
     if any(size is not None and size < 0 for size in sizes):
         raise errors.DataLossError(f"a shape has the negative size {min(size for size in sizes if size is not None)}")
     return TensorShape(sizes)
+
+
+def _check_text(names: Iterable[Any]) -> None:
+    """DataLossError if a name is no text: the parser gives those that are not UTF-8 as bytes."""
+    damaged = next((name for name in names if not isinstance(name, str)), None)
+    if damaged is not None:
+        raise errors.DataLossError(f"the name {damaged!r} is not UTF-8")
+
+
+def _names_of_graph(message: Any) -> Iterator[Any]:
+    for each in (*message.input, *message.output):
+        yield each.name
+    for tensor in message.initializer:
+        yield from _names_of_tensor(tensor)
+    yield from _names_of_nodes(message.node)
+
+
+def _names_of_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
+    for node in nodes:
+        yield from (node.name, node.domain, node.op_type, node.overload, *node.input, *node.output)
+        for each in node.attribute:
+            yield from (each.name, each.ref_attr_name, *_names_of_tensor(each.t))
+
+
+def _names_of_tensor(tensor: Any) -> Iterator[Any]:
+    """The name, and the names of a file."""
+    yield tensor.name
+    for entry in tensor.external_data:
+        yield from (entry.key, entry.value)
 
 
 def _check_names(message: Any) -> None:

@@ -5,17 +5,19 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from aioflow import errors
+from aioflow.graph.effects import changes_variables
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.onnx.exporting import EXPORTERS, VERSION, Export, declaration, needed_operations, operations_within
+from aioflow.onnx.exporting import EXPORTERS, Export, declaration, needed_operations, operations_within
 from aioflow.onnx.protobuf import package
+from aioflow.onnx.tensors import NUMBERS
 from aioflow.session import Session
 from aioflow.tensors.as_array import AnyArray
 
-_FORMAT = 10
-"""The version of the format that operators of version 21 go with."""
+_VERSIONS: Final = ((21, 10, 22), (23, 11, 23), (24, 12, 24), (25, 13, 26))
+"""Versions of ONNX's operators, of the format that they go with, and the last number of a dtype that they have."""
 
 
 async def save(
@@ -34,14 +36,15 @@ async def save(
 
     Raises:
         ImportError: the package onnx is not installed.
-        UnimplementedError: operations have no form in ONNX; the error lists them all. No file is written.
+        UnimplementedError: operations have no form in ONNX, or wait for a change of a variable that the outputs need;
+            the error lists them all. No file is written.
         InvalidArgumentError: an output depends on a placeholder that is not among the inputs.
     """
     operations = needed_operations([*outputs.values()], {*inputs.values()})
     _check(operations)
     reads = _reads(operations)
     values = await session.run(reads) if reads else {}
-    data = _model(inputs, outputs, values)
+    data = _model(inputs, outputs, values, _versions([*inputs.values()], operations))
     await asyncio.to_thread(_replace, Path(path), data)
 
 
@@ -54,6 +57,21 @@ def _check(operations: Sequence[Operation]) -> None:
     missing = dict.fromkeys(f"{op.type} ({op.name!r})" for op in every if op.type not in EXPORTERS)
     if missing:
         raise errors.UnimplementedError(f"{len(missing)} operations have no form in ONNX: {', '.join(missing)}")
+    _check_order(operations)
+
+
+def _check_order(operations: Sequence[Operation]) -> None:
+    """UnimplementedError if an operation waits for a change of a variable of the model, in which nothing changes."""
+    handles = {op.outputs[0] for op in operations if op.type == "variable"}
+    found, left = set[Operation](), [first for op in operations_within(operations) for first in op.control_inputs]
+    while left:
+        op = left.pop()
+        if op not in found:
+            found.add(op)
+            left += [*op.control_inputs, *[tensor.op for tensor in op.inputs]]
+    changes = sorted(op.name for op in found if changes_variables(op.definition) and handles.intersection(op.inputs))
+    if changes:
+        raise errors.UnimplementedError(f"the outputs wait for changes of their variables: {', '.join(changes)}")
 
 
 def _reads(operations: Sequence[Operation]) -> dict[Tensor, Tensor]:
@@ -76,21 +94,35 @@ def _replace(path: Path, data: bytes) -> None:
         new.unlink(missing_ok=True)
 
 
-def _model(inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], values: Mapping[Tensor, AnyArray]) -> bytes:
+def _versions(inputs: Sequence[Tensor], operations: Sequence[Operation]) -> tuple[int, int]:
+    """The versions of the operators and of the format: the oldest that have all dtypes."""
+    tensors = [*inputs, *[tensor for op in operations_within(operations) for tensor in op.outputs]]
+    newest = max([NUMBERS.get(tensor.dtype, 0) for tensor in tensors], default=0)
+    return next((version, form) for version, form, last in _VERSIONS if newest <= last)
+
+
+def _model(
+    inputs: Mapping[str, Tensor],
+    outputs: Mapping[str, Tensor],
+    values: Mapping[Tensor, AnyArray],
+    versions: tuple[int, int],
+) -> bytes:
     export = Export({tensor: name for name, tensor in inputs.items()}, {*inputs, *outputs}, values)
     export.write([*outputs.values()], {*inputs.values()})
     for name, tensor in outputs.items():
         export.nodes.append(export.node("Identity", [export.name(tensor)], [name]))
-    return _message(export, inputs, outputs)
+    return _message(export, inputs, outputs, versions)
 
 
-def _message(export: Export, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> bytes:
-    onnx = package()
+def _message(
+    export: Export, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], versions: tuple[int, int]
+) -> bytes:
+    onnx, (version, form) = package(), versions
     initials = [onnx.numpy_helper.from_array(array, name) for name, array in export.initials.items()]
     declared = [list(_declared(each)) for each in (inputs, outputs)]
     graph = onnx.helper.make_graph(export.nodes, "aioflow", *declared, initials)
-    opsets = [onnx.helper.make_opsetid("", VERSION)]
-    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=_FORMAT, producer_name="aioflow")
+    opsets = [onnx.helper.make_opsetid("", version)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=form, producer_name="aioflow")
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString())
 

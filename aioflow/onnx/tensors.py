@@ -51,12 +51,12 @@ def array_of(tensor: Any, storage: Storage) -> AnyArray:
     count = math.prod(sizes)
     if count * dtype.size > _LARGEST:
         raise errors.DataLossError(f"tensor {tensor.name!r} of shape {sizes} would have {count * dtype.size} bytes")
-    if tensor.data_location == _EXTERNAL:
+    if dtype is dtypes.string:
+        array = _strings(tensor.name, tensor.string_data, sizes)
+    elif tensor.data_location == _EXTERNAL:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         data = storage.external.read(tensor.name, entries, _stored_bytes(count, dtype))
         array = _elements(data, dtype, count).reshape(sizes)
-    elif dtype is dtypes.string:
-        array = _strings(tensor.name, tensor.string_data, sizes)
     elif tensor.HasField("raw_data"):
         data = storage.detached.find(tensor.raw_data)
         _check_length(tensor, len(data), _stored_bytes(count, dtype), "bytes")

@@ -73,12 +73,19 @@ def _by_patterns(pairs: Sequence[Any]) -> Callable[[str], str | None]:
     def rename(name: str) -> str | None:
         for pattern, replacement in compiled:
             if replacement is not None:
-                name = pattern.sub(replacement, name)
+                name = _replaced(pattern, replacement, name)
             elif pattern.search(name):
                 return None
         return name
 
     return rename
+
+
+def _replaced(pattern: re.Pattern[str], replacement: str, name: str) -> str:
+    try:
+        return pattern.sub(replacement, name)
+    except (re.error, IndexError) as error:  # the replacement is looked at when the pattern is first found
+        raise ValueError(f"name_map has {replacement!r}, which is no replacement: {error}") from None
 
 
 def _pair(pair: Any) -> tuple[re.Pattern[str], str | None]:

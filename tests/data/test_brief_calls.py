@@ -136,3 +136,26 @@ async def test_large_results_and_awaitables_are_made_one_at_a_time(seconds):
     async for _ in Dataset.range(50).map(lambda x: later(x) if x == 49 else x):
         break
     await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("returned", [lambda array: array, lambda array: {"rows": array[:2]}])
+async def test_a_function_that_fills_one_array_again_and_again_is_called_for_one_element_at_a_time(returned, seconds):
+    array = np.zeros(3, np.int64)
+
+    def fill(x):
+        array[:] = x
+        return returned(array)
+
+    async with Dataset.range(COUNT).map(fill).iterate() as iterator:
+        found = [int(np.ravel(made["rows"] if isinstance(made, dict) else made)[0]) async for made in iterator]
+    assert found == list(range(COUNT))
+
+
+async def test_an_async_function_that_cannot_be_called_names_the_stage():
+    async def pair(x, y):
+        return x + y
+
+    async with Dataset.range(3).map(pair).iterate() as iterator:
+        with pytest.raises(af.errors.OpError, match=r"element 0: .*missing 1 required positional argument") as found:
+            await anext(iterator)
+    assert found.value.op == "map"

@@ -272,3 +272,21 @@ async def test_the_calls_that_wait_after_a_failed_one_are_cancelled():
     with pytest.raises(errors.InvalidArgumentError, match="element 0: first"):
         await consumer
     assert sorted(cancelled) == [1, 2, 3]  # the failed call had made room for one more
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [
+        Dataset.from_tensors(np.zeros(2)).repeat(2),
+        Dataset.from_tensors(np.zeros(2)).group_by_window(lambda x: 0, lambda key, window: window.repeat(2), 1),
+        Dataset.from_tensors(np.zeros(2)).cache().repeat(2),
+    ],
+)
+async def test_a_function_cannot_change_elements_that_are_given_again(shared):
+    def change(x):
+        x += 1.0
+        return x
+
+    with pytest.raises(af.errors.OpError, match="read-only"):
+        await shared.map(change).reduce(np.zeros(2), lambda state, x: x)
+    assert [float(x[0]) async for x in shared] == [0.0, 0.0]

@@ -139,3 +139,11 @@ def test_wrong_arguments_are_refused_at_once():
     ]:
         with pytest.raises(error, match=text):
             call()
+
+
+async def test_an_async_function_may_say_the_length_of_an_element():
+    async def length(x):
+        return len(x)
+
+    dataset = Dataset.range(4).map(lambda x: np.zeros(int(x))).bucket_by_sequence_length(length, [2], [2, 2])
+    assert [batch.shape async for batch in dataset] == [(2, 1), (2, 3)]

@@ -33,6 +33,15 @@ def test_bytes_that_are_no_model_are_refused():
     refused(b"\xff" * 64, af.errors.DataLossError, "64 bytes are not a model")
 
 
+@pytest.mark.parametrize("name", [b"Add", b"input", b"weight", b"output", b"theNode"])
+def test_names_that_are_no_text_are_refused(name):
+    weights = {"weight": np.ones(2, np.float32)}
+    nodes = [node("Add", ["input", "weight"], ["output"], "theNode")]
+    data = model(nodes, [value("input", [2])], [value("output", [2])], **weights)
+    assert name in data
+    refused(data.replace(name, name[:-1] + b"\xff"), af.errors.DataLossError, "is not UTF-8")
+
+
 def test_every_truncated_model_is_refused_or_another_model():
     weights = model([node("Add", ["x", "w"], ["y"])], [value("x", [2])], [value("y", [2])], w=np.ones(2, np.float32))
     for end in range(len(weights)):
@@ -223,3 +232,12 @@ def test_external_data_elsewhere_or_damaged_are_refused(tmp_path, entries, kind,
 
 def test_a_model_from_bytes_reads_no_file():
     refused(external("weights.bin"), af.errors.PermissionDeniedError, "bytes have no folder")
+
+
+def test_strings_are_never_read_from_a_file(tmp_path):
+    def as_strings(message):
+        message.graph.initializer[0].data_type = onnx.TensorProto.STRING
+
+    (tmp_path / "weights.bin").write_bytes(b"\0" * 64)
+    (tmp_path / "model.onnx").write_bytes(changed(as_strings, external("weights.bin")))
+    refused(tmp_path / "model.onnx", af.errors.DataLossError, r"'w' of shape \[2\] has 0 strings")

@@ -73,6 +73,29 @@ async def test_a_quantised_weight_of_4_bits_is_saved_again(tmp_path):
     np.testing.assert_array_equal((await run(tmp_path / "again.onnx", x))[0], x @ (weights.astype(np.float32) * scale))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "version"),
+    [("float32", 21), ("int4", 21), ("float4_e2m1fn", 23), ("float8_e8m0fnu", 24), ("uint2", 25), ("int2", 25)],
+)
+async def test_a_saved_model_has_the_oldest_version_that_has_its_dtypes(dtype, version, tmp_path):
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.as_dtype(dtype), [2])
+        y = af.cond(af.reduce_sum(af.cast(x, af.float32)) > 0.0, lambda: af.identity(x), lambda: af.reshape(x, [2]))
+    async with af.Session(graph=graph) as session:
+        await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
+    onnx.checker.check_model(str(tmp_path / "model.onnx"), full_check=True)
+    assert [each.version for each in onnx.load(tmp_path / "model.onnx").opset_import] == [version]
+
+
+async def test_a_cast_to_powers_of_two_is_not_saved(tmp_path):
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [2])
+        y = af.cast(x, af.float8_e8m0fnu)
+    async with af.Session(graph=graph) as session:
+        with pytest.raises(ValueError, match="ONNX rounds to powers of two in another way"):
+            await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
+
+
 @pytest.mark.parametrize("mode", ["up", "down", "nearest"])
 async def test_powers_of_two_are_found_by_the_mode_of_rounding(mode):
     nodes = [node("Cast", ["x"], ["a"], to=24, round_mode=mode), node("Cast", ["a"], ["y"], to=1)]

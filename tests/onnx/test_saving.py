@@ -30,12 +30,13 @@ def channels_first(x):
     picture = af.transpose(af.reshape(x, [-1, 4, 4, 3]), [0, 3, 1, 2])
     kernel = af.constant(RNG.normal(size=(2, 2, 3, 2)).astype(np.float32))
     y = af.nn.conv2d(picture, kernel, [2, 1], "VALID", data_format="NCHW")
-    return af.nn.bias_add(y, af.constant([1.0, 2.0]), "NCHW")
+    wide = af.nn.conv2d(picture, kernel, [2, 1], "SAME", data_format="NCHW", dilations=[2, 3])
+    return af.nn.bias_add(y, af.constant([1.0, 2.0]), "NCHW"), wide
 
 
 def shapes(x):
     a, b = af.split(x, 2, 1)
-    c, d = af.split(x, [2, 4], 1)
+    c, d = af.split(x, [2, -1], 1)
     rows = af.stack([a, b], 1)[:, ::-1, af.newaxis, 1:]
     wide = af.tile(af.expand_dims(af.concat([c, d], 1), 1), [1, 2, 1])
     return af.squeeze(rows, [2]), af.pad(wide, [[0, 0], [0, 1], [2, 0]], constant_values=1.0), x[..., -1], x[:, -2::-2]
@@ -69,6 +70,19 @@ def picked(x):
     return *rests, *chosen[0], *chosen[1:], *parts, *flags, af.cumsum(x, 1, exclusive=True, reverse=True)
 
 
+def edges(x):
+    none = x[:, :0] > 0.0
+    flags = af.reduce_any(none, 1), af.reduce_all(none, 1), af.reduce_any(x > 0.0, [])
+    kept = af.reduce_sum(x, []), af.reduce_max(x, [], keepdims=True), af.reduce_logsumexp(x, [])
+    tenths = af.rint(x * 10.0) * 0.1
+    divisors = [af.constant(value, af.float32) for value in (0.1, -0.1, 0.0, np.inf, -np.inf)]
+    rests = [rest for divisor in divisors for rest in (tenths // divisor, af.floormod(tenths, divisor))]
+    smallest = af.cast(x, af.int8) * 0 + af.constant([-128, -128, -127, 127, 127, -1], af.int8)
+    rests += [smallest // af.constant([5, -128, 126, -128, 127, 127], af.int8)]
+    large = [af.cast(af.cast(x * 1e6, small), af.float32) for small in (af.float8_e4m3fn, af.float8_e5m2)]
+    return *flags, *kept, *rests, *large
+
+
 @pytest.fixture
 async def saved(request, tmp_path):
     """The path of a saved part of a graph, a batch, and what the graph computes of it."""
@@ -85,7 +99,7 @@ async def saved(request, tmp_path):
 
 
 CASES = pytest.mark.parametrize(
-    "saved", [dense, images, channels_first, shapes, numbers, volumes, picked], indirect=True
+    "saved", [dense, images, channels_first, shapes, numbers, volumes, picked, edges], indirect=True
 )
 
 
@@ -138,6 +152,46 @@ async def test_what_has_no_form_in_onnx_is_listed_and_nothing_is_written(tmp_pat
         with pytest.raises(af.errors.InvalidArgumentError, match="placeholder 'x', which is not among the inputs"):
             await af.onnx.save(tmp_path / "model.onnx", {}, {"y": x * 2.0}, session)
     assert not (tmp_path / "model.onnx").exists()
+
+
+async def test_outputs_that_wait_for_a_change_of_their_variables_are_refused(tmp_path):
+    with af.Graph().as_default() as graph:
+        x, w, other = af.placeholder(af.float32, [2]), af.Variable([1.0, 2.0]), af.Variable([1.0, 2.0])
+        with af.control_dependencies([af.group(af.assign_add(w, x, name="change"))]):
+            after = x * w.read_value()
+        with af.control_dependencies([af.assign_add(other, x)]):
+            y = x * w.read_value()
+    async with af.Session(graph=graph) as session:
+        await session.run([w.initializer, other.initializer])
+        with pytest.raises(af.errors.UnimplementedError, match="wait for changes of their variables: change"):
+            await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": after}, session)
+        assert list(tmp_path.iterdir()) == []
+        await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
+
+
+async def test_a_dilated_convolution_states_its_padding_in_numbers(tmp_path):
+    """ONNX Runtime refuses the padding by name."""
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [None, None, 5, 1])
+        y = af.nn.conv2d(x, af.constant(np.ones((3, 2, 1, 1), np.float32)), 1, "SAME", dilations=2)
+    async with af.Session(graph=graph) as session:
+        await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
+    nodes = onnx.load(tmp_path / "model.onnx").graph.node
+    (found,) = [{each.name: [*each.ints] for each in node.attribute} for node in nodes if node.op_type == "Conv"]
+    assert found == {"strides": [1, 1], "dilations": [2, 2], "pads": [2, 1, 2, 1]}
+
+
+async def test_the_sizes_of_parts_are_stated_in_numbers(tmp_path):
+    with af.Graph().as_default() as graph:
+        x, z = af.placeholder(af.float32, [2, 6]), af.placeholder(af.float32, [None, 6])
+        y = af.split(x, [1, -1, 2], -1)
+        of_open = af.split(z, [1, -1], 0)[1]
+    async with af.Session(graph=graph) as session:
+        await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y[1]}, session)
+        with pytest.raises(ValueError, match="ONNX needs the size that takes the rest"):
+            await af.onnx.save(tmp_path / "open.onnx", {"x": z}, {"y": of_open}, session)
+    initial = [onnx.numpy_helper.to_array(each) for each in onnx.load(tmp_path / "model.onnx").graph.initializer]
+    np.testing.assert_array_equal(initial, [[1, 3, 2]])
 
 
 async def test_a_transposed_convolution_of_images_of_open_sizes_names_the_operation(tmp_path):

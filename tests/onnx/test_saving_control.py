@@ -107,6 +107,12 @@ def written_by_an_inner_loop(x):
     return af.while_loop(lambda i, a: i < 2, inner, [af.constant(0), array])[1].stack()
 
 
+def exchanged(x):
+    lists = [af.TensorArray(af.float32, 2) for _ in range(2)]
+    body = lambda i, a, b: (i + 1, b.write(i, x[0]), a.write(i, x[1]))  # noqa: E731
+    return af.while_loop(lambda i, a, b: i < 2, body, [af.constant(0), *lists])[1].stack()
+
+
 def counted(x):
     return af.while_loop(lambda a: af.reduce_sum(a) < 9.0, lambda a: a + 1.0, [x]).op.outputs[1]
 
@@ -117,6 +123,7 @@ def counted(x):
         (backwards, "slots of a list are written one after the other"),
         (read_back, "reads the list .* inside the loop that writes it"),
         (written_by_an_inner_loop, "an inner loop writes a list of the loop around it"),
+        (exchanged, "a list of a loop becomes another one of its variables"),
         (counted, r"'while:1' is int32\[\], for which ONNX has no tensor"),
     ],
 )

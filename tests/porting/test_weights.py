@@ -188,6 +188,8 @@ async def test_tensors_that_a_name_map_leaves_out_are_neither_used_nor_unexpecte
         (lambda name: 3, TypeError, "gives a name, or None, for 'net.fc.weight', not 3"),
         ("net", TypeError, "a dict, a function or a list of pairs, not 'net'"),
         ([("(", "a")], ValueError, "has '(', which is no regular expression"),
+        ([("", r"\1")], ValueError, r"which is no replacement: invalid group reference 1"),
+        ([("", r"\g<a>")], ValueError, r"which is no replacement: unknown group name"),
         (["net"], TypeError, "pairs of a regular expression and its replacement, not 'net'"),
     ],
 )

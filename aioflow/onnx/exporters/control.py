@@ -126,6 +126,8 @@ class _Loop:
     def _grows(self, index: int) -> bool:
         """Whether the body writes the list, at its end. ValueError if it does so elsewhere."""
         found = self._export.lists[self._next[index]]
+        if isinstance(found, Growing) and found.before is not self._export.lists[self._first[index]]:
+            raise ValueError("a list of a loop becomes another one of its variables")
         if isinstance(found, Growing) and found.added is None:
             self._export.lists[self._op.outputs[index]] = found.before
             return False

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.nn.windows import slide
 from aioflow.onnx.exporting import EXPORTERS, Export, Exporter, exporter, rank_of
 
 
@@ -32,10 +33,24 @@ def _spatial(values: Sequence[Any], op: Operation) -> list[Any]:
 def _sliding(op: Operation) -> dict[str, Any]:
     """Strides and padding as attributes."""
     padding, strides = op.attrs["padding"], _spatial(op.attrs["strides"], op)
-    if isinstance(padding, str):
+    pairs = _spatial(padding, op) if not isinstance(padding, str) else _same_in_numbers(op) if padding == "SAME" else []
+    if isinstance(padding, str) and not pairs:
         return {"strides": strides, "auto_pad": {"SAME": "SAME_UPPER", "VALID": "VALID"}[padding]}
-    pairs = _spatial(padding, op)
     return {"strides": strides, "pads": [before for before, _ in pairs] + [after for _, after in pairs]}
+
+
+def _same_in_numbers(op: Operation) -> list[tuple[int, int]]:
+    """The padding "SAME" of a dilated window, as ONNX Runtime knows no name for it; empty if that needs open sizes."""
+    strides, dilations = (_spatial(op.attrs.get(name, ()), op) for name in ("strides", "dilations"))
+    if max(dilations, default=1) == 1:
+        return []
+    windows, sizes = (op.inputs[1].spec.sizes or ())[: len(strides)], _spatial(op.inputs[0].spec.sizes or (), op)
+    # With strides of 1 every size has the same padding.
+    known = [1 if size is None and by == 1 else size for size, by in zip(sizes, strides, strict=True)]
+    if None in (*windows, *known):
+        return []
+    slides = map(slide, known, windows, strides, dilations, ["SAME"] * len(known))
+    return [(each.before, each.after) for each in slides]
 
 
 def _window(export: Export, tensor: Tensor) -> str:

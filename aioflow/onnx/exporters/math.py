@@ -7,7 +7,7 @@ import numpy as np
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.onnx.exporting import EXPORTERS, Export, Exporter, exporter, rank_of
 from aioflow.onnx.tensors import NUMBERS
-from aioflow.tensors.dtypes import bool_, int32, int64
+from aioflow.tensors.dtypes import bool_, float8_e8m0fnu, int32, int64
 
 _SAME: Final = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "add": "Add", "asin": "Asin", "asinh": "Asinh", "atan": "Atan",
@@ -48,19 +48,38 @@ def _(export: Export, op: Operation) -> str:
     x, y = export.names(op)
     if not op.inputs[0].dtype.is_floating:
         return export.add("Mod", x, y)
+    rest, turns = _rest(export, op)
+    return export.add("Where", turns, export.add("Add", rest, y), rest)
+
+
+def _rest(export: Export, op: Operation) -> tuple[str, str]:
+    """The rest of floats with the sign of the dividend, and whether the divisor has the other sign."""
+    x, y = export.names(op)
     rest, zero = export.add("Mod", x, y, fmod=1), export.initial(op.inputs[0].dtype.np.type(0))
     signs = [export.add("Less", each, zero) for each in (rest, y)]
-    nothing = export.add("Equal", rest, zero)
-    stays = export.add("Or", nothing, export.add("Equal", *signs))
-    return export.add("Where", stays, rest, export.add("Add", rest, y))
+    something = export.add("Not", export.add("Equal", rest, zero))
+    return rest, export.add("And", something, export.add("Xor", *signs))
 
 
 @exporter("floordiv")
 def _(export: Export, op: Operation) -> str:
+    """ONNX cuts quotients of integers off: the two kinds of rests differ by a divisor where that is too much."""
     x, y = export.names(op)
     if op.inputs[0].dtype.is_floating:
-        return export.add("Floor", export.add("Div", x, y))
-    return export.add("Div", export.add("Sub", x, export.add("Mod", x, y)), y)
+        return _floor_of_floats(export, op)
+    cut_off, below = export.add("Mod", x, y, fmod=1), export.add("Mod", x, y)
+    more = export.add("Div", export.add("Sub", below, cut_off), y)
+    return export.add("Sub", export.add("Div", x, y), more)
+
+
+def _floor_of_floats(export: Export, op: Operation) -> str:
+    """The rounded quotient may be a whole number that the exact one is below: the rest decides."""
+    dtype, (x, y) = op.inputs[0].dtype, export.names(op)
+    rest, turns = _rest(export, op)
+    whole = export.add("Round", export.add("Div", export.add("Sub", x, rest), y))
+    below = export.add("Sub", whole, export.add("Cast", turns, to=NUMBERS[dtype]))
+    by_zero = export.add("Equal", y, export.initial(dtype.np.type(0)))
+    return export.add("Where", by_zero, export.add("Div", x, y), below)
 
 
 @exporter("cumsum")
@@ -93,7 +112,12 @@ def _(export: Export, op: Operation) -> str:
 @exporter("cast")
 @exporter("cast_narrow")
 def _(export: Export, op: Operation) -> str:
-    return export.add("Cast", *export.names(op), to=NUMBERS[op.outputs[0].dtype])
+    """ONNX bounds 8-bit floats, unless it is told not to."""
+    dtype = op.outputs[0].dtype
+    if dtype is float8_e8m0fnu:
+        raise ValueError("ONNX rounds to powers of two in another way")
+    unbounded = {"saturate": 0} if dtype.is_floating and dtype.size == 1 else {}
+    return export.add("Cast", *export.names(op), to=NUMBERS[dtype], **unbounded)
 
 
 @exporter("relu6")
@@ -139,23 +163,27 @@ def _reduced(type: str) -> Exporter:
 def _reduction(export: Export, op: Operation, type: str, x: str) -> str:
     axis = op.attrs["axis"]
     axes = [] if axis is None else [export.integers([axis] if isinstance(axis, int) else axis)]
-    return export.add(type, x, *axes, keepdims=int(bool(op.attrs["keepdims"])))
+    return export.add(type, x, *axes, keepdims=int(bool(op.attrs["keepdims"])), noop_with_empty_axes=int(bool(axes)))
 
 
 EXPORTERS.update({name: _reduced(type) for name, type in _REDUCTIONS.items()})
 
 
-def _reduced_flags(type: str) -> Exporter:
-    """ONNX has extremes of numbers for it."""
-
-    def export_flags(export: Export, op: Operation) -> str:
-        numbers = export.add("Cast", *export.names(op), to=NUMBERS[int32])
-        return export.add("Cast", _reduction(export, op, type, numbers), to=NUMBERS[bool_])
-
-    return export_flags
+@exporter("reduce_all")
+def _(export: Export, op: Operation) -> str:
+    return _all(export, op, export.name(op.inputs[0]))
 
 
-EXPORTERS.update(reduce_all=_reduced_flags("ReduceMin"), reduce_any=_reduced_flags("ReduceMax"))
+@exporter("reduce_any")
+def _(export: Export, op: Operation) -> str:
+    """Not all are false. The greatest number would not do: that of none is not 0."""
+    return export.add("Not", _all(export, op, export.add("Not", *export.names(op))))
+
+
+def _all(export: Export, op: Operation, flags: str) -> str:
+    """ONNX has the least of numbers for it."""
+    numbers = export.add("Cast", flags, to=NUMBERS[int32])
+    return export.add("Cast", _reduction(export, op, "ReduceMin", numbers), to=NUMBERS[bool_])
 
 
 def _placed(type: str) -> Exporter:

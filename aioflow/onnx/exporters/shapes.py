@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from aioflow.graph.convert import constant_value
 from aioflow.graph.operation import Operation
 from aioflow.onnx.exporting import EXPORTERS, Export, Exporter, exporter, rank_of
 from aioflow.onnx.tensors import NUMBERS
@@ -68,8 +69,15 @@ def _(export: Export, op: Operation) -> list[str]:
 
 @exporter("split_v")
 def _(export: Export, op: Operation) -> list[str]:
-    names = [export.name(op.inputs[0]), export.as_int64(op.inputs[1])]
-    return export.add_all("Split", names, op.attrs["num"], axis=op.attrs["axis"])
+    sizes, axis, count = constant_value(op.inputs[1]), op.attrs["axis"], op.attrs["num"]
+    if sizes is None:
+        return export.add_all("Split", [export.name(op.inputs[0]), export.as_int64(op.inputs[1])], count, axis=axis)
+    rest = [None if part.spec.sizes is None else part.spec.sizes[axis] for part in op.outputs]
+    found = [made if size < 0 else int(size) for size, made in zip(np.ravel(sizes), rest, strict=True)]
+    known = [size for size in found if size is not None]
+    if len(known) < len(found):
+        raise ValueError(f"ONNX needs the size that takes the rest, and {op.inputs[0].spec} has an open one")
+    return export.add_all("Split", [export.name(op.inputs[0]), export.integers(known)], count, axis=axis)
 
 
 @exporter("gather")
