@@ -79,6 +79,18 @@ async def test_attention_and_means_leave_out_masked_steps():
     np.testing.assert_array_equal(mask, KEPT)
 
 
+async def test_a_batch_without_a_kept_step_leaves_a_normalised_model_its_numbers():
+    line = [layers.Embedding(7, 3, mask_zero=True), layers.BatchNormalization(momentum=0.5), layers.Dense(1)]
+    async with af.Sequential([layers.Input([5], dtype=af.int64), *line]) as model:
+        model.compile("sgd", "mse")
+        for ids in (IDS * 0, IDS):
+            await model.fit(ids, np.ones([3, 5, 1], np.float32), verbose=0)
+            assert all(np.isfinite(value).all() for value in await model.get_weights())
+            if not ids.any():
+                moving = await model.get_weights()
+                np.testing.assert_array_equal([moving[3], moving[4]], [[0.0] * 3, [0.5] * 3])
+
+
 async def test_losses_and_metrics_of_fit_leave_out_masked_steps():
     labels, weights = RANDOM.integers(0, 4, IDS.shape), np.array([1.0, 3.0, 0.5], np.float32)
     line = [layers.Embedding(7, 3, mask_zero=True), layers.Dense(4, "softmax")]
