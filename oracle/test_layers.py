@@ -102,7 +102,9 @@ def both_ways(name: str) -> Model:
 
 
 MODELS |= {f"both ways {name}": (both_ways(name), IDS, (4, 5, 3)) for name in ("LSTM", "GRU")}
-MODELS |= {f"merged by {name}": (merged(name), IDS, (4, 5, 3)) for name in ("Add", "Maximum", "Minimum", "Average")}
+MODELS |= {
+    f"merged by {name}": (merged(name), IDS, (4, 5, 3)) for name in ("Add", "Multiply", "Maximum", "Minimum", "Average")
+}
 
 
 @pytest.fixture(scope="module")

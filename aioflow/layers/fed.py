@@ -77,7 +77,8 @@ def form_of(batch: Batch, outputs: Any) -> Form:
     ]
     if batch.weights is None:
         return Form(tuple(labels), None)
-    return Form(tuple(labels), (None, *[1 if size == 1 else None for size in batch.weights.shape[1:]]))
+    sizes = _sizes(batch.weights, nest.flatten(outputs)[0])
+    return Form(tuple(labels), tuple([1 if size == 1 else None for size in sizes]))
 
 
 def fed(model: "Trainable", form: Form) -> Batch:
@@ -89,7 +90,11 @@ def fed(model: "Trainable", form: Form) -> Batch:
 
 
 def _sizes(array: Any, output: Tensor) -> tuple[int | None, ...]:
-    """The sizes of labels. A size is fixed if it is 1, or that of the output; others may differ in each batch."""
+    """The sizes of labels or weights: one is fixed if it is 1, or that of the output.
+
+    Others may differ in each batch, and so may those of axes along which the size of the output is not known.
+    """
     known = output.shape.as_list() if output.shape.ndims is not None else []
-    sizes = [size if size == 1 or known[axis : axis + 1] == [size] else None for axis, size in enumerate(array.shape)]
-    return (None, *sizes[1:])
+    beside = [*known, *[1] * (array.ndim - len(known))]
+    pairs = zip(array.shape[1:], beside[1:], strict=False)
+    return (None, *[size if size in (1, wanted) and wanted is not None else None for size, wanted in pairs])

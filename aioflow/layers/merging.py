@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import transpose
 from aioflow.kernels.array.concat import concat
-from aioflow.kernels.array.constants import ones_like
+from aioflow.kernels.array.constants import ones_like, zeros_like
 from aioflow.kernels.array.select import where
 from aioflow.kernels.array.shapes import expand_dims, squeeze
 from aioflow.kernels.linalg.matmul import matmul
@@ -41,9 +41,17 @@ class Add(_Merge):
 
 
 class Multiply(_Merge):
-    """The product of the inputs."""
+    """The product of those inputs that are not masked there; 0 where all are."""
 
     _function = staticmethod(multiply)
+
+    def call(self, inputs: Sequence[Tensor], mask: Any = None) -> Tensor:
+        """The result. ValueError for fewer than two inputs."""
+        if mask is None:
+            return super().call(inputs)
+        factors = [_kept_or(one, own, ones_like(one)) for one, own in zip(several(inputs), mask, strict=True)]
+        product = super().call(factors)
+        return _kept_or(product, either(mask), zeros_like(product))
 
 
 class _Extreme(_Merge):
@@ -172,13 +180,20 @@ def either(masks: Sequence[Tensor | None] | None) -> Tensor | None:
 
 def _kept_or(one: Tensor, mask: Tensor | None, other: Tensor) -> Tensor:
     """An input, and another one where it is masked."""
-    return one if mask is None else where(expand_dims(mask, -1), one, other)
+    return one if mask is None else where(_with_axes(mask, one), one, other)
 
 
 def _whole_mask(one: Tensor, mask: Tensor | None) -> Tensor:
     """A mask with the shape of the input."""
     everything = ones_like(one, bool_)
-    return everything if mask is None else logical_and(expand_dims(mask, -1), everything)
+    return everything if mask is None else logical_and(_with_axes(mask, one), everything)
+
+
+def _with_axes(mask: Tensor, one: Tensor) -> Tensor:
+    """A mask with an axis for each of the input."""
+    for _ in range((one.shape.ndims or 0) - (mask.shape.ndims or 0)):
+        mask = expand_dims(mask, -1)
+    return mask
 
 
 def several(inputs: Any, count: int | None = None) -> Sequence[Tensor]:

@@ -7,13 +7,19 @@ import numpy as np
 
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat
+from aioflow.kernels.array.constants import ones_like
 from aioflow.kernels.array.shapes import expand_dims, reshape, shape
+from aioflow.kernels.families import NARROW
+from aioflow.kernels.math.arithmetic import multiply, squared_difference
 from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.no_nan import div_no_nan, multiply_no_nan
+from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.kernels.nn.normalisation import fused_batch_norm
 from aioflow.layers import by_name
 from aioflow.layers.layer import Layer, known_size, one_shape
-from aioflow.library.nn_functions import batch_normalization, layer_normalization, weighted_moments
+from aioflow.library.nn_functions import batch_normalization, layer_normalization
 from aioflow.library.variables import Variable
+from aioflow.tensors.dtypes import float32
 
 
 class BatchNormalization(Layer):
@@ -99,7 +105,7 @@ class BatchNormalization(Layer):
             kept = expand_dims(kept, -1)
         channels = self.axis % rank
         others = [axis for axis in range(rank) if axis != channels]
-        mean, variance = weighted_moments(inputs, others, cast(kept, inputs.dtype), keepdims=True)
+        mean, variance = _moments_of_kept(inputs, kept, others)
         sizes = [-1 if axis == channels else 1 for axis in range(rank)]
         offset, scale = reshape(beta, sizes), reshape(gamma, sizes)
         outputs = batch_normalization(inputs, mean, variance, offset, scale, self.epsilon)
@@ -107,6 +113,20 @@ class BatchNormalization(Layer):
 
     def _move(self, moving: Variable, value: Tensor) -> None:
         self.add_update(moving.assign_sub((moving - value) * (1.0 - self.momentum)).op)
+
+
+def _moments_of_kept(inputs: Tensor, kept: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """The mean and the variance along these axes of the elements that a mask keeps; both are 0 if it keeps none."""
+    wide = cast(inputs, float32) if inputs.dtype in NARROW else inputs
+    weights = multiply(cast(kept, wide.dtype), ones_like(wide))
+    count = reduce_sum(weights, axes, keepdims=True)
+
+    def mean_of(values: Tensor) -> Tensor:
+        return div_no_nan(reduce_sum(multiply_no_nan(values, weights), axes, keepdims=True), count)
+
+    mean = mean_of(wide)
+    variance = mean_of(squared_difference(wide, mean))
+    return cast(mean, inputs.dtype), cast(variance, inputs.dtype)
 
 
 class _Scaled(Layer):

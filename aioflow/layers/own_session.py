@@ -1,7 +1,11 @@
-"""The sessions that models open themselves. Models that share weights share a session, and so the values of these."""
+"""The sessions that models open themselves: one for all models of a graph.
+
+Models may share weights, and another model that shares those of two may be made at any time: in one session each
+weight has one value.
+"""
 
 import weakref
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aioflow.graph.graph import Graph
 from aioflow.session import Session
@@ -14,7 +18,7 @@ _OPEN: Final = "__model_sessions"
 
 
 class OwnSession:
-    """A session of one or more models. It closes with the last of them.
+    """The session of the models of a graph. It closes with the last of them.
 
     Attributes:
         session: the session.
@@ -26,18 +30,12 @@ class OwnSession:
 
     @classmethod
     def of(cls, model: "Trainable") -> "OwnSession":
-        """That of a model which shares a weight, else a new one."""
+        """The open one of the graph of the model, else a new one."""
         kept = _open_ones(model.graph)
-        weights = set(model.weights)
-        shared = (each for each in kept if not each.session.closed and not weights.isdisjoint(each._weights))
-        found = next(shared, None) or cls(model.graph)
+        found = next((each for each in kept if not each.session.closed), None) or cls(model.graph)
         kept.add(found)
         found._users.add(model)
         return found
-
-    @property
-    def _weights(self) -> list[Any]:
-        return [weight for user in self._users for weight in user.weights]
 
     async def leave(self, model: "Trainable") -> None:
         """Close the session, unless another model uses it."""

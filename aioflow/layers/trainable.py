@@ -32,9 +32,8 @@ class Trainable(Layer):
     """A layer that can be trained and used by itself.
 
     Its weights live in a session: the one given as `session=`, else the innermost one entered with `async with`, else
-    one of the model's own, which models share that share weights. `await model.close()`, or `async with model:`, closes
-    that. Weights without a value are
-    initialized when the model is first used in a session.
+    one that the models of a graph share. It closes with the last of them, by `await model.close()` or `async with
+    model:`. Weights without a value are initialized when the model is first used in a session.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -317,7 +316,7 @@ class Trainable(Layer):
         return session
 
     async def close(self) -> None:
-        """Close the model's own session, and with it the values of weights, unless a model that shares them uses it."""
+        """Leave the session of the models of the graph; the last one closes it, and with it the values of weights."""
         if self._own_session is not None:
             left, self._own_session = self._own_session, None
             await left.leave(self)

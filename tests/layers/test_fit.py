@@ -639,9 +639,26 @@ async def test_models_that_share_layers_share_their_values():
         np.testing.assert_array_equal((await other.get_weights())[0], trained[0])
         session = other._session_for(None)
     assert session.closed
-    async with af.Sequential([layers.Dense(2)]) as apart:
-        await apart.predict(X)
-        assert apart._session_for(None) is not session
+
+
+async def test_sequences_of_one_step_may_come_before_longer_ones():
+    model = af.Sequential([layers.Input([None, 2]), layers.Dense(1)])
+    model.compile("sgd", "mse", weighted_metrics=["mae"])
+    values = [np.ones([3, steps, 1], np.float32) for steps in (1, 4, 2)]
+    async with model:
+        for weights in (True, False):
+            batches = [(value[..., [0, 0]], value, *[value[..., 0]] * weights) for value in values]
+            await model.set_weights([np.ones([2, 1]), np.ones([1])])
+            assert await model.evaluate(batches) == [4.0, 2.0]
+            assert len((await model.fit(batches, verbose=0)).history["loss"]) == 1
+
+
+async def test_a_model_of_models_that_were_used_before_has_their_values():
+    noise, x = layers.Input([4]), layers.Input([6])
+    made, judged = af.Model(noise, layers.Dense(6)(noise)), af.Model(x, layers.Dense(1)(x))
+    async with made, judged, af.Model(noise, judged(made(noise))) as whole:
+        apart = await judged.predict(await made.predict(X[:, :4]))
+        np.testing.assert_allclose(await whole.predict(X[:, :4]), apart, rtol=1e-5, atol=1e-6)
 
 
 async def test_evaluations_at_the_same_time_have_metrics_of_their_own(model):

@@ -5,7 +5,7 @@ import pytest
 
 import aioflow as af
 from aioflow import layers
-from aioflow.layers.masks import mask_of
+from aioflow.layers.masks import give_masks, mask_of
 
 RANDOM = np.random.default_rng(8)
 IDS = np.array([[3, 1, 2, 0, 0], [5, 4, 1, 2, 6], [2, 0, 3, 0, 0]])
@@ -77,6 +77,36 @@ async def test_attention_and_means_leave_out_masked_steps():
         np.testing.assert_allclose(one[0, :3] if one.ndim == 3 else one[0], other[0], rtol=1e-5, atol=1e-6)
     assert not whole[1][~KEPT].any()
     np.testing.assert_array_equal(mask, KEPT)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 1), (3, 4, 1, 1)])
+async def test_merging_layers_leave_out_what_is_masked(shape):
+    x = RANDOM.uniform(1, 2, (2, 3, 4)).astype(np.float32)
+    masks = np.array([[[1, 1, 0, 0]] * 3, [[1, 0, 1, 0]] * 3]) > 0
+    given = [af.constant(each.reshape(shape)) for each in x]
+    for tensor, mask in zip(given, masks, strict=True):
+        give_masks(tensor, af.constant(mask))
+    merged = [getattr(layers, name)()(given) for name in ("Multiply", "Maximum", "Concatenate")]
+    product, highest, _ = [value.reshape(3, 4, -1)[..., 0] for value in await run(*merged)]
+    either = masks.any(0)
+    np.testing.assert_array_equal(product, np.where(masks, x, 1).prod(0) * either)
+    np.testing.assert_array_equal(highest[either], np.where(masks, x, 0).max(0)[either])
+    for mask in await run(*map(mask_of, merged[:2])):
+        np.testing.assert_array_equal(mask, either)
+    (mask,) = await run(mask_of(merged[2]))
+    np.testing.assert_array_equal(mask.reshape(3, 4), masks.all(0))
+
+
+async def test_a_batch_without_a_kept_step_leaves_a_normalised_model_its_numbers():
+    line = [layers.Embedding(7, 3, mask_zero=True), layers.BatchNormalization(momentum=0.5), layers.Dense(1)]
+    async with af.Sequential([layers.Input([5], dtype=af.int64), *line]) as model:
+        model.compile("sgd", "mse")
+        for ids in (IDS * 0, IDS):
+            await model.fit(ids, np.ones([3, 5, 1], np.float32), verbose=0)
+            assert all(np.isfinite(value).all() for value in await model.get_weights())
+            if not ids.any():
+                moving = await model.get_weights()
+                np.testing.assert_array_equal([moving[3], moving[4]], [[0.0] * 3, [0.5] * 3])
 
 
 async def test_losses_and_metrics_of_fit_leave_out_masked_steps():

@@ -103,7 +103,9 @@ class _Steps:
         """Whether it normalises with given numbers that stay the same, and only its images are read."""
         unread = not any(self._reads[Value(node, index)] for index in range(1, len(node.output_specs)))
         given = unread and not node.attrs["is_training"] and node.inputs[0].spec.dtype is float32
-        return given and _is_last(node) and all(map(self._is_still, node.inputs[1:]))
+        images, *vectors = node.inputs
+        fit = all(vector.spec.rank == 1 and _per_channel(node, images, vector) for vector in vectors)
+        return given and fit and _is_last(node) and all(map(self._is_still, vectors))
 
     def _is_still(self, value: Value) -> bool:
         return value.node in self._still

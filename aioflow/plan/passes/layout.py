@@ -125,7 +125,7 @@ class _Layout:
     def _transposed(self, node: Node) -> Replacement:
         """A transpose between the layouts, which twins make superfluous."""
         perm, value = node.attrs["perm"], node.inputs[0]
-        if perm is None or node.controls:
+        if perm is None or node.controls or node.attrs["conjugate"]:
             return node
         if tuple(perm) == TO_LAST and value in self._twins:
             return (self._twins[value],)
@@ -162,7 +162,9 @@ class _Layout:
         """A reduction of height and width, whose result is a column for each image unless it keeps its axes."""
         axes = node.attrs["axis"]
         places = (axes,) if isinstance(axes, int) else axes
-        if places is None or {normalise_axis(place, len(TO_LAST)) for place in places} != {2, 3}:
+        if places is None or node.inputs[0].spec.rank != len(TO_LAST):
+            return node
+        if {normalise_axis(place, len(TO_LAST)) for place in places} != {2, 3}:
             return node
         made = _changed(node, [self._last(node.inputs[0])], {**node.attrs, "axis": (1, 2)})
         return self._results(made, (0,) if node.attrs["keepdims"] else ())
@@ -179,7 +181,9 @@ class _Layout:
         if source not in self._twins or split.controls:
             return node
         (_, groups, each, *image), sizes = split.output_specs[0].sizes or (None,) * 5, source.spec.sizes or ()
-        if None in (groups, each, *image, *sizes[1:]) or sizes[1:] != whole[1:] or [*sizes[2:]] != image:
+        if groups is None or each is None or None in sizes[1:] or sizes[1:] != whole[1:]:
+            return node
+        if [groups * each, *image] != [*sizes[1:]]:
             return node
         seen = _reshaped(node, self._twins[source], (-1, *image, groups, each), "groups")
         swapped = _permuted(seen, _SWAP_LAST, "swapped")

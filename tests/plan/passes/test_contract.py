@@ -172,3 +172,14 @@ async def test_sessions_of_one_graph_keep_weights_of_their_own():
             await other.run(halve)
             np.testing.assert_allclose(await other.run(y, {x: fed}), first * factor, rtol=1e-5, atol=1e-5)
             np.testing.assert_array_equal(await one.run(y, {x: fed}), first)
+
+
+async def test_a_normalisation_whose_numbers_may_not_fit_the_channels_stays_alone():
+    images = af.placeholder(np.float32, [None] * 4)
+    numbers = af.Variable(np.ones(1, np.float32)).value()
+    y = af.nn.fused_batch_norm(images, *[numbers] * 4, 1e-3, is_training=False)[0]
+    async with af.Session() as session:
+        await session.run(af.global_variables_initializer())
+        assert (await session.run(y, {images: np.ones((1, 2, 2, 1))})).shape == (1, 2, 2, 1)
+        with pytest.raises(af.errors.InvalidArgumentError, match="8 channels do not go with a vector of 1"):
+            await session.run(y, {images: np.ones((1, 2, 2, 8))})

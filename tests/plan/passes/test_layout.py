@@ -82,9 +82,20 @@ async def test_a_shuffle_of_channels_keeps_them_last():
     seen = af.transpose(af.reshape(y, [2, 3, 2, 12, 12]), [0, 2, 1, 3, 4])
     z = convolved(af.reshape(seen, [2, 6, 12, 12]), 4)
     other = convolved(af.reshape(seen, [2, 6, 9, 16]), 4)
+    mixed = af.transpose(af.reshape(y, [1, 4, 3, 12, 12]), [0, 2, 1, 3, 4])
+    across = convolved(af.reshape(mixed, [2, 6, 12, 12]), 4)
     assert transposes(laid(z)) == [TO_LAST, (0, 1, 2, 4, 3), TO_FIRST]
-    assert (0, 2, 1, 3, 4) in transposes(laid(other))
-    await agree([z, other], x)
+    for not_shuffled in (other, across):
+        assert (0, 2, 1, 3, 4) in transposes(laid(not_shuffled))
+    await agree([z, other, across], x)
+
+
+async def test_other_results_of_what_is_combined_with_images_keep_their_layout():
+    x = images(batch=2)
+    plane = af.Variable(numbers(6, 12, 12)).value()
+    turned = af.transpose(af.complex(x, x), [0, 3, 1, 2], conjugate=True)
+    values = await agree([convolved(x, 6) + plane, af.reduce_mean(plane, [-2, -1]), turned + turned], x)
+    assert [value.shape for value in values] == [(2, 6, 12, 12), (6,), (2, 12, 4, 12)]
 
 
 def test_what_mixes_the_axes_gets_channels_first():
