@@ -221,7 +221,8 @@ class Source:
             depth: their indentation.
             loops: the names of the counters of the surrounding loops.
             inputs: the values that the block may drop.
-            owned: those that it may drop and overwrite, since nothing else refers to them.
+            owned: those that it may drop, and overwrite from the second iteration of the innermost loop on, since
+                nothing else refers to them then.
         """
         lives = _Lifetimes(statements, outputs, inputs, owned)
         guards = Guards([statement.node for statement in statements])
@@ -302,7 +303,8 @@ class Source:
             arguments.insert(0, self.context(loops, counted=b.node.definition.counted))
         buffer = lives.buffer(position, b)
         if buffer is not None:
-            arguments.append(f"out={self._room(buffer, b)}")
+            later = f" if {loops[-1]} else None" if buffer in lives.owned else ""
+            arguments.append(f"out={self._room(buffer, b)}{later}")
         targets = [self.target(value, lives) for value in b.results]
         call = f"{self.kernel(b)}({', '.join(arguments)})"
         if isinstance(b, Bound) and b.kernel.asynchronous:
@@ -435,6 +437,7 @@ class _Lifetimes:
 
     Attributes:
         wanted: the values needed after the block.
+        owned: the values from before the block that it may overwrite, but not in the first iteration of a loop.
         last_use: for each value that the block may drop, the position of the last statement that reads it.
     """
 
@@ -446,6 +449,7 @@ class _Lifetimes:
         owned: Sequence[Value],
     ) -> None:
         self.wanted = set(outputs)
+        self.owned = owned
         own = {*inputs, *owned, *[value for b in statements for value in b.results]} - self.wanted
         self.last_use: dict[Value, float] = {
             value: at for at, b in enumerate(statements) for value in b.inputs if value in own

@@ -7,7 +7,7 @@ variable may be changed in place if nothing but the variable refers to it:
 - The new value is an array that the iteration has made, or the old array changed in place, and is the new value of no
   other variable.
 - No view of the new value outlives the iteration, and none of the old value exists.
-- The array of the first value may belong to others. The loop begins with a copy of it.
+- The array of the first value may belong to others. The first iteration gives a new one.
 """
 
 from collections.abc import Iterator, Sequence
