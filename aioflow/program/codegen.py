@@ -43,7 +43,7 @@ from aioflow.kernels.control.transfer import put_away, taken_back
 from aioflow.plan.guards import Guards
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.liveness import is_surely_alike
-from aioflow.program.blocks import HeavyRun, Statement, Structured, chained, seconds_of
+from aioflow.program.blocks import HeavyRun, Statement, Structured, chained, may_be_overwritten, seconds_of
 from aioflow.program.capture import LaunchGroup, RegionStatement
 from aioflow.program.control_codegen import write_structured
 from aioflow.program.error_location import Finder, Found, Place, Placer, locals_of
@@ -454,7 +454,7 @@ class _Lifetimes:
         self.last_use: dict[Value, float] = {
             value: at for at, b in enumerate(statements) for value in b.inputs if value in own
         }
-        made = {*owned, *[value for b in statements if b.fresh and len(b.results) == 1 for value in b.results]}
+        made = {*owned, *[value for b in statements if may_be_overwritten(b) for value in b.results]}
         shared = {value for b in statements if not b.fresh for value in b.inputs}
         self._reusable = made - shared - self.wanted
 

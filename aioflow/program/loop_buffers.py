@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.liveness import is_surely_alike
-from aioflow.program.blocks import Code, Statement
+from aioflow.program.blocks import Code, Statement, may_be_overwritten
 from aioflow.program.fuse import Bound, Chain
 
 
@@ -47,7 +47,7 @@ def _updates(statement: Statement, old: Value) -> bool:
 
 
 def _is_made_inside(statements: Sequence[Statement], new: Value) -> bool:
-    return any(new in each.results and each.fresh and len(each.results) == 1 for each in statements)
+    return any(new in each.results and may_be_overwritten(each) for each in statements)
 
 
 def _is_dropped(body: Code, new: Value) -> bool:
