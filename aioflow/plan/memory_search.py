@@ -250,7 +250,7 @@ def scheduled(
             seconds,
             streamed=streamed,
         )
-    if len(parts) > 1 and not streamed:
+    if len(parts) > 1 and not (streamed or ordered):
         mark_shares(flows, seconds)
     return [dataclasses.replace(part, flow=flows[part.device]) for part in parts]
 

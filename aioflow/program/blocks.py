@@ -5,7 +5,7 @@ Estimates the cost of a group of nodes for the inputs of a run, with branches an
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -104,6 +104,27 @@ Statement = Bound | Chain | Structured | HeavyRun
 def nodes_of(statement: Statement) -> Sequence[Node]:
     """The nodes of a statement."""
     return [statement.node] if isinstance(statement, Structured) else statement.nodes
+
+
+class Maker(Protocol):
+    """A statement that makes values."""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether its results share no memory with its inputs."""
+
+    @property
+    def node(self) -> Node:
+        """The node that stands for all of its nodes."""
+
+    @property
+    def results(self) -> Sequence[Value]:
+        """What it makes."""
+
+
+def may_be_overwritten(statement: Maker) -> bool:
+    """Whether a later kernel may write into the only result: no other array shares its memory, and no peer reads it."""
+    return statement.fresh and len(statement.results) == 1 and not statement.node.attrs.get("lend")
 
 
 def seconds_of(statement: Statement) -> float:

@@ -43,7 +43,7 @@ from aioflow.kernels.control.transfer import put_away, taken_back
 from aioflow.plan.guards import Guards
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.liveness import is_surely_alike
-from aioflow.program.blocks import HeavyRun, Statement, Structured, chained, seconds_of
+from aioflow.program.blocks import HeavyRun, Statement, Structured, chained, may_be_overwritten, seconds_of
 from aioflow.program.capture import LaunchGroup, RegionStatement
 from aioflow.program.control_codegen import write_structured
 from aioflow.program.error_location import Finder, Found, Place, Placer, locals_of
@@ -221,7 +221,8 @@ class Source:
             depth: their indentation.
             loops: the names of the counters of the surrounding loops.
             inputs: the values that the block may drop.
-            owned: those that it may drop and overwrite, since nothing else refers to them.
+            owned: those that it may drop, and overwrite from the second iteration of the innermost loop on, since
+                nothing else refers to them then.
         """
         lives = _Lifetimes(statements, outputs, inputs, owned)
         guards = Guards([statement.node for statement in statements])
@@ -302,7 +303,8 @@ class Source:
             arguments.insert(0, self.context(loops, counted=b.node.definition.counted))
         buffer = lives.buffer(position, b)
         if buffer is not None:
-            arguments.append(f"out={self._room(buffer, b)}")
+            later = f" if {loops[-1]} else None" if buffer in lives.owned else ""
+            arguments.append(f"out={self._room(buffer, b)}{later}")
         targets = [self.target(value, lives) for value in b.results]
         call = f"{self.kernel(b)}({', '.join(arguments)})"
         if isinstance(b, Bound) and b.kernel.asynchronous:
@@ -435,6 +437,7 @@ class _Lifetimes:
 
     Attributes:
         wanted: the values needed after the block.
+        owned: the values from before the block that it may overwrite, but not in the first iteration of a loop.
         last_use: for each value that the block may drop, the position of the last statement that reads it.
     """
 
@@ -446,11 +449,12 @@ class _Lifetimes:
         owned: Sequence[Value],
     ) -> None:
         self.wanted = set(outputs)
+        self.owned = owned
         own = {*inputs, *owned, *[value for b in statements for value in b.results]} - self.wanted
         self.last_use: dict[Value, float] = {
             value: at for at, b in enumerate(statements) for value in b.inputs if value in own
         }
-        made = {*owned, *[value for b in statements if b.fresh and len(b.results) == 1 for value in b.results]}
+        made = {*owned, *[value for b in statements if may_be_overwritten(b) for value in b.results]}
         shared = {value for b in statements if not b.fresh for value in b.inputs}
         self._reusable = made - shared - self.wanted
 

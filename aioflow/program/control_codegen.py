@@ -179,8 +179,6 @@ class _Loop:
         if self._names:
             starts = [self._input(self._first + index) for index in range(self._count)]
             line(depth, f"{', '.join(self._names)} = {', '.join(starts)}")
-        for number in self._changed:
-            line(depth, f"{self._names[number]} = {self._names[number]}.copy()", self._statement)
         for index, name in enumerate(self._lists, self._first + self._count):
             line(depth, f"{name} = elements({self._input(index)})", self._statement)
         for name in self._records:

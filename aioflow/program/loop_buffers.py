@@ -7,14 +7,14 @@ variable may be changed in place if nothing but the variable refers to it:
 - The new value is an array that the iteration has made, or the old array changed in place, and is the new value of no
   other variable.
 - No view of the new value outlives the iteration, and none of the old value exists.
-- The array of the first value may belong to others. The loop begins with a copy of it.
+- The array of the first value may belong to others. The first iteration gives a new one.
 """
 
 from collections.abc import Iterator, Sequence
 
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.liveness import is_surely_alike
-from aioflow.program.blocks import Code, Statement
+from aioflow.program.blocks import Code, Statement, may_be_overwritten
 from aioflow.program.fuse import Bound, Chain
 
 
@@ -47,7 +47,7 @@ def _updates(statement: Statement, old: Value) -> bool:
 
 
 def _is_made_inside(statements: Sequence[Statement], new: Value) -> bool:
-    return any(new in each.results and each.fresh and len(each.results) == 1 for each in statements)
+    return any(new in each.results and may_be_overwritten(each) for each in statements)
 
 
 def _is_dropped(body: Code, new: Value) -> bool:

@@ -84,6 +84,15 @@ async def test_one_group_adds_in_the_order_of_its_list_even_large_tensors():
     assert same_bits([*found, (arrays[2] + arrays[0]) + arrays[1]])
 
 
+@pytest.mark.parametrize("op", REFERENCES)
+@pytest.mark.parametrize("groups", GROUPS[2])
+async def test_one_device_gets_the_result_though_the_run_asks_for_no_other(groups, op):
+    arrays = drawn(2, (64, 50), np.float32)
+    tensors, feeds = on_devices(arrays)
+    alone = af.collectives.all_reduce(tensors, op, groups=groups)[0] * 2.0
+    np.testing.assert_allclose(await run(alone, feeds, 2), 2 * REFERENCES[op](arrays, axis=0), rtol=1e-5)
+
+
 @pytest.mark.parametrize("groups", [None, *GROUPS[2]])
 @pytest.mark.parametrize("size", [100_000, 3_000_000])
 async def test_a_variable_that_has_taken_the_result_can_be_changed_in_place(groups, size):

@@ -133,6 +133,34 @@ async def test_devices_take_turns_to_run_what_is_asked_for_on_them(rows, graph):
     assert len([node for node in receives if node.controls]) >= len(receives) - 2 > 0
 
 
+def numbers_to_and_fro(x, number):
+    """Numbers go from one device to the other and back, between large values that leave no room for two more."""
+    with af.device("/cpu:0"):
+        double = x + x
+    with af.device("/cpu:1"):
+        first = af.exp(double * 2e-3) + number * 1e-3
+    with af.device("/cpu:0"):
+        once = af.tanh(number + number)
+    with af.device("/cpu:1"):
+        second, picked = af.exp(first * 4e-3) + once * 1e-3, x[4] * 0.5
+    with af.device("/cpu:0"):
+        twice = af.tanh(number + once)
+    with af.device("/cpu:1"):
+        total = af.reduce_sum(x) * 1e-6
+    with af.device("/cpu:0"):
+        return [af.add_n([af.reduce_sum(each) for each in (x, double, first, second)]), once, picked, twice, total]
+
+
+async def test_devices_that_take_turns_never_wait_in_a_circle(graph):
+    x, number = af.placeholder(af.float32, [MB // 4]), af.placeholder(af.float32, [])
+    fetches, feeds = numbers_to_and_fro(x, number), {x: np.ones(MB // 4, np.float32), number: 1.0}
+    limits = {"CPU:0": 9 * MB // 4, "CPU:1": 9 * MB // 4}
+    async with af.Session(graph=graph, config=af.Config(device_count={"CPU": 2}, memory_limit=limits)) as session:
+        _, once, picked, twice, _ = await session.run(fetches, feeds)
+    assert picked == 0.5
+    np.testing.assert_allclose([once, twice], np.tanh([2.0, 1.0 + once]), rtol=1e-6)
+
+
 async def test_a_plan_in_turns_fits_the_feeds_of_every_later_run(graph):
     x = af.placeholder(af.float32, [None, 1024])
     fetch = chain(x)
