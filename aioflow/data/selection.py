@@ -80,7 +80,7 @@ class _ShardCursor(OneInput["Shard"]):
 
 
 class Shard(Stage):
-    """Every so manieth element, from that of a number on."""
+    """One of every `shards` elements, those whose number leaves the rest `index`."""
 
     name = "shard"
     cursor: ClassVar = _ShardCursor

@@ -13,7 +13,7 @@ from aioflow.kernels.array.shapes import expand_dims, squeeze
 from aioflow.kernels.linalg.matmul import matmul
 from aioflow.kernels.math.arithmetic import add, maximum, minimum, multiply, subtract
 from aioflow.kernels.math.comparison import logical_and, logical_or
-from aioflow.kernels.math.reduction import reduce_all
+from aioflow.kernels.math.reduction import reduce_any
 from aioflow.layers.layer import Layer
 from aioflow.library.nn_functions import l2_normalize
 from aioflow.tensors.dtypes import bool_
@@ -126,11 +126,11 @@ class Concatenate(Layer):
         return concat(several(inputs), self.axis)
 
     def compute_mask(self, inputs: Sequence[Tensor], mask: Any = None) -> Tensor | None:
-        """The places where all elements along the last axis are kept; those of an input without a mask are."""
+        """The places where an element along the last axis is kept; those of an input without a mask are."""
         if mask is None:
             return None
         each = [_whole_mask(one, kept) for one, kept in zip(inputs, mask, strict=True)]
-        return reduce_all(concat(each, self.axis), -1)
+        return reduce_any(concat(each, self.axis), -1)
 
 
 class Dot(Layer):
