@@ -1,8 +1,8 @@
 """Convolution and its gradients by oneDNN, for float32: along any number of axes, and depthwise.
 
 Images keep their layout in memory; filters are reordered to the layout of the library's kernel, and gradients of
-filters back. Where these copies are large beside the sums, `convolution_products` computes the gradients. NumPy
-computes the cases that oneDNN refuses, such as empty arrays.
+filters back. Where these copies are large beside the sums, `convolution_products` computes all three. NumPy computes
+the cases that oneDNN refuses, such as empty arrays.
 """
 
 import functools
@@ -65,7 +65,7 @@ class Problem(NamedTuple):
 
     @property
     def as_products(self) -> bool:
-        """Whether the gradients are faster as products of matrices."""
+        """Whether products of matrices are faster."""
         simple = self.channels_last and not self.by_channel and self.groups == 1
         return simple and products.suits(self.window, self.y)
 
@@ -222,9 +222,12 @@ class Kernels:
 
     def forward(self, sliding: Sliding, lib: Library, otherwise: Function) -> Function:
         """The convolution."""
+        product = faster(lib, np.dot)
 
         def compute(x: Array, window: Array) -> Array:
             problem = self._problem(sliding, x.shape, window.shape)
+            if problem.as_products:
+                return products.forward(product, problem.slides, x, _ready(window), problem.y)
             routine = _found(lib, _forward, problem)
             if routine is None:
                 return otherwise(x, window)
@@ -239,7 +242,8 @@ class Kernels:
 
         def compute(x: Array, window: Array, bias: Array) -> Array:
             problem = self._problem(sliding, x.shape, window.shape)
-            routine = _found(lib, _forward_with_bias, problem) if bias.shape == (window.shape[-1],) else None
+            fits = bias.shape == (window.shape[-1],) and not problem.as_products
+            routine = _found(lib, _forward_with_bias, problem) if fits else None
             if routine is None:
                 return otherwise(x, window, bias)
             y = np.empty(problem.y, np.float32)

@@ -1,4 +1,4 @@
-"""Gradients of convolutions as products of matrices are those of the kernels by NumPy, and are left to few places."""
+"""Convolutions as products of matrices are those of the kernels by NumPy, and are left to few places."""
 
 import numpy as np
 import pytest
@@ -8,29 +8,30 @@ from aioflow.devices import onednn
 from aioflow.graph.graph import Graph
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.nn import convolution_products
-from aioflow.kernels.nn.convolution import conv2d
+from aioflow.kernels.nn.activation import bias_add
+from aioflow.kernels.nn.convolution import conv2d, conv2d_with_bias
 from aioflow.kernels.nn.convolution_nd import conv3d
 from tests.support.evaluate import evaluate
 
 needs_library = pytest.mark.skipif(not onednn.available(), reason="oneDNN is not installed, or is switched off")
 
 
-def differentiated(convolve, shape, window, strides, dtype, **how):
-    """The gradients for the images and for the filter."""
+def computed(convolve, shape, window, strides, dtype, **how):
+    """The convolution, and the gradients for the images and for the filter."""
     draw = np.random.default_rng(1)
     x, w = (draw.standard_normal(each, np.float32) for each in (shape, window))
     with Graph().as_default():
         images, filters = constant(x.astype(dtype)), constant(w.astype(dtype))
         y = convolve(images, filters, strides, **how)
         dy = draw.standard_normal(y.shape.as_list(), np.float32)
-        return evaluate(gradients([y], [images, filters], [constant(dy.astype(dtype))]))
+        return evaluate([y, *gradients([y], [images, filters], [constant(dy.astype(dtype))])])
 
 
 @pytest.fixture
 def products(monkeypatch):
-    """The names of the gradients that were computed as products."""
+    """The names of the functions that computed with products."""
     seen = []
-    for name in ("backprop_filter", "backprop_input"):
+    for name in ("forward", "backprop_filter", "backprop_input"):
         compute = getattr(convolution_products, name)
 
         def counted(*arguments, name=name, compute=compute):
@@ -52,10 +53,10 @@ def products(monkeypatch):
         (conv3d, (1, 2, 2, 3, 256), (2, 1, 2, 256, 256), 1, {"padding": "VALID"}),
     ],
 )
-def test_gradients_at_few_places_are_products(convolve, shape, window, strides, how, products):
-    found = differentiated(convolve, shape, window, strides, np.float32, **how)
-    assert sorted(products) == ["backprop_filter", "backprop_input"]
-    for ours, exact in zip(found, differentiated(convolve, shape, window, strides, np.float64, **how), strict=True):
+def test_convolutions_at_few_places_are_products(convolve, shape, window, strides, how, products):
+    found = computed(convolve, shape, window, strides, np.float32, **how)
+    assert sorted(products) == ["backprop_filter", "backprop_input", "forward"]
+    for ours, exact in zip(found, computed(convolve, shape, window, strides, np.float64, **how), strict=True):
         assert ours.dtype == np.float32
         assert ours.flags.c_contiguous
         np.testing.assert_allclose(ours, exact, rtol=1e-4, atol=1e-4)
@@ -71,5 +72,17 @@ def test_gradients_at_few_places_are_products(convolve, shape, window, strides, 
     ],
 )
 def test_many_places_small_filters_and_channels_first_are_not(shape, window, layout, products):
-    differentiated(conv2d, shape, window, 1, np.float32, padding="SAME", data_format=layout)
+    computed(conv2d, shape, window, 1, np.float32, padding="SAME", data_format=layout)
     assert not products
+
+
+@needs_library
+def test_a_bias_in_the_same_op_gives_the_same_bits(products):
+    draw = np.random.default_rng(1)
+    shapes = (2, 2, 2, 256), (3, 3, 256, 256), (256,)
+    with Graph().as_default():
+        x, window, bias = (constant(draw.standard_normal(shape, np.float32)) for shape in shapes)
+        apart = bias_add(conv2d(x, window, 1, "SAME"), bias)
+        together = conv2d_with_bias(x, window, bias, (1, 1, 1, 1), "SAME")
+        np.testing.assert_array_equal(*evaluate([apart, together]))
+    assert products
