@@ -19,6 +19,7 @@ ROWS = (
     "fit",
     "mlp_large",
     "convnet",
+    "resnet_training",
     "lstm",
     "transformer",
     "generation",

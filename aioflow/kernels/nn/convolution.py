@@ -6,7 +6,6 @@ how images lie in memory; NCHW is transposed on the way in and out. All is writt
 fuse `conv2d` and `bias_add` to one op, which needs one pass over the images.
 """
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -20,7 +19,7 @@ from aioflow.kernels.array.shapes import shape_of
 from aioflow.kernels.families import CPU, GPU, elements
 from aioflow.kernels.nn import onednn_convolution
 from aioflow.kernels.nn.activation import Function, bias_add, bias_add_grad, wide
-from aioflow.kernels.nn.windows import FORMATS, Slide, Sliding, either, images_of, per_axis
+from aioflow.kernels.nn.windows import FORMATS, Slides, Sliding, either, images_of, per_axis, taps
 from aioflow.tensors.dtypes import FLOAT, Array, Namespace, Sizes, Spec
 
 BLOCK: Final = 4 << 20
@@ -199,10 +198,6 @@ def _kernels(ops: Convolution, axes: int) -> None:
     optimised.declare(ops.backprop_filter, optimised.backprop_filter, backprop_filter)
 
 
-Slides = Sequence[Slide]
-"""How a window slides along each spatial axis."""
-
-
 def patches(xp: Namespace, x: Array, slides: Slides) -> Array:
     """The elements under the window at each place: a view [batch, *places, *window, channels] of padded images."""
     x = _padded(xp, x, slides)
@@ -260,15 +255,6 @@ def _correlate(xp: Namespace, x: Array, dy: Array, slides: Slides) -> Array:
     for images, places, seen in _matrices(xp, x, slides):
         total += seen.T @ dy[images, places].reshape(-1, outputs)
     return total
-
-
-def taps(slides: Slides) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]]:
-    """For each element of the window: its index, the places where it is not on padding, and the elements under it."""
-    every = slice(None)
-    along = [[(i, *slide.tap(i)) for i in range(slide.window)] for slide in slides]
-    for element in itertools.product(*along):
-        index, places, seen = zip(*element, strict=True)
-        yield index, (every, *places), (every, *seen)
 
 
 def _spread(xp: Namespace, sizes: Sequence[int], window: Array, dy: Array, slides: Slides) -> Array:

@@ -20,8 +20,8 @@ from aioflow.kernels.array.shapes import shape_of
 from aioflow.kernels.families import elements
 from aioflow.kernels.nn import onednn_convolution
 from aioflow.kernels.nn.activation import Function, column_sums, wide
-from aioflow.kernels.nn.convolution import Slides, attributes, check_backprop, match, taps
-from aioflow.kernels.nn.windows import Sliding, images_of
+from aioflow.kernels.nn.convolution import attributes, check_backprop, match
+from aioflow.kernels.nn.windows import Slides, Sliding, images_of, taps
 from aioflow.tensors.dtypes import FLOAT, Array, Namespace, Sizes, Spec
 
 BLOCK: Final = 512 << 10

@@ -1,7 +1,8 @@
 """Convolution and its gradients by oneDNN, for float32: along any number of axes, and depthwise.
 
 Images keep their layout in memory; filters are reordered to the layout of the library's kernel, and gradients of
-filters back, which takes a few microseconds. NumPy computes the cases that oneDNN refuses, such as empty arrays.
+filters back. Where these copies are large beside the sums, `convolution_products` computes all three. NumPy computes
+the cases that oneDNN refuses, such as empty arrays.
 """
 
 import functools
@@ -17,6 +18,8 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.families import CPU
+from aioflow.kernels.linalg.onednn_matmul import faster
+from aioflow.kernels.nn import convolution_products as products
 from aioflow.kernels.nn.windows import Slide, Sliding
 from aioflow.tensors.dtypes import INTEGER, Array, Namespace, float32
 
@@ -59,6 +62,12 @@ class Problem(NamedTuple):
             if math.prod(self.x)
             else 0
         )
+
+    @property
+    def as_products(self) -> bool:
+        """Whether products of matrices are faster."""
+        simple = self.channels_last and not self.by_channel and self.groups == 1
+        return simple and products.suits(self.window, self.y)
 
 
 def images_layout(shape: Sequence[int], channels_last: bool) -> Layout:
@@ -213,9 +222,12 @@ class Kernels:
 
     def forward(self, sliding: Sliding, lib: Library, otherwise: Function) -> Function:
         """The convolution."""
+        product = faster(lib, np.dot)
 
         def compute(x: Array, window: Array) -> Array:
             problem = self._problem(sliding, x.shape, window.shape)
+            if problem.as_products:
+                return products.forward(product, problem.slides, x, _ready(window), problem.y)
             routine = _found(lib, _forward, problem)
             if routine is None:
                 return otherwise(x, window)
@@ -230,7 +242,8 @@ class Kernels:
 
         def compute(x: Array, window: Array, bias: Array) -> Array:
             problem = self._problem(sliding, x.shape, window.shape)
-            routine = _found(lib, _forward_with_bias, problem) if bias.shape == (window.shape[-1],) else None
+            fits = bias.shape == (window.shape[-1],) and not problem.as_products
+            routine = _found(lib, _forward_with_bias, problem) if fits else None
             if routine is None:
                 return otherwise(x, window, bias)
             y = np.empty(problem.y, np.float32)
@@ -241,9 +254,12 @@ class Kernels:
 
     def backprop_input(self, sliding: Sliding, lib: Library, otherwise: Function) -> Function:
         """Its gradient for the images."""
+        product = faster(lib, np.dot)
 
         def compute(sizes: Array, window: Array, dy: Array) -> Array:
             problem = self._problem(sliding, sizes.tolist(), window.shape)
+            if problem.as_products and problem.y == dy.shape:
+                return products.backprop_input(product, problem.slides, problem.x, _ready(window), dy)
             routine = _found(lib, _backprop_input, problem) if problem.y == dy.shape else None
             if routine is None:
                 return otherwise(sizes, window, dy)
@@ -255,9 +271,12 @@ class Kernels:
 
     def backprop_filter(self, sliding: Sliding, lib: Library, otherwise: Function) -> Function:
         """Its gradient for the filters."""
+        product = faster(lib, np.dot)
 
         def compute(x: Array, sizes: Array, dy: Array) -> Array:
             problem = self._problem(sliding, x.shape, sizes.tolist())
+            if problem.as_products and problem.y == dy.shape:
+                return products.backprop_filter(product, problem.slides, x, problem.window, dy)
             routine = _found(lib, _backprop_filter, problem) if problem.y == dy.shape else None
             if routine is None:
                 return otherwise(x, sizes, dy)

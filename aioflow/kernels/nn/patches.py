@@ -12,8 +12,8 @@ from aioflow.kernels import known
 from aioflow.kernels.array.shapes import shape_of
 from aioflow.kernels.families import CPU, GPU
 from aioflow.kernels.nn.activation import Function, wide
-from aioflow.kernels.nn.convolution import patches, taps
-from aioflow.kernels.nn.windows import Sliding, either, per_axis, spatial
+from aioflow.kernels.nn.convolution import patches
+from aioflow.kernels.nn.windows import Sliding, either, per_axis, spatial, taps
 from aioflow.tensors.dtypes import NUMERIC, Array, Namespace, Spec, TensorShape
 
 

@@ -20,8 +20,7 @@ from aioflow.kernels.array.shapes import shape_of
 from aioflow.kernels.families import CPU, GPU, elements
 from aioflow.kernels.nn import onednn_pooling
 from aioflow.kernels.nn.activation import Binding, Function, same_shape, wide
-from aioflow.kernels.nn.convolution import Slides, taps
-from aioflow.kernels.nn.windows import FORMATS, Slide, Sliding, either, images_of, per_axis, spatial
+from aioflow.kernels.nn.windows import FORMATS, Slide, Slides, Sliding, either, images_of, per_axis, spatial, taps
 from aioflow.tensors.dtypes import FLOAT, INTEGER, Array, DType, Namespace, Spec
 
 BLOCK: Final = 4 << 20

@@ -2,7 +2,8 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from aioflow.tensors.dtypes import Array, Namespace, Sizes, Spec
@@ -55,6 +56,19 @@ def slide(size: int, window: int, stride: int, dilation: int, padding: Padding) 
             )
     output = (size + before + after - reach) // stride + 1
     return Slide(size, window, stride, dilation, before, after, output)
+
+
+Slides = Sequence[Slide]
+"""How a window slides along each spatial axis."""
+
+
+def taps(slides: Slides) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]]:
+    """For each element of the window: its index, the places where it is not on padding, and the elements under it."""
+    every = slice(None)
+    along = [[(i, *slide.tap(i)) for i in range(slide.window)] for slide in slides]
+    for element in itertools.product(*along):
+        index, places, seen = zip(*element, strict=True)
+        yield index, (every, *places), (every, *seen)
 
 
 FORMATS: Final = {2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
