@@ -83,7 +83,7 @@ class Weights:
 async def rows() -> AsyncIterator[Row]:
     """Measure the training step."""
     sides = {peers.AIOFLOW: aioflow(), peers.TENSORFLOW: tensorflow(), peers.TORCH: torch()}
-    timing = await alternate(sides, rounds=7, agree=1e-3)
+    timing = await alternate(sides, rounds=5, agree=1e-3)
     claim = Claim("aioflow / PyTorch", timing.ratio(peers.AIOFLOW, peers.TORCH), 1)
     yield timed_row(f"ResNet-50, batch {BATCH}, {SIDE}x{SIDE}, SGD step", timing, [claim])
 
