@@ -15,8 +15,8 @@ for module in pkgutil.iter_modules(samples.__path__):
 
 VIEWS = (
     "broadcast_to diag_part dynamic_strided_slice ensure_shape enter exit expand_dims identity_n is_jpeg "
-    "matrix_transpose merge next_iteration placeholder_with_default prevent_gradient rank shape_n squeeze "
-    "stop_gradient swap_in swap_out switch"
+    "matrix_transpose merge next_iteration placeholder_with_default prevent_gradient rank same_shape shape_n "
+    "squeeze stop_gradient swap_in swap_out switch"
 )
 """They pass the array on, or a view of it."""
 GRADIENTS = (

@@ -5,6 +5,7 @@ import contextlib
 import gc
 import itertools
 import threading
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -199,11 +200,14 @@ async def test_runs_that_waited_leave_nothing_to_the_cyclic_collector(ending):
     for _ in range(3):
         if not (left := await cycles_left_by_runs(ending)):
             break
-    assert not left
+    assert left == {}
 
 
 async def cycles_left_by_runs(ending):
-    """How many objects runs that waited leave to the collector; threads of earlier tests may leave some, too."""
+    """The types of the objects that runs that waited leave to the collector.
+
+    Threads of earlier tests may leave some, too.
+    """
     graph = af.Graph()
     with graph.as_default():
         queue = af.FIFOQueue(10, af.float32, [[]])
@@ -213,7 +217,8 @@ async def cycles_left_by_runs(ending):
         for fetch in fetches:
             await live.put(0)
             await session.run(fetch)
-        gc.collect()
+        while gc.collect():
+            pass  # what earlier tests left may hold more
         with collector_off():
             tasks = [asyncio.create_task(session.run(fetch)) for fetch in fetches]
             await turns()
@@ -228,7 +233,18 @@ async def cycles_left_by_runs(ending):
             assert {task.cancelled() or bool(task.exception()) for task in tasks} == {ending != "served"}
             del tasks
             await turns()
-            return gc.collect()
+            return collected()
+
+
+def collected():
+    """The types of the objects that the collector finds, and how many there are of each."""
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+        return Counter(type(found).__name__ for found in gc.garbage)
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
 
 
 @contextlib.contextmanager
