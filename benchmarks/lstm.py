@@ -6,13 +6,14 @@ defined below, since Keras 2 removed the original. PyTorch's LSTM is a single op
 measured with and without. The losses of the first three steps must agree on all sides.
 """
 
+import functools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
 
-from benchmarks import onednn, peers
+from benchmarks import onednn, peers, training_sides
 from benchmarks.harness import Step, alternate
 from benchmarks.report import Row, timed_row
 
@@ -26,46 +27,22 @@ KERNEL = DRAW.standard_normal((INPUTS + UNITS, 4 * UNITS), np.float32) / np.floa
 
 async def rows() -> AsyncIterator[Row]:
     """Measure the LSTM."""
-    sides = onednn.sides(aioflow) | {peers.TENSORFLOW: tensorflow(), peers.TORCH: torch(), peers.JAX: jax()}
+    sides = onednn.sides(functools.partial(training_sides.aioflow, _in_aioflow, SEQUENCES)) | {
+        peers.TENSORFLOW: training_sides.tensorflow(_in_tensorflow, SEQUENCES),
+        peers.TORCH: torch(),
+        peers.JAX: jax(),
+    }
     timing = await alternate(sides, agree=1e-4)
     claims = onednn.claims(timing, 1)
     yield timed_row(f"LSTM {UNITS}, {STEPS} steps, batch {BATCH}, SGD step", timing, claims)
 
 
-@asynccontextmanager
-async def aioflow() -> AsyncIterator[Step]:
-    """Yield a step that trains once on the sequences and returns its loss."""
-    af = peers.aioflow()
-    graph = af.Graph()
-    with graph.as_default():
-        cell = af.nn.rnn_cell.LSTMCell(UNITS, initializer=af.constant_initializer(KERNEL))
-        sequences, loss, train = training(af, cell)
-        init = af.global_variables_initializer()
-    async with af.Session(graph=graph) as session:
-        await session.run(init)
-        call = session.make_callable([loss, train], feeds=[sequences])
-
-        async def step() -> Any:
-            value, _ = await call(SEQUENCES)
-            return value
-
-        yield step
+def _in_aioflow(af: Any) -> tuple[Any, Any, Any]:
+    return training(af, af.nn.rnn_cell.LSTMCell(UNITS, initializer=af.constant_initializer(KERNEL)))
 
 
-@asynccontextmanager
-async def tensorflow() -> AsyncIterator[Step]:
-    """Yield the same graph in TensorFlow."""
-    tf = peers.tensorflow()
-    with tf.Graph().as_default(), tf.Session() as session:
-        sequences, loss, train = training(tf, Cell(tf))
-        session.run(tf.global_variables_initializer())
-        call = session.make_callable([loss, train], feed_list=[sequences])
-
-        def step() -> Any:
-            value, _ = call(SEQUENCES)
-            return value
-
-        yield step
+def _in_tensorflow(tf: Any) -> tuple[Any, Any, Any]:
+    return training(tf, Cell(tf))
 
 
 def training(module: Any, cell: Any) -> tuple[Any, Any, Any]:

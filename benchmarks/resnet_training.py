@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from benchmarks import peers
+from benchmarks import peers, training_sides
 from benchmarks.harness import Step, alternate
 from benchmarks.report import Claim, Row, timed_row
 
@@ -82,45 +82,14 @@ class Weights:
 
 async def rows() -> AsyncIterator[Row]:
     """Measure the training step."""
-    sides = {peers.AIOFLOW: aioflow(), peers.TENSORFLOW: tensorflow(), peers.TORCH: torch()}
+    sides = {
+        peers.AIOFLOW: training_sides.aioflow(training, IMAGES),
+        peers.TENSORFLOW: training_sides.tensorflow(training, IMAGES),
+        peers.TORCH: torch(),
+    }
     timing = await alternate(sides, rounds=5, agree=1e-3)
     claim = Claim("aioflow / PyTorch", timing.ratio(peers.AIOFLOW, peers.TORCH), 1)
     yield timed_row(f"ResNet-50, batch {BATCH}, {SIDE}x{SIDE}, SGD step", timing, [claim])
-
-
-@asynccontextmanager
-async def aioflow() -> AsyncIterator[Step]:
-    """Yield a step that trains once on the images and returns its loss."""
-    af = peers.aioflow()
-    graph = af.Graph()
-    with graph.as_default():
-        images, loss, train = training(af)
-        init = af.global_variables_initializer()
-    async with af.Session(graph=graph) as session:
-        await session.run(init)
-        call = session.make_callable([loss, train], feeds=[images])
-
-        async def step() -> Any:
-            value, _ = await call(IMAGES)
-            return value
-
-        yield step
-
-
-@asynccontextmanager
-async def tensorflow() -> AsyncIterator[Step]:
-    """Yield the same graph in TensorFlow."""
-    tf = peers.tensorflow()
-    with tf.Graph().as_default(), tf.Session() as session:
-        images, loss, train = training(tf)
-        session.run(tf.global_variables_initializer())
-        call = session.make_callable([loss, train], feed_list=[images])
-
-        def step() -> Any:
-            value, _ = call(IMAGES)
-            return value
-
-        yield step
 
 
 def training(m: Any) -> tuple[Any, Any, Any]:

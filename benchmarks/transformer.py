@@ -6,13 +6,14 @@ its layer norm, its attention in one op and its gelu; jax is one jitted function
 must agree on all sides.
 """
 
+import functools
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import numpy as np
 
-from benchmarks import onednn, peers
+from benchmarks import onednn, peers, training_sides
 from benchmarks.harness import Step, alternate
 from benchmarks.report import Row, timed_row
 
@@ -46,45 +47,14 @@ WEIGHTS: Final[Mapping[str, Any]] = {
 
 async def rows() -> AsyncIterator[Row]:
     """Measure the block."""
-    sides = onednn.sides(aioflow) | {peers.TENSORFLOW: tensorflow(), peers.TORCH: torch(), peers.JAX: jax()}
+    sides = onednn.sides(functools.partial(training_sides.aioflow, training, TEXTS)) | {
+        peers.TENSORFLOW: training_sides.tensorflow(training, TEXTS),
+        peers.TORCH: torch(),
+        peers.JAX: jax(),
+    }
     timing = await alternate(sides, agree=1e-4)
     title = f"transformer block {WIDTH}, {HEADS} heads, {TOKENS} tokens, batch {BATCH}, SGD step"
     yield timed_row(title, timing, onednn.claims(timing, 1))
-
-
-@asynccontextmanager
-async def aioflow() -> AsyncIterator[Step]:
-    """Yield a step that trains once on the texts and returns its loss."""
-    af = peers.aioflow()
-    graph = af.Graph()
-    with graph.as_default():
-        texts, loss, train = training(af)
-        init = af.global_variables_initializer()
-    async with af.Session(graph=graph) as session:
-        await session.run(init)
-        call = session.make_callable([loss, train], feeds=[texts])
-
-        async def step() -> Any:
-            value, _ = await call(TEXTS)
-            return value
-
-        yield step
-
-
-@asynccontextmanager
-async def tensorflow() -> AsyncIterator[Step]:
-    """Yield the same graph in TensorFlow."""
-    tf = peers.tensorflow()
-    with tf.Graph().as_default(), tf.Session() as session:
-        texts, loss, train = training(tf)
-        session.run(tf.global_variables_initializer())
-        call = session.make_callable([loss, train], feed_list=[texts])
-
-        def step() -> Any:
-            value, _ = call(TEXTS)
-            return value
-
-        yield step
 
 
 def training(m: Any) -> tuple[Any, Any, Any]:

@@ -7,6 +7,7 @@ a call that fails no further one is made.
 """
 
 import inspect
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -56,7 +57,7 @@ class BriefCalls:
         self._done = 0
         self._outcomes: Final[deque[Outcome]] = deque()
         self._last_is_awaitable = False
-        self._alone = ALONE
+        self._alone: float = ALONE
         self._latest: Any = None
         self.most = 1
 
@@ -129,7 +130,7 @@ class BriefCalls:
         count, made = len(outcomes), outcomes[-1][0]
         self._alone -= count
         if self._last_is_awaitable or _share_memory(self._latest, made):
-            self._alone, self.most = 1 << 62, 1
+            self._alone, self.most = math.inf, 1
         elif self._alone <= 0:
             self.most = max(1, min(2 * self.most, MOST, int(SLICE * count / max(seconds, 1e-9))))
         self._latest = made if 0 < self._alone <= ALONE else None

@@ -118,7 +118,7 @@ def chance(seed: str, number: int) -> float:
 
 
 def checked_weights(weights: Any, count: int, what: str = "datasets") -> list[float]:
-    """Return a weight for each of so many. ValueError unless they are numbers from 0 on, of which one is positive."""
+    """Return `count` weights. ValueError if a weight is negative or not finite, or if all weights are 0."""
     found = [1.0] * count if weights is None else np.asarray(weights, np.float64).ravel().tolist()
     if len(found) != count:
         raise ValueError(f"there are {len(found)} weights for {count} {what}")

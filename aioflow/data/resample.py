@@ -52,11 +52,11 @@ class _ResampleCursor(Cursor["Resample"]):
 
 
 class Resample(FunctionStage):
-    """Pairs of a class and an element of it, of which so many are left out that classes have their frequencies.
+    """Pairs of a class and an element of it; drops elements so that the classes have their target frequencies.
 
     Attributes:
         target: the wanted frequency of each class.
-        seed: decides by chance which elements are left out.
+        seed: sets the random numbers that decide which elements are dropped.
 
     Args:
         source: the stage before.

@@ -222,7 +222,7 @@ class Records:
         file: the file, at the offset `start`.
         size: the bytes of the whole file, if that is known.
         name: its name in errors.
-        options: the compression, and what is done with corrupt data.
+        options: the compression, and whether corrupt data are skipped.
         start: the offset of the first record, in a file that is not compressed.
 
     Attributes:

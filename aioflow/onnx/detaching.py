@@ -1,8 +1,8 @@
 """The data of large tensors, detached from a model before the parser of protocol buffers copies them.
 
 The parser gets the model with a mark in the place of the data of each large tensor of the outermost graph. A mark is
-random bytes, which no model can know, and the place of the data. Bytes that are no protocol buffers stay as they are:
-the parser says what is wrong with them.
+random bytes, which no model can know, and the place of the data. Bytes that are not a protocol buffer stay as they are:
+the parser reports the damage.
 """
 
 import secrets

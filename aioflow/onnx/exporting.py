@@ -22,7 +22,7 @@ class Export:
     Attributes:
         nodes: the nodes, as messages; inside `body` those of a graph among a node's attributes.
         initials: the initial values, by name.
-        lists: what is known of each `TensorArray`.
+        lists: the elements written to each `TensorArray` so far.
     """
 
     def __init__(self, inputs: Mapping[Tensor, str], taken: Collection[str], values: Mapping[Tensor, AnyArray]) -> None:

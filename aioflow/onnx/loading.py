@@ -80,7 +80,9 @@ class _Import:
         trainable = self._trainable and role is Role.WEIGHT
         variable = self._variables[name] = Variable(array, trainable, name=valid_name(name))
         # Its first read will do: nothing that is built before changes it.
-        return variable.graph.as_graph_element(variable, allow_operation=False)  # type: ignore[return-value]
+        read = variable.graph.as_graph_element(variable, allow_operation=False)
+        assert isinstance(read, Tensor)
+        return read
 
 
 def _input(name: str, declared: ValueType) -> Tensor:

@@ -78,7 +78,7 @@ def checked_sizes(name: str, dims: Sequence[int]) -> list[int]:
 
 
 def _stored_bytes(count: int, dtype: DType) -> int:
-    """The bytes that so many elements take in a model."""
+    """The bytes that `count` elements take in a model."""
     return -(-count * _BITS[dtype] // 8) if dtype in _BITS else count * dtype.size
 
 

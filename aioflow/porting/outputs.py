@@ -25,8 +25,8 @@ async def compare_outputs(
         print(comparison)
         print(comparison.first(rtol=1e-4, atol=1e-5))
 
-    The differences come in the order of the graph, whatever the order of `expected`: the first one beyond the
-    tolerances is the place where the port begins to deviate.
+    The differences come in the order of the graph, in which values are computed: the first one beyond the tolerances
+    is the place where the port begins to deviate.
 
     Args:
         session: a session of the model, whose variables have the weights of the other program.

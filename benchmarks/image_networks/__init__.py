@@ -53,7 +53,7 @@ def model(network: str, batch: int) -> Any:
 
 
 def _weights(draw: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Positive numbers for each channel; else numbers that keep the size of what they are multiplied with."""
+    """Positive numbers for each channel; else random weights, scaled so that activations keep their size."""
     if len(shape) == 1:
         return draw.uniform(0.5, 1.5, shape).astype(np.float32)
     return draw.standard_normal(shape, np.float32) * np.float32(np.sqrt(2 / np.prod(shape[1:])))

@@ -32,7 +32,7 @@ def fused_conv2d(
 ) -> Spec:
     """`convolution` of `input` with channels last, and then the steps, which take `others` in order.
 
-    The channels of `input`, and the outputs of `filter`, are in so many groups, convolved by themselves. `epsilons` has
+    `groups` divides the channels of `input` and the outputs of `filter`; each group is convolved alone. `epsilons` has
     a number for each step that normalises.
     """
     check_steps(steps, len(others))

@@ -22,7 +22,7 @@ A = TypeVar("A", bound=Answer)
 
 
 class Asking:
-    """Those of one peer.
+    """The open requests to one peer.
 
     Attributes:
         late: answers that came after the request was cancelled.

@@ -131,7 +131,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             self._unsent.append(bytes(payload))
 
     def _leave(self) -> None:
-        """Write all that waits, at once: each write is a call of the system, and may wake the peer."""
+        """Write the waiting frames at once: each write is a call of the system, and may wake the peer."""
         if self._leaving is not None:
             self._leaving.cancel()
             self._leaving = None
@@ -141,7 +141,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             self._give(data)
 
     def _leave_within(self, seconds: float) -> None:
-        """Write all that waits with the next frame, or after so many seconds."""
+        """Write the waiting frames with the next one, or after `seconds`."""
         if self._leaving is None:
             self._leaving = asyncio.get_running_loop().call_later(seconds, self._leave_late)
 

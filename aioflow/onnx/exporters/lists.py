@@ -28,7 +28,7 @@ class Rows:
     stacked: str | None = None
 
     def with_rows(self, export: Export, rows: str, count: int | None) -> "Rows":
-        """The list with more rows at its end, and so many elements."""
+        """The list with `rows` added at its end; it has `count` elements then, an unknown number if None."""
         whole = rows if self.stacked is None else export.add("Concat", self.stacked, rows, axis=0)
         return Rows(self.size, count, whole)
 

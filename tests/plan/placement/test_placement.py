@@ -241,7 +241,7 @@ def test_a_step_that_takes_too_long_is_not_simulated_to_its_end(gpus):
         assert simulate_shorter(numbers, layout, places, whole.makespan * 1.001) == whole
         for limit in (whole.makespan, whole.makespan * 0.7, whole.makespan * 0.1):
             assert simulate_shorter(numbers, layout, places, limit) is None
-        numbers.users = None  # whoever looks at a second node fails
+        numbers.users = None  # a look at a second node fails
         try:
             simulate_shorter(numbers, layout, places, whole.makespan * 0.1)
         except TypeError:
