@@ -70,15 +70,14 @@ def faster_batches(lib: Library, matmul: Product) -> Product:
 
     def products(a: Array, b: Array, out: Array | None = None) -> Array:
         (*batch, rows, inner), columns = a.shape, b.shape[-1]
-        count = math.prod(batch)
         large = rows * inner * columns > ALONE and a.shape[:-2] == b.shape[:-2] and b.shape[-2] == inner
-        if not (large and count and a.dtype == b.dtype == np.float32):
+        if not (large and math.prod(batch) and a.dtype == b.dtype == np.float32):
             return matmul(a, b, out=out)
-        (a, of_a), (b, of_b) = _stacked(a, count), _stacked(b, count)
+        (a, of_a), (b, of_b) = laid(a), laid(b)
         routine = ROUTINES.find(lib, (_by_matrix, of_a, of_b), functools.partial(_by_matrix, of_a, of_b))
         place = _place((*batch, rows, columns), out, a, b)
         if routine is None:
-            matmul(a, b, out=place.reshape(count, rows, columns))
+            matmul(a, b, out=place)
         else:
             routine(a, b, place)
         return _delivered(place, out)
@@ -86,18 +85,25 @@ def faster_batches(lib: Library, matmul: Product) -> Product:
     return products
 
 
-def _stacked(x: Array, count: int) -> tuple[Array, Layout]:
-    """The matrices of a batch without gaps in memory, or their transposes, and how they lie there.
-
-    With gaps, oneDNN takes longer than a copy and it together.
-    """
-    flipped = x.swapaxes(-1, -2)
-    if x.flags.c_contiguous or not flipped.flags.c_contiguous:
-        x = np.ascontiguousarray(x).reshape(count, *x.shape[-2:])
+def laid(x: Array) -> tuple[Array, Layout]:
+    """The batch, and how it lies in memory. Only one whose rows and columns both have gaps is copied."""
+    if x.flags.c_contiguous:
         return x, Layout.dense(x.shape)
-    rows, columns = x.shape[-2:]
-    x = flipped.reshape(count, columns, rows).swapaxes(1, 2)
-    return x, Layout(x.shape, (rows * columns, 1, rows))
+    if not _is_readable(x):
+        x = np.ascontiguousarray(x)
+    return x, Layout(x.shape, tuple([step // x.itemsize for step in x.strides]))
+
+
+def _is_readable(x: Array) -> bool:
+    """Whether the rows or the columns are free of gaps, and no two elements share memory."""
+    end = step = x.itemsize
+    if step not in x.strides[-2:]:
+        return False
+    for step, size in sorted(zip(x.strides, x.shape, strict=True)):
+        if step < end or step % x.itemsize:
+            return False
+        end = step * size
+    return True
 
 
 def _by_matrix(of_a: Layout, of_b: Layout, build: Builder) -> None:

@@ -16,7 +16,7 @@ from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.constants import constant, placeholder
 from aioflow.kernels.array.shapes import reshape
 from aioflow.kernels.linalg.matmul import matmul
-from aioflow.kernels.linalg.onednn_matmul import ALONE, SMALL, faster, faster_batches
+from aioflow.kernels.linalg.onednn_matmul import ALONE, SMALL, faster, faster_batches, laid
 from aioflow.kernels.nn import (
     onednn_activation,
     onednn_convolution,
@@ -497,6 +497,34 @@ def test_products_of_batches_have_the_same_bits_wherever_they_are_written(into, 
     found = product(a, b) if into == "a new array" else product(a, b, out)
     assert into == "a new array" or found is out
     np.testing.assert_array_equal(found, expected)
+    assert left == []
+
+
+def heads(rows=16):
+    """Queries as attention takes them: every third part of the rows of one product, a matrix for each head."""
+    return numbers(2, rows, 3, 4, 32).transpose(2, 0, 3, 1, 4)[1]
+
+
+def test_batches_are_multiplied_where_they_lie_unless_both_rows_and_columns_have_gaps_or_elements_are_shared():
+    lying = [heads(), heads().swapaxes(-1, -2), numbers(6, 8, 9)[::2, 1:, :7], heads(rows=1)]
+    x, row = numbers(2, 4, 6), numbers(2, 1, 6)
+    gaps = x[:, :, ::2], x[:, :, ::2].swapaxes(-1, -2), x[..., ::-1], x.T
+    shared = np.broadcast_to(row, (2, 4, 6)), np.lib.stride_tricks.sliding_window_view(row[:, 0], 3, 1)
+    for x in [*lying, *gaps, *shared]:
+        y, layout = laid(x)
+        np.testing.assert_array_equal(y, x)
+        assert layout.sizes == x.shape
+        assert np.shares_memory(x, y) == any(x is one for one in lying)
+
+
+@needs_library
+def test_products_of_heads_need_no_copy_and_have_the_bits_of_copied_ones():
+    query, key = heads(128), heads(128) + 1
+    product, left = products()
+    in_place = key.transpose(0, 2, 1, 3).copy().transpose(0, 2, 1, 3).swapaxes(-1, -2)
+    expected = product(query.copy(), key.copy().swapaxes(-1, -2))
+    np.testing.assert_array_equal(product(query, in_place), expected)
+    np.testing.assert_allclose(expected, np.matmul(query, in_place), rtol=1e-3, atol=1e-4)
     assert left == []
 
 
