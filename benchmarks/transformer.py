@@ -1,9 +1,9 @@
 """SGD steps of a transformer block: layer norm, attention of 8 heads, and two dense layers with gelu between them.
 
 The block is 256 wide, and gets 8 sequences of 128 tokens. Each half adds to its input. The loss is the mean square of
-the outputs. aioflow and TensorFlow build the same graph of products, softmax and element-wise operations; PyTorch uses
-its layer norm, its attention in one op and its gelu; jax is one jitted function. The losses of the first three steps
-must agree on all sides.
+the outputs. aioflow and TensorFlow build the same graph of products, softmax and element-wise operations, but for the
+layer norm, which is one op in aioflow; PyTorch uses its layer norm, its attention in one op and its gelu; jax is one
+jitted function. The losses of the first three steps must agree on all sides.
 """
 
 import functools
@@ -70,7 +70,9 @@ def training(m: Any) -> tuple[Any, Any, Any]:
 
 
 def normalised(m: Any, x: Any, gain: Any, shift: Any) -> Any:
-    """Return the layer norm over the last axis."""
+    """Return the layer norm over the last axis. TensorFlow has no operation for it."""
+    if hasattr(m.nn, "layer_normalization"):
+        return m.nn.layer_normalization(x, shift, gain, variance_epsilon=EPSILON)
     mean, variance = m.nn.moments(x, [-1], keepdims=True)
     return (x - mean) * m.rsqrt(variance + EPSILON) * gain + shift
 

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from aioflow.graph.building import transactional
 from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.operation import Tensor
@@ -25,6 +27,8 @@ from aioflow.kernels.math.reduction import reduce_mean, reduce_sum
 from aioflow.kernels.math.rounding import clip_by_value
 from aioflow.kernels.math.special import erf
 from aioflow.kernels.nn.activation import bias_add, relu, softplus
+from aioflow.kernels.nn.layer_norm import layer_norm
+from aioflow.kernels.nn.normalisation import statistics_dtype
 from aioflow.library.control import name_scope
 from aioflow.tensors.dtypes import FLOAT, float32
 
@@ -258,14 +262,30 @@ def layer_normalization(
     """
     with name_scope(name, "layer_normalization", [x, offset, scale]) as scope:
         value = convert_to_tensor(x)
-        wide = cast(value, float32) if value.dtype in NARROW else value
+        dtype = statistics_dtype(value.dtype)
+        factor, shift = [None if each is None else cast(convert_to_tensor(each), dtype) for each in (scale, offset)]
+        sizes = _last_sizes(value, axis)
+        if sizes and all(each is None or each.shape.as_list() == sizes for each in (factor, shift)):
+            factor = constant(np.ones(sizes, dtype.np)) if factor is None else factor
+            shift = constant(np.zeros(sizes, dtype.np)) if shift is None else shift
+            return layer_norm(value, factor, shift, variance_epsilon, name=scope)[0]
+        wide = cast(value, dtype)
         off = wide - reduce_mean(wide, axis, keepdims=True)
-        factor = rsqrt(reduce_mean(square(off), axis, keepdims=True) + variance_epsilon)
-        if scale is not None:
-            factor = factor * cast(convert_to_tensor(scale), wide.dtype)
-        if offset is None:
-            return cast(multiply(off, factor, name=scope), value.dtype)
-        return cast(add(off * factor, cast(convert_to_tensor(offset), wide.dtype), name=scope), value.dtype)
+        spread = rsqrt(reduce_mean(square(off), axis, keepdims=True) + variance_epsilon)
+        spread = spread if factor is None else spread * factor
+        if shift is None:
+            return cast(multiply(off, spread, name=scope), value.dtype)
+        return cast(add(off * spread, shift, name=scope), value.dtype)
+
+
+def _last_sizes(x: Tensor, axis: Axis) -> list[int]:
+    """The sizes of these axes if they are known and the last ones, else nothing."""
+    if x.spec.sizes is None:
+        return []
+    rank = len(x.spec.sizes)
+    axes = sorted(axes_of(axis, rank))
+    sizes = [size for size in x.spec.sizes[rank - len(axes) :] if size is not None]
+    return sizes if axes == [*range(rank - len(sizes), rank)] else []
 
 
 @transactional

@@ -166,6 +166,20 @@ compare(
 )
 
 
+def rows(d: Draw) -> Call:
+    x = d.array("float32", d.shape(2, 4, (2, 4)), -3, 3)
+    return call(x, *[d.array("float32", x.shape[-1:], *ends) for ends in ((0.5, 2), (-1, 1))])
+
+
+def each_normalised(lib: Any, x: Any, scale: Any, offset: Any) -> Any:
+    if hasattr(lib.nn, "layer_normalization"):
+        return lib.nn.layer_normalization(x, offset, scale, variance_epsilon=0.1)
+    return lib.nn.batch_normalization(x, *lib.nn.moments(x, [-1], keepdims=True), offset, scale, 0.1)
+
+
+compare("nn.layer_normalization", rows, each_normalised, rtol=512, ops=("layer_norm", "layer_norm_grad"))
+
+
 def normalised_by(d: Draw) -> Call:
     dtype, shape = d.dtype(*FLOAT), d.shape(2, 3, (1, 3))
     rest = [d.array(dtype, shape[-1:], *ends) for ends in ((-1, 1), (0.2, 2), (-1, 1), (0.5, 2))]

@@ -19,6 +19,7 @@ NOT_FINITE = {
     "fused_batch_norm": "of a negative variance every output is NaN",
     "fused_batch_norm_grad": "of a negative variance every output is NaN",
     "igamma_derivative": "the third derivative by a negative parameter",
+    "layer_norm_grad": "of a negative variance every output is NaN",
     "weighted_moments": "the mean is NaN where the weights add up to 0, and the variance is a product with it",
 }
 

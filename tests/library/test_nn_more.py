@@ -124,6 +124,29 @@ def test_layers_of_narrow_floats_are_normalised_in_float32():
     np.testing.assert_allclose(ours, wide, atol=2e-3)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "axis", "weights", "alone", "weighted"),
+    [
+        ([None, 3, 4], -1, [4], True, True),
+        ([None, 3, 4], [2, 1], [3, 4], True, True),
+        ([2, 3, 4], None, [2, 3, 4], True, True),
+        ([None, 3, 4], -1, [1], True, False),
+        ([None, 3, 4], 1, [3, 1], False, False),
+        ([None, None], -1, [4], False, False),
+        (None, -1, [4], False, False),
+    ],
+)
+def test_layers_of_known_sizes_are_normalised_by_one_op(sizes, axis, weights, alone, weighted):
+    x, data, weight = placeholder("float32", sizes), normal(*[size or 4 for size in sizes or (2, 4)]), normal(*weights)
+    axes = axis if axis is None or isinstance(axis, int) else tuple(axis)
+    standard = (data - data.mean(axes, keepdims=True)) / np.sqrt(data.var(axes, keepdims=True) + 0.1)
+    for offset, scale in ((None, None), (weight, None), (None, weight), (weight, weight)):
+        y = nn_functions.layer_normalization(x, offset, scale, axis, 0.1)
+        assert (y.op.type == "layer_norm") == (alone if offset is scale is None else weighted)
+        expected = standard * (1 if scale is None else scale) + (0 if offset is None else offset)
+        np.testing.assert_allclose(evaluate(y, {x: data}), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_statistics_add_up_over_parts_of_the_data():
     x = placeholder("float64", [None, 3])
     data, shift = normal(10, 3) + 100, np.full(3, 100.0)

@@ -87,6 +87,8 @@ CASES = [
     ("LRN", [np.abs(IMAGES)], {"size": 3, "bias": 2.0}, 1),
     ("LSTM", [weights(3, 2, 4), weights(1, 20, 4), weights(1, 20, 5), weights(1, 40)], {"hidden_size": 5}, 3),
     ("LayerNormalization", [X, weights(3, 4), weights(3, 4)], {"axis": 1}, 3),
+    ("LayerNormalization", [X, weights(4)], {}, 3),
+    ("LayerNormalization", [X, weights(1)], {}, 3),
     ("LeakyRelu", [X], {"alpha": 0.3}, 1),
     ("LogSoftmax", [X], {"axis": 1}, 1),
     ("LpNormalization", [np.abs(X)], {"p": 1}, 1),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
+from aioflow.kernels.nn.layer_norm import layer_norm
 from tests.onnx.models import onnx
 
 RNG = np.random.default_rng(0)
@@ -70,6 +71,14 @@ def picked(x):
     return *rests, *chosen[0], *chosen[1:], *parts, *flags, af.cumsum(x, 1, exclusive=True, reverse=True)
 
 
+def layers(x):
+    rows, wide = af.reshape(x, [-1, 2, 3]), af.cast(x, af.float16)
+    weights = [af.Variable(RNG.normal(size=size).astype(np.float32)) for size in ([3], [3], [2, 3], [2, 3])]
+    y, mean, _ = layer_norm(rows, *weights[2:])
+    narrow = af.cast(af.nn.layer_normalization(wide, variance_epsilon=0.1), af.float32)
+    return af.nn.layer_normalization(rows, *weights[:2], variance_epsilon=0.01), y, mean, narrow
+
+
 def edges(x):
     none = x[:, :0] > 0.0
     flags = af.reduce_any(none, 1), af.reduce_all(none, 1), af.reduce_any(x > 0.0, [])
@@ -99,7 +108,7 @@ async def saved(request, tmp_path):
 
 
 CASES = pytest.mark.parametrize(
-    "saved", [dense, images, channels_first, shapes, numbers, volumes, picked, edges], indirect=True
+    "saved", [dense, images, channels_first, shapes, numbers, volumes, picked, layers, edges], indirect=True
 )
 
 

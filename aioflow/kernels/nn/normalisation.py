@@ -12,13 +12,14 @@ from typing import Annotated, Final, NamedTuple
 import numpy as np
 
 from aioflow.graph.building import transactional
-from aioflow.graph.convert import NumberLike, constant_value, convert_to_tensor
+from aioflow.graph.convert import NumberLike, convert_to_tensor
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.params import Like
 from aioflow.kernels.array.shapes import reshape, size
 from aioflow.kernels.families import CPU, GPU, NARROW, costs
+from aioflow.kernels.linalg.matrices import is_zero
 from aioflow.kernels.math.arithmetic import maximum
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.elementwise import rsqrt
@@ -258,12 +259,6 @@ costs(fused_batch_norm_grad, 8)
 # Gradients
 
 
-def _is_zero(dy: Tensor) -> bool:
-    """Whether this gradient is zero by construction, so that nothing need be added for it."""
-    value = constant_value(dy)
-    return dy.op.type == "zeros_like" or (value is not None and not value.any())
-
-
 class _Graph:
     """The inputs and attributes that the gradients of a node share."""
 
@@ -307,7 +302,7 @@ def _(op: Operation, dy: Tensor, *dstatistics: Tensor) -> tuple[Tensor | None, .
 
 def _of_statistics(op: Operation, dstatistics: tuple[Tensor, ...]) -> tuple[Tensor | None, Tensor | None]:
     """The gradients of the outputs mean and variance that were used; None for zero."""
-    mean, unbiased, again, variance = [None if _is_zero(dy) else dy for dy in dstatistics]
+    mean, unbiased, again, variance = [None if is_zero(dy) else dy for dy in dstatistics]
     if unbiased is not None and op.attrs["is_training"]:
         count = _Graph(op, op.inputs[0]).count(unbiased)
         unbiased = unbiased * (count / maximum(count - 1, 1))

@@ -6,6 +6,7 @@ from typing import Any
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.nn.windows import slide
 from aioflow.onnx.exporting import EXPORTERS, Export, Exporter, exporter, rank_of
+from aioflow.onnx.tensors import NUMBERS
 
 
 def _channels_first(export: Export, name: str, op: Operation) -> str:
@@ -121,6 +122,17 @@ def _(export: Export, op: Operation) -> str:
     x, *vectors = export.names(op)
     y = export.add("BatchNormalization", _channels_first(export, x, op), *vectors, epsilon=op.attrs["epsilon"])
     return _as_given(export, y, op)
+
+
+@exporter("layer_norm")
+def _(export: Export, op: Operation) -> list[str]:
+    """ONNX gives 1 divided by the deviation in place of the variance, which so has no name."""
+    (x, *vectors), (wide, narrow) = export.names(op), (op.inputs[1].dtype, op.inputs[0].dtype)
+    if wide is not narrow:
+        x = export.add("Cast", x, to=NUMBERS[wide])
+    axis = -rank_of(op.inputs[1])
+    y, mean = export.add_all("LayerNormalization", [x, *vectors], 2, axis=axis, epsilon=op.attrs["epsilon"])
+    return [y if wide is narrow else export.add("Cast", y, to=NUMBERS[narrow]), mean]
 
 
 @exporter("bias_add")

@@ -2,12 +2,14 @@
 
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import transpose
+from aioflow.kernels.array.constants import zeros_like
 from aioflow.kernels.array.shapes import reshape
 from aioflow.kernels.math.arithmetic import add, divide, multiply, subtract
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.division import divide_no_nan
 from aioflow.kernels.math.elementwise import abs, rsqrt, sqrt, square
 from aioflow.kernels.math.reduction import reduce_sum
+from aioflow.kernels.nn.layer_norm import layer_norm
 from aioflow.kernels.nn.local_response import local_response_normalization
 from aioflow.kernels.nn.normalisation import fused_batch_norm
 from aioflow.library.nn_functions import moments
@@ -59,10 +61,13 @@ def _(call: Call, x: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
 @operator("LayerNormalization", since=17)
 def _(call: Call, x: Tensor, scale: Tensor, offset: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """`x` normalised over the axes from one on; the mean, and 1 divided by the deviation."""
-    axis = axis_of(call.integer("axis", -1), rank_of(x))
+    axis, epsilon = axis_of(call.integer("axis", -1), rank_of(x)), call.number("epsilon", 1e-5)
     wide = cast(x, float32) if call.integer("stash_type", 1) == 1 and x.dtype.size < 4 else x
+    if wide is x and scale.shape == x.shape[axis:] and scale.shape.is_fully_defined():
+        y, mean, variance = layer_norm(x, scale, zeros_like(scale) if offset is None else offset, epsilon)
+        return y, mean, rsqrt(add(variance, epsilon))
     mean, variance = moments(wide, list(range(axis, rank_of(x))), keepdims=True)
-    inverse = rsqrt(add(variance, call.number("epsilon", 1e-5)))
+    inverse = rsqrt(add(variance, epsilon))
     y = multiply(cast(multiply(subtract(wide, mean), inverse), x.dtype), scale)
     return y if offset is None else add(y, offset), mean, inverse
 

@@ -19,6 +19,7 @@ from aioflow.kernels.nn import (
 )
 from aioflow.kernels.nn.convolution_nd import conv1d, conv1d_transpose, conv3d, conv3d_backprop_filter
 from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
+from aioflow.kernels.nn.layer_norm import layer_norm
 from aioflow.kernels.nn.local_response import lrn
 from aioflow.kernels.nn.normalisation import fused_batch_norm
 from aioflow.kernels.nn.pooling import avg_pool3d, max_pool3d
@@ -65,6 +66,10 @@ def ones(*shape):
         (lambda: fused_batch_norm(ones(2, 3), ones(3), ones(3), is_training=False), "mean and variance are needed"),
         (lambda: fused_batch_norm(ones(2, 3), ones(3), ones(3), ones(3), ones(3)), "give None for them"),
         (lambda: fused_batch_norm(ones(3), ones(3), ones(3)), "a batch axis and a channel axis"),
+        (lambda: layer_norm(ones(2, 3), ones(4), ones(4)), r"scale of shape \[4\] does not fit the last axes"),
+        (lambda: layer_norm(ones(3), ones(2, 3), ones(2, 3)), r"\[2, 3\] has more axes than x"),
+        (lambda: layer_norm(ones(2, 3), ones(3), ones(2)), r"\[2\] and \[3\] must be equal"),
+        (lambda: layer_norm(ones(2, 3), ones(), ones()), "is no scalar"),
         (lambda: lrn(ones(2, 3), -1), "not -1 and shape"),
         (lambda: space_to_batch.space_to_depth(ones(1, 4, 5, 1), 2), "width 5 is not a multiple of 2"),
         (lambda: space_to_batch.depth_to_space(ones(1, 4, 5, 6), 2), "number of channels 6 is not a multiple of 4"),
@@ -113,6 +118,7 @@ def test_what_cannot_work_is_refused_in_a_run_if_shapes_were_open():
         (avg_pool3d(x, 1, 1, "SAME"), {x: ones(1, 4, 4, 2)}, "images have 5 axes"),
         (depthwise_conv2d_native(x, ones(1, 1, 2, 1), 1, "SAME"), {x: ones(1, 4, 4, 3)}, "filter: 3 and 2 differ"),
         (fused_batch_norm(x, v, v)[0], {x: ones(2, 3), v: ones(2)}, r"3 channels .* a vector of shape \[2\]"),
+        (layer_norm(x, v, v)[0], {x: ones(2, 3), v: ones(2)}, r"scale of shape \[2\] does not fit .* \[2, 3\]"),
         (space_to_batch.space_to_depth(x, 2), {x: ones(1, 4, 5, 1)}, "width 5 is not a multiple of 2"),
         (
             space_to_batch.batch_to_space(x, [[0, 0], [0, 0]], 2),
@@ -255,6 +261,26 @@ def test_a_gradient_of_the_output_alone_adds_nothing_for_the_statistics(graph):
     assert graph.version - before < 12
     feeds = {x: normal(2, 4, 4, 3)}
     np.testing.assert_allclose(evaluate(gradients(mean, x)[0], feeds), np.full((2, 4, 4, 3), 1 / 32), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_narrow_layers_have_statistics_of_float32_and_are_rounded_once(dtype):
+    x, scale = constant(normal(4, 3, 6).astype(dtype)), constant(normal(6))
+    found, wide = layer_norm(x, scale, scale), layer_norm(evaluate(x).astype(np.float32), scale, scale)
+    for ours, theirs in zip(evaluate(list(found)), evaluate(list(wide)), strict=True):
+        np.testing.assert_array_equal(ours, theirs.astype(ours.dtype))
+    dx, dscale = gradients(found[0] * found[0], [x, scale])
+    assert [each.dtype for each in evaluate([*found, dx, dscale])] == [dtype, "float32", "float32", dtype, "float32"]
+    with pytest.raises(TypeError, match="float32, not"):
+        layer_norm(x, x[0, 0], x[0, 0])
+
+
+def test_the_gradients_of_a_layers_statistics_reach_its_input():
+    x, scale = constant(normal(4, 6, dtype=np.float64)), constant(ones(6).astype(np.float64))
+    y, mean, variance = layer_norm(x, scale, scale)
+    values, found = evaluate([x, *gradients([mean, variance], [x, x])[:1]])
+    np.testing.assert_allclose(found, (1 + 2 * (values - values.mean(1, keepdims=True))) / 6)
+    assert gradients(y, x)[0].op.type == "layer_norm_grad"
 
 
 @pytest.mark.parametrize("beta", [0.5, 0.75, 0.9])

@@ -21,6 +21,7 @@ from aioflow.kernels.nn import (
     onednn_activation,
     onednn_convolution,
     onednn_fused_convolution,
+    onednn_layer_norm,
     onednn_local_response,
     onednn_normalisation,
     onednn_pooling,
@@ -31,6 +32,7 @@ from aioflow.kernels.nn.convolution import conv2d, conv2d_with_bias
 from aioflow.kernels.nn.convolution_nd import conv1d, conv3d
 from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
 from aioflow.kernels.nn.fused_convolution import fused_conv2d
+from aioflow.kernels.nn.layer_norm import layer_norm
 from aioflow.kernels.nn.local_response import local_response_normalization
 from aioflow.kernels.nn.normalisation import fused_batch_norm
 from aioflow.kernels.nn.pooling import avg_pool, avg_pool3d, max_pool, max_pool3d
@@ -88,8 +90,8 @@ def chosen(name, dtype):
 @pytest.fixture(autouse=True)
 def even_for_small_arrays(monkeypatch):
     for module in (
-        onednn_activation, onednn_convolution, onednn_fused_convolution, onednn_local_response, onednn_normalisation,
-        onednn_pooling, onednn_softmax,
+        onednn_activation, onednn_convolution, onednn_fused_convolution, onednn_layer_norm, onednn_local_response,
+        onednn_normalisation, onednn_pooling, onednn_softmax,
     ):  # fmt: skip
         monkeypatch.setattr(module, "SMALL", 0)
     monkeypatch.setattr(onednn_convolution, "SLOW_SMALL", 0)
@@ -433,6 +435,37 @@ def test_batch_normalisation(shape, layout, training):
         return concat([reshape(part, [-1]) for part in (y, mean, variance)], 0)
 
     agree(build, numbers(*shape) * 3 + 2, *given)
+
+
+# Layer normalisation
+
+
+@needs_library
+@pytest.mark.parametrize("shape", [(64,), (5, 64), (30, 7, 9), (4, 3, 5, 7, 2), (0, 3), (3, 0), (600, 1)])
+@pytest.mark.parametrize("axes", [1, 2])
+def test_layer_normalisation(shape, axes):
+    vectors = [numbers(*shape[-axes:], seed=seed) for seed in (1, 2)]
+
+    def build(x, *vectors):
+        return concat([reshape(part, [-1]) for part in layer_norm(x, *vectors)], 0)
+
+    agree(build, numbers(*shape) * 3 + 2, *vectors)
+    agree(build, numbers(*shape[::-1]).T, *vectors)
+
+
+@needs_library
+def test_layers_that_are_not_finite_or_far_from_zero_are_normalised_as_by_numpy():
+    x = numbers(100, 64)
+    x[0, 0], x[1, 0], x[2, 0], x[3], x[4] = np.nan, -np.inf, np.inf, -np.inf, 5
+    with np.errstate(invalid="ignore"):
+        agree(lambda x, *how: layer_norm(x, *how)[0], x, numbers(64), numbers(64, seed=1))
+    far = numbers(100, 64) + 3000
+    with Graph().as_default():
+        y, mean, variance = evaluate(list(layer_norm(far, numbers(64) * 0 + 1, numbers(64) * 0)))
+    exact = far.astype(np.float64)
+    np.testing.assert_allclose(mean[:, 0], exact.mean(1), rtol=1e-6)
+    np.testing.assert_allclose(variance[:, 0], exact.var(1), rtol=1e-5)
+    np.testing.assert_allclose(y, (exact - exact.mean(1)[:, None]) / np.sqrt(exact.var(1) + 1e-3)[:, None], atol=2e-3)
 
 
 # Sums

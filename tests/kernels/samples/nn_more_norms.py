@@ -1,8 +1,8 @@
-"""Batch normalisation and local response normalisation."""
+"""Batch normalisation, layer normalisation and local response normalisation."""
 
 import numpy as np
 
-from aioflow.kernels.nn import local_response, normalisation
+from aioflow.kernels.nn import layer_norm, local_response, normalisation
 from tests.kernels.samples import sample
 from tests.kernels.samples.nn_windows import first, images, last
 
@@ -71,6 +71,36 @@ for training in (True, False):
             first((found := gradients(last(dy), last(x), *given, training))[0]), *found[1:]
         ),
     )  # fmt: skip
+
+
+def layers(x, scale, offset, epsilon=0.001):
+    axes = tuple(range(-scale.ndim, 0))
+    mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+    return (x - mean) / np.sqrt(variance + epsilon) * scale + offset, mean, variance
+
+
+def layer_gradients(dy, x, scale, mean, variance, epsilon=0.001):
+    axes, others = tuple(range(-scale.ndim, 0)), tuple(range(x.ndim - scale.ndim))
+    inverse = 1 / np.sqrt(variance + epsilon)
+    normal, g = (x - mean) * inverse, dy * scale
+    dx = inverse * (g - g.mean(axes, keepdims=True) - normal * (g * normal).mean(axes, keepdims=True))
+    return dx, (dy * normal).sum(others), dy.sum(others)
+
+
+wide = np.round(rng.normal(size=(2, 3, 2, 4)), 2)
+for shape in ((4,), (2, 4), wide.shape):
+    scale_of_rows, offset_of_rows, dy_of_rows = (np.round(rng.normal(size=s), 2) for s in (shape, shape, wide.shape))
+    axes = tuple(range(-len(shape), 0))
+    given = wide.mean(axes, keepdims=True), wide.var(axes, keepdims=True)
+    sample("layer_norm", layer_norm.layer_norm, wide, scale_of_rows, offset_of_rows, reference=layers)
+    sample(
+        "layer_norm_grad", layer_norm.layer_norm_grad, dy_of_rows, wide, scale_of_rows, *given,
+        reference=layer_gradients,
+    )  # fmt: skip
+sample(
+    "layer_norm", lambda *given: layer_norm.layer_norm(*given, epsilon=0.5), wide[:0, 0, 0], wide[0, 0, 0],
+    wide[0, 0, 1], reference=lambda *given: layers(*given, epsilon=0.5),
+)  # fmt: skip
 
 pixels = np.round(rng.normal(size=(2, 1, 2, 6)), 2)
 

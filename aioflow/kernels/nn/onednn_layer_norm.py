@@ -1,0 +1,123 @@
+"""Layer normalisation and its gradient by oneDNN, for float32."""
+
+import functools
+from collections.abc import Callable
+from ctypes import c_float
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from aioflow.devices.onednn import Library, available, library
+from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout, Routine
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op
+from aioflow.kernels.families import CPU
+from aioflow.resources.buffers import BUFFERS
+from aioflow.tensors.dtypes import Array, Namespace, float32
+
+Function = Callable[..., tuple[Array, ...]]
+Binding = Callable[[Namespace, NodeView], Function]
+
+_TRAINING, _BACKWARD, _SCALE_AND_SHIFT = 64, 128, 2 | 4
+_SRC, _DST, _MEAN, _VARIANCE, _SCALE, _SHIFT = 1, 17, 49, 50, 51, 52
+_DIFF_SRC, _DIFF_DST, _DIFF_SCALE, _DIFF_SHIFT = 129, 145, 255, 256
+_FORWARD_OF = "dnnl_layer_normalization_forward_primitive_desc_create"
+_BACKWARD_OF = "dnnl_layer_normalization_backward_primitive_desc_create"
+SMALL: Final = 1 << 14
+"""Elements up to which NumPy is not slower."""
+
+
+class Problem(NamedTuple):
+    """How many rows there are, their length, and what is added to the variance."""
+
+    rows: int
+    length: int
+    epsilon: float
+
+
+class _Building:
+    def __init__(self, build: Builder, problem: Problem) -> None:
+        self.build = build
+        self.rows, self.column, self.vector = [
+            build.layout(Layout.dense(shape))
+            for shape in ((problem.rows, problem.length), (problem.rows,), (problem.length,))
+        ]
+        self._how = self.column, c_float(problem.epsilon), _SCALE_AND_SHIFT
+        self.forward = build.primitive(_FORWARD_OF, _TRAINING, self.rows, self.rows, *self._how)
+
+    def backward(self) -> Any:
+        return self.build.primitive(_BACKWARD_OF, _BACKWARD, *[self.rows] * 3, *self._how, self.forward)
+
+    def arguments(self, rows: tuple[int, ...], vectors: tuple[int, ...], columns: tuple[int, ...]) -> Any:
+        """Places for these arguments, in this order."""
+        groups = (self.rows, rows), (self.vector, vectors), (self.column, columns)
+        return {argument: self.build.array(layout) for layout, group in groups for argument in group}
+
+
+def _forward(problem: Problem, build: Builder) -> None:
+    of = _Building(build, problem)
+    build.run(of.forward, of.arguments((_SRC, _DST), (_SCALE, _SHIFT), (_MEAN, _VARIANCE)))
+
+
+def _backward(problem: Problem, build: Builder) -> None:
+    """The gradient. Its value does not depend on the shift, which the library wants to be given all the same."""
+    of = _Building(build, problem)
+    vectors = _SCALE, _SHIFT, _DIFF_SCALE, _DIFF_SHIFT
+    build.run(of.backward(), of.arguments((_DIFF_DST, _SRC, _DIFF_SRC), vectors, (_MEAN, _VARIANCE)))
+
+
+def _found(
+    lib: Library, build: Callable[[Problem, Builder], None], epsilon: float, x: Array, scale: Array
+) -> Routine | None:
+    if x.size <= SMALL or x.shape[max(0, x.ndim - scale.ndim) :] != scale.shape:
+        return None
+    problem = Problem(x.size // scale.size, scale.size, epsilon)
+    return ROUTINES.find(lib, (build, problem), functools.partial(build, problem))
+
+
+def _normalise(epsilon: float, lib: Library, otherwise: Function) -> Function:
+    def compute(x: Array, scale: Array, offset: Array) -> tuple[Array, ...]:
+        routine = _found(lib, _forward, epsilon, x, scale)
+        if routine is None:
+            return otherwise(x, scale, offset)
+        column = x.shape[: x.ndim - scale.ndim] + (1,) * scale.ndim
+        y, mean, variance = _empty(x.shape), _empty(column), _empty(column)
+        images, *vectors = _ready(x, scale, offset)
+        routine(images, y, *vectors, mean, variance)
+        return y, mean, variance
+
+    return compute
+
+
+def _gradient(epsilon: float, lib: Library, otherwise: Function) -> Function:
+    def compute(dy: Array, x: Array, scale: Array, mean: Array, variance: Array) -> tuple[Array, ...]:
+        routine = _found(lib, _backward, epsilon, x, scale) if dy.shape == x.shape else None
+        if routine is None:
+            return otherwise(dy, x, scale, mean, variance)
+        dx, dscale, doffset = _empty(x.shape), _empty(scale.shape), _empty(scale.shape)
+        dy, x, scale, mean, variance = _ready(dy, x, scale, mean, variance)
+        routine(dy, x, dx, scale, scale, dscale, doffset, mean, variance)
+        return dx, dscale, doffset
+
+    return compute
+
+
+def _empty(shape: tuple[int, ...]) -> Array:
+    return BUFFERS.empty(shape, np.dtype(np.float32))
+
+
+def _ready(*arrays: Array) -> list[Array]:
+    return [np.ascontiguousarray(array) for array in arrays]
+
+
+def declare(ops: tuple[Op[Any], Op[Any]], plain: tuple[Binding, Binding]) -> None:
+    """Declare the kernels of layer normalisation and of its gradient, beside those by NumPy alone."""
+    for op, bind, binding in zip(ops, (_normalise, _gradient), plain, strict=True):
+        _declare(op, bind, binding)
+
+
+def _declare(op: Op[Any], bind: Callable[[float, Library, Function], Function], plain: Binding) -> None:
+    @op.kernel(CPU, fresh=True, binds=True, only={float32}, priority=2, when=available)
+    def _(xp: Namespace, node: NodeView) -> Function:
+        lib, otherwise = library(), plain(xp, node)
+        return otherwise if lib is None else bind(node.attrs["epsilon"], lib, otherwise)
