@@ -47,6 +47,11 @@ def _sums(x: Array, axis: int) -> Array:
     return x.dot(ones(x.shape[-1], x.dtype))[..., None] if _is_rows(x, axis) else x.sum(axis, None, None, True)
 
 
+def _dots(a: Array, b: Array, axis: int) -> Array:
+    """The sums of `a` * `b`."""
+    return np.einsum("...i,...i->...", a, b)[..., None] if _is_rows(b, axis) else _sums(a * b, axis)
+
+
 def _is_rows(x: Array, axis: int) -> bool:
     return axis in (-1, x.ndim - 1) and type(x) is np.ndarray
 
@@ -112,8 +117,8 @@ def _softmax_grad_of(xp: Namespace, node: NodeView) -> Function:
     axis = node.attrs["axis"]
 
     def compute(dy: Array, y: Array, out: Array | None = None) -> Array:
-        dx = dy - _sums(dy * y, axis)
-        return xp.multiply(dx, y, out=out)
+        dx = xp.subtract(dy, _dots(dy, y, axis), out=None if out is y else out)
+        return xp.multiply(dx, y, out=dx if out is None else out)
 
     return compute
 
