@@ -78,11 +78,19 @@ def _rows(xp: Namespace, scale: Array, *arrays: Array) -> list[Array]:
     """The arrays as rows of the length of the scale, in its dtype."""
     shape = arrays[0].shape
     kept = len(shape) - scale.ndim
-    if kept < 0 or shape[kept:] != scale.shape or any(array.shape != shape for array in arrays):
-        shapes = ", ".join([str(list(array.shape)) for array in arrays])
-        raise errors.InvalidArgumentError(f"a scale of shape {list(scale.shape)} does not fit arrays of shape {shapes}")
+    if kept < 0 or not scale.ndim or shape[kept:] != scale.shape:
+        raise errors.InvalidArgumentError(
+            f"a scale of shape {list(scale.shape)} does not fit the last axes of an array of shape {list(shape)}"
+        )
+    _same([array.shape for array in arrays])
     rows = math.prod(shape[:kept]), scale.size
     return [xp.ascontiguousarray(array.astype(scale.dtype, copy=False)).reshape(rows) for array in arrays]
+
+
+def _same(shapes: Sequence[tuple[int, ...]]) -> None:
+    if any(shape != shapes[0] for shape in shapes):
+        text = ", ".join([str(list(shape)) for shape in shapes])
+        raise errors.InvalidArgumentError(f"the shapes {text} must be equal")
 
 
 def _means(xp: Namespace, rows: Array) -> Array:
@@ -95,14 +103,14 @@ def _normalised(xp: Namespace, node: NodeView) -> Function:
     epsilon, dtype = node.attrs["epsilon"], node.output_specs[0].dtype.np
 
     def compute(x: Array, scale: Array, offset: Array) -> tuple[Array, Array, Array]:
-        (rows,) = _rows(xp, scale, x)
+        (rows,), column = _rows(xp, scale, x), onednn_layer_norm.column_of(x, scale)
+        _same([scale.shape, offset.shape])
         mean = _means(xp, rows)
         y = rows - mean
         variance = _means(xp, y * y)
         y /= xp.sqrt(variance + epsilon)
         y *= scale.reshape(-1)
         y += offset.reshape(-1)
-        column = x.shape[: x.ndim - scale.ndim] + (1,) * scale.ndim
         return y.astype(dtype, copy=False).reshape(x.shape), mean.reshape(column), variance.reshape(column)
 
     return compute
@@ -114,6 +122,7 @@ def _gradients_of(xp: Namespace, node: NodeView) -> Function:
 
     def compute(dy: Array, x: Array, scale: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         dy, normal = _rows(xp, scale, dy, x)
+        _same([onednn_layer_norm.column_of(x, scale), mean.shape, variance.shape])
         inverse = 1 / xp.sqrt(variance.reshape(-1, 1) + epsilon)
         normal = (normal - mean.reshape(-1, 1)) * inverse
         product = dy * normal

@@ -66,10 +66,15 @@ def _backward(problem: Problem, build: Builder) -> None:
     build.run(of.backward(), of.arguments((_DIFF_DST, _SRC, _DIFF_SRC), vectors, (_MEAN, _VARIANCE)))
 
 
+def column_of(x: Array, scale: Array) -> tuple[int, ...]:
+    """The shape of the statistics of `x`: 1 for each axis of the scale."""
+    return (*x.shape[: max(0, x.ndim - scale.ndim)], *[1] * scale.ndim)
+
+
 def _found(
     lib: Library, build: Callable[[Problem, Builder], None], epsilon: float, x: Array, scale: Array
 ) -> Routine | None:
-    if x.size <= SMALL or x.shape[max(0, x.ndim - scale.ndim) :] != scale.shape:
+    if x.size <= SMALL or not scale.ndim or x.shape[max(0, x.ndim - scale.ndim) :] != scale.shape:
         return None
     problem = Problem(x.size // scale.size, scale.size, epsilon)
     return ROUTINES.find(lib, (build, problem), functools.partial(build, problem))
@@ -77,10 +82,10 @@ def _found(
 
 def _normalise(epsilon: float, lib: Library, otherwise: Function) -> Function:
     def compute(x: Array, scale: Array, offset: Array) -> tuple[Array, ...]:
-        routine = _found(lib, _forward, epsilon, x, scale)
+        routine = _found(lib, _forward, epsilon, x, scale) if offset.shape == scale.shape else None
         if routine is None:
             return otherwise(x, scale, offset)
-        column = x.shape[: x.ndim - scale.ndim] + (1,) * scale.ndim
+        column = column_of(x, scale)
         y, mean, variance = _empty(x.shape), _empty(column), _empty(column)
         images, *vectors = _ready(x, scale, offset)
         routine(images, y, *vectors, mean, variance)
@@ -91,7 +96,8 @@ def _normalise(epsilon: float, lib: Library, otherwise: Function) -> Function:
 
 def _gradient(epsilon: float, lib: Library, otherwise: Function) -> Function:
     def compute(dy: Array, x: Array, scale: Array, mean: Array, variance: Array) -> tuple[Array, ...]:
-        routine = _found(lib, _backward, epsilon, x, scale) if dy.shape == x.shape else None
+        fits = dy.shape == x.shape and mean.shape == variance.shape == column_of(x, scale)
+        routine = _found(lib, _backward, epsilon, x, scale) if fits else None
         if routine is None:
             return otherwise(dy, x, scale, mean, variance)
         dx, dscale, doffset = _empty(x.shape), _empty(scale.shape), _empty(scale.shape)

@@ -19,7 +19,7 @@ from aioflow.kernels.nn import (
 )
 from aioflow.kernels.nn.convolution_nd import conv1d, conv1d_transpose, conv3d, conv3d_backprop_filter
 from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
-from aioflow.kernels.nn.layer_norm import layer_norm
+from aioflow.kernels.nn.layer_norm import layer_norm, layer_norm_grad
 from aioflow.kernels.nn.local_response import lrn
 from aioflow.kernels.nn.normalisation import fused_batch_norm
 from aioflow.kernels.nn.pooling import avg_pool3d, max_pool3d
@@ -112,13 +112,16 @@ def test_what_cannot_work_is_refused_when_it_is_built(build, message):
 
 
 def test_what_cannot_work_is_refused_in_a_run_if_shapes_were_open():
-    x, v = placeholder("float32", None), placeholder("float32", [None])
+    x, v, w = placeholder("float32", None), placeholder("float32", [None]), placeholder("float32", None)
     for tensor, feeds, message in [
         (conv3d(x, ones(1, 1, 1, 2, 1), 1, "SAME"), {x: ones(1, 4, 4, 2)}, "images have 5 axes"),
         (avg_pool3d(x, 1, 1, "SAME"), {x: ones(1, 4, 4, 2)}, "images have 5 axes"),
         (depthwise_conv2d_native(x, ones(1, 1, 2, 1), 1, "SAME"), {x: ones(1, 4, 4, 3)}, "filter: 3 and 2 differ"),
         (fused_batch_norm(x, v, v)[0], {x: ones(2, 3), v: ones(2)}, r"3 channels .* a vector of shape \[2\]"),
         (layer_norm(x, v, v)[0], {x: ones(2, 3), v: ones(2)}, r"scale of shape \[2\] does not fit .* \[2, 3\]"),
+        (layer_norm(x, v, w)[0], {x: ones(9, 2000), v: ones(2000), w: ones(9)}, r"\[2000\], \[9\] must be equal"),
+        (layer_norm(x, w, w)[0], {x: ones(9, 2000), w: np.float32(1)}, r"a scale of shape \[\] does not fit"),
+        (layer_norm_grad(x, x, v, w, w)[0], {x: ones(9, 2000), v: ones(2000), w: ones(1, 1)}, r"\[9, 1\], \[1, 1\]"),
         (space_to_batch.space_to_depth(x, 2), {x: ones(1, 4, 5, 1)}, "width 5 is not a multiple of 2"),
         (
             space_to_batch.batch_to_space(x, [[0, 0], [0, 0]], 2),
