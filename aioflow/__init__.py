@@ -203,7 +203,9 @@ _face = Face(__name__, {
     "aioflow.porting.comparison": "Comparison Difference compare",
     "aioflow.porting.learning_off": "check_learning_off",
     "aioflow.porting.parameters": "ParameterReport parameter_report",
-    "aioflow.session": "Session get_default_session reset",
+    "aioflow.session": "Session get_default_session",
+    "aioflow.session.request_batcher": "BatchingStatistics RequestBatcher",
+    "aioflow.session.reset": "reset",
     "aioflow.tensors": "nest",
     "aioflow.tensors.codecs": "Saving",
     "aioflow.tensors.dtypes": (

@@ -37,6 +37,7 @@ ROWS = (
     "input",
     "data",
     "inference",
+    "batching",
     "memory",
     "devices",
     "placement",

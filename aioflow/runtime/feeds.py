@@ -14,6 +14,7 @@ from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import as_array
 from aioflow.tensors.dtypes import Array, Known, Sizes, Spec
 from aioflow.tensors.recursion import without_recursion_error
+from aioflow.tensors.shape import TensorShape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,12 +136,17 @@ def _feedable(graph: Graph, key: Any) -> Tensor:
     return tensor
 
 
-def converter(tensor: Tensor) -> Callable[[Any], Array]:
+def converter(tensor: Tensor, sizes: Sizes | None = None) -> Callable[[Any], Array]:
     """The function that checks and converts a value for `tensor`: no copy where dtype and layout fit already.
 
     It raises TypeError for a value the dtype cannot hold and ValueError, naming both, for a shape that cannot be.
+
+    Args:
+        tensor: the fed tensor.
+        sizes: the shape of the values, if it is not that of the tensor: those of a part of a batch.
     """
-    wanted, sizes = tensor.dtype.np, tensor.shape.sizes
+    wanted = tensor.dtype.np
+    sizes = tensor.shape.sizes if sizes is None else sizes
     plain = tensor.spec.known is None and wanted.kind != "O"
     limit = float(np.finfo(wanted).max) if wanted.kind == "f" and sizes == () else None
     scalar = wanted.type
@@ -153,7 +159,7 @@ def converter(tensor: Tensor) -> Callable[[Any], Array]:
             return value
         if limit is not None and type(value) is float and -limit <= value <= limit:  # NumPy warns of larger values
             return scalar(value)
-        return _converted(tensor, value)
+        return _converted(tensor, value, sizes)
 
     return convert
 
@@ -170,7 +176,7 @@ def _fits(shape: tuple[int, ...], sizes: Sizes | None) -> bool:
 
 
 @without_recursion_error
-def _converted(tensor: Tensor, value: Any) -> Array:
+def _converted(tensor: Tensor, value: Any, sizes: Sizes | None) -> Array:
     if isinstance(value, (Tensor, Operation)) or hasattr(value, "_as_graph_element"):
         mend = f"which a graph holds; feed a value, such as a NumPy array{_at(tensor)}"
         raise TypeError(f"{tensor.name!r} cannot be fed {value!r}, {mend}")
@@ -178,8 +184,8 @@ def _converted(tensor: Tensor, value: Any) -> Array:
         array = as_array(value, tensor.dtype)
     except (TypeError, ValueError) as error:
         raise type(error)(f"cannot feed {tensor.name!r} of {tensor.spec}: {error}{_at(tensor)}") from None
-    if not _fits(array.shape, tensor.shape.sizes):
-        shapes = f"a value of shape {list(array.shape)} for {tensor.name!r}, which has shape {tensor.shape}"
+    if not _fits(array.shape, sizes):
+        shapes = f"a value of shape {list(array.shape)} for {tensor.name!r}, which has shape {TensorShape(sizes)}"
         raise ValueError(f"cannot feed {shapes}{_at(tensor)}")
     if not _agrees(array, tensor.spec.known) and _is_built_upon(tensor):
         raise ValueError(

@@ -55,14 +55,21 @@ async def stepping(problem: Problem, model: Training) -> AsyncIterator[Step]:
 @asynccontextmanager
 async def inference(problem: Problem) -> AsyncIterator[Step]:
     """Yield a coroutine function from images to logits."""
+    async with session(problem) as (opened, images, logits):
+        yield opened.make_callable(logits, feeds=[images])
+
+
+@asynccontextmanager
+async def session(problem: Problem) -> AsyncIterator[tuple[Any, Any, Any]]:
+    """Yield a session with initialised variables, the placeholder for images, and the logits."""
     af = peers.aioflow()
     graph = af.Graph()
     with graph.as_default():
         images, logits = model(problem)
         init = af.global_variables_initializer()
-    async with af.Session(graph=graph) as session:
-        await session.run(init)
-        yield session.make_callable(logits, feeds=[images])
+    async with af.Session(graph=graph) as opened:
+        await opened.run(init)
+        yield opened, images, logits
 
 
 def model(problem: Problem) -> tuple[Any, Any]:

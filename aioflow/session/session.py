@@ -12,29 +12,26 @@ from typing import TYPE_CHECKING, Any, Final, Self, overload
 
 from aioflow import errors
 from aioflow.config import Config, RunOptions, expect
-from aioflow.devices.device import DeviceAttributes
-from aioflow.devices.memory import MemoryUse
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.default_session import Runner, default_session, enter_session, leave_session
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, Tensor, items_of
 from aioflow.name_hints import refuse
-from aioflow.plan.cost_model import CostModel
 from aioflow.plan.pipeline import Signature
-from aioflow.plan.placement.report import Placement
-from aioflow.resources.containers import Container, drop_shared
+from aioflow.resources.containers import Container
 from aioflow.runtime.attempts import Attempt
 from aioflow.runtime.call import copied
 from aioflow.runtime.call_cache import CallCache
 from aioflow.runtime.engine import AnyPartialRun, LocalEngine
-from aioflow.runtime.explain import Report, explain, report_stall, with_idle_runners
+from aioflow.runtime.explain import explain, report_stall, with_idle_runners
 from aioflow.runtime.feeds import check_distinct, check_mapping, converter, feed_key, in_order, parse_feeds
 from aioflow.runtime.fetches import Element, Feeds, K, Metadata, Options, Record, Row, parse_fetches
 from aioflow.runtime.partial_run import stream
 from aioflow.runtime.plan_cache import DEFAULT
-from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.update_gate import Boundary, effects_of
-from aioflow.tensors.codecs import Saving
+from aioflow.session.batch_rows import RowChecks
+from aioflow.session.reports import SessionReports
+from aioflow.session.request_batcher import Limits, RequestBatcher
 from aioflow.tensors.dtypes import Array
 from aioflow.tracing import RunMetadata
 from aioflow.waiting.handover import Held
@@ -48,7 +45,7 @@ if TYPE_CHECKING:
 _running_loop: Final = asyncio._get_running_loop
 
 
-class Session:
+class Session(SessionReports):
     """Runs parts of a graph, with state that lives as long as the session.
 
     Belongs to one event loop, the first it is used on. It may be entered, used and closed in different tasks of that
@@ -74,9 +71,9 @@ class Session:
     def __init__(self, target: "str | Address" = "", graph: Graph | None = None, config: Config | None = None) -> None:
         expect("graph", graph, Graph)
         expect("config", config, Config)
-        self.graph: Final = get_default_graph() if graph is None else graph
         self.config: Final = config or Config()
-        self._engine: Final = _engine(target, self.graph, self.config) if target else LocalEngine(self.config)
+        graph = get_default_graph() if graph is None else graph
+        super().__init__(graph, _engine(target, graph, self.config) if target else LocalEngine(self.config))
         if isinstance(self._engine, LocalEngine):
             self._engine.state.on_stall = functools.partial(_report_stall, weakref.ref(self))
         self.boundary: Final = Boundary()
@@ -210,6 +207,56 @@ class Session:
 
         return run
 
+    @overload
+    def batched(
+        self, fetches: Element, feeds: Sequence[Any], *, max_rows: int = ..., max_delay: float = ...,
+        max_waiting: int = ..., buckets: Sequence[int] = ..., priorities: int = ..., isolate_errors: bool = ...,
+    ) -> RequestBatcher[Array]: ...  # fmt: skip
+    @overload
+    def batched(
+        self, fetches: Row, feeds: Sequence[Any], *, max_rows: int = ..., max_delay: float = ...,
+        max_waiting: int = ..., buckets: Sequence[int] = ..., priorities: int = ..., isolate_errors: bool = ...,
+    ) -> RequestBatcher[Row]: ...  # fmt: skip
+    @overload
+    def batched(
+        self, fetches: Mapping[K, Any], feeds: Sequence[Any], *, max_rows: int = ..., max_delay: float = ...,
+        max_waiting: int = ..., buckets: Sequence[int] = ..., priorities: int = ..., isolate_errors: bool = ...,
+    ) -> RequestBatcher[dict[K, Any]]: ...  # fmt: skip
+    def batched(
+        self, fetches: Any, feeds: Sequence[Any], *, max_rows: int = 64, max_delay: float = 0.002,
+        max_waiting: int = 4096, buckets: Sequence[int] = (), priorities: int = 1, isolate_errors: bool = False,
+    ) -> RequestBatcher[Any]:  # fmt: skip
+        """An awaitable function that takes rows for `feeds`, and gathers the calls of many tasks into one run.
+
+        Each value has rows in axis 0, and each result has the rows of its call. A batch begins at once when none runs,
+        when it is full, or when its oldest call has waited for `max_delay`; at most two run at the same time.
+
+        Args:
+            fetches: tensors with a row for each row of the feeds, in any nesting.
+            feeds: the tensors that are fed, with rows in axis 0.
+            max_rows: the rows of a batch, at most. Where the graph fixes the number of rows, it is that number, and
+                the last row is repeated to fill a batch up.
+            max_delay: seconds.
+            max_waiting: the rows that wait, at most; further calls are refused.
+            buckets: sizes to which axes of rows are padded, with zeros or empty strings, if the graph does not know
+                their sizes. Without buckets, rows of different shapes are in different batches. If a fetch has the
+                padded size in the same axis as the first feed, and the graph does not know it, it is cut again.
+            priorities: the levels of priority that a call may have.
+            isolate_errors: run the calls of a batch that fails again one by one, so that only those fail which cause
+                it. Updates of variables are then repeated.
+
+        Raises:
+            TypeError, ValueError: fetches or feeds do not fit the graph, or have no rows; or a limit makes no sense.
+        """
+        keys = [feed_key(self.graph, feed).tensors for feed in items_of("feeds", feeds)]
+        parsed = parse_fetches(self.graph, fetches)
+        if not keys or parsed.operations or any(len(tensors) > 1 for tensors in keys):
+            raise ValueError("a batched call feeds one tensor or more, and fetches tensors alone")
+        limits = Limits(max_rows, max_delay, max_waiting, priorities)
+        rows = RowChecks(parsed.tensors, [tensors[0] for tensors in keys], buckets)
+        run = self.make_callable(list(parsed.tensors), feeds)
+        return RequestBatcher(run, self._check, rows, parsed.build, limits, isolate_errors)
+
     async def partial_run_setup(
         self, fetches: Any, feeds: Iterable[Any] = (), options: RunOptions | None = None
     ) -> AnyPartialRun:
@@ -252,14 +299,6 @@ class Session:
         self._check()
         left = await self._engine.take_back(attempt, tasks, deadline)
         return tuple(sorted({*left}.union(*map(effects_of, attempt.untracked))))
-
-    async def explain(self) -> Report:
-        """Return the running operations with their waits, since when, and the user's lines that built them.
-
-        The report also names the queue runners of the graph that never started. `str` gives it as text.
-        """
-        self._check()
-        return with_idle_runners(await self._engine.explain(), self, self.graph)
 
     @overload
     def stream(
@@ -329,71 +368,7 @@ class Session:
         assert isinstance(tensor, Tensor)
         return self._engine.queue(tensor)
 
-    def list_devices(self) -> list[DeviceAttributes]:
-        """Return its devices. Those of a cluster are known after the first run."""
-        return list(self._engine.devices)
-
-    async def memory(self) -> dict[str, MemoryUse]:
-        """Return the live results of kernels, by the names of the devices that track them.
-
-        Feeds count after a kernel returns them, constants after their first use. Memory that kernels allocate and free
-        does not count.
-
-        Raises:
-            ValueError: no device tracks them: set `Config(track_memory=True)` or a memory limit.
-        """
-        self._check()
-        found = await self._engine.memory()
-        if not found:
-            raise ValueError("no device accounts for its memory: open the session with af.Config(track_memory=True)")
-        return found
-
-    async def placement(self, fetches: Any, feeds: Iterable[Any] = ()) -> Placement:
-        """Where each node of a run would be put, and why; `str` of it is a table. Nothing runs.
-
-        Args:
-            fetches: as for `run`.
-            feeds: the tensors that would be fed.
-        """
-        self._check()
-        keys = [feed_key(self.graph, feed) for feed in feeds]
-        tensors = tuple(in_order(tensor for key in keys for tensor in key.tensors))
-        parsed = parse_fetches(self.graph, fetches)
-        computed = tuple([tensor for tensor in parsed.tensors if tensor not in tensors])
-        return await self._engine.placement(Signature(tensors, computed, parsed.operations))
-
-    async def savings(self) -> dict[str, Saving]:
-        """Return the bytes that lossy codecs have saved so far, by edge between devices."""
-        self._check()
-        return await self._engine.savings()
-
-    @property
-    def cost_model(self) -> CostModel:
-        """The costs of operations and transfers, for placement; each traced run adds its measured times."""
-        return self._state.plans.model
-
-    async def replan(self) -> None:
-        """Forget all plans, so that each call is placed again with the measured costs. State stays.
-
-            await session.run(train, feeds, af.RunOptions(trace=True))
-            await session.replan()
-
-        Another session can use a saved model: `af.Config(cost_model=af.CostModel.load(path))`.
-        """
-        self._check()
-        await self._engine.replan()
-
-    @property
-    def cached_plans(self) -> list[Signature]:
-        """The call signatures whose plans are kept, the least recently used first."""
-        return self._state.plans.signatures
-
-    @property
-    def detached_kernels(self) -> list[str]:
-        """Kernels that still run in C code although their run was cancelled."""
-        return [name for threads in self._state.threads for name in threads.detached]
-
-    async def _leave(self, containers: Iterable[Container]) -> None:
+    async def leave(self, containers: Iterable[Container]) -> None:
         """Close it if it uses one of the containers, on its own loop if that runs."""
         engine = self._engine
         if self._closed or not isinstance(engine, LocalEngine) or not any(map(engine.state.resources.uses, containers)):
@@ -409,13 +384,6 @@ class Session:
         else:
             self._closed = True
             engine.state.resources.clear()
-
-    @property
-    def _state(self) -> SessionState:
-        """The shared state of its local steps. UnimplementedError if they run on a cluster."""
-        if isinstance(self._engine, LocalEngine):
-            return self._engine.state
-        raise errors.UnimplementedError("a session of a cluster has this with its master, and it is not shown")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -460,6 +428,12 @@ def _engine(target: "str | Address", graph: Graph, config: Config) -> "RemoteEng
     return engine_at(target, graph, config)
 
 
+def open_sessions() -> list[Session]:
+    """The sessions of all threads that were not collected."""
+    with _sessions_lock:
+        return list(_sessions)
+
+
 def get_default_session() -> Session | None:
     """Return the innermost session that this task has entered or made its default; None if there is none."""
     session = default_session.get()
@@ -468,32 +442,3 @@ def get_default_session() -> Session | None:
 
 _sessions: Final[weakref.WeakSet[Session]] = weakref.WeakSet()
 _sessions_lock: Final = threading.Lock()
-
-
-async def reset(
-    containers: Iterable[str] | None = None, target: "str | Address" = "", config: Config | None = None
-) -> None:
-    """Reset the named containers, by default all: release their state, and close the sessions that use them.
-
-    A later session that names one of them finds it empty. Sessions of other loops are closed there. With a target, the
-    containers of all tasks of that cluster are reset, without names also their default ones. The sessions of that
-    master end, and those of other masters find the containers empty.
-
-    Args:
-        containers: the names of the containers.
-        target: the address of a cluster's master; empty for this process.
-        config: the configuration for connecting to it.
-    """
-    if isinstance(containers, str):
-        raise TypeError(f"containers are a list of names, not {containers!r}")
-    if target:
-        await _engine(target, Graph(), config or Config()).reset(tuple(containers or ()))
-        return
-    dropped = drop_shared(containers)
-    with _sessions_lock:
-        sessions = list(_sessions)
-    try:
-        await asyncio.gather(*[session._leave(dropped) for session in sessions])
-    finally:
-        for container in dropped:
-            container.clear()

@@ -1,0 +1,324 @@
+"""Gathers the calls of many tasks into few runs of a session, as a server of models does.
+
+A batch begins when nothing runs and calls wait, when it is full, or when the oldest call has waited for the longest
+time allowed. At low load there is no delay: the first call waits for one turn of the event loop, in which other tasks
+may join it, and then runs in its own task.
+"""
+
+import asyncio
+import copy
+import functools
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from aioflow import errors
+from aioflow.session.batch_rows import RowChecks, together
+from aioflow.session.waiting_calls import Batch, BatchedCall, Results, Share, WaitingCalls, own_rows
+from aioflow.tensors.dtypes import Array
+
+R = TypeVar("R")
+Reason = Literal["idle", "full", "delay"]
+"""Why a batch began: nothing ran, it had all its rows, or a call had waited for the longest time allowed."""
+Run = Callable[..., Awaitable[Results]]
+"""(a value for each feed) -> an array for each fetch."""
+
+_CONCURRENT: Final = 2
+"""Batches that run at the same time, at most: one is prepared while the other computes."""
+_LARGE: Final = 1 << 20
+"""Bytes: a thread puts larger batches together."""
+
+
+@dataclass(slots=True)
+class BatchingStatistics:
+    """What a batcher has done so far.
+
+    Attributes:
+        calls: the calls that were accepted.
+        rows: the rows that were run, without those that fill a batch up.
+        batches: the batches that began, by the reason why.
+        refused: the calls for which there was no room.
+        cancelled: the calls whose tasks were cancelled.
+    """
+
+    calls: int = 0
+    rows: int = 0
+    batches: Counter[Reason] = field(default_factory=Counter)
+    refused: int = 0
+    cancelled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a batcher, as `Session.batched` takes them. ValueError if one makes no sense."""
+
+    max_rows: int
+    max_delay: float
+    max_waiting: int
+    priorities: int
+
+    def __post_init__(self) -> None:
+        for name in ("max_rows", "max_waiting", "priorities"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, and must be at least 1")
+        if not self.max_delay >= 0:
+            raise ValueError(f"max_delay is {self.max_delay} s, and must not be negative")
+
+
+class RequestBatcher(Generic[R]):
+    """An awaitable function whose calls share runs. `Session.batched` makes it.
+
+        predict = session.batched(probabilities, feeds=[images], max_rows=64)
+        mine = await predict(my_images)
+
+    Each value has rows in axis 0, and the results have the rows of the call, in the structure of the fetches. Rows of
+    one call may be in several batches. Its results do not depend on which calls share a batch, within the rounding of
+    kernels that compute differently for another number of rows, as products of matrices do.
+
+    Cancelling the awaiting task, as `asyncio.timeout` does, takes the call out of the waiting ones, so that it is never
+    run. If it is in a batch, that batch goes on for the others, and is cancelled if there are none.
+
+    Attributes:
+        statistics: what it has done so far.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        check: Callable[[], None],
+        rows: RowChecks,
+        build: Callable[[Sequence[Any]], R],
+        limits: Limits,
+        isolate_errors: bool,
+    ) -> None:
+        """A batcher without calls.
+
+        Args:
+            run: computes a batch.
+            check: raises if the session cannot be used.
+            rows: checks the values of a call.
+            build: arranges the results as the fetches are.
+            limits: its limits.
+            isolate_errors: whether the calls of a batch that fails are run again one by one.
+        """
+        self.statistics: Final = BatchingStatistics()
+        self._run: Final = run
+        self._check: Final = check
+        self._rows: Final = rows
+        self._build: Final = build
+        self._limits: Final = limits
+        self._most: Final = limits.max_rows if rows.fixed is None else rows.fixed
+        self._isolate: Final = isolate_errors
+        self._waiting: Final = WaitingCalls(limits.priorities)
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._running = 0
+        self._gathers = False
+        """Whether calls wait for the end of this turn of the loop."""
+        self._is_quiet = False
+        """Whether the last call ran alone, and the loop has turned since."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __call__(self, *values: Any, priority: int = 0) -> R:
+        """Return the fetches for these values.
+
+        Args:
+            *values: a value for each feed, with rows in axis 0.
+            priority: its level, from 0, which is served first.
+
+        Raises:
+            TypeError, ValueError: the values do not fit the feeds. Other calls are not affected.
+            af.errors.ResourceExhaustedError: too many rows wait already; nothing was done.
+            af.errors.OpError: the batch failed, and with it all its calls.
+            RuntimeError: the session is closed, or belongs to another loop.
+        """
+        self._check()
+        call = self._rows.call(values)
+        if priority or self._waiting.rows + call.count > self._limits.max_waiting:
+            self._admit(call, priority)
+        self.statistics.calls += 1
+        try:
+            results = await self._results(call)
+        except asyncio.CancelledError:
+            self.statistics.cancelled += 1
+            call.cancel()
+            self._leave(call)
+            raise
+        return self._build(self._rows.cut(call, results) if call.own_sizes else results)
+
+    def _admit(self, call: BatchedCall, priority: int) -> None:
+        """Refuse a call for which there is no level or no room."""
+        if not 0 <= priority < self._limits.priorities:
+            raise ValueError(f"priority {priority} is none of 0 to {self._limits.priorities - 1}")
+        call.priority = priority
+        if self._waiting.rows + call.count > self._limits.max_waiting:
+            self.statistics.refused += 1
+            text = f"{self._waiting.rows} rows wait, and {call.count} more would exceed the {self._limits.max_waiting}"
+            raise errors.ResourceExhaustedError(f"{text} that may; try again later, or set max_waiting=")
+
+    def _results(self, call: BatchedCall) -> Awaitable[Results]:
+        """Let a call wait, or run it. The caller awaits its results at once."""
+        waiting = self._waiting
+        if not (self._running or self._gathers or waiting.calls):
+            fits = call.count <= self._most
+            return self._alone(call) if self._is_quiet and fits else self._first(call)
+        answer = waiting.add(call, asyncio.get_running_loop())
+        if waiting.rows >= self._most and waiting.full(self._most) is not None:
+            self._release()
+        elif self._timer is None and not self._gathers:
+            self._set_timer()
+        return answer
+
+    async def _first(self, call: BatchedCall) -> Results:
+        """Let other tasks join a call, and begin. It runs in its own task if it stays alone."""
+        answer = self._waiting.add(call, asyncio.get_running_loop())
+        self._gathers = True
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self._waiting.remove(call)
+            self._gathered()
+            raise
+        self._gathers = False
+        if self._waiting.calls == 1 and not call.begun and call.count <= self._most:
+            self._waiting.remove(call)
+            return await self._alone(call)
+        self._release()
+        return await answer
+
+    async def _alone(self, call: BatchedCall) -> Results:
+        """Run one call in its own task."""
+        self._begun("idle", call.count)
+        self._is_quiet = False
+        asyncio.get_running_loop().call_soon(self._turned)
+        try:
+            results = await self._computed([call.values])
+        finally:
+            self._ended()
+        return results if self._rows.fixed is None else [own_rows(result, 0, call.count) for result in results]
+
+    def _turned(self) -> None:
+        """The loop has turned since a call ran alone: if nothing waits, the next one is alone as well."""
+        self._is_quiet = not self._waiting.calls
+
+    def _leave(self, call: BatchedCall) -> None:
+        """Nothing of that call is needed any more."""
+        self._waiting.remove(call)
+        call.leave()
+
+    # When batches begin
+
+    def _release(self) -> None:
+        """Begin batches as long as there is a reason."""
+        while self._running < _CONCURRENT:
+            chosen = self._chosen()
+            if chosen is None:
+                break
+            batch = self._taken(*chosen)
+            batch.task = asyncio.get_running_loop().create_task(self._compute(batch))
+            self._tasks.add(batch.task)
+            batch.task.add_done_callback(self._task_ended)
+        self._set_timer()
+
+    def _chosen(self) -> tuple[Hashable, Reason] | None:
+        """The shape of the rows of the next batch, and why it begins now."""
+        waiting = self._waiting
+        oldest = waiting.oldest()
+        if oldest is None:
+            return None
+        if (full := waiting.full(self._most)) is not None:
+            return full, "full"
+        if not self._running and not self._gathers:
+            return waiting.urgent(), "idle"
+        due = oldest.since + self._limits.max_delay <= asyncio.get_running_loop().time()
+        return (oldest.shape, "delay") if due else None
+
+    def _taken(self, shape: Hashable, reason: Reason) -> Batch:
+        batch = self._waiting.take(shape, self._most)
+        self._begun(reason, batch.rows)
+        self._is_quiet = False
+        return batch
+
+    def _begun(self, reason: Reason, rows: int) -> None:
+        self.statistics.batches[reason] += 1
+        self.statistics.rows += rows
+        self._running += 1
+
+    def _set_timer(self) -> None:
+        """Wake up when the oldest call has waited for the longest time allowed, if a batch may begin then."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        oldest = self._waiting.oldest()
+        if oldest is not None and self._running < _CONCURRENT and not self._gathers:
+            due = oldest.since + self._limits.max_delay
+            self._timer = asyncio.get_running_loop().call_at(due, self._release)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._ended()
+
+    def _ended(self) -> None:
+        """One batch less runs. Tasks that were answered may call again before the next one begins."""
+        self._running -= 1
+        if self._waiting.calls and not self._gathers:
+            self._gathers = True
+            asyncio.get_running_loop().call_soon(self._gathered)
+
+    def _gathered(self) -> None:
+        self._gathers = False
+        self._release()
+
+    # What a batch does
+
+    async def _compute(self, batch: Batch) -> None:
+        """Run a batch, and answer its calls."""
+        try:
+            try:
+                results = await self._computed(batch.parts())
+            except Exception as error:
+                await self._failed(batch, error)
+            else:
+                batch.deliver(results)
+        except asyncio.CancelledError:
+            for share in batch.shares:
+                share.call.cancel()
+            raise
+
+    async def _computed(self, parts: Sequence[Sequence[Array]]) -> Results:
+        """The fetches for the values of several parts."""
+        if len(parts) > 1 and sum([value.nbytes for values in parts for value in values]) > _LARGE:
+            work = functools.partial(together, parts, self._rows.fixed)
+            values = await asyncio.get_running_loop().run_in_executor(None, work)
+        else:
+            values = together(parts, self._rows.fixed)
+        results = await self._run(*values)
+        self._rows.check_results(results, len(values[0]))
+        return results
+
+    async def _failed(self, batch: Batch, error: Exception) -> None:
+        """Give the error to the calls of the batch, or find the calls that cause it."""
+        if not self._isolate or len(batch.shares) == 1 or not isinstance(error, errors.OpError):
+            for share in batch.shares:
+                self._fail(share.call, error)
+            return
+        for call, start, stop in batch.shares:
+            own = Batch([Share(call, start, stop)])
+            try:
+                own.deliver(await self._computed(own.parts()))
+            except Exception as its:
+                self._fail(call, its)
+
+    def _fail(self, call: BatchedCall, error: Exception) -> None:
+        call.fail(_own(error))
+        self._leave(call)
+
+
+def _own(error: Exception) -> Exception:
+    """Return the error for one of several receivers, with a traceback of its own."""
+    try:
+        made = copy.copy(error)
+    except Exception:  # the class of the error may fail to copy it
+        return error
+    made.__cause__ = error.__cause__
+    return made

@@ -1,0 +1,245 @@
+"""The calls of a request batcher, those that wait by the shape of their rows and by priority, and their batches."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from aioflow.tensors.dtypes import Array
+
+Results = Sequence[Array]
+"""An array for each fetch."""
+
+
+class BatchedCall:
+    """One call of a batcher.
+
+    Attributes:
+        values: an array for each feed, with the rows in axis 0.
+        count: the number of rows.
+        shape: equal for calls that can share a batch.
+        own_sizes: the axes of the first feed that were padded: the axis, its size now, and its size before.
+        priority: its level; 0 is served first.
+        since: the time of the loop from which it waits.
+        begun: its first rows, which are in batches that have begun.
+        batches: these batches.
+        answer: gets the results of its rows; None before the call waits.
+    """
+
+    __slots__ = (
+        "_came", "_parts", "answer", "batches", "begun", "count", "own_sizes", "priority", "shape", "since", "values",
+    )  # fmt: skip
+
+    def __init__(
+        self, values: Sequence[Array], count: int, shape: Hashable, own_sizes: Sequence[tuple[int, int, int]] = ()
+    ) -> None:
+        self.values: Final = values
+        self.count: Final = count
+        self.shape: Final = shape
+        self.own_sizes: Final = own_sizes
+        self.priority = 0
+        self.since = 0.0
+        self.begun = 0
+        self.batches: tuple[Batch, ...] = ()
+        self.answer: asyncio.Future[Results] | None = None
+        self._parts: tuple[tuple[int, Results], ...] = ()
+        self._came = 0
+
+    def leave(self) -> None:
+        """Need no answer. A batch that no call needs is cancelled."""
+        for batch in self.batches:
+            batch.wanted -= 1
+            if not batch.wanted and batch.task is not None:
+                batch.task.cancel()
+        self.batches = ()
+
+    def deliver(self, start: int, stop: int, results: Results) -> None:
+        """Take the results of some rows. With the last ones the call has its answer."""
+        self._came += stop - start
+        self._parts += ((start, results),)
+        if self._came == self.count:
+            parts = [part for _, part in sorted(self._parts, key=_start)]
+            self.finish([np.concatenate(arrays) for arrays in zip(*parts, strict=True)])
+
+    def finish(self, results: Results) -> None:
+        """Take the results of all rows."""
+        answer = self.answer
+        if answer is not None and not answer.done():
+            answer.set_result(results)
+
+    def cancel(self) -> None:
+        """Its task is cancelled, or must be."""
+        answer = self.answer
+        if answer is not None and not answer.cancel() and not answer.cancelled():
+            answer.exception()  # an error that came at the same time, which nobody reads
+
+    def fail(self, error: Exception) -> None:
+        """Its rows have no results."""
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_exception(error)
+
+
+def _start(part: tuple[int, Results]) -> int:
+    return part[0]
+
+
+class Share(NamedTuple):
+    """Rows of a call that are part of a batch."""
+
+    call: BatchedCall
+    start: int
+    stop: int
+
+
+class Batch:
+    """Rows of calls that are run together.
+
+    Attributes:
+        shares: the rows.
+        rows: how many they are.
+        task: the task that runs them.
+        wanted: its calls that still want an answer.
+    """
+
+    __slots__ = ("rows", "shares", "task", "wanted")
+
+    def __init__(self, shares: Sequence[Share] = ()) -> None:
+        self.shares: Final = [*shares]
+        self.rows = 0
+        self.wanted = 0
+        self.task: asyncio.Task[None] | None = None
+
+    def add(self, call: BatchedCall, stop: int) -> None:
+        """Take its rows that have not begun, up to `stop`."""
+        self.shares.append(Share(call, call.begun, stop))
+        self.rows += stop - call.begun
+        self.wanted += 1
+        call.begun = stop
+        call.batches += (self,)
+
+    def parts(self) -> list[Sequence[Array]]:
+        """The values of its rows."""
+        return [
+            call.values if stop - start == call.count else [value[start:stop] for value in call.values]
+            for call, start, stop in self.shares
+        ]
+
+    def deliver(self, results: Results) -> None:
+        """Give its calls the results of their rows."""
+        at, little = 0, max([result.nbytes for result in results]) <= _LITTLE
+        for call, start, stop in self.shares:
+            end = at + stop - start
+            rows = [result[at:end] if little else own_rows(result, at, end) for result in results]
+            if end - at == call.count:
+                call.finish(rows)
+            else:
+                call.deliver(start, stop, rows)
+            at = end
+
+
+_LITTLE: Final = 1 << 15
+"""Bytes that may be copied, and that may stay in memory, for some rows."""
+
+
+def own_rows(result: Array, start: int, stop: int) -> Array:
+    """Those rows of a result. Few rows of a large one are copied, so that they do not keep all of it in memory."""
+    rows: Array = result[start:stop]
+    return rows.copy() if rows.nbytes <= _LITTLE < result.nbytes else rows
+
+
+class _Line:
+    """Calls whose rows have one shape: a queue for each priority."""
+
+    def __init__(self, priorities: int) -> None:
+        self.queues: Final = [OrderedDict[BatchedCall, None]() for _ in range(priorities)]
+        self.rows = 0
+
+    def heads(self) -> Iterator[BatchedCall]:
+        """The first call of each priority, the most urgent one first."""
+        return (next(iter(queue)) for queue in self.queues if queue)
+
+
+class WaitingCalls:
+    """All calls that wait.
+
+    Attributes:
+        rows: their rows that are in no batch.
+        calls: how many they are.
+    """
+
+    def __init__(self, priorities: int) -> None:
+        self._priorities: Final = priorities
+        self._lines: Final[dict[Hashable, _Line]] = {}
+        self.rows = 0
+        self.calls = 0
+
+    def add(self, call: BatchedCall, loop: asyncio.AbstractEventLoop) -> "asyncio.Future[Results]":
+        """Let a call wait. Returns its answer."""
+        call.answer = answer = asyncio.Future[Results](loop=loop)
+        call.since = loop.time()
+        line = self._lines.get(call.shape)
+        if line is None:
+            line = self._lines[call.shape] = _Line(self._priorities)
+        line.queues[call.priority][call] = None
+        count = call.count
+        line.rows += count
+        self.rows += count
+        self.calls += 1
+        return answer
+
+    def remove(self, call: BatchedCall) -> None:
+        """Forget a call that waits; one that does not is left alone."""
+        line = self._lines.get(call.shape)
+        if line is not None and call in line.queues[call.priority]:
+            del line.queues[call.priority][call]
+            self.calls -= 1
+            self.rows -= call.count - call.begun
+            line.rows -= call.count - call.begun
+            self._tidy(call.shape, line)
+
+    def take(self, shape: Hashable, most: int) -> Batch:
+        """A batch of up to `most` rows of that shape, which wait no longer: the most urgent first, then the oldest."""
+        line, batch = self._lines[shape], Batch()
+        for queue in line.queues:
+            ended = 0
+            for call in queue:
+                room = most - batch.rows
+                if not room:
+                    break
+                batch.add(call, min(call.count, call.begun + room))
+                ended += call.begun == call.count
+            for _ in range(ended):
+                queue.popitem(last=False)
+            self.calls -= ended
+        line.rows -= batch.rows
+        self.rows -= batch.rows
+        self._tidy(shape, line)
+        return batch
+
+    def full(self, most: int) -> Hashable | None:
+        """A shape of which that many rows wait."""
+        return next((shape for shape, line in self._lines.items() if line.rows >= most), None)
+
+    def urgent(self) -> Hashable | None:
+        """The shape of the call to serve next."""
+        heads = [head for line in self._lines.values() for head in line.heads()]
+        return min(heads, key=_urgency).shape if heads else None
+
+    def oldest(self) -> BatchedCall | None:
+        """The call that waits for the longest time."""
+        heads = [head for line in self._lines.values() for head in line.heads()]
+        return min(heads, key=_age) if heads else None
+
+    def _tidy(self, shape: Hashable, line: _Line) -> None:
+        if not any(line.queues):
+            del self._lines[shape]
+
+
+def _urgency(call: BatchedCall) -> tuple[int, float]:
+    return call.priority, call.since
+
+
+def _age(call: BatchedCall) -> float:
+    return call.since
