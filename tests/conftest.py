@@ -12,12 +12,12 @@ from pytest_asyncio import is_async_test
 
 from aioflow.graph.op import REGISTRY
 from aioflow.testing import VirtualTimeLoop, no_leaks, no_pending_tasks
-from tests.support.scale import LONG, amount
+from tests.support.scale import LONG, amount, short
 
 pytest_plugins = ["tests.support.shares"]
 REGISTRY.complete()  # tests are collected for every op
 
-settings.register_profile("aioflow", deadline=None, max_examples=amount(8, 50), derandomize="CI" in os.environ)
+settings.register_profile("aioflow", deadline=None, max_examples=amount(5, 50), derandomize="CI" in os.environ)
 settings.register_profile("unshrunk", settings.get_profile("aioflow"), phases=set(Phase) - {Phase.shrink})
 settings.load_profile("aioflow")
 
@@ -45,11 +45,12 @@ def pytest_itemcollected(item):
         item.fixturenames.insert(item.fixturenames.index("process_is_left_clean") + 1, "loop_is_left_clean")
 
 
+@pytest.hookimpl(trylast=True)  # of what -k and -m have left
 def pytest_collection_modifyitems(config, items):
-    if LONG:
-        return
-    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
-    items[:] = [item for item in items if not item.get_closest_marker("long")]
+    if not LONG:
+        chosen = short(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
 
 
 def pytest_collection_finish(session):

@@ -44,6 +44,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.usefixtures("as_a_user")
 def test_the_programs_of_a_page_give_the_output_that_it_shows(name):
@@ -63,6 +64,7 @@ def anchors(name):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_link_leads_to_a_document_and_a_heading(name):
     prose = re.sub(r"^```.*?^```$", "", TEXTS[name], flags=re.MULTILINE | re.DOTALL)

@@ -76,7 +76,7 @@ def test_the_batches_of_an_epoch_hold_each_digit_once():
 
 @pytest.mark.slow
 def test_the_demo_reads_at_least_97_percent_of_digits_it_has_not_seen():
-    done = run("examples/train_digits.py", "--epochs", amount(30, 100))
+    done = run("examples/train_digits.py", "--epochs", amount(20, 100))
     assert done.returncode == 0, done.stderr
     accuracy = re.fullmatch(r"test accuracy (0\.\d{3}|1\.000)", done.stdout.splitlines()[-1])
     assert accuracy is not None, done.stdout
@@ -175,7 +175,7 @@ async def test_the_transformer_prints_as_many_words_as_it_is_asked_for(small_tra
 
 @pytest.mark.slow
 def test_the_residual_net_reads_most_digits_after_a_few_epochs():
-    done = run("examples/resnet_digits.py", "--epochs", amount(4, 30))
+    done = run("examples/resnet_digits.py", "--epochs", amount(3, 30))
     assert done.returncode == 0, done.stderr
     accuracy = float(re.fullmatch(r"test accuracy (\d\.\d{4})", done.stdout.splitlines()[-1])[1])
     assert accuracy >= amount(0.8, 0.98)
@@ -183,12 +183,12 @@ def test_the_residual_net_reads_most_digits_after_a_few_epochs():
 
 @pytest.mark.slow
 async def test_the_autoencoder_learns_and_draws_a_picture(tmp_path):
-    picture = tmp_path / "digits.png"
-    done = run("examples/vae_digits.py", "--epochs", "6", "--picture", picture)
+    picture, epochs = tmp_path / "digits.png", amount(2, 6)
+    done = run("examples/vae_digits.py", "--epochs", epochs, "--picture", picture)
     assert done.returncode == 0, done.stderr
     *losses, last = done.stdout.splitlines()
     surprises = [float(re.fullmatch(r"epoch \d+  surprise (\d+\.\d+)  distance \d+\.\d+", line)[1]) for line in losses]
-    assert len(surprises) == 6
+    assert len(surprises) == epochs
     assert surprises[-1] < surprises[0] - 1
     assert last == f"the plane of digits is in {picture}"
     with af.Graph().as_default() as graph:
@@ -337,7 +337,7 @@ async def test_each_layer_is_on_its_device_with_its_gradients_and_sums():
 
 @pytest.mark.slow
 def test_two_workers_train_a_net_on_two_parameter_servers_and_all_end():
-    epochs = amount(2, 4)
+    epochs = amount(1, 4)
     done = run("examples/cluster_digits.py", "--epochs", epochs)
     assert done.returncode == 0, done.stderr
     *progress, accuracy = done.stdout.splitlines()

@@ -24,6 +24,7 @@ def fresh(code):
     return json.loads(run.stdout)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("face", FACES)
 def test_dir_shows_what_is_public_and_all_of_it_is_there(face):
     module = importlib.import_module(face)
@@ -37,6 +38,7 @@ def test_of_modules_the_top_shows_the_public_ones_alone():
     assert modules == public | {"sparse_names"}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("face", FACES)
 def test_no_public_name_is_that_of_another_module_of_the_folder(face):
     module = importlib.import_module(face)

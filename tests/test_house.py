@@ -192,6 +192,7 @@ def test_importing_the_testing_tools_does_not_need_pytest(fresh):
     assert "pytest" not in fresh["modules"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.name)
 def test_every_planted_fault_has_its_place(mutant):
     compile(mutant.text(ROOT), mutant.file, "exec")

@@ -13,7 +13,7 @@ from aioflow.queues import Queue
 from aioflow.waiting.stores import ByPriority, Fifo, Shuffled
 from tests.support.scale import amount
 
-CANCELS = amount(1_500, 10_000)
+CANCELS = amount(500, 10_000)
 
 
 class Account:

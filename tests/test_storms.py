@@ -84,21 +84,21 @@ async def rage(where, name, consumers, seed=SEED, cuts=CUTS):
 
 
 @pytest.mark.parametrize("where", ["one device", "four devices"])
-@pytest.mark.parametrize("name", some(STORMS, 15))
+@pytest.mark.parametrize("name", some(STORMS, 10))
 async def test_no_element_is_lost_or_doubled(where, name):
     for consumers in CONSUMERS:
         await rage(where, name, consumers)
 
 
 @pytest.mark.parametrize("where", ["a cluster", "a slow cluster"])
-@pytest.mark.parametrize("name", some(part(STORMS, 0, 5), 10))
+@pytest.mark.parametrize("name", some(part(STORMS, 0, 5), 6))
 async def test_no_element_is_lost_or_doubled_between_tasks(where, name):
     for consumers in CONSUMERS:
         await rage(where, name, consumers)
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", some(part(STORMS, 3, 9), 8))
+@pytest.mark.parametrize("name", some(part(STORMS, 3, 9), 5))
 async def test_no_element_is_lost_or_doubled_on_a_real_loop(name):
     for where in ("one device", "four devices"):
         await rage(where, name, 3)
@@ -112,7 +112,7 @@ async def test_no_element_is_lost_or_doubled_over_sockets(name):
 
 
 @pytest.mark.parametrize("where", PLACES)
-@pytest.mark.parametrize("name", some(part(PUTS, 0, 2), 6))
+@pytest.mark.parametrize("name", some(part(PUTS, 0, 2), 4))
 async def test_a_put_that_is_cut_short_puts_nothing_if_nobody_takes(where, name):
     async with PLACES[where](SEED) as place:
         await single_puts(STORMS[name](place), SEED, 2 * CUTS)

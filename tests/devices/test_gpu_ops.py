@@ -15,7 +15,7 @@ def on_gpu(name, sample):
     return name in REGISTRY and name not in (*PRIMITIVES, "swap_out") and DeviceKind.GPU in REGISTRY[name].kernels
 
 
-@every_op(on_gpu, most=2)
+@every_op(on_gpu, most=1)
 async def test_a_session_gives_on_a_gpu_what_it_gives_on_a_cpu(name, sample):
     machine = Machine()
     gpu = FakeGpu(machine)

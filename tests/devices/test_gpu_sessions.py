@@ -16,6 +16,7 @@ from aioflow.testing.fake_gpu import FakeGpu
 from aioflow.testing.fake_streams import GpuFailure, Machine
 from tests.support.graphs import built_graphs
 from tests.support.programs import START, blocks, built
+from tests.support.scale import amount
 
 DEVICES = ["/device:CPU:0", "/device:CPU:1", "/device:GPU:0", "/device:GPU:1", ""]
 EXECUTORS = ["tokens", "regions"]
@@ -109,19 +110,19 @@ def check_program(block, order, choices):
             np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)
 
 
-@settings(max_examples=10)
+@settings(max_examples=amount(5, 10))
 @given(blocks(), CHOICES)
 def test_branches_loops_and_state_are_the_same_over_gpus(block, choices):
     check_program(block, 0, choices)
 
 
-@settings(max_examples=5)
+@settings(max_examples=amount(3, 5))
 @given(blocks(depth=2), CHOICES)
 def test_gradients_are_the_same_over_gpus(block, choices):
     check_program(block, 1, choices)
 
 
-@settings(max_examples=12)
+@settings(max_examples=amount(5, 12))
 @given(CHOICES, st.data())
 def test_graphs_of_variables_and_control_edges_are_the_same_over_gpus(choices, data):
     graph = data.draw(built_graphs(device=scattered(choices)))

@@ -6,6 +6,7 @@ import pytest
 import aioflow as af
 from aioflow import layers
 from aioflow.testing import cluster
+from tests.support.scale import amount
 
 RANDOM = np.random.default_rng(21)
 IDS = RANDOM.integers(0, 7, (22, 5))
@@ -14,6 +15,7 @@ Y = {"class": IDS.sum(1) % 3, "steps": RANDOM.standard_normal((22, 5, 1)).astype
 WEIGHTS = RANDOM.uniform(0, 2, 22).astype(np.float32)
 DEVICES = [f"/device:CPU:{number}" for number in range(3)]
 LOCAL = af.Config(device_count={"CPU": 3})
+EPOCHS = amount(1, 2)
 
 
 class Averaged(layers.Layer):
@@ -36,7 +38,7 @@ def model():
     return af.Model([ids, x], outputs)
 
 
-async def fitted(strategy, build=model, target="", epochs=2):
+async def fitted(strategy, build=model, target="", epochs=EPOCHS):
     """The history of a fit, and the weights after it."""
     with af.Graph().as_default() as graph:
         made = build()

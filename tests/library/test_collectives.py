@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import aioflow as af
 from aioflow import errors
 from aioflow.testing import VirtualTimeLoop
+from tests.support.scale import amount
 
 SHAPES = [(7,), (3, 4), (), (0, 3), (1,), (2, 1, 5)]
 REFERENCES = {"sum": np.sum, "mean": np.mean, "prod": np.prod, "min": np.min, "max": np.max}
@@ -79,7 +80,7 @@ async def test_all_devices_get_the_reduction_to_the_same_bits_whatever_the_shape
             np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)
 
 
-@settings(max_examples=30)
+@settings(max_examples=amount(8, 30))
 @given(st.integers(1, 6), st.lists(st.integers(0, 5), max_size=3), st.sampled_from(["float32", "float64", "int32"]))
 def test_in_task_order_the_sum_is_to_the_bit_that_of_one_device(devices, shape, dtype):
     arrays = [(1e3 * array).astype(dtype) for array in drawn(devices, shape)]

@@ -14,6 +14,7 @@ from aioflow.testing import Chaos, Gate, cluster
 from aioflow.train.all_reduce import buckets
 from tests.support.cluster_runs import every_fourth_seed, failed, new_graph, survives
 from tests.support.doubles import gated
+from tests.support.scale import some
 
 WORKERS = 3
 TASKS = [f"/job:worker/task:{number}" for number in range(WORKERS)]
@@ -113,7 +114,7 @@ async def test_towers_learn_to_the_bit_what_one_process_does_that_adds_in_task_o
             assert bits(variables[:4]) == last
 
 
-@pytest.mark.parametrize("codec", [None, "bfloat16", "int8", "top_k:0.2"])
+@pytest.mark.parametrize("codec", some([None, "bfloat16", "int8", "top_k:0.2"], 2))
 async def test_towers_stay_equal_to_the_bit(codec):
     several = model(codec)
     async with (

@@ -354,7 +354,7 @@ class Mutexes(RuleBasedStateMachine):
 
 def test_a_mutex_agrees_with_its_model_under_cancellation():
     run_state_machine_as_test(
-        Mutexes, settings=settings(max_examples=amount(30, 100), stateful_step_count=40, deadline=None)
+        Mutexes, settings=settings(max_examples=amount(15, 100), stateful_step_count=40, deadline=None)
     )
 
 

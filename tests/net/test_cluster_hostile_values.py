@@ -17,6 +17,7 @@ from aioflow.net.wire.worker_verbs import GetStatus, PushTensors, RecvTensor
 from aioflow.net.worker import step_table
 from aioflow.net.worker.remote_rendezvous import numbers_of
 from aioflow.testing import SimulatedCluster, no_pending_tasks
+from tests.support.scale import amount
 
 FIRST, SECOND = "/job:worker/task:0", "/job:worker/task:1"
 DEVICES = [f"/job:worker/replica:0/task:{index}/device:CPU:0" for index in range(2)]
@@ -77,9 +78,9 @@ async def test_a_value_that_is_not_what_the_receiver_waits_for_fails_its_step_al
 
 async def test_thousands_of_values_are_fetched_at_a_time(graph, cluster):
     x = af.placeholder(af.float32, [])
-    sums = [x + float(index) for index in range(4000)]
+    sums = [x + float(index) for index in range(amount(2000, 4000))]
     async with af.Session(cluster.target("worker", 0), graph=graph) as session:
-        assert await session.run(sums, {x: 1.0}) == [index + 1.0 for index in range(4000)]
+        assert await session.run(sums, {x: 1.0}) == [index + 1.0 for index in range(len(sums))]
 
 
 async def test_thousands_that_wait_for_steps_that_never_begin_keep_nobody_out(graph, cluster, stranger):

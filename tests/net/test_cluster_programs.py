@@ -13,6 +13,7 @@ from aioflow.plan.placement.colocation import is_state
 from aioflow.testing import VirtualTimeLoop, no_pending_tasks
 from aioflow.testing.simulated_cluster import SimulatedCluster
 from tests.support.programs import START, UNARY, Block, Constant, Loop, Slope, Unary, Wait, blocks, built
+from tests.support.scale import amount
 
 DEVICES = ["/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1", ""]
 CHOICES = st.lists(st.sampled_from(DEVICES), min_size=1, max_size=40)
@@ -77,7 +78,7 @@ def check_program(block, order, choices, tolerance=0.0):
         np.testing.assert_allclose(value, expected, rtol=tolerance, atol=tolerance, strict=True)
 
 
-@settings(max_examples=15)
+@settings(max_examples=amount(6, 15))
 @given(blocks().map(travelling), CHOICES)
 def test_branches_loops_and_state_are_the_same_over_tasks(block, choices):
     check_program(block, 0, choices)
@@ -87,7 +88,7 @@ LOOP = Loop((0, 0, 0), Block((Constant(-0.7),), (0, 0, 0), 0), None, 0, None, 0,
 GRADIENT_OF_LOOPS = Block((Unary("sin", 5), Slope(0, 0), LOOP, Constant(-0.7), Constant(-0.7)), (2, 7), 0)
 
 
-@settings(max_examples=8)
+@settings(max_examples=amount(4, 8))
 @given(blocks(depth=2).map(travelling), CHOICES)
 @example(GRADIENT_OF_LOOPS, ["/job:ps/task:0", "/job:ps/task:0", "/job:worker/task:0"])
 def test_gradients_are_the_same_over_tasks(block, choices):
@@ -98,7 +99,7 @@ def test_gradients_are_the_same_over_tasks(block, choices):
 RESTARTED = Block((Constant(-0.7), Slope(0, 0)), (0, 0), 0)
 
 
-@settings(max_examples=20)
+@settings(max_examples=amount(8, 20))
 @given(blocks().map(travelling), CHOICES, st.floats(0.0, 0.05), st.sampled_from(["cancel", "limit", "crash", "part"]))
 @example(RESTARTED, [DEVICES[2], DEVICES[1], DEVICES[0], DEVICES[0], DEVICES[1]], 0.021484375, "crash")
 def test_however_a_step_ends_nothing_of_it_is_left_and_the_session_goes_on(block, choices, after, how):

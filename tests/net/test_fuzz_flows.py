@@ -72,7 +72,7 @@ def test_a_registration_is_read_as_it_was_written():
     assert facts(part.flow) == facts(FLOW)
 
 
-@every_op()
+@every_op(most=1)
 def test_every_op_can_be_registered(name, sample):
     _, outputs, feeds = build(sample)
     flow = make_flow(Signature(tuple(feeds), tuple(outputs), ()), optimize=False)

@@ -137,7 +137,7 @@ def test_models_with_random_changes_end_in_specific_errors():
         shape=np.array([1, -1]),
     )
     random = Random(5)
-    for _ in range(amount(60, 5000)):
+    for _ in range(amount(30, 5000)):
         data = bytearray(weights)
         for _ in range(random.choice([1, 1, 2, 4])):
             data[random.randrange(len(data))] = random.randrange(256)

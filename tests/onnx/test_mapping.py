@@ -127,7 +127,7 @@ def test_the_parser_gets_the_model_that_the_file_holds(data):
 def test_a_damaged_model_is_damaged_in_the_same_way():
     data, random = product(b=np.arange(4, dtype=np.int64)), Random(3)
     places = [*range(200), *range(len(data) - 200, len(data))]
-    for _ in range(amount(300, 10_000)):
+    for _ in range(amount(100, 10_000)):
         changed = bytearray(data)
         for _ in range(random.choice([1, 1, 2])):
             changed[random.choice(places)] = random.choice([0, 1, 127, 128, 255, random.randrange(256)])

@@ -139,13 +139,13 @@ def check_program(block, order, choices):
         agree(virtual(_program(program, many(**options))), virtual(_program(program, one(**options))))
 
 
-@settings(max_examples=amount(6, 40))
+@settings(max_examples=amount(4, 40))
 @given(blocks(), CHOICES)
 def test_branches_loops_and_state_are_the_same_on_four_devices(block, choices):
     check_program(block, 0, choices)
 
 
-@settings(max_examples=amount(3, 20))
+@settings(max_examples=amount(2, 20))
 @given(blocks(depth=2), CHOICES)
 def test_gradients_are_the_same_on_four_devices(block, choices):
     check_program(block, 1, choices)
@@ -158,7 +158,7 @@ def scattered_graphs(draw):
     return graph, draw(st.lists(st.sampled_from(graph.tensors), max_size=2, unique=True))
 
 
-@settings(max_examples=amount(6, 40))
+@settings(max_examples=amount(4, 40))
 @given(scattered_graphs(), st.data())
 def test_feeds_in_the_middle_and_partial_runs_are_the_same_on_four_devices(drawn, data):
     graph, inner = drawn
@@ -766,7 +766,7 @@ async def test_however_a_step_ends_nothing_of_it_is_left_on_any_device(session, 
     np.testing.assert_array_equal((await session.run(fetches, feeds))[0], expected)
 
 
-@settings(max_examples=amount(6, 40))
+@settings(max_examples=amount(4, 40))
 @given(blocks(depth=2), CHOICES, st.integers(0, 60), st.sampled_from(["cancel", "sin", "add", "less", "send", "recv"]))
 def test_random_ends_of_random_programs_leave_the_session_as_it_was(block, choices, after, how):
     program = built(block, 0, scattered(choices))

@@ -14,6 +14,7 @@ from aioflow.testing.fake_gpu import FakeGpu
 from aioflow.testing.fake_streams import GpuFailure, Machine
 from tests.devices.test_gpu_sessions import CHOICES, Plugged, scattered, virtual
 from tests.support.programs import START, blocks, built
+from tests.support.scale import amount
 
 GPU = "/device:GPU:0"
 
@@ -333,7 +334,7 @@ async def _program(program, config):
         return found + await session.run([state.read_value() for state in program.states])
 
 
-@settings(max_examples=10)
+@settings(max_examples=amount(5, 10))
 @given(blocks(depth=2), CHOICES)
 def test_programs_over_gpus_give_what_they_give_without_graphs(block, choices):
     program = built(block, 1, scattered(choices))

@@ -163,7 +163,7 @@ def test_a_short_region_never_looks_at_the_clock_and_a_long_one_does():
     assert "await pause()" in long.text
 
 
-@pytest.mark.parametrize(("nodes", "regions"), [(1000, 1), (2900, 3), (4500, 15)])
+@pytest.mark.parametrize(("nodes", "regions"), [(1000, 1), pytest.param(2900, 3, marks=pytest.mark.long), (4500, 15)])
 def test_a_graph_of_many_nodes_is_cut_into_regions_that_still_agree(graph, nodes, regions):
     x = af.placeholder(af.float32, [])
     y = x
@@ -183,7 +183,7 @@ async def test_a_cut_region_gives_the_right_value(graph):
         assert await session.run(y, {x: 1.0}) == 4501.0
 
 
-@pytest.mark.parametrize(("inputs", "longest"), [(200, 210), (1000, 1), (3000, 1)])
+@pytest.mark.parametrize(("inputs", "longest"), [(200, 210), (1000, 1), pytest.param(3000, 1, marks=pytest.mark.long)])
 async def test_a_node_of_many_inputs_is_not_compiled(graph, monkeypatch, inputs, longest):
     """To compile a call of thousands of arguments holds the interpreter for tens of milliseconds."""
     compiled = []

@@ -35,13 +35,13 @@ def _largest(outcome: Outcome) -> float:
     return max(1.0, *[np.max(np.abs(value)) for part in vars(outcome).values() for value in part])
 
 
-@settings(max_examples=amount(8, 60))
+@settings(max_examples=amount(5, 60))
 @given(blocks())
 def test_values_and_state_agree(program: Block) -> None:
     check(program, 0)
 
 
-@settings(max_examples=amount(5, 40))
+@settings(max_examples=amount(3, 40))
 @given(blocks(depth=2))
 def test_gradients_to_second_order_agree(program: Block) -> None:
     check(program, 2)

@@ -345,7 +345,7 @@ class Steps(RuleBasedStateMachine):
 
 
 def test_every_gradient_is_in_one_step_or_dropped_once_and_no_step_waits_for_who_is_gone():
-    run_state_machine_as_test(Steps, settings=settings(max_examples=amount(25, 200)))
+    run_state_machine_as_test(Steps, settings=settings(max_examples=amount(12, 200)))
 
 
 # Those who wait for it

@@ -11,6 +11,7 @@ import pytest
 import aioflow as af
 from aioflow.runtime import call_cache
 from aioflow.runtime.planning_thread import plan_beside
+from tests.support.scale import amount
 
 INTERVAL = sys.getswitchinterval()
 
@@ -110,7 +111,7 @@ async def test_what_a_call_changes_is_found_out_for_graphs_of_any_size(large, mo
 async def test_a_large_graph_gives_the_same_in_many_regions():
     with af.Graph().as_default() as graph:
         x = y = af.placeholder(af.float32, [3])
-        for number in range(4000):
+        for number in range(amount(2000, 4000)):
             y = af.tanh(y) if number % 3 == 0 else y * 1.01 + 0.01
     data, found = np.array([0.1, -2.0, 0.5], np.float32), []
     for executor in ("regions", "tokens"):

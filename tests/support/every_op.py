@@ -3,7 +3,6 @@
 import contextlib
 import importlib
 import inspect
-import itertools
 import pkgutil
 
 import numpy as np
@@ -17,7 +16,7 @@ from aioflow.kernels.array.constants import placeholder
 from aioflow.tensors.dtypes import as_dtype
 from tests.kernels import samples
 from tests.kernels.samples import SAMPLES
-from tests.support.scale import some
+from tests.support.scale import pairs, some
 
 for package in (kernels, samples):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -29,16 +28,20 @@ OURS = {name: op for name, op in REGISTRY.items() if op.__module__.startswith("a
 def every_op(wanted=lambda name, sample: True, variants=(None,), most=1000):
     """Make of a law on `(name, sample)`, or `(name, sample, variant)`, a test for each file of ops.
 
-    It tries all samples of that kind, in a short run at most so many of each op.
+    It tries all samples of that kind with each variant. A short run tries at most so many samples of each op, and each
+    with one variant, in turn.
     """
 
     def decorate(law):
         def trials(family):
+            for (op, number, sample), variant in pairs(list(samples(family)), variants):
+                more = () if variant is None else (variant,)
+                yield " ".join([f"{op}-{number}", *(each.__name__ for each in more)]), (op, sample, *more)
+
+        def samples(family):
             for op in (op for op in sorted(SAMPLES) if _family(op) == family):
-                chosen = [(number, sample) for number, sample in enumerate(SAMPLES[op]) if wanted(op, sample)]
-                for (number, sample), variant in itertools.product(some(chosen, most), variants):
-                    more = () if variant is None else (variant,)
-                    yield " ".join([f"{op}-{number}", *(each.__name__ for each in more)]), (op, sample, *more)
+                chosen = [(op, number, sample) for number, sample in enumerate(SAMPLES[op]) if wanted(op, sample)]
+                yield from some(chosen, most)
 
         test = (_waiting if inspect.iscoroutinefunction(law) else _immediate)(law, trials)
         test.__name__, test.__doc__, test.__module__ = law.__name__, law.__doc__, law.__module__

@@ -54,7 +54,7 @@ async def test_with_costs_the_master_takes_time_for_each_worker():
 
 
 async def test_the_time_of_a_null_step_grows_with_the_logarithm_of_the_workers():
-    most = amount(100, 300)
+    most = amount(50, 300)
     one, few, many = [await seconds_of_a_step(workers, Costs()) for workers in (1, 10, most)]
     assert many < one * (1 + math.log2(most))
     assert many < 3 * few

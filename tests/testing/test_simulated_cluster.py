@@ -19,6 +19,7 @@ from aioflow.testing.chaos import Chaos, draw_mishaps
 from aioflow.testing.hosts import Hosts, current_host, ids_drawn_from, on_host, tasks_in_order
 from aioflow.testing.loop import VirtualTimeLoop
 from aioflow.testing.simulated_cluster import cluster
+from tests.support.scale import amount
 
 JOBS = {"ps": 1, "worker": 2}
 MUCH = Chaos(5.0, drop=0.002, duplicate=0.05, resets=2.0, half_open=2.0, partitions=2.0, pauses=2.0, crashes=2.0)
@@ -81,11 +82,12 @@ def test_a_seed_repeats_every_frame_on_a_machine_that_takes_a_second_for_each_pi
 @pytest.mark.slow
 @pytest.mark.real
 def test_a_seed_repeats_every_frame_in_another_process_whose_sets_are_in_another_order():
-    code = "import tests.testing.test_simulated_cluster as test; print(*test.digests(range(6)))"
+    seeds = range(amount(2, 6))
+    code = f"import tests.testing.test_simulated_cluster as test; print(*test.digests({seeds}))"
     environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == digests(range(6))
+    assert done.stdout.split() == digests(seeds)
 
 
 def test_what_befalls_hosts_is_drawn_before_anything_runs_and_spares_whom_it_is_told_to():

@@ -74,7 +74,7 @@ class Accumulators(WaitingMachine):
 
 def test_an_accumulator_agrees_with_its_model_under_cancellation():
     run_state_machine_as_test(
-        Accumulators, settings=settings(max_examples=amount(20, 150), stateful_step_count=30, deadline=None)
+        Accumulators, settings=settings(max_examples=amount(10, 150), stateful_step_count=30, deadline=None)
     )
 
 
@@ -109,7 +109,7 @@ async def test_rows_too():
     np.testing.assert_allclose(rows.values, (dense.T / times).T, rtol=1e-12)
 
 
-@settings(max_examples=50)
+@settings(max_examples=amount(15, 50))
 @given(st.lists(st.lists(st.integers(0, 5), max_size=6), min_size=1, max_size=5), st.booleans())
 def test_rows_add_up_to_what_dense_gradients_would(gradients, mean):
     accumulator = SparseAccumulator("a", Spec(dtypes.int64, TensorShape([6, 1])), mean=False)

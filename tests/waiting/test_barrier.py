@@ -126,7 +126,7 @@ class Barriers(WaitingMachine):
 
 def test_a_barrier_agrees_with_its_model_under_cancellation():
     run_state_machine_as_test(
-        Barriers, settings=settings(max_examples=amount(20, 150), stateful_step_count=40, deadline=None)
+        Barriers, settings=settings(max_examples=amount(10, 150), stateful_step_count=40, deadline=None)
     )
 
 

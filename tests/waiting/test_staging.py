@@ -88,7 +88,7 @@ class Areas(WaitingMachine):
 
 def test_a_staging_area_agrees_with_its_model_under_cancellation():
     run_state_machine_as_test(
-        Areas, settings=settings(max_examples=amount(20, 150), stateful_step_count=40, deadline=None)
+        Areas, settings=settings(max_examples=amount(10, 150), stateful_step_count=40, deadline=None)
     )
 
 
@@ -215,7 +215,7 @@ class Maps(WaitingMachine):
 
 def test_a_map_staging_area_agrees_with_its_model_under_cancellation():
     run_state_machine_as_test(
-        Maps, settings=settings(max_examples=amount(20, 200), stateful_step_count=40, deadline=None)
+        Maps, settings=settings(max_examples=amount(10, 200), stateful_step_count=40, deadline=None)
     )
 
 

@@ -505,7 +505,7 @@ async def test_a_process_that_is_killed_at_any_moment_leaves_no_segment_and_no_w
     listener = await network().listen(ANYWHERE, acceptor.accept)
     chance = np.random.default_rng(5)
     try:
-        for _ in range(amount(4, 200)):
+        for _ in range(amount(2, 200)):
             child = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", CHILD, listener.address, stdout=asyncio.subprocess.PIPE
             )

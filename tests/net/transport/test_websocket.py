@@ -102,7 +102,7 @@ async def test_a_lost_connection_is_restored_and_every_request_happens_once(pair
     await service.gate.arrived(3)
     large = [asyncio.create_task(peer.request(tensor(20 << 20, step))) for step in range(4)]
     large += [asyncio.create_task(peer.request(feeding(np.ones(20 << 20, np.uint8)))) for _ in range(4)]
-    losses = amount(8, 20)
+    losses = amount(4, 20)
     for turns in range(losses):
         for _ in range(turns):
             await asyncio.sleep(0)

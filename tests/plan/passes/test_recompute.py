@@ -221,7 +221,7 @@ def programs(draw):
     return graph, x, value
 
 
-@settings(max_examples=amount(4, 50))
+@settings(max_examples=amount(2, 50))
 @given(programs(), st.booleans())
 async def test_random_programs_give_the_same_in_no_more_memory(program, fused):
     graph, x, value = program
