@@ -1,7 +1,8 @@
 """All-reduce of float32 over four worker processes of this host, beside Gloo's in as many processes.
 
 Each of Gloo's processes times its own calls, which begin after a barrier. The client times a step of aioflow, from the
-call to the answer that the sums are on all workers. A rate is the bytes of the tensor of one worker by the time.
+call to the answer that the sums are on all workers. A rate is the bytes of the tensor of one worker by the time. The
+null step is one on another worker than the master's: each step takes at least that time.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import numpy as np
 
 import aioflow as af
 from benchmarks.all_reduce_gloo import Calls, gloo
+from benchmarks.cluster import OTHER, null
 from benchmarks.cluster_processes import Targets, clusters
 from benchmarks.cluster_sides import Built, with_aioflow
 from benchmarks.harness import SETTLE, Side, Step, Timing, calibrate, excuse, freeze, rotated, timed
@@ -21,10 +23,11 @@ from benchmarks.report import Claim, Row, span
 WORKERS, MB = 4, 10**6
 SIZES = (1, 4, 100)
 """Millions of bytes of each worker's tensor."""
-GLOO = "Gloo"
+GLOO, NULL = "Gloo", "null step"
 RING, ONE_HOST = "aioflow, ring", "aioflow, one host"
 ROUNDS, BLOCK = 7, 0.4
 FASTER = 1.5
+"""The target for the largest size."""
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {RING: {}, ONE_HOST: {"groups": [range(WORKERS)]}}
 """The arguments of `all_reduce`, by side."""
@@ -49,6 +52,7 @@ async def measured(targets: Targets, size: int, calls: Calls | Exception) -> Row
         blocks: dict[str, Callable[[], Any]] = {}
         for side, options in OPTIONS.items():
             blocks[side] = await block(await stack.enter_async_context(reducing(targets, floats, options)))
+        blocks[NULL] = await block(await stack.enter_async_context(with_aioflow(targets, null(OTHER))))
         if isinstance(calls, Exception):
             timing.missing[GLOO] = excuse(calls)
         else:
@@ -87,8 +91,11 @@ def reducing(targets: Targets, floats: int, options: Mapping[str, Any]) -> Side:
 def row(size: int, timing: Timing) -> Row:
     """Return the rates of all sides."""
     figures = {side: f"{rate(size, timing, side):.2f} GB/s ({span(timing.seconds(side))})" for side in timing.rounds}
-    claims = [Claim(f"{size} MB: {side} / {GLOO}", timing.ratio(GLOO, side), FASTER, at_least=True) for side in OPTIONS]
-    return Row(f"all-reduce of {size} MB over {WORKERS} workers", figures | timing.missing, claims)
+    figures[NULL] = span(timing.seconds(NULL))
+    ratios = {f"{size} MB: {side} / {GLOO}": timing.ratio(GLOO, side) for side in OPTIONS}
+    claims = [Claim(what, ratio, FASTER, at_least=True) for what, ratio in ratios.items()] if size == SIZES[-1] else []
+    notes = [] if claims else [f"{what} {ratio:.2f}x" for what, ratio in ratios.items() if ratio is not None]
+    return Row(f"all-reduce of {size} MB over {WORKERS} workers", figures | timing.missing, claims, notes)
 
 
 def rate(size: int, timing: Timing, side: str) -> float:

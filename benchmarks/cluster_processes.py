@@ -46,15 +46,18 @@ class Targets:
 
 
 @asynccontextmanager
-async def clusters(sizes: Mapping[str, int], *, absent: Collection[tuple[str, int]] = ()) -> AsyncIterator[Targets]:
+async def clusters(
+    sizes: Mapping[str, int], *, absent: Collection[tuple[str, int]] = (), options: Sequence[str] = ()
+) -> AsyncIterator[Targets]:
     """Start a cluster of each side with that many tasks of each job, except the absent ones.
 
-    The master is the first task of the job `worker`.
+    The master is the first task of the job `worker`. Workers of aioflow get the `options`.
     """
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(mock.patch.dict(os.environ, {"AIOFLOW_TOKEN": secrets.token_urlsafe(32)}))
-        starts: dict[str, tuple[str, ...]] = {peers.AIOFLOW: ("aioflow", "worker", "--py-funcs", FUNCTIONS, *PATIENT)}
+        ours = ("aioflow", "worker", "--py-funcs", FUNCTIONS, *PATIENT, *options)
+        starts: dict[str, tuple[str, ...]] = {peers.AIOFLOW: ours}
         if importlib.util.find_spec("tensorflow"):
             starts[peers.TENSORFLOW] = ("benchmarks.cluster_tensorflow",)
         found = {}

@@ -2,22 +2,20 @@
 
 Most steps make and receive values of the same sizes as the step before, whose memory is free again. New memory must be
 zeroed by the system first; on many virtual machines that takes longer than a copy.
-
-A value for peers of this host is best computed in memory that they can map: then it is sent without a copy.
 """
 
 import math
 import sys
 import threading
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from aioflow.resources.containers import COUNTS_ARE_EXACT
 from aioflow.tensors.as_array import AnyArray
 
-_SMALLEST: Final = 1 << 17
+COUNTS_ARE_EXACT: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
+"""Whether reference counts show other holders of a value: not in free-threaded Python."""
+SMALLEST: Final = 1 << 17
 """Bytes. Smaller values use memory that the process has already."""
 _MOST: Final = 1 << 28
 """Bytes that are kept at most."""
@@ -34,7 +32,7 @@ class Buffers:
 
     def take(self, nbytes: int) -> AnyArray:
         """So many bytes of any content, which are the caller's as long as anything that shares them lives."""
-        if not COUNTS_ARE_EXACT or not _SMALLEST <= nbytes <= _MOST:
+        if not COUNTS_ARE_EXACT or not SMALLEST <= nbytes <= _MOST:
             return np.empty(nbytes, np.uint8)
         with self._lock:
             found = self._free(nbytes)
@@ -65,24 +63,3 @@ _ONLY_OURS: Final = sys.getrefcount(_ONE[0])
 
 BUFFERS: Final = Buffers()
 """Those of this process."""
-
-
-class LendableMemory:
-    """Memory that other processes of this host can map. There is none before `provide`."""
-
-    def __init__(self) -> None:
-        self._take: Callable[[int], AnyArray | None] | None = None
-
-    def provide(self, take: Callable[[int], AnyArray | None]) -> None:
-        """Take memory by this function, which returns None if there is none left."""
-        self._take = take
-
-    def empty(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> AnyArray:
-        """Return an array of any content: in such memory if it is large and there is some, else in other memory."""
-        nbytes = math.prod(shape) * dtype.itemsize
-        memory = self._take(nbytes) if self._take is not None and nbytes >= _SMALLEST else None
-        return BUFFERS.empty(shape, dtype) if memory is None else memory.view(dtype).reshape(shape)
-
-
-LENDABLE: Final = LendableMemory()
-"""That of this process, which `net` provides."""

@@ -13,10 +13,12 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 
 from aioflow import errors
+from aioflow.resources.buffers import COUNTS_ARE_EXACT
 from aioflow.resources.journal import Journal
+from aioflow.resources.lendable import LENDABLE
 from aioflow.tensors import object_arrays
 from aioflow.tensors.dtypes import Array, Namespace, Spec
-from aioflow.tensors.lent_memory import can_be_kept
+from aioflow.tensors.lent_memory import can_be_kept, is_mapped
 
 _NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
 
@@ -147,8 +149,6 @@ class Resources:
 
 _ONLY_OURS: Final = 2
 """The reference count of a value that only the variable's attribute holds: that, and the argument of the call."""
-COUNTS_ARE_EXACT: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
-"""Whether reference counts show other holders of a value: not in free-threaded Python."""
 
 
 class VariableState:
@@ -156,9 +156,11 @@ class VariableState:
 
     A returned value never changes: a change is made in place only if the array has no other holder, else in a copy. A
     read during a change waits for its end, which is the time of one kernel.
+
+    A large value that is sent to another process of this host moves to memory that both can map, and so do later ones.
     """
 
-    __slots__ = ("_author", "_changing", "_lock", "_spare", "_value", "name", "spec")
+    __slots__ = ("__weakref__", "_author", "_changing", "_lock", "_spare", "_value", "name", "spec")
 
     def __init__(self, name: str, spec: Spec) -> None:
         self.name: str = name
@@ -168,6 +170,7 @@ class VariableState:
         self._lock = threading.Lock()
         self._changing = False
         self._author: Journal | None = None
+        LENDABLE.register(self)
 
     @property
     def initialized(self) -> bool:
@@ -197,14 +200,22 @@ class VariableState:
         InvalidArgumentError for a shape the variable cannot have.
         """
         self._check_shape(value)
-        single = isinstance(value, np.generic) or not hasattr(value, "shape")
-        kept = can_be_kept(value)
-        copied = value if kept else np.array(value) if single else object_arrays.copy_array(value)
+        copied = value if can_be_kept(value) else self._copy(value)
         with self._lock:
             if self._author is not journal:
                 self.note(journal)
             self._value = copied
         return copied
+
+    def _copy(self, value: Array) -> Array:
+        """A copy of a value, in memory for peers if the present value is there."""
+        if isinstance(value, np.generic) or not hasattr(value, "shape"):
+            return np.array(value)
+        room = LENDABLE.take(value.shape, value.dtype) if LENDABLE.has(self._value) else None
+        if room is None:
+            return object_arrays.copy_array(value)
+        np.copyto(room, value)
+        return room
 
     def _check_shape(self, value: Array) -> None:
         if not self.spec.shape.is_compatible_with(np.shape(value)):
@@ -253,7 +264,7 @@ class VariableState:
         """
         self._checked(self._value)
         if self._is_held():
-            if self._author is not None and isinstance(self._value, np.ndarray):
+            if isinstance(self._value, np.ndarray) and (self._author is not None or is_mapped(self._value)):
                 room = self._room(np)
                 np.copyto(room, self._value)
                 self.settle(room)
@@ -271,6 +282,9 @@ class VariableState:
         return (self._room(xp), self._value) if self._is_held() else (self._value, None)
 
     def _room(self, xp: Namespace) -> Array:
+        room = LENDABLE.take(self._value.shape, self._value.dtype) if LENDABLE.has(self._value) else None
+        if room is not None:
+            return room
         # The count is that of an attribute: the count of a local variable depends on the version of Python.
         free = COUNTS_ARE_EXACT and self._spare is not None and sys.getrefcount(self._spare) == _ONLY_OURS
         spare, self._spare = self._spare, None
@@ -278,7 +292,9 @@ class VariableState:
 
     def _is_held(self) -> bool:
         """Whether others may hold the present array, too, or its memory."""
-        return sys.getrefcount(self._value) > _ONLY_OURS or not COUNTS_ARE_EXACT or can_be_kept(self._value)
+        if sys.getrefcount(self._value) > _ONLY_OURS or not COUNTS_ARE_EXACT:
+            return True
+        return is_mapped(self._value) and not LENDABLE.is_unshared(self._value)
 
     def settle(self, drafted: Array) -> None:
         """Make the array of `draft`, filled and changed, the value.
@@ -286,7 +302,7 @@ class VariableState:
         The memory of the old value is kept, and used again when its other holders have released it: on many machines
         new memory costs more than the rest of an update. A GPU keeps such memory itself.
         """
-        if drafted is not self._value and isinstance(drafted, np.ndarray) and not can_be_kept(self._value):
+        if drafted is not self._value and isinstance(drafted, np.ndarray) and not is_mapped(self._value):
             self._spare = self._value
         self._value = drafted
 
@@ -308,6 +324,17 @@ class VariableState:
             self.note(None)
             self._value = value
         return value
+
+    def present(self) -> Array:
+        """The present value; None if there is none."""
+        return self._value
+
+    def move(self, value: Array, copy: Array) -> None:
+        """Hold `copy`, which has the same elements, in place of `value`, unless that is the value no longer."""
+        if self._lock.acquire(blocking=False):  # else the value changes now
+            if self._value is value:
+                self._value, self._spare = copy, None
+            self._lock.release()
 
     def release(self) -> None:
         """Forget the value."""

@@ -12,6 +12,14 @@ class LentMemory(mmap.mmap):
     """A mapped segment of the other process. It is lent as long as arrays over it live."""
 
 
+def is_mapped(array: Array) -> bool:
+    """Whether the array is in mapped memory: a file, or memory that processes of this host share."""
+    if not isinstance(array, np.ndarray) or array.base is None:
+        return False
+    whole = array.base if isinstance(array.base, np.ndarray) else array
+    return isinstance(whole.base, memoryview) and isinstance(whole.base.obj, mmap.mmap)
+
+
 def can_be_kept(array: Array) -> bool:
     """Whether a copy of the array is not needed to keep its value: it is fixed, or takes most of some lent memory.
 

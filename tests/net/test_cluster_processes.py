@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import deque
 
 import numpy as np
 import pytest
@@ -135,13 +136,15 @@ async def test_a_variable_is_never_seen_half_updated(session):
         for _ in range(150):
             await session.run(update)
 
-    seen = set()
+    seen, kept = set(), deque(maxlen=4)
     updates = asyncio.ensure_future(updating())
     while not updates.done():
         here, low, high = await session.run([pulled, least, most])
         assert low == high == here[0]
         assert np.ptp(here) == 0
         seen.add(float(low))
+        kept.append((low, here))
     await updates
     assert len(seen) > 3
+    assert all((here == low).all() for low, here in kept)  # no later update has changed them
     assert await session.run(most) == 150

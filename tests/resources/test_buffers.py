@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aioflow.resources import buffers
-from aioflow.resources.buffers import Buffers, LendableMemory
+from aioflow.resources.buffers import Buffers
 
 SIZE = 1 << 20
 
@@ -79,18 +79,3 @@ def test_where_references_are_not_counted_exactly_none_is_used_again(kept, monke
     monkeypatch.setattr(buffers, "COUNTS_ARE_EXACT", False)
     kept.take(SIZE)
     assert not kept._kept
-
-
-def test_a_large_array_is_in_memory_that_can_be_lent_if_there_is_some():
-    lendable, taken = LendableMemory(), []
-
-    def take(nbytes):
-        taken.append(nbytes)
-        return np.zeros(nbytes, np.uint8) if len(taken) == 1 else None
-
-    assert lendable.empty((3, 1 << 16), np.dtype(np.float32)).shape == (3, 1 << 16)
-    lendable.provide(take)
-    for shape in [(3, 1 << 16), (3, 1 << 16), (5,)]:
-        array = lendable.empty(shape, np.dtype(np.float32))
-        assert (array.shape, array.dtype) == (shape, np.float32)
-    assert taken == [3 << 18] * 2

@@ -14,7 +14,8 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import T, op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.families import CPU, GPU, NARROW, elements
-from aioflow.resources.buffers import BUFFERS, LENDABLE
+from aioflow.resources.buffers import BUFFERS
+from aioflow.resources.lendable import LENDABLE
 from aioflow.tensors.dtypes import COMPLEX, FLOAT, NUMERIC, Array, Namespace, Spec, float32
 
 _BLOCK: Final = 1 << 16

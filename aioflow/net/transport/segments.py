@@ -23,8 +23,8 @@ import numpy as np
 
 from aioflow.net.wire.framing import offsets
 from aioflow.plan.allocation import machine_memory
-from aioflow.resources.buffers import LENDABLE
-from aioflow.resources.containers import COUNTS_ARE_EXACT
+from aioflow.resources.buffers import COUNTS_ARE_EXACT
+from aioflow.resources.lendable import LENDABLE
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.lent_memory import LentMemory
 
@@ -93,7 +93,11 @@ class Segment:
     @property
     def is_free(self) -> bool:
         """Whether nothing uses its memory in this process, and no peer has it."""
-        return not self.loans and sys.getrefcount(self.memory) == _ONLY_OURS
+        return self.is_used_by(0)
+
+    def is_used_by(self, arrays: int) -> bool:
+        """Whether so many arrays of this process use its memory, and no peer has it. The pool's lock must be held."""
+        return not self.loans and sys.getrefcount(self.memory) == _ONLY_OURS + arrays
 
 
 class _Holder:
@@ -102,7 +106,7 @@ class _Holder:
 
     @property
     def count(self) -> int:
-        """As `Segment.is_free` counts."""
+        """As `Segment.is_used_by` counts."""
         return sys.getrefcount(self.held)
 
 
@@ -110,7 +114,11 @@ _ONLY_OURS: Final = _Holder().count
 
 
 class SegmentPool:
-    """The segments of a process, which are used again. May be used in any thread."""
+    """The segments of a process, which are used again. May be used in any thread.
+
+    Attributes:
+        most: the bytes of all segments, at most.
+    """
 
     def __init__(self, most: int, kept: int = _KEPT) -> None:
         """A pool without segments.
@@ -119,21 +127,22 @@ class SegmentPool:
             most: the bytes of all segments.
             kept: the bytes of free segments.
         """
-        self._most: Final = most
+        self.most: Final[int] = most
         self._kept: Final = kept
-        self._segments: Final[list[Segment]] = []
+        self._segments: Final[dict[int, Segment]] = {}
+        """By the identity of their memory, in the order in which they were made."""
         self._lock: Final = threading.Lock()
 
     @property
     def nbytes(self) -> int:
         """The bytes of its segments."""
-        return sum([one.memory.nbytes for one in self._segments])
+        return sum([one.memory.nbytes for one in self._segments.values()])
 
     def reuse(self, nbytes: int) -> Segment | None:
         """A free segment of at least so many bytes, lent once; None if there is none."""
         size = _rounded(nbytes)
         with self._lock:
-            found = next((one for one in self._segments if one.memory.nbytes == size and one.is_free), None)
+            found = next((one for one in self._segments.values() if one.memory.nbytes == size and one.is_free), None)
             if found is not None:
                 found.loans = 1
             return found
@@ -145,8 +154,8 @@ class SegmentPool:
         """
         size = _rounded(nbytes)
         with self._lock:
-            self._shrink(self._most - size, _MANY - 1)
-            if self.nbytes + size > self._most or len(self._segments) >= _MANY:
+            self._shrink(self.most - size, _MANY - 1)
+            if self.nbytes + size > self.most or len(self._segments) >= _MANY:
                 return None
         try:
             found = Segment(size)
@@ -154,7 +163,7 @@ class SegmentPool:
             return None
         found.loans = 1
         with self._lock:
-            self._segments.append(found)
+            self._segments[id(found.memory)] = found
         return found
 
     def take(self, nbytes: int) -> AnyArray | None:
@@ -171,33 +180,39 @@ class SegmentPool:
 
     def lend(self, buffer: bytes | memoryview) -> "Piece | None":
         """Lend the segment of which these are the first bytes, as `take` gives them; None if there is none."""
-        array = buffer.obj if isinstance(buffer, memoryview) else None
-        base = array.base if isinstance(array, np.ndarray) else None
-        if not isinstance(base, np.ndarray):
-            return None
         with self._lock:
-            segment = next((one for one in self._segments if one.memory is base), None)
+            segment = self._segments.get(id(_viewed(buffer)))
             if segment is None or np.frombuffer(buffer, np.uint8).__array_interface__["data"][0] != segment.start:
                 return None
             segment.loans += 1
-            return Piece(self, segment, [buffer.nbytes])
+            return Piece(self, segment, [len(buffer)])
+
+    def has(self, array: AnyArray) -> bool:
+        """Whether the array is in one of the segments."""
+        return id(array.base) in self._segments
+
+    def is_unshared(self, array: AnyArray) -> bool:
+        """Whether the array is in a segment, and neither a peer nor another array of this process uses it there."""
+        with self._lock:
+            segment = self._segments.get(id(array.base))
+            return segment is not None and segment.is_used_by(1)
 
     def give_back(self, segment: Segment) -> None:
         """End one loan."""
         with self._lock:
             segment.loans -= 1
             if not segment.loans:
-                self._shrink(self._most, _MANY)
+                self._shrink(self.most, _MANY)
 
     def discard(self, segment: Segment) -> None:
         """Do not use that segment again: a lost peer may still read it."""
         with self._lock:
-            if segment in self._segments:
+            if id(segment.memory) in self._segments:
                 self._drop(segment)
 
     def _shrink(self, most: int, many: int) -> None:
         """Drop free segments, the ones that were made first, until at most so many bytes and segments are left."""
-        free = [one for one in self._segments if one.is_free]
+        free = [one for one in self._segments.values() if one.is_free]
         surplus = max(self.nbytes - most, sum([one.memory.nbytes for one in free]) - self._kept)
         for segment in free:
             if surplus <= 0 and len(self._segments) <= many:
@@ -206,7 +221,7 @@ class SegmentPool:
             self._drop(segment)
 
     def _drop(self, segment: Segment) -> None:
-        self._segments.remove(segment)
+        del self._segments[id(segment.memory)]
         segment.is_dropped = True
         for user in list(segment.users):
             user.dropped(segment)
@@ -228,7 +243,7 @@ def pool() -> SegmentPool | None:
     except OSError:
         return None  # an old kernel, or a sandbox
     found = SegmentPool(machine_memory() // _PART)
-    LENDABLE.provide(found.take)
+    LENDABLE.provide(found)
     return found
 
 
@@ -299,7 +314,16 @@ async def copied(pool: SegmentPool, values: Values) -> Piece | None:
 def _filled(pool: SegmentPool, segment: Segment, sizes: Sequence[int], values: Values) -> Piece:
     piece = Piece(pool, segment, sizes)
     piece.fill(values)
+    if len(values) == len(values[0]) == 1:
+        LENDABLE.sent(np.frombuffer(values[0][0], np.uint8), segment.memory[: sizes[0]])
     return piece
+
+
+def _viewed(buffer: bytes | memoryview) -> AnyArray | None:
+    """The array of whose memory a buffer is a view, as the bytes of values are."""
+    array = buffer.obj if isinstance(buffer, memoryview) else None
+    base = array.base if isinstance(array, np.ndarray) else None
+    return base if isinstance(base, np.ndarray) else None
 
 
 def _release(work: "asyncio.Future[Piece | None]") -> None:

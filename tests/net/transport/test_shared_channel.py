@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from aioflow.net.peer.handshake import Acceptor
-from aioflow.net.transport import same_host, shared_channel, websocket_server
+from aioflow.net.transport import same_host, segments, shared_channel, websocket_server
 from aioflow.net.transport import websocket_frames as frames
 from aioflow.net.transport.channel import LOST, VIOLATION, ClosedError, receive
 from aioflow.net.transport.descriptors import UnixPair, offer_pair
@@ -22,7 +22,12 @@ from aioflow.net.transport.shared_channel import SharedMemoryChannel
 from aioflow.net.transport.websocket_server import Memory, WebSocketNetwork, dial
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.limits import STANDARD
-from aioflow.net.wire.worker_verbs import GraphRan, RunGraph
+from aioflow.net.wire.worker_verbs import GraphRan, RunGraph, TensorSent
+from aioflow.resources import containers
+from aioflow.resources.containers import VariableState
+from aioflow.resources.lendable import LendableMemory
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import Spec, TensorShape
 from aioflow.tensors.tensor_list import TensorList
 from tests.support.net_channel_contract import a_pair
 from tests.support.net_peers import SESSION, WORKER, Service, feeding, idle, meeting, tensor
@@ -257,7 +262,7 @@ async def test_a_cancelled_request_gives_its_memory_back(monkeypatch):
         for _ in range(20):
             gc.collect()
             await asyncio.sleep(0.001)
-        assert not [one for one in few._segments if one.loans]
+        assert not [one for one in few._segments.values() if one.loans]
 
 
 async def a_while():
@@ -462,9 +467,13 @@ async def main():
     print("ready", flush=True)
     while True:
         for number in range(250):
-            found, _ = await asyncio.gather(
-                peer.request(tensor(1 << 20, number)), peer.request(feeding(np.full(1 << 19, number % 100, np.uint8))))
+            found, changed, _ = await asyncio.gather(
+                peer.request(tensor(1 << 20, number)),
+                peer.request(tensor(1 << 21)),
+                peer.request(feeding(np.full(1 << 19, number % 100, np.uint8))))
             assert (found.values[0] == number).all()
+            (variable,) = changed.values
+            assert (variable == variable[0]).all()
             del found
 
 asyncio.run(main())
@@ -472,13 +481,18 @@ asyncio.run(main())
 
 
 class Checking(Service):
-    """Checks what it is fed."""
+    """Checks what it is fed, and serves a variable that changes before each of its `reads`.
 
-    wrong = 0
+    `moved` counts the reads at which the variable was in shared memory.
+    """
+
+    wrong = reads = moved = 0
 
     def __init__(self):
         super().__init__()
         self.served = asyncio.Semaphore(0)
+        self.variable = VariableState("v", Spec(dtypes.uint8, TensorShape([1 << 21])))
+        self.variable.assign(np.zeros(1 << 21, np.uint8))
 
     async def has_served(self, count):
         """Wait for so many calls more."""
@@ -493,13 +507,32 @@ class Checking(Service):
         if isinstance(call.message, RunGraph):
             value = call.message.feeds["x"]
             self.wrong += int(value.size != 1 << 19 or (value != value[0]).any())
+        elif call.message.keys[0][1] == 1 << 21:
+            return TensorSent((0,), (self.changed(),))
         return await super().answer(call)
+
+    def changed(self):
+        """The value, after it was changed in place where nobody has it, in one of two ways."""
+        self.reads += 1
+        self.moved += containers.LENDABLE.has(self.variable.read())
+        if self.reads % 2:
+            return self.variable.change(lambda present: np.add(present, 1, out=present))
+        self.variable.begin_change()
+        room, filled_with = self.variable.draft(np)
+        np.add(room if filled_with is None else filled_with, 1, out=room)
+        self.variable.settle(room)
+        self.variable.end_change()
+        return self.variable.read()
 
 
 @pytest.mark.slow
 async def test_a_process_that_is_killed_at_any_moment_leaves_no_segment_and_no_wrong_value(monkeypatch):
     few = SegmentPool(1 << 30, kept=8 * MIB)
+    memory = LendableMemory()
+    memory.provide(few)
     monkeypatch.setattr(websocket_server, "pool", lambda: few)
+    monkeypatch.setattr(segments, "LENDABLE", memory)
+    monkeypatch.setattr(containers, "LENDABLE", memory)
     service = Checking()
     acceptor = Acceptor(Identity(WORKER), service, network=None)
     listener = await network().listen(ANYWHERE, acceptor.accept)
@@ -518,10 +551,15 @@ async def test_a_process_that_is_killed_at_any_moment_leaves_no_segment_and_no_w
             await asyncio.gather(*[peer.close() for peer in acceptor.peers.values()])
         service.calls.clear()
         assert not service.wrong
+        value = service.variable.read()
+        assert set(value.tolist()) == {service.reads % 256}
+        assert service.moved > 0
+        del value
+        service.variable.release()
         for _ in range(20):
             gc.collect()
             await asyncio.sleep(0.001)
-        assert not [one for one in few._segments if one.loans]
+        assert not [one for one in few._segments.values() if one.loans]
         few.give_back(few.reuse(1) or few.create(1))  # free memory is dropped when a loan ends
         assert few.nbytes <= 9 * MIB
         assert maps().count("memfd:aioflow") <= len(few._segments) + len(pool()._segments)

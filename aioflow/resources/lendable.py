@@ -1,0 +1,118 @@
+"""Memory that other processes of this host can map: a value in it is sent to them without a copy.
+
+A value for peers is best computed in such memory. A large variable moves into it when it is first sent. It stays there
+through reads and updates, so that later reads of peers take no copy either. A change is made in place only if no peer
+has the memory.
+"""
+
+import math
+import threading
+import weakref
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from aioflow.resources.buffers import BUFFERS, SMALLEST
+from aioflow.tensors.as_array import AnyArray
+
+MOVED: Final = 1 << 20
+"""Bytes. A smaller variable does not move: a copy of it takes much less time than the rest of a message."""
+_MOST_MOVED: Final = 16
+"""Variables that move, at most: a process has a bounded number of pieces of such memory."""
+_PART: Final = 2
+"""Variables take at most this part of the memory."""
+
+
+class Lender(Protocol):
+    """The owner of the memory. May be used in any thread."""
+
+    @property
+    def most(self) -> int:
+        """The bytes that it has at most."""
+
+    def take(self, nbytes: int) -> AnyArray | None:
+        """So many bytes of any content; None if there are none left."""
+
+    def has(self, array: AnyArray) -> bool:
+        """Whether the array is in its memory."""
+
+    def is_unshared(self, array: AnyArray) -> bool:
+        """Whether the array is in its memory, and neither a peer nor another array of this process uses it there."""
+
+
+class Movable(Protocol):
+    """A holder of a value that can move into the memory."""
+
+    def present(self) -> Any:
+        """The value; None if there is none."""
+
+    def move(self, value: AnyArray, copy: AnyArray) -> None:
+        """Hold `copy`, which has the same elements, in place of `value`, unless that is the value no longer."""
+
+
+class LendableMemory:
+    """Such memory of this process. There is none before `provide`. May be used in any thread."""
+
+    def __init__(self) -> None:
+        self._lender: Lender | None = None
+        self._holders: Final[weakref.WeakSet[Movable]] = weakref.WeakSet()
+        self._lock: Final = threading.Lock()
+
+    def provide(self, lender: Lender) -> None:
+        """Take memory of this owner."""
+        self._lender = lender
+
+    def take(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> AnyArray | None:
+        """An array of any content in such memory; None if it is small or there is no memory for it."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        memory = self._lender.take(nbytes) if self._lender is not None and nbytes >= SMALLEST else None
+        return None if memory is None else memory.view(dtype).reshape(shape)
+
+    def empty(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> AnyArray:
+        """An array of any content, in such memory if possible, else in other memory."""
+        taken = self.take(shape, dtype)
+        return BUFFERS.empty(shape, dtype) if taken is None else taken
+
+    def has(self, value: Any) -> bool:
+        """Whether a value is in such memory."""
+        if self._lender is None or not isinstance(value, np.ndarray) or value.base is None:
+            return False
+        return self._lender.has(value)
+
+    def is_unshared(self, value: AnyArray) -> bool:
+        """Whether a value is in such memory, and nothing else uses it there: then it may change in place."""
+        return self._lender is not None and self._lender.is_unshared(value)
+
+    # Variables
+
+    def register(self, holder: Movable) -> None:
+        """Let the value of this holder move."""
+        with self._lock:
+            self._holders.add(holder)
+
+    def sent(self, data: AnyArray, copy: AnyArray) -> None:
+        """Let the variable move whose whole value these bytes are, which were copied into such memory to be sent."""
+        if data.nbytes < MOVED:
+            return
+        with self._lock:
+            holders = list(self._holders)
+        for holder in holders:
+            value = holder.present()
+            if _is_whole(value, data) and self._may_move(data.nbytes, holders):
+                holder.move(value, copy.view(value.dtype).reshape(value.shape))
+
+    def _may_move(self, nbytes: int, holders: list[Movable]) -> bool:
+        moved = [value.nbytes for holder in holders if self.has(value := holder.present())]
+        most = self._lender.most // _PART if self._lender is not None else 0
+        return len(moved) < _MOST_MOVED and sum(moved) + nbytes <= most
+
+
+def _is_whole(value: Any, data: AnyArray) -> bool:
+    """Whether the bytes of a value are these, at the same place in memory."""
+    if not isinstance(value, np.ndarray) or value.nbytes != data.nbytes or not value.flags.c_contiguous:
+        return False
+    return value.ctypes.data == data.ctypes.data
+
+
+LENDABLE: Final = LendableMemory()
+"""That of this process, which `net` provides."""

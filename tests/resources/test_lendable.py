@@ -1,0 +1,194 @@
+"""Memory that peers of this host can map: which variables move there, and that nobody reads memory that changes."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from aioflow.net.transport.segments import SegmentPool, copied_at_once, pool
+from aioflow.resources import containers, lendable
+from aioflow.resources.containers import VariableState
+from aioflow.resources.journal import Journal
+from aioflow.resources.lendable import MOVED, LendableMemory
+from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import Spec, TensorShape
+
+pytestmark = pytest.mark.skipif(pool() is None, reason="the system has no sealed memory")
+
+FLOATS = MOVED // 4
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """A pool of its own that provides the memory of variables."""
+    memory, few = LendableMemory(), SegmentPool(64 * MOVED)
+    memory.provide(few)
+    monkeypatch.setattr(containers, "LENDABLE", memory)
+    monkeypatch.setattr("aioflow.net.transport.segments.LENDABLE", memory)
+    return few
+
+
+def variable(floats=FLOATS, value=1.0):
+    made = VariableState("v", Spec(dtypes.float32, TensorShape([None])))
+    made.assign(np.full(floats, value, np.float32))
+    return made
+
+
+def send(few, array):
+    """Send a value to a peer, which has it until `release`. Returns the peer's loan."""
+    values = [[memoryview(array.reshape(-1).view(np.uint8))]]
+    found = copied_at_once(few, values)
+    if found is None:  # there is no free segment yet
+        few.give_back(few.create(array.nbytes))
+        found = copied_at_once(few, values)
+    return found
+
+
+def content(piece):
+    return set(np.frombuffer(piece.views()[0], np.float32).tolist())
+
+
+def add(state, how):
+    """Add 1 to the value by one of the ways in which kernels change a variable."""
+    if how == "change":
+        state.change(lambda present: np.add(present, 1, out=present))
+    elif how == "assign":
+        state.assign(state.read() + np.float32(1))
+    else:
+        state.begin_change()
+        room, filled_with = state.draft(np)
+        np.add(room if filled_with is None else filled_with, 1, out=room)
+        state.settle(room)
+        state.end_change()
+
+
+WAYS = pytest.mark.parametrize("how", ["change", "assign", "draft"])
+
+
+def test_a_large_variable_moves_when_it_is_sent_and_is_sent_again_without_a_copy(few):
+    state = variable()
+    before = state.read()
+    first = send(few, before)
+    value = state.read()
+    assert value is not before
+    assert few.has(value)
+    np.testing.assert_array_equal(value, before)
+    second = send(few, value)
+    assert second.segment is first.segment
+    assert second.segment.loans == 2
+    assert few.nbytes == MOVED
+
+
+@WAYS
+def test_a_value_that_a_peer_has_never_changes(few, how):
+    state = variable()
+    loans = [send(few, state.read())]
+    for number in range(4):
+        add(state, how)
+        assert few.has(state.read())
+        loans.append(send(few, state.read()))
+        assert [content(piece) for piece in loans] == [{1.0 + place} for place in range(number + 2)]
+    assert len({piece.segment for piece in loans}) == 5
+    for piece in loans[:-1]:
+        piece.release()
+        assert piece.segment.is_free
+
+
+@WAYS
+def test_the_memory_is_used_again_when_the_peers_have_given_it_back(few, how):
+    state = variable()
+    for _ in range(5):
+        send(few, state.read()).release()
+        add(state, how)
+    assert set(state.read().tolist()) == {6.0}
+    assert few.nbytes <= 2 * MOVED
+
+
+@pytest.mark.parametrize("how", ["change", "draft"])
+@pytest.mark.parametrize("hold", [lambda value: value[5:7], lambda value: memoryview(value), lambda value: value])
+def test_a_value_that_is_held_in_this_process_never_changes(few, how, hold):
+    state = variable()
+    send(few, state.read()).release()
+    held = hold(state.read())
+    add(state, how)
+    assert np.asarray(held)[0] == 1.0
+    assert state.read()[0] == 2.0
+    place = state.read().ctypes.data
+    add(state, how)  # nothing holds the new value
+    assert state.read().ctypes.data == place
+    assert np.asarray(held)[0] == 1.0
+
+
+@WAYS
+def test_the_memory_that_a_lost_peer_had_is_never_written_to_again(few, how):
+    state = variable()
+    lost = send(few, state.read())
+    few.discard(lost.segment)
+    for _ in range(3):
+        add(state, how)
+    assert content(lost) == {1.0}
+    assert set(state.read().tolist()) == {4.0}
+
+
+def test_a_value_from_before_a_failed_attempt_is_not_changed(few):
+    state, journal = variable(), Journal()
+    send(few, state.read()).release()
+    state.change(lambda present: np.add(present, 1, out=present), journal)
+    assert state.read()[0] == 2.0
+    journal.take_back()
+    assert set(state.read().tolist()) == {1.0}
+
+
+def test_small_variables_parts_of_others_and_changed_ones_do_not_move(few):
+    small, large, changing = variable(FLOATS - 1), variable(2 * FLOATS), variable()
+    send(few, small.read())
+    send(few, large.read()[FLOATS:])
+    value = changing.read()
+    changing.assign(np.zeros(FLOATS, np.float32))
+    send(few, value)
+    changing.move(value, value.copy())  # it has changed since the sender looked
+    assert not changing.read().any()
+    assert not any(few.has(state.read()) for state in (small, large, changing))
+    changing.begin_change()
+    holder = threading.Thread(target=lambda: send(few, changing._value))
+    holder.start()
+    holder.join()  # it does not wait for the end of the change
+    changing.end_change()
+    assert not few.has(changing.read())
+
+
+@pytest.mark.parametrize(("limit", "value"), [("_MOST_MOVED", 3), ("_PART", 20)])
+def test_variables_take_a_bounded_part_of_the_memory(few, monkeypatch, limit, value):
+    monkeypatch.setattr(lendable, limit, value)
+    many = [variable() for _ in range(5)]
+    for state in many:
+        send(few, state.read()).release()
+    assert [few.has(state.read()) for state in many] == [True] * 3 + [False] * 2
+    del many[0], state
+    send(few, many[-1].read()).release()
+    assert few.has(many[-1].read())
+
+
+def test_without_such_memory_a_variable_is_changed_elsewhere(few):
+    state = variable(4 * FLOATS)
+    loans = [send(few, state.read())]
+    assert few.has(state.read())
+    while (taken := few.take(4 * MOVED)) is not None:
+        loans.append(taken)
+    for number in range(3):
+        add(state, "draft")
+        assert not few.has(state.read())
+        assert state.read()[0] == 2.0 + number
+    assert content(loans[0]) == {1.0}
+
+
+def test_a_large_array_is_in_such_memory_if_there_is_some(few):
+    memory, shape, dtype = LendableMemory(), (3, 1 << 18), np.dtype(np.float32)
+    assert memory.empty(shape, dtype).shape == shape
+    memory.provide(few)
+    found = [memory.empty(shape, dtype), memory.empty((5,), dtype)]
+    assert [(array.shape, array.dtype) for array in found] == [(shape, dtype), ((5,), dtype)]
+    assert [few.has(array) for array in found] == [True, False]
+    memory.provide(SegmentPool(0))
+    assert memory.take(shape, dtype) is None
+    assert memory.empty(shape, dtype).shape == shape
