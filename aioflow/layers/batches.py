@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow import errors
 from aioflow.data.checks import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from aioflow.data.dataset import Dataset
 from aioflow.layers.fed import Batch
@@ -74,18 +75,18 @@ class ArrayBatches:
     async def aclose(self) -> None:
         """Nothing is open."""
 
-    async def __aiter__(self) -> AsyncGenerator[Batch, None]:
+    async def epoch(self, what: str) -> AsyncGenerator[Batch, None]:
+        """Yield the batches of an epoch."""
         passes = itertools.chain.from_iterable(self._pass() for _ in itertools.count())
         for batch in self._pass() if self._steps is None else itertools.islice(passes, self._steps):
             yield batch
 
     def _pass(self) -> Iterator[Batch]:
-        size = self._batch.size
-        order = None if self._random is None else self._random.permutation(size)
-        for start in range(0, size, self._batch_size):
-            end = min(start + self._batch_size, size)
-            rows: Any = slice(start, end) if order is None else order[start:end]
-            yield self._batch.rows(rows)
+        starts = range(0, self._batch.size, self._batch_size)
+        if self._random is None:
+            return (self._batch.rows(slice(start, start + self._batch_size)) for start in starts)
+        order = self._random.permutation(self._batch.size)
+        return (self._batch.taken(order[start : start + self._batch_size]) for start in starts)
 
 
 class GivenBatches:
@@ -110,16 +111,31 @@ class GivenBatches:
         self._epoch = 0
         self.count: Final = steps if steps is not None or not isinstance(given, Dataset) else _known_count(given)
 
-    async def __aiter__(self) -> AsyncGenerator[Batch, None]:
-        taken = 0
+    async def epoch(self, what: str) -> AsyncGenerator[Batch, None]:
+        """Yield the batches of an epoch, which errors call `what`.
+
+        Raises:
+            OutOfRangeError: there are none, or fewer than were asked for.
+            ValueError: one is empty, or has other parts than the first one.
+        """
+        first, taken = None, 0
         while self._steps is None or taken < self._steps:
             element = await self._next()
             if element is _END:
                 break
             taken += 1
-            yield batch_of(element)
+            batch = batch_of(element)
+            first = first or batch
+            _check(batch, first, f"{what}: batch {taken}")
+            yield batch
         if self._steps is None:
             await self.aclose()
+        if not taken or (self.count is not None and taken < self.count):
+            wanted = f", and {self.count} were asked for" if self.count else ""
+            raise errors.OutOfRangeError(
+                f"{what} has {taken} batches{wanted}: a generator gives its elements once; give a dataset, or fewer "
+                "steps"
+            )
 
     async def _next(self) -> Any:
         """The next batch, or _END. With `steps` it begins anew at the end, unless it has only just begun."""
@@ -163,6 +179,14 @@ async def _step(iterator: Any) -> Any:
     if isinstance(iterator, AsyncIterator):
         return await anext(iterator, _END)
     return await asyncio.to_thread(next, iterator, _END)
+
+
+def _check(batch: Batch, first: Batch, name: str) -> None:
+    """Raise ValueError if a batch has no elements, or other parts than the first one."""
+    if not all(np.shape(array)[:1] > (0,) for array in batch.inputs):
+        raise ValueError(f"{name} has no elements: a batch is arrays with one row or more")
+    if batch.parts != first.parts:
+        raise ValueError(f"{name} has {batch.parts}, and batch 1 has {first.parts}: all batches have the same parts")
 
 
 def batches_of(

@@ -1,12 +1,11 @@
 """The loops of `fit`, `evaluate` and `predict`: a batch after the other through a callable of the session."""
 
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from aioflow import errors
 from aioflow.layers.batches import ArrayBatches, GivenBatches
 from aioflow.layers.callbacks import Callback, CallbackList, History, Logs
 from aioflow.layers.fed import Batch
@@ -68,7 +67,7 @@ class Training:
     async def _epoch(self, epoch: int) -> Logs:
         told = self._callbacks.hears("on_train_batch_begin", "on_train_batch_end")
         tell, running, number = self._callbacks.tell, None, 0
-        async with contextlib.aclosing(_counted(self._batches, f"epoch {epoch + 1}")) as batches:
+        async with contextlib.aclosing(self._batches.epoch(f"epoch {epoch + 1}")) as batches:
             async for batch in batches:
                 if running is None:
                     running = await self._begun(batch)
@@ -81,7 +80,7 @@ class Training:
                 number += 1
                 if self._model.stop_training:
                     break
-        assert running is not None  # `_counted` gives at least one batch
+        assert running is not None  # an epoch has at least one batch
         logs = await running.measured()
         if self._validation is not None:
             await tell("on_test_begin", logs)
@@ -105,7 +104,7 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches) -> L
     """The mean loss and the metrics over all batches."""
     running = None
     with contextlib.ExitStack() as stack:
-        async with contextlib.aclosing(_counted(batches, "the data")) as given:
+        async with contextlib.aclosing(batches.epoch("the data")) as given:
             async for batch in given:
                 if running is None:
                     steps = await model.steps_for(batch, session)
@@ -121,7 +120,7 @@ async def predicted(model: "Trainable", session: Session, batches: Batches) -> A
     """The outputs for all batches, joined."""
     step: Step | None = None
     found = []
-    async with contextlib.aclosing(_counted(batches, "the data")) as given:
+    async with contextlib.aclosing(batches.epoch("the data")) as given:
         async for batch in given:
             if step is None:
                 await model.made_ready(batch, session)
@@ -173,19 +172,3 @@ class _Running:
 
 def _number(value: Any) -> Any:
     return float(value) if np.ndim(value) == 0 else value
-
-
-async def _counted(batches: Batches, what: str) -> AsyncGenerator[Batch, None]:
-    """The batches. OutOfRangeError if there are none, or fewer than were asked for; ValueError if one is empty."""
-    count = 0
-    async with contextlib.aclosing(aiter(batches)) as given:
-        async for batch in given:
-            count += 1
-            if not all(np.shape(array)[:1] > (0,) for array in batch.inputs):
-                raise ValueError(f"{what}: batch {count} has no elements: a batch is arrays with one row or more")
-            yield batch
-    if not count or (batches.count is not None and count < batches.count):
-        wanted = f", and {batches.count} were asked for" if batches.count else ""
-        raise errors.OutOfRangeError(
-            f"{what} has {count} batches{wanted}: a generator gives its elements once; give a dataset, or fewer steps"
-        )

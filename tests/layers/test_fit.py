@@ -401,6 +401,13 @@ async def test_progress_is_written(model, capsys, verbose):
         ({"x": object()}, TypeError, "iterable of batches"),
         ({"x": [(X, Y, Y, Y)]}, ValueError, "not one of 4 values"),
         ({"x": [(X, Y), (X[:0], Y[:0])]}, ValueError, "epoch 1: batch 2 has no elements"),
+        (
+            {"x": [(X, Y), (X, Y, Y)]},
+            ValueError,
+            "batch 2 has 1 inputs, 1 labels and weights, and batch 1 .* no weights",
+        ),
+        ({"x": [(X, Y, Y), (X, Y)]}, ValueError, "batch 2 has 1 inputs, 1 labels and no weights, and batch 1"),
+        ({"x": [(X, Y), X]}, ValueError, "batch 2 has 1 inputs, 0 labels"),
         ({"x": [(3.0, Y)]}, ValueError, "epoch 1: batch 1 has no elements"),
         ({"x": X, "y": Y, "validation_data": iter([(X[:0], Y[:0])])}, ValueError, "batch 1 has no elements"),
         ({"x": af.data.Dataset.range(0)}, af.errors.OutOfRangeError, "epoch 1 has 0 batches: a generator"),
