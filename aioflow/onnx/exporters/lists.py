@@ -123,10 +123,10 @@ def _(export: Export, op: Operation) -> list[str]:
     if isinstance(found, Growing) and found.added is None:
         export.lists[op.outputs[0]] = Growing(found.before, turn, export.name(value), backwards)
         return []
-    if not isinstance(found, Rows) or turn != found.count:
+    if not isinstance(found, Rows) or not isinstance(turn, int) or turn != found.count:
         raise ValueError("the slots of a list are written one after the other, one in each iteration of a loop")
     row = export.add("Unsqueeze", export.name(value), export.integers([0]))
-    export.lists[op.outputs[0]] = found.with_rows(export, row, found.count + 1, backwards)
+    export.lists[op.outputs[0]] = found.with_rows(export, row, turn + 1, backwards)
     return []
 
 
