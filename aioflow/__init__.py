@@ -48,7 +48,10 @@ _face = Face(__name__, {
         "guarantee_const"
     ),
     "aioflow.kernels.array.ranges": "linspace one_hot range",
-    "aioflow.kernels.array.scatter": "tensor_scatter_add tensor_scatter_sub tensor_scatter_update",
+    "aioflow.kernels.array.scatter": (
+        "tensor_scatter_add tensor_scatter_nd_add=tensor_scatter_add tensor_scatter_nd_sub=tensor_scatter_sub "
+        "tensor_scatter_nd_update=tensor_scatter_update tensor_scatter_sub tensor_scatter_update"
+    ),
     "aioflow.kernels.array.select": "boolean_mask masked select sequence_mask where",
     "aioflow.kernels.array.sequence": (
         "edit_distance listdiff reverse_sequence roll searchsorted setdiff1d unique_with_counts"

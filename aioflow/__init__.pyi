@@ -92,6 +92,7 @@ from aioflow.kernels.array.shapes import shape_n as shape_n
 from aioflow.kernels.array.slicing import strided_slice as strided_slice
 from aioflow.kernels.array.sorting import is_non_decreasing as is_non_decreasing
 from aioflow.kernels.array.sorting import is_strictly_increasing as is_strictly_increasing
+from aioflow.kernels.array.sorting import top_k as top_k
 from aioflow.kernels.array.space_to_batch import batch_to_space as batch_to_space
 from aioflow.kernels.array.space_to_batch import batch_to_space_nd as batch_to_space_nd
 from aioflow.kernels.array.space_to_batch import space_to_batch as space_to_batch
@@ -486,15 +487,15 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchingStat
     "string_length", "string_lower", "string_split", "string_strip", "string_to_hash_bucket",
     "string_to_hash_bucket_fast", "string_to_hash_bucket_strong", "string_to_number", "string_upper", "strings",
     "substr", "subtract", "summarize_value", "summary", "svd", "switch", "switch_case", "tan", "tanh",
-    "tensor_scatter_add", "tensor_scatter_sub", "tensor_scatter_update", "tensordot", "tile", "to_bfloat16",
-    "to_complex128", "to_complex64", "to_double", "to_float", "to_int32", "to_int64", "top_k", "trace", "train",
-    "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv",
-    "truncatemod", "tuple", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "uniform_unit_scaling_initializer",
-    "unique", "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean",
-    "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
-    "variable_scope", "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite",
-    "weights_broadcast", "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy",
-    "zeros", "zeros_initializer", "zeros_like", "zeta"]
+    "tensor_scatter_add", "tensor_scatter_nd_add", "tensor_scatter_nd_sub", "tensor_scatter_nd_update",
+    "tensor_scatter_sub", "tensor_scatter_update", "tensordot", "tile", "to_bfloat16", "to_complex128", "to_complex64",
+    "to_double", "to_float", "to_int32", "to_int64", "top_k", "trace", "train", "trainable_variables", "transpose",
+    "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "uint16",
+    "uint2", "uint32", "uint4", "uint64", "uint8", "uniform_unit_scaling_initializer", "unique", "unique_with_counts",
+    "unravel_index", "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod",
+    "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack", "variable_scope", "variables_initializer",
+    "variance_scaling_initializer", "verify_tensor_all_finite", "weights_broadcast", "where", "where_v2", "while_loop",
+    "with_dependencies", "write_file", "xdivy", "xlogy", "zeros", "zeros_initializer", "zeros_like", "zeta"]
 
 def diag(diagonal: NumberLike, name: str | None = None) -> Tensor:
     """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high."""
@@ -601,14 +602,19 @@ def tensor_scatter_add(tensor: NumberLike, indices: NumberLike, updates: NumberL
     """
 
 
-def tensor_scatter_sub(tensor: NumberLike, indices: NumberLike, updates: NumberLike, name: str | None = None) -> Tensor:
+def tensor_scatter_nd_sub(
+    tensor: NumberLike,
+    indices: NumberLike,
+    updates: NumberLike,
+    name: str | None = None,
+) -> Tensor:
     """`tensor` with `updates` subtracted at the positions `indices`.
 
     The positions are along the last axis of `indices`: as `gather_nd` takes them.
     """
 
 
-def tensor_scatter_update(
+def tensor_scatter_nd_update(
     tensor: TensorLike,
     indices: NumberLike,
     updates: TensorLike,
@@ -707,19 +713,6 @@ def sort(values: NumberLike, axis: int = -1, direction: str = "ASCENDING", name:
     """The elements in rising or, if `direction` is "DESCENDING", falling order along an axis.
 
     NaN counts as greater than all else.
-    """
-
-
-def top_k(
-    input: NumberLike,
-    k: int = 1,
-    sorted: builtins.bool = True,
-    name: str | None = None,
-) -> builtins.tuple[Tensor, Tensor]:
-    """The `k` greatest elements along the last axis, greatest first, and their places, as int32.
-
-    Of equal elements the one at the lower place comes first. NaN counts as greater than all else. Where `sorted` is
-    False any order would do.
     """
 
 
@@ -1825,6 +1818,9 @@ def sparse_to_dense(
     rising order.
     """
 
+tensor_scatter_nd_add = tensor_scatter_add
+tensor_scatter_sub = tensor_scatter_nd_sub
+tensor_scatter_update = tensor_scatter_nd_update
 mod = floormod
 realdiv = divide
 truediv = divide

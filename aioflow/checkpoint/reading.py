@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -112,6 +112,15 @@ class Checkpoint:
         for file, piece in stored.pieces:
             self._read_piece(file, piece, box, out)
         return out
+
+    def renamed(self, names: Mapping[str, str]) -> "Checkpoint":
+        """Return the checkpoint with only those tensors, by other names: {new name: name}."""
+        new = {name: other for other, name in names.items()}
+        shards = []
+        for shard in self._shards:
+            kept = [replace(each, name=new[each.name]) for each in shard.entries if each.name in new]
+            shards.append(replace(shard, entries=tuple(kept)))
+        return Checkpoint(self.path, self._storage, self._folder, shards, self.facts, self.created, self._has_manifest)
 
     def verify(self) -> None:
         """Read all bytes and check their checksums. DataLossError with the names of all damaged tensors."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow import errors
 from aioflow.data.checks import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from aioflow.data.dataset import Dataset
 from aioflow.layers.fed import Batch
@@ -45,6 +46,9 @@ class ArrayBatches:
         self._random: Final = (random or np.random.default_rng()) if shuffle else None
         self._shuffle: Final = shuffle
         self._steps: Final = steps
+        self._began = self._random_state()
+        self._done = 0
+        """The batches of the next epoch that an earlier training has used."""
         self.count: Final[int | None] = -(-counts[0] // batch_size) if steps is None else steps
 
     def weighted(self, class_weight: Mapping[int, float]) -> "ArrayBatches":
@@ -74,18 +78,35 @@ class ArrayBatches:
     async def aclose(self) -> None:
         """Nothing is open."""
 
-    async def __aiter__(self) -> AsyncGenerator[Batch, None]:
+    async def epoch(self, what: str) -> AsyncGenerator[Batch, None]:
+        """Yield the batches of an epoch."""
+        self._began, done, self._done = self._random_state(), self._done, 0
         passes = itertools.chain.from_iterable(self._pass() for _ in itertools.count())
-        for batch in self._pass() if self._steps is None else itertools.islice(passes, self._steps):
+        batches = self._pass() if self._steps is None else itertools.islice(passes, self._steps)
+        for batch in itertools.islice(batches, done, None):
             yield batch
+        self._began = self._random_state()
+
+    def position(self) -> dict[str, Any]:
+        """What the present epoch began with, or the next one between epochs, as plain data."""
+        return {"random": self._began}
+
+    def go_on(self, position: Mapping[str, Any], done: int) -> None:
+        """Let the next epoch be that of a position, without as many of its batches."""
+        self._done = done
+        if self._random is not None:
+            self._random.bit_generator.state = position["random"]
+
+    def _random_state(self) -> Any:
+        """The state of the random numbers that shuffle; None without any."""
+        return None if self._random is None else self._random.bit_generator.state
 
     def _pass(self) -> Iterator[Batch]:
-        size = self._batch.size
-        order = None if self._random is None else self._random.permutation(size)
-        for start in range(0, size, self._batch_size):
-            end = min(start + self._batch_size, size)
-            rows: Any = slice(start, end) if order is None else order[start:end]
-            yield self._batch.rows(rows)
+        starts = range(0, self._batch.size, self._batch_size)
+        if self._random is None:
+            return (self._batch.rows(slice(start, start + self._batch_size)) for start in starts)
+        order = self._random.permutation(self._batch.size)
+        return (self._batch.taken(order[start : start + self._batch_size]) for start in starts)
 
 
 class GivenBatches:
@@ -108,24 +129,52 @@ class GivenBatches:
         self._is_single: Final = isinstance(given, (Iterator, AsyncIterator))
         self._iterator: Any = given if self._is_single else None
         self._epoch = 0
+        self._used = self._skipped = self._done = 0
+        """Batches used since it began; those to skip, used by an earlier training, in all and of the next epoch."""
         self.count: Final = steps if steps is not None or not isinstance(given, Dataset) else _known_count(given)
 
-    async def __aiter__(self) -> AsyncGenerator[Batch, None]:
-        taken = 0
+    async def epoch(self, what: str) -> AsyncGenerator[Batch, None]:
+        """Yield the batches of an epoch, which errors call `what`.
+
+        Raises:
+            OutOfRangeError: there are none, or fewer than were asked for.
+            ValueError: one is empty, or has other parts than the first one.
+        """
+        first, taken, self._done = None, self._done, 0
         while self._steps is None or taken < self._steps:
             element = await self._next()
             if element is _END:
                 break
             taken += 1
-            yield batch_of(element)
+            batch = batch_of(element)
+            first = first or batch
+            _check(batch, first, f"{what}: batch {taken}")
+            yield batch
+            self._used += 1
         if self._steps is None:
             await self.aclose()
+        if not taken or (self.count is not None and taken < self.count):
+            wanted = f", and {self.count} were asked for" if self.count else ""
+            raise errors.OutOfRangeError(
+                f"{what} has {taken} batches{wanted}: a generator gives its elements once; give a dataset, or fewer "
+                "steps"
+            )
+
+    def position(self) -> dict[str, Any]:
+        """How often the data were iterated to their end, and how many batches were used since, as plain data."""
+        ended = self._is_single or self._iterator is None
+        return {"ended": self._epoch - (not ended), "used": 0 if self._iterator is None else self._used}
+
+    def go_on(self, position: Mapping[str, Any], done: int) -> None:
+        """Let the next epoch go on at a position, as if it had already given `done` batches."""
+        self._epoch, self._skipped, self._done = position["ended"], position["used"], done
 
     async def _next(self) -> Any:
         """The next batch, or _END. With `steps` it begins anew at the end, unless it has only just begun."""
-        begins = self._iterator is None
-        if begins:
+        begins = self._iterator is None and not self._skipped
+        if self._iterator is None:
             self._begin()
+        await self._skip()
         element = await _step(self._iterator)
         if element is _END and not self._is_single:
             await self.aclose()
@@ -134,8 +183,17 @@ class GivenBatches:
                 element = await _step(self._iterator)
         return element
 
+    async def _skip(self) -> None:
+        """Take the batches that an earlier training has used. OutOfRangeError if there are not as many."""
+        while self._skipped:
+            if await _step(self._iterator) is _END:
+                raise errors.OutOfRangeError(
+                    f"training is to go on after {self._used + self._skipped} batches, and the data have {self._used}"
+                )
+            self._used, self._skipped = self._used + 1, self._skipped - 1
+
     def _begin(self) -> None:
-        given = self._given
+        given, self._used = self._given, 0
         if isinstance(given, Dataset):
             self._iterator = given.iterate(epoch=self._epoch)
         else:
@@ -163,6 +221,14 @@ async def _step(iterator: Any) -> Any:
     if isinstance(iterator, AsyncIterator):
         return await anext(iterator, _END)
     return await asyncio.to_thread(next, iterator, _END)
+
+
+def _check(batch: Batch, first: Batch, name: str) -> None:
+    """Raise ValueError if a batch has no elements, or other parts than the first one."""
+    if not all(np.shape(array)[:1] > (0,) for array in batch.inputs):
+        raise ValueError(f"{name} has no elements: a batch is arrays with one row or more")
+    if batch.parts != first.parts:
+        raise ValueError(f"{name} has {batch.parts}, and batch 1 has {first.parts}: all batches have the same parts")
 
 
 def batches_of(

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from aioflow.files.filesystem import Path, as_name
 from aioflow.lazy import Face
 from aioflow.tensors.recursion import safe_repr
 
@@ -291,7 +292,33 @@ class ModelCheckpoint(_Watching):
             await self.model.save_weights(path, session=self.session)
 
 
+class BackupAndRestore(Callback):
+    """Saves the state of training, and goes on from it when `fit` is called again after an interruption.
+
+    The further `fit` has the same arguments, in a program that builds the same model. It begins at the epoch and batch
+    of the last backup, and gives the weights that training without the interruption gives. Data are taken from the
+    beginning again, and the batches before the position are skipped. The state of other callbacks is not saved.
+
+    Args:
+        backup_dir: a folder for the backups of this training alone, which this process and the tasks with weights see.
+        save_freq: the number of batches between two backups within an epoch; "epoch" saves after each epoch only.
+        delete_checkpoint: whether the end of training deletes the backup. If not, a further `fit` with more epochs goes
+            on from it.
+    """
+
+    def __init__(
+        self, backup_dir: Path, save_freq: int | Literal["epoch"] = "epoch", delete_checkpoint: bool = True
+    ) -> None:
+        """ValueError for a `save_freq` that is no number above 0."""
+        if save_freq != "epoch" and (not isinstance(save_freq, int) or save_freq < 1):
+            raise ValueError(f"save_freq is 'epoch' or a number of batches, not {safe_repr(save_freq)}")
+        self.backup_dir: Final = as_name(backup_dir)
+        self.save_freq: Final = save_freq
+        self.delete_checkpoint: Final = delete_checkpoint
+
+
 __all__ = [
+    "BackupAndRestore",
     "Callback",
     "EarlyStopping",
     "History",

@@ -8,7 +8,7 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import placeholder
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
-from aioflow.tensors.dtypes import DType, as_dtype, float32
+from aioflow.tensors.dtypes import Array, DType, as_dtype, float32
 
 if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
@@ -44,10 +44,22 @@ class Batch(NamedTuple):
         bounds = [-(-self.size * number // count) for number in range(count + 1)]
         return [self.rows(slice(start, end)) for start, end in itertools.pairwise(bounds)]
 
-    def rows(self, rows: Any) -> "Batch":
-        """Some of its elements, given as an index of arrays."""
+    @property
+    def parts(self) -> str:
+        """The numbers of its arrays, in words."""
+        weights = "no weights" if self.weights is None else "weights"
+        return f"{len(self.inputs)} inputs, {len(self.labels)} labels and {weights}"
+
+    def rows(self, rows: slice) -> "Batch":
+        """Some of its elements, as views."""
         weights = None if self.weights is None else self.weights[rows]
         return Batch([array[rows] for array in self.inputs], [array[rows] for array in self.labels], weights)
+
+    def taken(self, numbers: Array) -> "Batch":
+        """Its elements of these numbers, as copies: `take` copies short rows in a third of the time of an index."""
+        weights = None if self.weights is None else self.weights.take(numbers, 0)
+        inputs = [array.take(numbers, 0) for array in self.inputs]
+        return Batch(inputs, [array.take(numbers, 0) for array in self.labels], weights)
 
 
 def input_like(array: Any) -> Tensor:

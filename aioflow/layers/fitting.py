@@ -1,14 +1,15 @@
 """The loops of `fit`, `evaluate` and `predict`: a batch after the other through a callable of the session."""
 
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from aioflow import errors
+from aioflow.layers.backup import Backup, Position
 from aioflow.layers.batches import ArrayBatches, GivenBatches
-from aioflow.layers.callbacks import Callback, CallbackList, History, Logs
+from aioflow.layers.callbacks import BackupAndRestore, Callback, CallbackList, History, Logs
 from aioflow.layers.fed import Batch
 from aioflow.layers.steps import Phase, Steps
 from aioflow.session import Session
@@ -37,6 +38,9 @@ class Training:
         self._epochs: Final = range(initial_epoch, epochs)
         self._steps: Steps | None = None
         self._running: _Running | None = None
+        given = [each for each in self._callbacks.callbacks if isinstance(each, BackupAndRestore)]
+        self._backup: Final = Backup(given[0]) if given else None
+        self._resumed: Position | None = None
         self._stack: Final = contextlib.ExitStack()
         params = {"epochs": epochs, "steps": batches.count, "verbose": verbose}
         for each in self._callbacks.callbacks:
@@ -56,22 +60,54 @@ class Training:
         tell, logs = self._callbacks.tell, Logs()
         self._model.stop_training = False
         await self._model.prepare(self._session)
+        epochs = await self._epochs_left()
         await tell("on_train_begin", logs)
-        for epoch in self._epochs:
+        for epoch in epochs:
             await tell("on_epoch_begin", epoch, logs)
             logs = await self._epoch(epoch)
             await tell("on_epoch_end", epoch, logs)
             if self._model.stop_training:
                 break
+            await self._back_up(epoch + 1)
         await tell("on_train_end", logs)
+        if self._backup is not None:
+            await self._backup.end()
+
+    async def _epochs_left(self) -> range:
+        """The epochs to train; after those of a backup, if there is one."""
+        found = None if self._backup is None else await self._backup.position()
+        if found is None:
+            return self._epochs
+        now = self._batches.position()
+        if {name: value is None for name, value in found.data.items()} != {name: now[name] is None for name in now}:
+            raise errors.InvalidArgumentError(
+                "the backup is one of a training on other data, or in another order: give `fit` the same arguments as "
+                "before, or delete the backup"
+            )
+        self._resumed = found
+        self._batches.go_on(found.data, found.batch)
+        left = range(found.epoch, self._epochs.stop)
+        if not left:
+            async with contextlib.aclosing(self._batches.epoch("the data")) as batches:
+                await self._begun(await anext(batches))
+        return left
+
+    async def _back_up(self, epoch: int, batch: int = 0) -> None:
+        """Save a backup from which training goes on at that batch."""
+        if self._backup is not None and self._steps is not None and self._running is not None:
+            sums = self._running.sums if batch else (0.0, 0)
+            position = Position(epoch, batch, *sums, self._batches.position())
+            await self._backup.save(self._steps.variables, position, self._session)
 
     async def _epoch(self, epoch: int) -> Logs:
         told = self._callbacks.hears("on_train_batch_begin", "on_train_batch_end")
-        tell, running, number = self._callbacks.tell, None, 0
-        async with contextlib.aclosing(_counted(self._batches, f"epoch {epoch + 1}")) as batches:
+        tell, running, number = self._callbacks.tell, None, 0 if self._resumed is None else self._resumed.batch
+        async with contextlib.aclosing(self._batches.epoch(f"epoch {epoch + 1}")) as batches:
             async for batch in batches:
                 if running is None:
                     running = await self._begun(batch)
+                elif self._backup is not None and self._backup.is_due(number):
+                    await self._back_up(epoch, number)
                 if told:
                     await tell("on_train_batch_begin", number, {})
                 loss, _ = await running.call(*running.values(batch))
@@ -81,7 +117,7 @@ class Training:
                 number += 1
                 if self._model.stop_training:
                     break
-        assert running is not None  # `_counted` gives at least one batch
+        assert running is not None  # an epoch has at least one batch
         logs = await running.measured()
         if self._validation is not None:
             await tell("on_test_begin", logs)
@@ -97,7 +133,13 @@ class Training:
             await self._model.initialize(steps.variables, self._session)
             self._steps = steps
             self._running = _Running(self._session, self._stack.enter_context(steps.training.taken()))
-        await self._running.begin()
+        resumed, self._resumed = self._resumed, None
+        if self._backup is not None and resumed is not None:
+            await self._backup.restore(steps.variables, self._session)
+        if resumed is not None and resumed.batch:
+            await self._running.go_on(resumed.total, resumed.elements)
+        else:
+            await self._running.begin()
         return self._running
 
 
@@ -105,7 +147,7 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches) -> L
     """The mean loss and the metrics over all batches."""
     running = None
     with contextlib.ExitStack() as stack:
-        async with contextlib.aclosing(_counted(batches, "the data")) as given:
+        async with contextlib.aclosing(batches.epoch("the data")) as given:
             async for batch in given:
                 if running is None:
                     steps = await model.steps_for(batch, session)
@@ -121,7 +163,7 @@ async def predicted(model: "Trainable", session: Session, batches: Batches) -> A
     """The outputs for all batches, joined."""
     step: Step | None = None
     found = []
-    async with contextlib.aclosing(_counted(batches, "the data")) as given:
+    async with contextlib.aclosing(batches.epoch("the data")) as given:
         async for batch in given:
             if step is None:
                 await model.made_ready(batch, session)
@@ -160,6 +202,18 @@ class _Running:
         self._count += size
 
     @property
+    def sums(self) -> tuple[float, int]:
+        """The sum of the losses of elements, and the number of these."""
+        return self._total, self._count
+
+    async def go_on(self, total: float, count: int) -> None:
+        """Go on with these sums, after variables were restored: copies of weights become equal to them."""
+        self._total, self._count = total, count
+        equalize = self._phase.computation.equalize
+        if equalize is not None:
+            await self._session.run(equalize)
+
+    @property
     def loss(self) -> float:
         """The mean loss so far."""
         return self._total / self._count
@@ -173,19 +227,3 @@ class _Running:
 
 def _number(value: Any) -> Any:
     return float(value) if np.ndim(value) == 0 else value
-
-
-async def _counted(batches: Batches, what: str) -> AsyncGenerator[Batch, None]:
-    """The batches. OutOfRangeError if there are none, or fewer than were asked for; ValueError if one is empty."""
-    count = 0
-    async with contextlib.aclosing(aiter(batches)) as given:
-        async for batch in given:
-            count += 1
-            if not all(np.shape(array)[:1] > (0,) for array in batch.inputs):
-                raise ValueError(f"{what}: batch {count} has no elements: a batch is arrays with one row or more")
-            yield batch
-    if not count or (batches.count is not None and count < batches.count):
-        wanted = f", and {batches.count} were asked for" if batches.count else ""
-        raise errors.OutOfRangeError(
-            f"{what} has {count} batches{wanted}: a generator gives its elements once; give a dataset, or fewer steps"
-        )

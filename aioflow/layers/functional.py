@@ -5,7 +5,7 @@ depend on the inputs; all others keep their results.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.operation import Operation, Tensor
@@ -13,6 +13,7 @@ from aioflow.graph.subgraph import Body, bodies_of
 from aioflow.layers.calls import Call, made_by
 from aioflow.layers.layer import Layer
 from aioflow.library.branches import cond
+from aioflow.library.loops import while_loop
 from aioflow.tensors import nest
 
 _Step = Call | Operation
@@ -55,7 +56,8 @@ def _repeated(step: _Step, found: _Found) -> tuple[list[Tensor], list[Tensor]]:
     """The outputs of a step, and those of the same for the new inputs."""
     if isinstance(step, Call):
         return _repeat_call(step, found)
-    return _repeat_branches(step, found) if step.type == "cond" and _layers_of(step) else _copy(step, found)
+    again = _REPEATED.get(step.type) if _layers_of(step) else None
+    return _copy(step, found) if again is None or step.attrs.get("replays") else again(step, found)
 
 
 def _layers_of(step: _Step) -> list[Layer]:
@@ -79,6 +81,37 @@ def _repeat_branches(operation: Operation, found: _Found) -> tuple[list[Tensor],
         return lambda: inside.repeated([*inputs, *inputs])
 
     return list(operation.outputs), cond(given[0], side("then"), side("otherwise"), strict=True)
+
+
+def _repeat_loop(operation: Operation, found: _Found) -> tuple[list[Tensor], list[Tensor]]:
+    """A loop whose body calls layers: it is built again from calls of them."""
+    given = [found.get(_key(tensor), tensor) for tensor in operation.inputs]
+    attrs = operation.attrs
+    start, end = int(attrs["limited"]), int(attrs["limited"]) + attrs["variables"]
+
+    def again(body: Body | None) -> Callable[..., Any]:
+        if body is None:
+            return lambda *variables: True
+        places, count = body.takes, attrs["variables"] if body is attrs["body"] else 1
+        outside = [operation.inputs[place] for place in places if place >= end]
+        inside = Composition([*body.arguments, *outside], body.outputs[:count], whole=True)
+
+        def repeated(*variables: Tensor) -> list[Tensor]:
+            values = [*given[:start], *variables, *given[end:]]
+            return inside.repeated([values[place] for place in [*places, *[each for each in places if each >= end]]])
+
+        return repeated
+
+    made = while_loop(
+        again(attrs["condition"]), again(attrs["body"]), given[start:end],
+        parallel_iterations=attrs["parallel_iterations"], back_prop=attrs["back_prop"],
+        swap_memory=attrs["swap_memory"], maximum_iterations=given[0] if start else None, return_same_structure=True,
+    )  # fmt: skip
+    return list(operation.outputs[: end - start]), made
+
+
+_REPEATED: Final = {"cond": _repeat_branches, "while_loop": _repeat_loop}
+"""What repeats an operation whose bodies call layers."""
 
 
 def _repeat_call(call: Call, found: _Found) -> tuple[list[Tensor], list[Tensor]]:

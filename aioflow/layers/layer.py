@@ -151,7 +151,15 @@ class Layer:
             self.add_loss(div_no_nan(regularizer(outputs), cast(shape(outputs)[0], outputs.dtype)))
 
     def add_update(self, update: Operation) -> None:
-        """Run an operation in each step of training, in `call`. It is also in the collection `UPDATE_OPS`."""
+        """Run an operation in each step of training, in `call`. It is also in the collection `UPDATE_OPS`.
+
+        ValueError for one inside a branch or loop.
+        """
+        if update.graph is not update.graph.root:
+            raise ValueError(
+                f"the update {update.name!r} is inside a branch or loop, and would run outside of it: call the layer "
+                "before or after it, or with training=False"
+            )
         effects = calls.effects()
         if effects is not None:
             effects.updates.append(update)
@@ -209,6 +217,11 @@ class Layer:
         return dict(zip(names, values, strict=False))
 
     def _called(self, inputs: Any, arguments: Mapping[str, Any], masks: Any, training: bool) -> Any:
+        if nest.is_nested(inputs) and _takes_one_tensor(type(self).call):
+            raise ValueError(
+                f"one tensor is wanted, not {len(nest.flatten(inputs))}: join several, as layers.Concatenate does, or "
+                "make one of numbers by af.constant"
+            )
         self._build_once(inputs)
         known = dict(arguments)
         if "training" in _parameters(type(self).call):
@@ -372,6 +385,13 @@ def known_size(given: TensorShape, axis: int) -> int:
 @functools.cache
 def _parameters(function: Callable[..., Any]) -> Sequence[str]:
     return list(inspect.signature(function).parameters)
+
+
+@functools.cache
+def _takes_one_tensor(call: Callable[..., Any]) -> bool:
+    """Whether the first parameter is annotated as a tensor, and so is no structure."""
+    annotations = [each.annotation for each in inspect.signature(call).parameters.values()]
+    return annotations[1:2] == [Tensor]
 
 
 def _snake_case(name: str) -> str:

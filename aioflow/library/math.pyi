@@ -99,7 +99,6 @@ from aioflow import squared_difference as squared_difference
 from aioflow import subtract as subtract
 from aioflow import tan as tan
 from aioflow import tanh as tanh
-from aioflow import top_k as top_k
 from aioflow import unsorted_segment_max as unsorted_segment_max
 from aioflow import unsorted_segment_min as unsorted_segment_min
 from aioflow import unsorted_segment_prod as unsorted_segment_prod
@@ -109,6 +108,7 @@ from aioflow import xlogy as xlogy
 from aioflow import zeta as zeta
 from aioflow.kernels.array.sorting import is_non_decreasing as is_non_decreasing
 from aioflow.kernels.array.sorting import is_strictly_increasing as is_strictly_increasing
+from aioflow.kernels.array.sorting import top_k as top_k
 from aioflow.kernels.math.arithmetic import add as add
 from aioflow.kernels.math.complex import angle as angle
 from aioflow.kernels.math.complex import conj as conj

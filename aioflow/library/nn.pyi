@@ -14,7 +14,7 @@ from aioflow import depth_to_space as depth_to_space
 from aioflow import sigmoid as sigmoid
 from aioflow import space_to_depth as space_to_depth
 from aioflow import tanh as tanh
-from aioflow import top_k as top_k
+from aioflow.kernels.array.sorting import top_k as top_k
 from aioflow.kernels.array.space_to_batch import space_to_batch as space_to_batch
 from aioflow.kernels.math.division import log_sigmoid as log_sigmoid
 from aioflow.kernels.nn.convolution import conv2d as conv2d

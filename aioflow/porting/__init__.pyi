@@ -1,8 +1,8 @@
 """Aids for porting a model, after the white paper's lessons [P15 section 6].
 
 Import weights that another program has saved, count the parameters, compare two systems tensor by tensor, and do so
-first of all with learning turned off. `weights` is the face of an import: `tensor_names` maps the names of a file to
-those of variables, `rules` and `torch_rules` convert layouts, `matching` makes the report, before anything is changed.
+first of all with learning turned off. `weights` is the face of an import: a name map gives the tensors of a file the
+names of variables, `rules` and `torch_rules` convert layouts, `matching` makes the report, before anything is changed.
 This folder uses sessions as any user does.
 """
 

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from aioflow.porting.rules import AS_IT_IS, Rule, as_path
-from aioflow.porting.tensor_names import NameMap, renamed
+from aioflow.checkpoint.name_map import NameMap, as_path, renamed
+from aioflow.porting.rules import AS_IT_IS, Rule
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import DType, as_dtype, string
 
@@ -118,7 +118,7 @@ class Matching:
     Args:
         variables: the dtype and shape of each variable, by its name.
         tensors: those of each tensor of the file, by its name.
-        name_map: see `aioflow.porting.tensor_names.NameMap`.
+        name_map: see `aioflow.checkpoint.name_map.NameMap`.
         rules: the rules, of which the first one that holds is used; then a variable gets the tensor of its name.
         cast: whether a tensor may have another dtype than its variable.
     """

@@ -5,16 +5,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow.checkpoint.name_map import as_path
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.recursion import safe_repr
 
 Convert = Callable[..., Any]
 """A function of the arrays of the tensors, which returns the value."""
-
-
-def as_path(name: str) -> str:
-    """Return a name of a tensor or variable with `/` between its parts, as rules compare names."""
-    return name.replace(".", "/")
 
 
 class Rule:

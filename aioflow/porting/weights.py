@@ -8,12 +8,12 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.checkpoint import import_safetensors
+from aioflow.checkpoint.name_map import NameMap
 from aioflow.files.filesystem import Path
 from aioflow.library.state import global_variables
 from aioflow.library.variables import Variable
 from aioflow.porting.matching import Form, Match, Matching, WeightReport, form_of
 from aioflow.porting.rules import Rule
-from aioflow.porting.tensor_names import NameMap
 from aioflow.session import Session
 from aioflow.tensors.as_array import AnyArray, as_array
 from aioflow.tensors.recursion import safe_repr

@@ -2,11 +2,12 @@
 
 import dataclasses
 import logging
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from aioflow.graph.graph import Graph
-from aioflow.graph.operation import Operation, Tensor
+from aioflow.graph.operation import Operation, Tensor, items_of
 from aioflow.kernels.array.constants import no_op
 from aioflow.kernels.state import run_state
 from aioflow.kernels.state.accumulators import AccumulatorSpec
@@ -19,6 +20,7 @@ from aioflow.kernels.state.staging import AreaSpec, MapSpec
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, TensorShape
+from aioflow.tensors.recursion import safe_repr
 
 _log: Final = logging.getLogger("aioflow.train")
 _NOT_SAVED: Final = (AccumulatorSpec, AreaSpec, BarrierSpec, MapSpec)
@@ -220,3 +222,61 @@ def run_state_of(graph: Graph) -> Iterator[Savable]:
 
 def _shared_name(operation: Operation) -> str:
     return operation.attrs["shared_name"] or operation.name
+
+
+def to_save(var_list: Any) -> list[SavedVariable]:
+    """Return the objects to save, by name. TypeError or ValueError if one cannot be saved."""
+    given = (
+        var_list.items()
+        if isinstance(var_list, Mapping)
+        else [(variable_name(each), each) for each in items_of("var_list", var_list)]
+    )
+    found = [saved for name, value in given for saved in _saved_variables(name, value)]
+    if not found:
+        raise ValueError("there are no variables to save: create variables before the Saver, or give var_list")
+    twice = [name for name, count in Counter(name for name, _ in given).items() if count > 1]
+    if twice:
+        raise ValueError(f"two variables would be saved as {twice[0]!r}: give a dict of names and variables")
+    return found
+
+
+def variable_name(variable: Any) -> str:
+    """Return its name. TypeError if it is no variable."""
+    return _check_variable(variable).op.name
+
+
+def _check_variable(variable: Any) -> Variable:
+    if not isinstance(variable, Variable):
+        raise TypeError(f"a Saver saves variables, not {safe_repr(variable)}")
+    return variable
+
+
+def _saved_variables(name: Any, value: Any) -> list[SavedVariable]:
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"var_list needs text for names in the checkpoint, not {safe_repr(name)}")
+    if isinstance(value, (list, tuple)):
+        return _rows(name, [_check_variable(part) for part in value])
+    return [SavedVariable(name, _check_variable(value))]
+
+
+def _rows(name: str, parts: Sequence[Variable]) -> list[SavedVariable]:
+    """Return the variables as those that hold consecutive rows of a tensor."""
+    shapes = [known for part in parts if (known := _known(part))]
+    types = {part.dtype for part in parts}
+    if len(types) > 1 or dtypes.string in types:
+        raise ValueError(f"parts of {name!r} must have one numeric dtype, not {[part.dtype.name for part in parts]}")
+    rows = {shape[1:] for shape in shapes}
+    if len(shapes) < len(parts) or len(rows) != 1:
+        raise ValueError(f"parts of {name!r} must be rows of one shape, not of {[str(part.shape) for part in parts]}")
+    whole, found, begin = (sum(shape[0] for shape in shapes), *rows.pop()), [], 0
+    for part, shape in zip(parts, shapes, strict=True):
+        found.append(SavedVariable(name, part, (whole, (begin, *[0] * (len(shape) - 1)))))
+        begin += shape[0]
+    return found
+
+
+def _known(variable: Variable) -> tuple[int, ...]:
+    """Return its shape; empty if it is not fixed."""
+    sizes = variable.shape.sizes or ()
+    known = tuple([size for size in sizes if size is not None])
+    return known if len(known) == len(sizes) else ()

@@ -7,7 +7,6 @@ import logging
 import os
 import secrets
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal, Self
@@ -16,17 +15,17 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.checkpoint import Retention
+from aioflow.checkpoint.name_map import NameMap, as_path, renamed
 from aioflow.config import RunOptions, expect
 from aioflow.files.filesystem import as_name
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
-from aioflow.graph.operation import Operation, Tensor, items_of
+from aioflow.graph.operation import Operation, Tensor
 from aioflow.library.state import global_variables
 from aioflow.library.variables import Variable
 from aioflow.session import Session
-from aioflow.tensors import dtypes
 from aioflow.tensors.recursion import safe_repr
-from aioflow.train.savable import Savable, SavedCounts, SavedVariable, run_state_of
+from aioflow.train.savable import Savable, SavedCounts, SavedVariable, run_state_of, to_save, variable_name
 from aioflow.train.saving import Feeds, OnFailure, RestoreOps, Writing, Writings, build, file_device
 from aioflow.train.step_counter import StepBoundary
 
@@ -314,16 +313,29 @@ class Saver:
         options: RunOptions | None = None,
         *,
         variables: Sequence[Variable] | None = None,
+        name_map: NameMap | None = None,
     ) -> None:
         """Restore from a plain safetensors file, or a folder of them with an index in Hugging Face's form.
 
-        The tensors have the names and layouts of the variables; `af.porting.import_weights` converts others.
+        The tensors have the layouts of the variables, and their names after the `name_map`, which is that of
+        `af.porting.import_weights`; this function also converts layouts.
         """
-        await self._restore(session, path, True, options, variables)
+        _check(session, options)
+        renamed = [] if name_map is None else await self._renamed(session, path, name_map, options)
+        await self._restore(session, path, True, options, variables, renamed)
+
+    async def _renamed(self, session: Session, path: Path, name_map: NameMap, options: RunOptions | None) -> list[str]:
+        """Return the new name and the name of each tensor. Names of variables and tensors are compared as paths."""
+        stored = await session.run(self._nodes.names, {self._nodes.feeds.path: as_name(path)}, options)
+        found = renamed([name.decode() for name in stored], name_map)
+        if not found:
+            raise ValueError(f"name_map leaves out all {len(stored)} tensors of {as_name(path)!r}")
+        own = {as_path(name): name for each in self._nodes.each.values() for name in each.names}
+        return [text for new, name in found.items() for text in (own.get(new, new), name)]
 
     async def _restore(
         self, session: Session, path: Path, plain: bool, options: RunOptions | None,
-        variables: Sequence[Variable] | None,
+        variables: Sequence[Variable] | None, renamed: Sequence[str] = (),
     ) -> None:  # fmt: skip
         _check(session, options)
         if path is None:
@@ -332,14 +344,14 @@ class Saver:
         givings = [self._nodes.every] if variables is None else self._givings(variables)
         chosen = list(dict.fromkeys(name for giving in givings for name in giving.names))
         read, given = [giving.read for giving in givings], [giving.given for giving in givings]
-        fed = {feeds.path: as_name(path), feeds.plain: plain, feeds.chosen: chosen}
+        fed = {feeds.path: as_name(path), feeds.plain: plain, feeds.renamed: renamed, feeds.chosen: chosen}
         handle = await session.partial_run_setup([*read, *given], [*fed, feeds.go], options)
         await session.partial_run(handle, read, fed)
         await session.partial_run(handle, given, {feeds.go: ""})
 
     def _givings(self, variables: Sequence[Variable]) -> list[RestoreOps]:
         """Return the operations that restore these variables."""
-        names = list(dict.fromkeys(_name(variable) for variable in variables))
+        names = list(dict.fromkeys(variable_name(variable) for variable in variables))
         if not names:
             raise ValueError("variables is empty: leave it out to restore all")
         if strange := [name for name in names if name not in self._nodes.each]:
@@ -421,64 +433,7 @@ async def _number(session: Session, step: int | Variable | Tensor | None) -> int
     return int(await session.run(step))
 
 
-def to_save(var_list: Any) -> list[SavedVariable]:
-    """Return the objects to save, by name. TypeError or ValueError if one cannot be saved."""
-    given = (
-        var_list.items()
-        if isinstance(var_list, Mapping)
-        else [(_name(each), each) for each in items_of("var_list", var_list)]
-    )
-    found = [saved for name, value in given for saved in _saved_variables(name, value)]
-    if not found:
-        raise ValueError("there are no variables to save: create variables before the Saver, or give var_list")
-    twice = [name for name, count in Counter(name for name, _ in given).items() if count > 1]
-    if twice:
-        raise ValueError(f"two variables would be saved as {twice[0]!r}: give a dict of names and variables")
-    return found
-
-
-def _name(variable: Any) -> str:
-    return _check_variable(variable).op.name
-
-
 def _check(session: Any, options: Any) -> None:
     if not isinstance(session, Session):
         raise TypeError(f"session must be an af.Session, not {session!r}")
     expect("options", options, RunOptions)
-
-
-def _check_variable(variable: Any) -> Variable:
-    if not isinstance(variable, Variable):
-        raise TypeError(f"a Saver saves variables, not {safe_repr(variable)}")
-    return variable
-
-
-def _saved_variables(name: Any, value: Any) -> list[SavedVariable]:
-    if not isinstance(name, str) or not name:
-        raise TypeError(f"var_list needs text for names in the checkpoint, not {safe_repr(name)}")
-    if isinstance(value, (list, tuple)):
-        return _rows(name, [_check_variable(part) for part in value])
-    return [SavedVariable(name, _check_variable(value))]
-
-
-def _rows(name: str, parts: Sequence[Variable]) -> list[SavedVariable]:
-    """Return the variables as those that hold consecutive rows of a tensor."""
-    shapes = [known for part in parts if (known := _known(part))]
-    types = {part.dtype for part in parts}
-    if len(types) > 1 or dtypes.string in types:
-        raise ValueError(f"parts of {name!r} must have one numeric dtype, not {[part.dtype.name for part in parts]}")
-    rows = {shape[1:] for shape in shapes}
-    if len(shapes) < len(parts) or len(rows) != 1:
-        raise ValueError(f"parts of {name!r} must be rows of one shape, not of {[str(part.shape) for part in parts]}")
-    whole, found, begin = (sum(shape[0] for shape in shapes), *rows.pop()), [], 0
-    for part, shape in zip(parts, shapes, strict=True):
-        found.append(SavedVariable(name, part, (whole, (begin, *[0] * (len(shape) - 1)))))
-        begin += shape[0]
-    return found
-
-
-def _known(variable: Variable) -> tuple[int, ...]:
-    """Return its shape; empty if it is not fixed."""
-    sizes = variable.shape.sizes or ()
-    known = tuple([size for size in sizes if size is not None])
-    return known if len(known) == len(sizes) else ()

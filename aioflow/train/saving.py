@@ -34,6 +34,7 @@ class Feeds(NamedTuple):
         token: the token of the draft; for `tidy`, the prefix of all tokens of this process.
         facts: further facts for the manifest, as JSON.
         plain: whether the path leads to plain safetensors files.
+        renamed: their tensors by other names, as in `check_checkpoint`; empty for all by their own.
         chosen: the names of the tensors to restore; empty for all.
         go: fed when all is read; the assignments wait for it.
         old: the paths of checkpoints to delete.
@@ -46,6 +47,7 @@ class Feeds(NamedTuple):
     token: Tensor
     facts: Tensor
     plain: Tensor
+    renamed: Tensor
     chosen: Tensor
     go: Tensor
     old: Tensor
@@ -78,6 +80,7 @@ class Nodes:
         saved: the path, available when the checkpoint is complete.
         discard: deletes a draft.
         tidy: deletes old checkpoints, and drafts that were given up.
+        names: the names of the tensors in plain safetensors files.
         latest: the path of the newest undamaged checkpoint in the folder that is fed as path; empty if there is none.
         every: restores everything.
         each: restores one variable, by the names of the variables' operations.
@@ -88,6 +91,7 @@ class Nodes:
     saved: Tensor
     discard: Operation
     tidy: Operation
+    names: Tensor
     latest: Tensor
     every: RestoreOps
     each: Mapping[str, RestoreOps]
@@ -126,9 +130,9 @@ def build(
 
 def _feeds() -> Feeds:
     path, token, facts, go = [placeholder(dtypes.string, [], name) for name in ("path", "token", "facts", "go")]
-    texts = ("chosen", "old", "kept", "live", "damaged")
-    chosen, *lists = [placeholder(dtypes.string, [None], name) for name in texts]
-    return Feeds(path, token, facts, placeholder(dtypes.bool_, [], "plain"), chosen, go, *lists)
+    texts = ("renamed", "chosen", "old", "kept", "live", "damaged")
+    renamed, chosen, *lists = [placeholder(dtypes.string, [None], name) for name in texts]
+    return Feeds(path, token, facts, placeholder(dtypes.bool_, [], "plain"), renamed, chosen, go, *lists)
 
 
 # Devices
@@ -242,12 +246,13 @@ def _written(graph: Graph, groups: Sequence[Group], values: Sequence[Sequence[Te
         return files.commit_checkpoint(feeds.path, feeds.token, feeds.facts, records, name="saved")
 
 
-def _build_cleanup(graph: Graph, device: str, feeds: Feeds) -> tuple[Operation, Operation, Tensor]:
-    """Build the operations that delete and list checkpoints."""
+def _build_cleanup(graph: Graph, device: str, feeds: Feeds) -> tuple[Operation, Operation, Tensor, Tensor]:
+    """Build the operations that delete and list checkpoints and their tensors."""
     with _at(graph, device):
         discard = files.discard_checkpoint(feeds.path, feeds.token, name="discard")
         tidy = files.tidy_checkpoint(feeds.path, feeds.token, feeds.old, feeds.kept, feeds.live, name="tidy")
-        return discard, tidy, files.latest_checkpoint(feeds.path, feeds.damaged, name="latest")
+        names = files.stored_names(feeds.path, name="names")
+        return discard, tidy, names, files.latest_checkpoint(feeds.path, feeds.damaged, name="latest")
 
 
 # Restoring
@@ -290,12 +295,13 @@ def _build_check(groups: Sequence[Group], feeds: Feeds, extra: bool, reshape: bo
     types = [entry.dtype for entry in wanted.values()]
     reshaped = [entry.name for entry in wanted.values() if reshape and not entry.part]
     return files.check_checkpoint(
-        feeds.path, feeds.plain, feeds.chosen, list(wanted), types, shapes, extra, reshaped, name="check"
+        feeds.path, feeds.plain, feeds.renamed, feeds.chosen, list(wanted), types, shapes, extra, reshaped, name="check"
     )
 
 
 def _value(entry: Entry, feeds: Feeds, reshape: bool) -> Tensor:
-    return files.restore_tensor(feeds.path, feeds.plain, entry.name, entry.dtype, entry.shape, entry.part, reshape)
+    source = feeds.path, feeds.plain, feeds.renamed
+    return files.restore_tensor(*source, entry.name, entry.dtype, entry.shape, entry.part, reshape)
 
 
 _log: Final = logging.getLogger("aioflow.train")

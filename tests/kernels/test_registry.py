@@ -38,6 +38,7 @@ NEEDS_SESSION = {
     "*_file*": "it reads or writes files",
     "*_checkpoint": "it reads or writes files",
     "restore_tensor": "it reads files",
+    "stored_names": "it reads files",
     "save_shard": "it writes files",
     "*run_counts": "it tells or changes how often operations ran in a session",
     "barrier*": "it puts together what several steps insert",

@@ -401,6 +401,13 @@ async def test_progress_is_written(model, capsys, verbose):
         ({"x": object()}, TypeError, "iterable of batches"),
         ({"x": [(X, Y, Y, Y)]}, ValueError, "not one of 4 values"),
         ({"x": [(X, Y), (X[:0], Y[:0])]}, ValueError, "epoch 1: batch 2 has no elements"),
+        (
+            {"x": [(X, Y), (X, Y, Y)]},
+            ValueError,
+            "batch 2 has 1 inputs, 1 labels and weights, and batch 1 .* no weights",
+        ),
+        ({"x": [(X, Y, Y), (X, Y)]}, ValueError, "batch 2 has 1 inputs, 1 labels and no weights, and batch 1"),
+        ({"x": [(X, Y), X]}, ValueError, "batch 2 has 1 inputs, 0 labels"),
         ({"x": [(3.0, Y)]}, ValueError, "epoch 1: batch 1 has no elements"),
         ({"x": X, "y": Y, "validation_data": iter([(X[:0], Y[:0])])}, ValueError, "batch 1 has no elements"),
         ({"x": af.data.Dataset.range(0)}, af.errors.OutOfRangeError, "epoch 1 has 0 batches: a generator"),
@@ -789,3 +796,138 @@ async def test_layers_called_in_a_branch_are_trained_and_know_the_phase():
         assert 0.2 < (dropped == 0).mean() < 0.8
         await model.fit(X, before * 0, verbose=0)
         assert not np.array_equal((await model.get_weights())[0], kernel)
+
+
+class NegatedInTraining(layers.Layer):
+    def call(self, inputs, training=False):
+        return -inputs if training else inputs
+
+
+async def test_layers_called_in_a_loop_are_trained_by_any_strategy_and_know_the_phase():
+    x = layers.Input([6])
+    dense, negated = layers.Dense(6, name="inside"), NegatedInTraining()
+    half = af.constant(0.5)
+
+    def step(i, y):
+        each = af.map_fn(lambda row: dense(row[None])[0] * half, y)
+        return i + 1, af.cond(i > 0, lambda: negated(each), lambda: each)
+
+    counted = af.while_loop(lambda i, y: i < 9, step, [af.constant(0), x * 2.0], maximum_iterations=2)[1]
+    model, found = af.Model(x, counted), []
+    devices = [f"/device:CPU:{number}" for number in range(2)]
+    assert model.layers == [dense, negated]
+    async with af.Session(config=af.Config(device_count={"CPU": 2})) as session:
+        model.compile("sgd", "mse")
+        before = await model.get_weights()
+        once = X * 2.0 @ before[0] * 0.5
+        twice = once @ before[0] * 0.5
+        np.testing.assert_allclose(await model.predict(X), twice, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(await session.run(model(X, training=True)), -twice, rtol=1e-4, atol=1e-5)
+        for strategy in (None, af.distribute.MirroredStrategy(devices)):
+            model.compile("sgd", "mse", strategy=strategy)
+            await model.set_weights(before)
+            await model.fit(X, X, 25, 1, verbose=0, shuffle=False)
+            found.append(await model.get_weights())
+    for one, other, first in zip(*found, before, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+        assert not np.array_equal(one, first)
+
+
+def test_updates_of_layers_in_a_loop_are_refused():
+    normal = layers.BatchNormalization()
+    with pytest.raises(ValueError, match="would run outside of it: call the layer before or after it, or with"):
+        af.while_loop(lambda y: True, lambda y: normal(y, training=True), [af.ones([2, 3])], maximum_iterations=2)
+
+
+def with_dropout():
+    """A model whose training is random in three ways, but for seeds."""
+    af.set_random_seed(4)
+    model = af.Sequential([layers.Dense(8, activation="tanh", input_shape=[6]), layers.Dropout(0.3), layers.Dense(3)])
+    model.compile("adam", af.losses.SparseCategoricalCrossentropy(from_logits=True), ["accuracy"])
+    return model
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupting(epoch, batch):
+    """A callback that ends training before that batch."""
+    now = []
+
+    def check(number, logs):
+        if (now[-1], number) == (epoch, batch):
+            raise Interrupted
+
+    return callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: now.append(epoch), on_train_batch_begin=check)
+
+
+def as_arrays():
+    return {"x": X, "y": Y, "batch_size": 8}
+
+
+def as_dataset():
+    return {"x": af.data.Dataset.from_tensor_slices((X, Y)).shuffle(50, seed=5).batch(8), "steps_per_epoch": 6}
+
+
+def as_generator():
+    return {"x": iter(list(pairs()) * 9), "steps_per_epoch": 5}
+
+
+def on_two_devices():
+    strategy = af.distribute.MirroredStrategy([f"/device:CPU:{number}" for number in range(2)])
+    return {**as_arrays(), "strategy": strategy}
+
+
+@pytest.mark.parametrize("data", [as_arrays, as_dataset, as_generator, on_two_devices])
+async def test_interrupted_training_goes_on_with_the_same_numbers(data, tmp_path, monkeypatch):
+    draw = np.random.default_rng
+    monkeypatch.setattr(np.random, "default_rng", lambda seed=7: draw(seed))
+
+    async def trained(*more):
+        with af.Graph().as_default():
+            model = with_dropout()
+            async with af.Session(config=af.Config(device_count={"CPU": 2})):
+                history = await model.fit(**data(), epochs=3, verbose=0, callbacks=more)
+                return history.epoch, history.history, await model.get_weights()
+
+    epochs, expected, weights = await trained()
+    async with with_dropout() as other:
+        await other.save_weights(str(tmp_path / "other"))
+    for at, save_freq, first in (((2, 1), "epoch", 0), ((1, 4), 3, 3)):
+        with pytest.raises(Interrupted):
+            await trained(callbacks.BackupAndRestore(tmp_path, save_freq), interrupting(*at))
+        begun = []
+        started = callbacks.LambdaCallback(on_train_batch_begin=lambda number, logs, begun=begun: begun.append(number))
+        went_on, history, found = await trained(callbacks.BackupAndRestore(tmp_path, save_freq), started)
+        assert (went_on, begun[0]) == (epochs[at[0] :], first)
+        assert history == {name: values[at[0] :] for name, values in expected.items()}
+        for one, other in zip(found, weights, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert af.train.latest_checkpoint(tmp_path) == str(tmp_path / "other")
+
+
+async def test_a_finished_training_goes_on_with_more_epochs_if_its_backup_is_kept(tmp_path):
+    async def trained(epochs, folder=tmp_path / "arrays", x=X, y=Y, **settings):
+        with af.Graph().as_default():
+            model = with_dropout()
+            backup = callbacks.BackupAndRestore(folder, delete_checkpoint=False)
+            async with model:
+                history = await model.fit(x, y, 16, epochs, 0, [backup], **settings)
+                return history.epoch, await model.get_weights()
+
+    _, once = await trained(1)
+    again = await trained(1)
+    assert again[0] == []
+    for one, other in zip(once, again[1], strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert (await trained(3))[0] == [1, 2]
+    assert [path.name for path in (tmp_path / "arrays").glob("backup-*")] == ["backup-3"]
+    for settings in ({"x": [(X, Y)], "y": None}, {"shuffle": False}):
+        with pytest.raises(af.errors.InvalidArgumentError, match="a training on other data, or in another order"):
+            await trained(4, **settings)
+    await trained(1, tmp_path / "pairs", pairs(), None, steps_per_epoch=4)
+    with pytest.raises(af.errors.OutOfRangeError, match="to go on after 4 batches, and the data have 1"):
+        await trained(4, tmp_path / "pairs", iter([(X, Y)]), None, steps_per_epoch=4)
+    with pytest.raises(ValueError, match="save_freq is 'epoch' or a number of batches, not 0"):
+        callbacks.BackupAndRestore(tmp_path, 0)

@@ -426,3 +426,12 @@ async def test_the_moving_variance_is_that_of_the_elements_at_every_rank(shape):
         await session.run([outputs, *effects.updates])
         found = await session.run(layer.moving_variance)
     np.testing.assert_allclose(found, values.reshape(-1, 3).var(0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("layer", [layers.Dense(3), layers.Flatten(), layers.Dropout(0.5), layers.MaxPooling1D()])
+def test_a_layer_for_one_tensor_refuses_several_even_after_its_weights_are_made(layer):
+    x = af.ones([2, 4, 3])
+    layer(x)
+    for given in ([x], [x, x], {"x": x}):
+        with pytest.raises(ValueError, match=f"{layer.name}: one tensor is wanted, not {len(given)}: join several"):
+            layer(given)

@@ -92,6 +92,42 @@ def edges(x):
     return *flags, *kept, *rests, *large
 
 
+def precise(x):
+    near = af.concat([x * 1e-5, x * 9.0, af.constant([[0.0, np.inf, -np.inf, np.nan, -1.0, 50.0]])], 0)
+    checks = af.not_equal(af.rint(x), 0.0), af.is_finite(near)
+    return *checks, af.log1p(near), af.expm1(near)
+
+
+def placed(x):
+    places = af.constant([[1, 0], [0, 2], [1, 0]])
+    updates = x[0, :3]
+    whole = af.scatter_nd(places, updates, af.stack([2, af.shape(x)[1]]))
+    last = af.shape(x)[1] - 2
+    parts = x[1:last, last], x[af.constant(-1), ..., last:0:-2], x[af.newaxis, -last:, 1]
+    return (
+        whole,
+        af.tensor_scatter_add(x, places, updates),
+        af.tensor_scatter_update(x, places[:2], updates[:2]),
+        *parts,
+    )
+
+
+def resized(x):
+    picture = af.reshape(x, [-1, 4, 6, 3])
+    sizes = [af.constant([7, 3]), af.shape(picture)[1:3] * 2]
+    ways = [{}, {"half_pixel_centers": True}, {"align_corners": True}]
+    functions = af.image.resize_bilinear, af.image.resize_nearest_neighbor
+    made = [function(picture, size, **way) for function in functions for size in sizes for way in ways]
+    return *made, af.nn.local_response_normalization(picture, 1, 2.0, 0.5, 0.75)
+
+
+def open_sizes(x):
+    picture = af.reshape(x, af.stack([-1, af.shape(x)[1] - 2, 4, 3]))
+    kernel = af.constant(RNG.normal(size=(3, 3, 3, 2)).astype(np.float32))
+    pooled = [pool(picture, 3, 2, "SAME") for pool in (af.nn.max_pool, af.nn.avg_pool)]
+    return *pooled, *[af.nn.conv2d(picture, kernel, stride, "SAME") for stride in (1, 2)]
+
+
 @pytest.fixture
 async def saved(request, tmp_path):
     """The path of a saved part of a graph, a batch, and what the graph computes of it."""
@@ -108,7 +144,23 @@ async def saved(request, tmp_path):
 
 
 CASES = pytest.mark.parametrize(
-    "saved", [dense, images, channels_first, shapes, numbers, volumes, picked, layers, edges], indirect=True
+    "saved",
+    [
+        dense,
+        images,
+        channels_first,
+        shapes,
+        numbers,
+        volumes,
+        picked,
+        layers,
+        edges,
+        precise,
+        placed,
+        resized,
+        open_sizes,
+    ],
+    indirect=True,
 )
 
 

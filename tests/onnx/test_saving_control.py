@@ -38,7 +38,11 @@ def lists(x):
     _, grown = af.while_loop(
         lambda i, a: i < 3, lambda i, a: (i + 1, a.write(i, x[0] * af.cast(i, af.float32))), [af.constant(1), grown]
     )
-    return doubled, sums, scalars, grown.stack(), grown.size()
+    first_to_last = [
+        af.scan(lambda a, row: a * 0.5 + row, rows, reverse=True) for rows in (x, af.transpose(x, [1, 0, 2]))
+    ]
+    from_zero = af.scan(lambda a, row: a + af.reduce_sum(row), x, af.constant(0.0), reverse=True)
+    return doubled, sums, scalars, grown.stack(), grown.size(), *first_to_last, from_zero
 
 
 def layers(x):
@@ -88,8 +92,14 @@ async def test_a_loop_that_was_trained_is_saved_without_its_records(tmp_path):
     assert types.count("Loop") == 1
 
 
-def backwards(x):
-    return af.scan(lambda a, row: a + row, x, reverse=True)
+def turned(x):
+    array = af.TensorArray(af.float32, 4).write(3, x[0]).write(2, x[1])
+    body = lambda i, a: (i + 1, a.write(i - 2, x[0]))  # noqa: E731
+    return af.while_loop(lambda i, a: i < 4, body, [af.constant(2), array])[1].stack()
+
+
+def from_both_ends(x):
+    return af.TensorArray(af.float32, 3).write(0, x[0]).write(1, x[0]).write(0, x[0]).stack()
 
 
 def read_back(x):
@@ -120,7 +130,8 @@ def counted(x):
 @pytest.mark.parametrize(
     ("build", "match"),
     [
-        (backwards, "slots of a list are written one after the other"),
+        (turned, "writes the slot of a list that follows the slots written before"),
+        (from_both_ends, "written from the first one on, or from the last one on"),
         (read_back, "reads the list .* inside the loop that writes it"),
         (written_by_an_inner_loop, "an inner loop writes a list of the loop around it"),
         (exchanged, "a list of a loop becomes another one of its variables"),

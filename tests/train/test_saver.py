@@ -88,6 +88,40 @@ async def test_plain_safetensors_files_are_imported(tmp_path):
             await model.saver.import_safetensors(session, tmp_path / "b.safetensors")
 
 
+async def test_a_name_map_renames_the_tensors_of_plain_files(tmp_path):
+    with af.Graph().as_default() as graph:
+        kernel, bias = af.Variable([0.0, 0.0], name="head/kernel"), af.Variable([0.0], name="head/bias")
+        saver = af.train.Saver()
+    path = tmp_path / "a.safetensors"
+    stored = {"model.fc.kernel": [1.0, 2.0], "model.fc.bias": [3.0], "optimizer.rate": [4.0]}
+    SAFE.save_file({name: np.array(value, np.float32) for name, value in stored.items()}, path)
+    async with af.Session(graph=graph) as session:
+        for name_map in (
+            {"model.fc": "head", "optimizer": None},
+            [(r"^model\.fc\.", "head/"), ("optimizer", None)],
+            lambda name: name.replace("model.fc", "head") if name.startswith("model") else None,
+        ):
+            await saver.import_safetensors(session, path, name_map=name_map)
+            assert [each.tolist() for each in await session.run([kernel, bias])] == [[1, 2], [3]]
+        one_of_them = [("model.fc.kernel", "head.kernel"), ("model|optimizer", None)]
+        await saver.import_safetensors(session, path, name_map=one_of_them, variables=[kernel])
+        assert (await session.run(kernel)).tolist() == [1, 2]
+        for name_map, error, text in (
+            ({"model.fc": "head"}, af.errors.InvalidArgumentError, "'optimizer/rate' is in the ch"),
+            (
+                {"model.fc": "tail", "optimizer": None},
+                af.errors.InvalidArgumentError,
+                "none was restored: .*'head/bias'",
+            ),
+            ({"encoder": "head"}, ValueError, "no tensor or module"),
+            (lambda name: None, ValueError, "leaves out all 3 tensors"),
+            (lambda name: "head/bias", ValueError, "the same name"),
+            (5, TypeError, "a dict, a function or a list"),
+        ):
+            with pytest.raises(error, match=text):
+                await saver.import_safetensors(session, path, name_map=name_map)
+
+
 async def test_restoring_replaces_values_and_later_updates_leave_the_restored_ones_alone(tmp_path):
     model = Model()
     async with model.session() as session:

@@ -85,13 +85,13 @@ def _from_tensor(tensor: Tensor, data: list[Tensor]) -> Any:
     return "?"
 
 
-def filled(index: Index, values: Iterable[int | None]) -> Index:
+def filled(index: Index, values: Iterable[Any]) -> Index:
     """`index` with values for "?", which stays where the value is None."""
     left = iter(values)
     return tuple([_filled(entry, left) for entry in index])
 
 
-def _filled(entry: Any, left: Iterator[int | None]) -> Any:
+def _filled(entry: Any, left: Iterator[Any]) -> Any:
     if isinstance(entry, tuple):
         return tuple([_filled(part, left) for part in entry])
     if entry != "?":

@@ -1,7 +1,7 @@
 """Sorting: the greatest and the distinct elements, inverse permutations, and whether elements are in order."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -26,13 +26,16 @@ _PARTITION_FROM: Final = 64
 """The number of elements from which picking the greatest before sorting them is faster than sorting all."""
 
 
-@op
-def top_k(input: Spec, k: int = 1, sorted: bool = True) -> tuple[Spec, Spec]:
-    """The `k` greatest elements along the last axis, greatest first, and their places, as int32.
+class TopK(NamedTuple):
+    """The result of `top_k`: the greatest elements, and their places."""
 
-    Of equal elements the one at the lower place comes first. NaN counts as greater than all else. Where `sorted` is
-    False any order would do.
-    """
+    values: Tensor
+    indices: Tensor
+
+
+@op(name="top_k")
+def _top_k(input: Spec, k: int = 1, sorted: bool = True) -> tuple[Spec, Spec]:
+    """The `k` greatest elements along the last axis, greatest first, and their places."""
     input.only(INTEGER, FLOAT)
     if k < 0:
         raise ValueError(f"k cannot be negative: {k}")
@@ -47,15 +50,15 @@ def top_k(input: Spec, k: int = 1, sorted: bool = True) -> tuple[Spec, Spec]:
     return Spec(input.dtype, shape), Spec(int32, shape)
 
 
-costs(top_k, 30.0)
+costs(_top_k, 30.0)
 
 
-@top_k.gradient
+@_top_k.gradient
 def _(op: Operation, dy: Tensor, _: Any) -> Tensor:
     return gather_grad(dy, op.inputs[0], op.outputs[1], -1, -1)
 
 
-@top_k.kernel(CPU, GPU, fresh=True)
+@_top_k.kernel(CPU, GPU, fresh=True)
 def _(xp: Namespace, x: Array, *, k: int) -> tuple[Array, Array]:
     if x.shape[-1] < k:
         raise ValueError(f"the {k} greatest of {x.shape[-1]} elements are asked for")
@@ -83,6 +86,15 @@ def _picked(x: Array, k: int) -> Array | None:
     least = picked.min(-1, keepdims=True)
     clear = (x == least).sum(-1) == (picked == least).sum(-1)
     return places if clear.all() and (least == least).all() else None
+
+
+def top_k(input: TensorLike, k: int = 1, sorted: bool = True, name: str | None = None) -> TopK:
+    """The `k` greatest elements along the last axis, greatest first, and their places, as int32.
+
+    Of equal elements the one at the lower place comes first. NaN counts as greater than all else. Where `sorted` is
+    False any order would do.
+    """
+    return TopK(*_top_k(input, k, sorted, name=name))
 
 
 @op

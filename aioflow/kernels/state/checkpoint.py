@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -152,6 +152,7 @@ def _discard(files: Files, path: bytes, token: str) -> None:
 def check_checkpoint(
     path: Spec,
     plain: Spec,
+    renamed: Spec,
     chosen: Spec,
     names: Sequence[str],
     types: Sequence[DType],
@@ -164,6 +165,7 @@ def check_checkpoint(
     Args:
         path: its path.
         plain: whether it is a safetensors file, or a folder of them with an index, instead of a checkpoint.
+        renamed: a vector of the only tensors to see, each a new name and the name in the file; empty for all.
         chosen: a vector of the names to check; empty checks all.
         names: the expected names.
         types: the dtype of each.
@@ -177,7 +179,8 @@ def check_checkpoint(
     """
     _check_texts(path)
     plain.only(_BOOL).with_rank(0)
-    chosen.only(STRING).with_rank(1)
+    for texts in (renamed, chosen):
+        texts.only(STRING).with_rank(1)
 
 
 @check_checkpoint.kernel(CPU, fresh=True)
@@ -185,6 +188,7 @@ async def _(
     ctx: Context,
     path: Array,
     plain: Array,
+    renamed: Array,
     chosen: Array,
     *,
     names: Sequence[str],
@@ -196,7 +200,24 @@ async def _(
     only, every = {text.decode() for text in chosen.tolist()}, zip(names, types, shapes, strict=True)
     wanted = {name: (dtype, shape) for name, dtype, shape in every if name in only or not only}
     lenient = extra or bool(only)
-    await ctx.step.with_files(_check, ctx.step.common(Opened), text_of(path), bool(plain), wanted, lenient, reshape)
+    source = Source(text_of(path), bool(plain), tuple(renamed.tolist()))
+    await ctx.step.with_files(_check, ctx.step.common(Opened), source, wanted, lenient, reshape)
+
+
+class Source(NamedTuple):
+    """What a step reads: a path, whether plain safetensors files are there, and new names, as in `check_checkpoint`."""
+
+    path: bytes
+    plain: bool
+    renamed: tuple[bytes, ...]
+
+    def open(self, files: Files) -> Checkpoint:
+        """Open it. Blocks."""
+        if not self.plain:
+            return Checkpoint.open(self.path, files)
+        found = checkpoint.import_safetensors(self.path, files)
+        names = [name.decode() for name in self.renamed]
+        return found.renamed(dict(zip(names[::2], names[1::2], strict=True))) if names else found
 
 
 class Opened:
@@ -204,35 +225,33 @@ class Opened:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: dict[tuple[bytes, bool], Checkpoint] = {}
+        self._found: dict[Source, Checkpoint] = {}
 
-    def checkpoint(self, files: Files, path: bytes, plain: bool) -> Checkpoint:
-        """Read the checkpoint, or the plain safetensors files, at that path, on a thread."""
+    def checkpoint(self, files: Files, source: Source) -> Checkpoint:
+        """Read the checkpoint, or the plain safetensors files, on a thread."""
         with self._lock:
-            found = self._found.get((path, plain))
-            if found is None:
-                found = checkpoint.import_safetensors(path, files) if plain else Checkpoint.open(path, files)
-                self._found[path, plain] = found
-            return found
+            if source not in self._found:
+                self._found[source] = source.open(files)
+            return self._found[source]
 
 
 def _check(
     files: Files,
     opened: Opened,
-    path: bytes,
-    plain: bool,
+    source: Source,
     wanted: dict[str, Wanted],
     extra: bool,
     reshape: Sequence[str],
 ) -> None:
-    found = opened.checkpoint(files, path, plain)
+    found = opened.checkpoint(files, source)
     tensors = found.tensors.items()
     beside = {name: (stored.dtype, stored.shape) for name, stored in tensors if extra or name.startswith(STATE)}
     like = {name: _like(found, name, *wanted[name], name in reshape) for name in wanted}
     different = differences(found, {**beside, **like})
     if different:
         raise errors.InvalidArgumentError(
-            f"{os.fsdecode(path)!r} does not match the variables to restore; none was restored: {'; '.join(different)}"
+            f"{os.fsdecode(source.path)!r} does not match the variables to restore; none was restored: "
+            f"{'; '.join(different)}"
         )
 
 
@@ -246,13 +265,21 @@ def _like(found: Checkpoint, name: str, dtype: DType, shape: TensorShape, reshap
 
 @op(waits=True)
 def restore_tensor(
-    path: Spec, plain: Spec, key: str, dtype: DType, shape: TensorShape, part: Any = (), reshape: bool = False
+    path: Spec,
+    plain: Spec,
+    renamed: Spec,
+    key: str,
+    dtype: DType,
+    shape: TensorShape,
+    part: Any = (),
+    reshape: bool = False,
 ) -> Spec:
     """Reads a tensor, or a part of it, from a checkpoint.
 
     Args:
         path: the path of the checkpoint.
         plain: as in `check_checkpoint`.
+        renamed: as in `check_checkpoint`.
         key: the name of the tensor.
         dtype: its dtype.
         shape: the shape of the value.
@@ -261,29 +288,54 @@ def restore_tensor(
     """
     _check_texts(path)
     plain.only(_BOOL).with_rank(0)
+    renamed.only(STRING).with_rank(1)
     return Spec(dtype, TensorShape(shape))
 
 
 @restore_tensor.kernel(CPU, fresh=True)
 async def _(
-    ctx: Context, path: Array, plain: Array, *, key: str, shape: TensorShape, part: Slice, reshape: bool
+    ctx: Context,
+    path: Array,
+    plain: Array,
+    renamed: Array,
+    *,
+    key: str,
+    shape: TensorShape,
+    part: Slice,
+    reshape: bool,
 ) -> Array:
+    source = Source(text_of(path), bool(plain), tuple(renamed.tolist()))
     opened, sizes = ctx.step.common(Opened), [size for size in shape.sizes or () if size is not None]
     box = (part[1], sizes) if part else (None, None)
-    value = await ctx.step.with_files(_read, opened, text_of(path), bool(plain), key, *box)
+    value = await ctx.step.with_files(_read, opened, source, key, *box)
     return value.reshape(sizes) if reshape and shape.is_fully_defined() else value
 
 
 def _read(
     files: Files,
     opened: Opened,
-    path: bytes,
-    plain: bool,
+    source: Source,
     key: str,
     start: Sequence[int] | None,
     sizes: Sequence[int] | None,
 ) -> Array:
-    return opened.checkpoint(files, path, plain).read(key, start, sizes)
+    return opened.checkpoint(files, source).read(key, start, sizes)
+
+
+@op(waits=True)
+def stored_names(path: Spec) -> Spec:
+    """The names of the tensors of a safetensors file, or of a folder of them with an index."""
+    _check_texts(path)
+    return Spec(dtypes.string, TensorShape([None]))
+
+
+@stored_names.kernel(CPU, fresh=True)
+async def _(ctx: Context, path: Array) -> Array:
+    return np.array(await ctx.step.with_files(_names, text_of(path)), object)
+
+
+def _names(files: Files, path: bytes) -> list[bytes]:
+    return [name.encode() for name in checkpoint.import_safetensors(path, files).tensors]
 
 
 @op(stateful=True)
@@ -379,6 +431,6 @@ def _text(value: Array) -> str:
 
 for _writing in (save_shard, commit_checkpoint, discard_checkpoint, tidy_checkpoint):
     _writing.no_gradient("it writes files")
-for _reading in (check_checkpoint, restore_tensor, latest_checkpoint):
+for _reading in (check_checkpoint, restore_tensor, stored_names, latest_checkpoint):
     _reading.no_gradient("values read from files have no gradient")
 adopt_variable.no_gradient("it changes state")

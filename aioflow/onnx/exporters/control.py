@@ -8,7 +8,7 @@ import numpy as np
 from aioflow.graph.convert import constant_value
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.subgraph import Body
-from aioflow.onnx.exporters.lists import Growing, Rows
+from aioflow.onnx.exporters.lists import Growing, Rows, uncast
 from aioflow.onnx.exporting import Export, computed, declaration, exporter
 from aioflow.onnx.protobuf import package
 from aioflow.tensors.dtypes import SCALAR, ListSpec, Spec, bool_, int64
@@ -73,8 +73,8 @@ class _Loop:
         body, grown = self._written()
         first = [export.name(self._first[index]) for index in self._carried]
         made = export.add_all("Loop", [limit, going, *first], len(first) + len(grown), body=body)
-        for (index, before), rows in zip(grown.items(), made[len(first) :], strict=True):
-            export.lists[op.outputs[index]] = before.with_rows(export, rows, None)
+        for (index, written), rows in zip(grown.items(), made[len(first) :], strict=True):
+            export.lists[op.outputs[index]] = written.before.with_rows(export, rows, None, written.backwards)
         last = dict(zip(self._carried, made, strict=False))
         return [last.get(index, "") for index in range(len(self._first))]
 
@@ -87,8 +87,8 @@ class _Loop:
         export.write(condition.outputs, condition.arguments)
         return export.name(condition.outputs[0])
 
-    def _written(self) -> tuple[Any, dict[int, Rows]]:
-        """The body, and what the lists that it writes were before, by the variable."""
+    def _written(self) -> tuple[Any, dict[int, Growing]]:
+        """The body, and the lists that it writes, by the variable."""
         export, op = self._export, self._op
         with export.body() as nodes:
             inputs = [(export.unique("iteration"), _INDEX), (export.unique("going"), _FLAG), *self._bound()]
@@ -101,7 +101,7 @@ class _Loop:
         specs = [self._next[index].spec for index in self._carried]
         specs += [ListSpec.check(self._next[index].spec).element for index in grown]
         graph = _graph(nodes, inputs, zip(results, [_FLAG, *specs], strict=True))
-        return graph, {index: each.before for index, each in grown.items()}
+        return graph, grown
 
     def _lists(self) -> list[int]:
         return [index for index in range(len(self._first)) if index not in self._carried]
@@ -136,10 +136,8 @@ class _Loop:
         return True
 
     def _counts(self, found: Growing) -> bool:
-        """Whether the index of the written slot begins at the end of the list and grows by 1."""
-        place = found.place
-        while place is not None and place.op.type == "cast":
-            place = place.op.inputs[0]
+        """Whether the index of the written slot begins after the slots written before, and goes on by 1."""
+        place = uncast(found.turn) if isinstance(found.turn, Tensor) else None
         taken = None if place is None else self._body.input_of(place)
         index = -1 if taken is None else taken - self._limited
         if not 0 <= index < len(self._first) or constant_value(self._first[index]) != found.before.count:

@@ -1,7 +1,7 @@
 """How operations on images are written: ONNX has the channels first."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.nn.windows import slide
@@ -133,6 +133,41 @@ def _(export: Export, op: Operation) -> list[str]:
     axis = -rank_of(op.inputs[1])
     y, mean = export.add_all("LayerNormalization", [x, *vectors], 2, axis=axis, epsilon=op.attrs["epsilon"])
     return [y if wide is narrow else export.add("Cast", y, to=NUMBERS[narrow]), mean]
+
+
+@exporter("local_response_normalization")
+def _(export: Export, op: Operation) -> str:
+    """ONNX takes the mean of the squares, and not their sum, and the channels are its second axis."""
+    x, rank, size = export.name(op.inputs[0]), rank_of(op.inputs[0]), 2 * op.attrs["depth_radius"] + 1
+    x = export.add("Transpose", x, perm=[0, rank - 1, *range(1, rank - 1)])
+    alpha, beta, bias = (op.attrs[name] for name in ("alpha", "beta", "bias"))
+    y = export.add("LRN", x, size=size, alpha=float(alpha * size), beta=float(beta), bias=float(bias))
+    return export.add("Transpose", y, perm=[0, *range(2, rank), 1])
+
+
+def _resized(mode: str, **nearest: str) -> Exporter:
+    def export_resize(export: Export, op: Operation) -> str:
+        x = export.name(op.inputs[0])
+        if op.inputs[0].dtype is not op.outputs[0].dtype:
+            x = export.add("Cast", x, to=NUMBERS[op.outputs[0].dtype])
+        first = export.add("Transpose", x, perm=[0, 3, 1, 2])
+        counts = export.add("Slice", export.add("Shape", first), export.integers([0]), export.integers([2]))
+        sizes = export.add("Concat", counts, export.as_int64(op.inputs[1]), axis=0)
+        places = _PLACES[op.attrs["align_corners"], op.attrs["half_pixel_centers"]]
+        rounding = {"nearest_mode": nearest[places]} if nearest else {}
+        y = export.add("Resize", first, "", "", sizes, mode=mode, coordinate_transformation_mode=places, **rounding)
+        return export.add("Transpose", y, perm=[0, 2, 3, 1])
+
+    return export_resize
+
+
+_PLACES: Final = {
+    (False, False): "asymmetric", (False, True): "half_pixel", (True, False): "align_corners",
+}  # fmt: skip
+"""ONNX's names of where pixels lie, by `align_corners` and `half_pixel_centers`."""
+_up = "round_prefer_ceil"
+EXPORTERS["resize_bilinear"] = _resized("linear")
+EXPORTERS["resize_nearest_neighbor"] = _resized("nearest", asymmetric="floor", half_pixel=_up, align_corners=_up)
 
 
 @exporter("bias_add")

@@ -1,7 +1,8 @@
 """How lists of tensors are written: as a tensor whose rows are the elements written so far.
 
 ONNX's loops stack what each iteration adds, so a loop that writes an element in each iteration, one after the other,
-needs no lists. That is how `map_fn`, `scan` and recurrent layers use them. Lists of any other use have no form.
+needs no lists. That is how `map_fn`, `scan` and recurrent layers use them. A loop may also begin at the last slot: the
+rows are turned round when they are read. Lists of any other use have no form.
 """
 
 import dataclasses
@@ -10,7 +11,7 @@ from aioflow.graph.convert import constant_value
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.onnx.exporting import Export, exporter
 from aioflow.onnx.tensors import NUMBERS
-from aioflow.tensors.dtypes import int32
+from aioflow.tensors.dtypes import int32, int64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -18,28 +19,70 @@ class Rows:
     """A list of which no loop writes an element at present.
 
     Attributes:
-        size: the name of its number of slots; None if it grows.
+        size: its number of slots; None if it grows.
         count: how many elements are written; None if that is not known.
-        stacked: the name of the tensor of these elements; None if there are none.
+        stacked: the name of the tensor of these elements, in the order of writing; None if there are none.
+        backwards: whether they are written from the last slot on.
     """
 
-    size: str | None
+    size: Tensor | None
     count: int | None = 0
     stacked: str | None = None
+    backwards: bool = False
 
-    def with_rows(self, export: Export, rows: str, count: int | None) -> "Rows":
-        """The list with `rows` added at its end; it has `count` elements then, an unknown number if None."""
+    def with_rows(self, export: Export, rows: str, count: int | None, backwards: bool = False) -> "Rows":
+        """The list with `rows` added; it has `count` elements then, an unknown number if None."""
+        if self.count != 0 and backwards != self.backwards:
+            raise ValueError("the slots of a list are written from the first one on, or from the last one on")
         whole = rows if self.stacked is None else export.add("Concat", self.stacked, rows, axis=0)
-        return Rows(self.size, count, whole)
+        return Rows(self.size, count, whole, backwards)
+
+    def turn(self, export: Export, index: Tensor) -> tuple[Tensor | int, bool]:
+        """How many elements come before that of a slot, and whether they are counted from the last slot on."""
+        place, size = constant_value(index), None if self.size is None else constant_value(self.size)
+        if place is None:
+            before = None if self.size is None else _before(export, uncast(index), self.size)
+            known = None if before is None else constant_value(before)
+            return (index, False) if before is None else (before if known is None else int(known), True)
+        if place == self.count or size is None:
+            return int(place), False
+        return int(size - 1 - place), True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Growing:
-    """A list inside the loop that writes it: before the loop, and the element that an iteration adds, if it does."""
+    """A list inside the loop that writes it: before the loop, and the element that an iteration adds, if it does.
+
+    Attributes:
+        before: the list before the loop.
+        turn: how many elements come before the added one.
+        added: the name of the element; None if there is none.
+        backwards: whether the loop writes from the last slot on.
+    """
 
     before: Rows
-    place: Tensor | None = None
+    turn: Tensor | int | None = None
     added: str | None = None
+    backwards: bool = False
+
+
+def uncast(tensor: Tensor) -> Tensor:
+    """The tensor of which this one is the value in other dtypes."""
+    while tensor.op.type == "cast":
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
+def _before(export: Export, index: Tensor, size: Tensor) -> Tensor | None:
+    """The tensor x of an index `size - 1 - x`; None if it has another form."""
+    if index.op.type != "subtract":
+        return None
+    last, before = index.op.inputs
+    known, count = constant_value(last), constant_value(size)
+    if known is not None or count is not None:
+        return before if known is not None and count is not None and known == count - 1 else None
+    one_less = last.op.type == "subtract" and constant_value(last.op.inputs[1]) == 1
+    return before if one_less and export.name(last.op.inputs[0]) == export.name(size) else None
 
 
 def _rows(export: Export, flow: Tensor) -> str:
@@ -49,12 +92,15 @@ def _rows(export: Export, flow: Tensor) -> str:
         raise ValueError(f"it reads the list {flow.name!r} inside the loop that writes it")
     if found.stacked is None:
         raise ValueError(f"nothing is written to the list {flow.name!r}")
-    return str(found.stacked)
+    if not found.backwards:
+        return str(found.stacked)
+    bounds = [export.integers([number]) for number in (-1, int64.min, 0, -1)]
+    return export.add("Slice", found.stacked, *bounds)
 
 
 @exporter("tensor_array")
 def _(export: Export, op: Operation) -> list[str]:
-    export.lists[op.outputs[0]] = Rows(None if op.attrs["dynamic_size"] else export.name(op.inputs[0]))
+    export.lists[op.outputs[0]] = Rows(None if op.attrs["dynamic_size"] else op.inputs[0])
     return []
 
 
@@ -72,14 +118,15 @@ def _(export: Export, op: Operation) -> list[str]:
 @exporter("tensor_array_write")
 def _(export: Export, op: Operation) -> list[str]:
     flow, index, value = op.inputs
-    found, place = export.lists[flow], constant_value(index)
+    found = export.lists[flow]
+    turn, backwards = (found.before if isinstance(found, Growing) else found).turn(export, index)
     if isinstance(found, Growing) and found.added is None:
-        export.lists[op.outputs[0]] = Growing(found.before, index, export.name(value))
+        export.lists[op.outputs[0]] = Growing(found.before, turn, export.name(value), backwards)
         return []
-    if not isinstance(found, Rows) or place is None or place != found.count:
+    if not isinstance(found, Rows) or not isinstance(turn, int) or turn != found.count:
         raise ValueError("the slots of a list are written one after the other, one in each iteration of a loop")
     row = export.add("Unsqueeze", export.name(value), export.integers([0]))
-    export.lists[op.outputs[0]] = found.with_rows(export, row, int(place) + 1)
+    export.lists[op.outputs[0]] = found.with_rows(export, row, turn + 1, backwards)
     return []
 
 
@@ -99,7 +146,7 @@ def _(export: Export, op: Operation) -> str:
     found = export.lists[flow]
     size = found.before.size if isinstance(found, Growing) else found.size
     if size is not None:
-        return str(size)
+        return export.name(size)
     count = export.add("Squeeze", export.add("Shape", _rows(export, flow), start=0, end=1), export.integers([0]))
     return export.add("Cast", count, to=NUMBERS[int32])
 

@@ -89,6 +89,36 @@ def _(export: Export, op: Operation) -> str:
     return export.add("CumSum", *export.names(op), axis, **order)
 
 
+@exporter("not_equal")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Not", export.add("Equal", *export.names(op)))
+
+
+@exporter("is_finite")
+def _(export: Export, op: Operation) -> str:
+    (x,) = export.names(op)
+    return export.add("Not", export.add("Or", export.add("IsInf", x), export.add("IsNaN", x)))
+
+
+@exporter("log1p")
+def _(export: Export, op: Operation) -> str:
+    """The logarithm of u = 1 + x, corrected by what the sum loses: log(u) · x / (u - 1); x itself where u is 1."""
+    (x,), one = export.names(op), export.initial(op.inputs[0].dtype.np.type(1))
+    u = export.add("Add", x, one)
+    kept, plain = export.add("Sub", u, one), export.add("Log", u)
+    corrected = export.add("Mul", plain, export.add("Div", x, kept))
+    near = export.add("Where", export.add("Equal", u, one), x, corrected)
+    return export.add("Where", export.add("Equal", kept, x), plain, near)
+
+
+@exporter("expm1")
+def _(export: Export, op: Operation) -> str:
+    """tanh(x / 2) · (exp(x) + 1), which loses nothing near 0."""
+    (x,), dtype = export.names(op), op.inputs[0].dtype.np.type
+    half = export.add("Tanh", export.add("Mul", x, export.initial(dtype(0.5))))
+    return export.add("Mul", half, export.add("Add", export.add("Exp", x), export.initial(dtype(1))))
+
+
 @exporter("square")
 def _(export: Export, op: Operation) -> str:
     return export.add("Mul", *export.names(op) * 2)

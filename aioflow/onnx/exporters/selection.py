@@ -28,6 +28,25 @@ def _(export: Export, op: Operation) -> str:
     return export.add("GatherND", export.name(op.inputs[0]), export.as_int64(op.inputs[1]))
 
 
+@exporter("scatter_nd")
+def _(export: Export, op: Operation) -> str:
+    indices, updates, shape = op.inputs
+    zeros = export.add("Expand", export.initial(updates.dtype.np.type(0)), export.as_int64(shape))
+    return export.add("ScatterND", zeros, export.as_int64(indices), export.name(updates), reduction="add")
+
+
+@exporter("tensor_scatter_update")
+def _(export: Export, op: Operation) -> str:
+    tensor, indices, updates = op.inputs
+    return export.add("ScatterND", export.name(tensor), export.as_int64(indices), export.name(updates))
+
+
+@exporter("tensor_scatter_add")
+def _(export: Export, op: Operation) -> str:
+    tensor, indices, updates = op.inputs
+    return export.add("ScatterND", export.name(tensor), export.as_int64(indices), export.name(updates), reduction="add")
+
+
 @exporter("where")
 def _(export: Export, op: Operation) -> str:
     return export.add("Transpose", export.add("NonZero", *export.names(op)), perm=[1, 0])

@@ -1,5 +1,6 @@
 """How operations on shapes and places of elements are written."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from aioflow.graph.convert import constant_value
 from aioflow.graph.operation import Operation
+from aioflow.kernels.array.slicing import filled
 from aioflow.onnx.exporting import EXPORTERS, Export, Exporter, exporter, rank_of
 from aioflow.onnx.tensors import NUMBERS
 from aioflow.tensors.dtypes import int64
@@ -101,37 +103,66 @@ def _(export: Export, op: Operation) -> str:
 
 @exporter("strided_slice")
 def _(export: Export, op: Operation) -> str:
-    entries = _every_axis(op.attrs["index"], rank_of(op.inputs[0]))
+    return _sliced(export, op, op.attrs["index"])
+
+
+@exporter("dynamic_strided_slice")
+def _(export: Export, op: Operation) -> str:
+    names = [export.add("Reshape", export.as_int64(each), export.integers([1])) for each in op.inputs[1:]]
+    return _sliced(export, op, filled(op.attrs["index"], [_InRun(name) for name in names]))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _InRun:
+    """A number of an index that is known in the run: the name of a vector that has it alone."""
+
+    name: str
+
+
+def _sliced(export: Export, op: Operation, index: Sequence[Any]) -> str:
+    entries = _every_axis(index, rank_of(op.inputs[0]))
     axes = [entry for entry in entries if entry is not None]
-    bounds = [_bounds(entry) for entry in axes]
-    columns = [export.integers([bound[part] for bound in bounds]) for part in range(3)]
+    bounds = [_bounds(export, entry) for entry in axes]
+    columns = [_vector(export, [bound[part] for bound in bounds]) for part in range(3)]
     places = export.integers(range(len(axes)))
     y = export.name(op.inputs[0])
     if axes:
         y = export.add("Slice", y, columns[0], columns[1], places, columns[2])
-    picked = [axis for axis, entry in enumerate(axes) if isinstance(entry, int)]
+    picked = [axis for axis, entry in enumerate(axes) if not isinstance(entry, tuple)]
     if picked:
         y = export.add("Squeeze", y, export.integers(picked))
-    left = [entry for entry in entries if not isinstance(entry, int)]
+    left = [entry for entry in entries if entry is None or isinstance(entry, tuple)]
     new = [axis for axis, entry in enumerate(left) if entry is None]
     return export.add("Unsqueeze", y, export.integers(new)) if new else y
 
 
 def _every_axis(index: Sequence[Any], rank: int) -> list[Any]:
     """The entries of an index without "...": integers, slices, and None for new axes."""
-    if any(entry == "?" or (isinstance(entry, tuple) and "?" in entry) for entry in index):
-        raise ValueError("a part of the index is known only in the run")
     count = sum(entry is not None and entry != "..." for entry in index)
     whole = [(None, None, None)] * (rank - count)
     place = list(index).index("...") if "..." in index else len(index)
     return [*index[:place], *whole, *index[place + 1 :]]
 
 
-def _bounds(entry: Any) -> tuple[int, int, int]:
+def _vector(export: Export, numbers: Sequence[Any]) -> str:
+    """The name of a vector of numbers, of which some are known in the run."""
+    if not any(isinstance(number, _InRun) for number in numbers):
+        return export.integers(numbers)
+    parts = [number.name if isinstance(number, _InRun) else export.integers([number]) for number in numbers]
+    return export.add("Concat", *parts, axis=0)
+
+
+def _bounds(export: Export, entry: Any) -> tuple[Any, Any, Any]:
     """Start, end and step of an entry, as ONNX takes them."""
+    if isinstance(entry, _InRun):
+        after = export.add("Add", entry.name, export.integers([1]))
+        is_last = export.add("Equal", after, export.integers([0]))
+        return entry, _InRun(export.add("Where", is_last, export.integers([int64.max]), after)), 1
     if isinstance(entry, int):
         return entry, entry + 1 if entry != -1 else int64.max, 1
     start, end, step = entry
+    if isinstance(step, _InRun):
+        raise ValueError("the step of a slice is known only in the run")
     forward = step is None or step > 0
     first = (0 if forward else int64.max) if start is None else start
     last = (int64.max if forward else int64.min) if end is None else end

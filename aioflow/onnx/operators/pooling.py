@@ -1,5 +1,6 @@
 """Pooling: the highest element, the mean or the norm of each window, or of whole images."""
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable
@@ -56,8 +57,8 @@ def _places(call: Call, x: Tensor) -> Tensor:
     """Where each highest element lies among all elements of `x`, counted along rows or along columns."""
     windows = windows_of(call, x, call.integers("kernel_shape"))
     numbers = _numbers(x, call.flag("storage_order"))
-    values = _under_windows(pad(x, windows.padding, constant_values=_lowest(x)), windows)
-    places = _under_windows(pad(numbers, windows.padding, constant_values=0), windows)
+    values = _under_windows(pad(x, windows.numbers, constant_values=_lowest(x)), windows)
+    places = _under_windows(pad(numbers, windows.numbers, constant_values=0), windows)
     best = argmax(stack(values, rank_of(x)), rank_of(x))
     return gather(stack(places, rank_of(x)), best, axis=rank_of(x), batch_dims=rank_of(x))
 
@@ -129,10 +130,8 @@ def _(call: Call, x: Tensor) -> Tensor:
 def _mean(call: Call, x: Tensor) -> Tensor:
     windows = windows_of(call, x, call.integers("kernel_shape"))
     if call.flag("count_include_pad"):
-        x = pad(x, [(0, 0), (0, 0), *windows.pads])
-        windows = Windows(
-            windows.kernel, windows.strides, windows.dilations, [(0, 0)] * len(windows.pads), windows.extra
-        )
+        without = dataclasses.replace(windows, extra=[0] * len(windows.extra))
+        x, windows = pad(x, without.numbers), dataclasses.replace(windows, pads=[(0, 0)] * len(windows.kernel))
     if windows.dilated:
         return divide(folded(x, windows, add, 0), folded(ones_like(x), windows, add, 0))
     function, layout = (avg_pool, "NCHW") if rank_of(x) == 4 else (avg_pool3d, FORMATS[3])

@@ -116,7 +116,7 @@ def _columns(
     for index, places in enumerate(itertools.product(*map(range, kernel))):
         at = []
         for axis, tap in enumerate(places):
-            first = tap * windows.dilations[axis] - windows.pads[axis][0]
+            first = tap * windows.dilations[axis] - windows.numbers[2 + axis][0]
             line = add(multiply(cast(number_range(shape[2 + axis]), x.dtype), windows.strides[axis]), first)
             at.append(add(reshape(line, [-1, 1] if axis == 0 else [1, -1]), moves[:, 2 * index + axis]))
         part = linear_sample(images, at, [size_of(x, 2), size_of(x, 3)])

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.pad import pad
@@ -19,18 +19,26 @@ _MOST_TAPS: Final = 1 << 10
 class Windows:
     """For each spatial axis the size of a window, its step, the distance of its elements, and the padding.
 
-    `extra` is how much padding comes after that of the model, so that sizes are rounded up.
+    `pads` is None for the padding "SAME" of images whose sizes are known only in the run. `extra` is how much padding
+    comes after that of the model, so that sizes are rounded up.
     """
 
     kernel: list[int]
     strides: list[int]
     dilations: list[int]
-    pads: list[tuple[int, int]]
+    pads: list[tuple[int, int]] | None
     extra: list[int]
 
     @property
-    def padding(self) -> list[tuple[int, int]]:
+    def padding(self) -> list[tuple[int, int]] | Literal["SAME"]:
         """The padding of all axes, batch and channels too, with what rounds sizes up."""
+        return "SAME" if self.pads is None else self.numbers
+
+    @property
+    def numbers(self) -> list[tuple[int, int]]:
+        """The same in numbers. ValueError if they depend on open sizes."""
+        if self.pads is None:
+            raise ValueError("the sizes of images must be known when the graph is built, and some are not")
         spatial = [(before, after + more) for (before, after), more in zip(self.pads, self.extra, strict=True)]
         return [(0, 0), (0, 0), *spatial]
 
@@ -52,16 +60,20 @@ def windows_of(call: Call, x: Tensor, kernel: Sequence[int]) -> Windows:
     sizes = list((x.spec.sizes or [])[2:])
     pads = _pads(call, sizes, reach, strides)
     extra = [0] * axes
-    if call.flag("ceil_mode"):
+    if call.flag("ceil_mode") and pads is not None:
         extra = [_extra(*each) for each in zip(_known(sizes), reach, strides, pads, strict=True)]
     return Windows(list(kernel), strides, dilations, pads, extra)
 
 
 def _pads(
     call: Call, sizes: Sequence[int | None], reach: Sequence[int], strides: Sequence[int]
-) -> list[tuple[int, int]]:
+) -> list[tuple[int, int]] | None:
     mode = call.text("auto_pad", "NOTSET")
     if mode in ("SAME_UPPER", "SAME_LOWER"):
+        # With strides of 1 every size has the same padding.
+        sizes = [1 if size is None and by == 1 else size for size, by in zip(sizes, strides, strict=True)]
+        if None in sizes and mode == "SAME_UPPER":
+            return None
         return [_same(*each, mode == "SAME_UPPER") for each in zip(_known(sizes), reach, strides, strict=True)]
     if mode == "VALID":
         return [(0, 0)] * len(reach)
@@ -91,7 +103,7 @@ def _extra(size: int, reach: int, stride: int, pads: tuple[int, int]) -> int:
 
 def folded(x: Tensor, windows: Windows, combine: Callable[[Tensor, Tensor], Tensor], neutral: float) -> Tensor:
     """The combination of all elements under each window: along one axis after the other, part by part."""
-    x = pad(x, windows.padding, constant_values=neutral)
+    x = pad(x, windows.numbers, constant_values=neutral)
     for axis in range(len(windows.kernel)):
         x = _folded(x, windows, axis, combine)
     return x

@@ -233,8 +233,8 @@ MANY_EQUAL = st.sampled_from([0, 1, 2, np.inf, -np.inf, np.nan]) | st.floats(0, 
 @given(arrays(np.float32, (2, 80), elements=MANY_EQUAL), st.sampled_from([0, 1, 2, 5, 19, 80]))
 def test_of_equal_elements_the_first_is_the_greater(x, k):
     with Graph().as_default():
-        values, places = top_k(x, k)
-    found, where = evaluate([values, places])
+        greatest = top_k(x, k)
+    found, where = evaluate([greatest.values, greatest.indices])
     number = np.nan_to_num(x.astype(np.float64), nan=1e300, posinf=1e200, neginf=-1e200)
     expected = np.lexsort((np.arange(80)[None] + np.zeros((2, 1)), -number))[:, :k]
     np.testing.assert_array_equal(where, expected)

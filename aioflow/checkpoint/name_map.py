@@ -1,15 +1,19 @@
-"""Name maps: the names of the tensors of a file, as the rules see them."""
+"""Name maps: the names of the tensors of a file, as variables have them."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from aioflow.porting.rules import as_path
 from aioflow.tensors.recursion import safe_repr
 
 NameMap = Mapping[str, str | None] | Callable[[str], str | None] | Sequence[tuple[str, str | None]]
 """A dict of the names of tensors, or of modules for all tensors in them; a function of a name; or pairs of a regular
 expression and its replacement, which are used one after the other. None leaves tensors out."""
+
+
+def as_path(name: str) -> str:
+    """Return a name of a tensor or variable with `/` between its parts, as names are compared."""
+    return name.replace(".", "/")
 
 
 def renamed(names: Iterable[str], name_map: NameMap | None) -> dict[str, str]:
