@@ -223,7 +223,7 @@ class Source:
 
     def block(
         self,
-        statements: Sequence[RegionStatement],
+        statements: Sequence[Member],
         outputs: Sequence[Value],
         depth: int,
         loops: Loops,
@@ -241,10 +241,11 @@ class Source:
             owned: those that it may drop, and overwrite from the second iteration of the innermost loop on, since
                 nothing else refers to them then.
         """
-        guards = Guards([statement.node for statement in statements if not isinstance(statement, Piece)])
+        whole = [statement for statement in statements if not isinstance(statement, Piece)]
+        guards = Guards([statement.node for statement in whole])
         if guards:
-            lives = Lifetimes(statements, outputs, inputs, owned)
-            GuardedBlock(self, guards, lives, depth, loops).write(statements, outputs)
+            lives = Lifetimes(whole, outputs, inputs, owned)
+            GuardedBlock(self, guards, lives, depth, loops).write(whole, outputs)
             return
         pieces = in_pieces(statements, outputs, owned)
         lives = Lifetimes(pieces, outputs, inputs, owned)
@@ -338,7 +339,8 @@ class Source:
             return
         arguments = [self.texts[value] for value in b.inputs]
         if b.takes_context:
-            arguments.insert(0, self.context(loops, counted=b.node.definition.counted))
+            definition = b.node.definition
+            arguments.insert(0, self.context(loops, counted=definition.counted or definition.waits))
         buffer = lives.buffer(position, b)
         if buffer is not None:
             later = f" if {loops[-1]} else None" if buffer in lives.owned else ""

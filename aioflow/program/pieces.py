@@ -82,9 +82,7 @@ def seconds_within(statement: Member) -> float:
     return 0.0 if isinstance(statement, (HeavyRun, LaunchGroup, Structured)) else seconds_of(statement)
 
 
-def in_pieces(
-    statements: Sequence[RegionStatement], outputs: Collection[Value], owned: Collection[Value]
-) -> list[Member]:
+def in_pieces(statements: Sequence[Member], outputs: Collection[Value], owned: Collection[Value]) -> list[Member]:
     """The statements, in pieces if they are too many for one compilation.
 
     Args:

@@ -1,4 +1,4 @@
-"""Programs with branches, loops, state and lists come to the same in Python, in the plain executor and in regions.
+"""Programs with branches, loops, state, queues and lists are the same in Python, node by node, and in regions.
 
 The blocks of a region are short, or many pieces.
 """
@@ -51,12 +51,12 @@ def _largest(outcome: Outcome) -> float:
 
 
 @settings(max_examples=amount(8, 60))
-@given(blocks(), LONGEST)
+@given(blocks(takes=True), LONGEST)
 def test_values_and_state_agree(program: Block, longest: float) -> None:
     check(program, 0, longest)
 
 
 @settings(max_examples=amount(5, 40))
-@given(blocks(depth=2), LONGEST)
+@given(blocks(depth=2, takes=True), LONGEST)
 def test_gradients_to_second_order_agree(program: Block, longest: float) -> None:
     check(program, 2, longest)
