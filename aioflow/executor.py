@@ -74,6 +74,7 @@ class Execution:
         self._done: list[asyncio.Task[Outputs]] = []
         self._wake: asyncio.Future[None] | None = None
         self._single: tuple[Unit, float, UnitCoroutine] | None = None
+        self._stopped_by: BaseException | None = None
         self._flown = 0
 
     async def run(self, feeds: Outputs) -> list[Array]:
@@ -99,6 +100,7 @@ class Execution:
             return self._fetched(slots)
         except BaseException as error:
             note_standing(error, self._host)
+            self._stopped_by = None  # its traceback refers to this frame
             cancelled = await self._stop()
             frames.drop()
             if cancelled is not None and not isinstance(error, asyncio.CancelledError):
@@ -108,7 +110,7 @@ class Execution:
     def under_way(self) -> list[RunningUnit]:
         """The units that have begun and not ended, without those that only pass known values on."""
         device = self._host.context.device.name
-        begun = [] if self._single is None else [RunningUnit(*self._single, device)]
+        begun = [] if self._single is None else [RunningUnit(*self._single, device, self._stopped_by)]
         begun += [RunningUnit(unit, start, made, device) for unit, _, _, start, made in self._tasks.values()]
         return [each for each in begun if each.unit.nodes]
 
@@ -153,6 +155,7 @@ class Execution:
         try:
             outputs = await driven
         except BaseException as error:
+            self._stopped_by = error
             reraise(self._blamed(error, unit, activation, inputs))
         self._single = None
         self._host.finished(unit, inputs, outputs, start)

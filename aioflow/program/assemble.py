@@ -23,6 +23,7 @@ from aioflow.plan.passes.flow import Block, Flow, Node, Value, has_primitives, i
 from aioflow.plan.passes.liveness import shares_memory
 from aioflow.plan.passes.lower import lower
 from aioflow.plan.passes.recover_loops import recover_loops, spans_devices
+from aioflow.plan.passes.streaming_loops import is_streaming
 from aioflow.program.blocks import (
     Code,
     Statement,
@@ -70,7 +71,11 @@ def assemble(
     exchanges = fused and not stream and context.kind is DeviceKind.CPU and not has_primitives(flow)
     if exchanges:
         flow = recover_loops(flow)
-    lowered = verify(lower(flow, lambda node: not fused or (node.waits and not spans_devices(node))))
+
+    def needs_executor(node: Node) -> bool:
+        return not fused or (node.waits and not spans_devices(node) and not (exchanges and is_streaming(node)))
+
+    lowered = verify(lower(flow, needs_executor))
     return _Assembly(lowered, context, fused, stream, blocks, fast, exchanges, graphs).program()
 
 
@@ -179,7 +184,7 @@ class _Assembly:
     def _unit(self, index: int, group: Group, outputs: list[Value], slots: dict[Value, int], route: Route) -> Unit:
         if route.role is not None:
             return self._primitive(index, group.nodes[0], outputs, slots, route)
-        made, exchanges = set(group.nodes), group.exchanges or any(map(spans_devices, group.nodes))
+        made, exchanges = set(group.nodes), group.exchanges or any(map(_waits_inside, group.nodes))
         reads = [value for node in group.nodes for value in node.inputs if value.node not in made]
         wide = any(len(node.inputs) > WIDE for node in group.nodes)
         fused = exchanges or (not group.waits and ((self._fused and not wide) or any(n.blocks for n in group.nodes)))
@@ -234,6 +239,11 @@ class _Assembly:
         inputs = tuple([slots[value] for value in reads if value not in self._literals])
         cost = op_cost.RegionCost(estimate_for([], []), 1)
         return Unit(index, [node], inputs, tuple([slots[value] for value in outputs]), _never, False, cost, route)
+
+
+def _waits_inside(node: Node) -> bool:
+    """Whether it is a loop that waits, sends or receives in its coroutine: others of these are lowered."""
+    return spans_devices(node) or (bool(node.blocks) and node.waits)
 
 
 async def _never(ctx: Context, *inputs: Array) -> Outputs:

@@ -123,8 +123,13 @@ class Maker(Protocol):
 
 
 def may_be_overwritten(statement: Maker) -> bool:
-    """Whether a later kernel may write into the only result: no other array shares its memory, and no peer reads it."""
-    return statement.fresh and len(statement.results) == 1 and not statement.node.attrs.get("lend")
+    """Whether a later kernel may write into the only result: no other array shares its memory, and no peer reads it.
+
+    An element that was taken is put back if the step is cancelled.
+    """
+    node = statement.node
+    is_kept = node.attrs.get("lend") or (node.definition.waits and node.definition.name != "recv")
+    return statement.fresh and len(statement.results) == 1 and not is_kept
 
 
 def seconds_of(statement: Statement) -> float:

@@ -32,7 +32,6 @@ suspends. Before each kernel it checks whether the run has ended, which takes ab
 import bisect
 import inspect
 import itertools
-import math
 import time
 import types
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -42,8 +41,7 @@ from aioflow.kernels.control.control_flow import DEAD
 from aioflow.kernels.control.transfer import put_away, taken_back
 from aioflow.plan.guards import Guards
 from aioflow.plan.passes.flow import Value
-from aioflow.plan.passes.liveness import is_surely_alike
-from aioflow.program.blocks import HeavyRun, Statement, Structured, chained, may_be_overwritten, seconds_of
+from aioflow.program.blocks import HeavyRun, Statement, Structured, chained
 from aioflow.program.capture import LaunchGroup, RegionStatement
 from aioflow.program.control_codegen import write_structured
 from aioflow.program.error_location import Finder, Found, Place, Placer, locals_of
@@ -51,6 +49,8 @@ from aioflow.program.fuse import Bound, Chain
 from aioflow.program.guarded_codegen import GuardedBlock
 from aioflow.program.handles import Handle
 from aioflow.program.heavy_runs import HeavyWork
+from aioflow.program.lifetimes import Lifetimes
+from aioflow.program.pieces import Member, Piece, in_pieces, seconds_within
 from aioflow.program.region import InnerRegion, Region
 from aioflow.program.scalars import NAMES, ScalarValues, gives_scalar
 from aioflow.tensors.dtypes import Array
@@ -100,7 +100,10 @@ def compile_region(
         literals: values known at compile time, like constants and handles. The region may use some of them.
         on_thread: whether it runs on a compute thread and not on the loop.
     """
-    source = Source(statements, inputs, outputs, literals, on_thread)
+    return _compiled(Source(statements, inputs, outputs, literals, on_thread))
+
+
+def _compiled(source: "Source") -> Region:
     filename = f"<aioflow region {next(_serial)}>"
     namespace: dict[str, Any] = {**source.names, **_GIVEN}
     exec(compile(source.text, filename, "exec"), namespace)
@@ -134,37 +137,51 @@ class Source:
 
     def __init__(
         self,
-        statements: Sequence[RegionStatement],
+        statements: Sequence[Member],
         inputs: Sequence[Value],
         outputs: Sequence[Value],
         literals: dict[Value, Array],
         on_thread: bool = False,
+        scalars: ScalarValues | None = None,
+        handed: Sequence[Value] = (),
     ) -> None:
+        """The source of these statements.
+
+        Inside another region `scalars` are its own, and `handed` are inputs that come in a list, to be freed early.
+        """
         self.on_thread: Final = on_thread
         self.names: dict[str, Any] = {}
         self.handles: Final[dict[str, Handle]] = {}
         self.inner: Final[dict[str, InnerRegion]] = {}
-        self.scalars: Final = ScalarValues(statements)
+        self.scalars: Final = scalars or ScalarValues(statements)
         self.chosen: dict[Value, str] = {}
         self.contexts: dict[Loops, str] = {}
         self.texts: dict[Value, str] = _Texts(self._literal_text)
         self.texts.update({value: f"a{index}" for index, value in enumerate(inputs)})
-        self._blamed: dict[int, tuple[RegionStatement, Loops]] = {}
+        self._blamed: dict[int, tuple[Member, Loops]] = {}
         self._loop_names: dict[str, str] = {}
         self._literals = literals
         self._awaited: dict[int, InnerRegion] = {}
         """The inner regions by the lines that await them."""
         self._serial = itertools.count()
-        arguments = "".join(f", {self.texts[value]}" for value in inputs)
-        self.lines = [f"async def region(ctx{arguments}):"]
-        if on_thread:
-            self.line(1, "stop = ctx.stop")
-        for value in inputs:
-            if value in self.scalars:
-                self.line(1, f"{self.texts[value]} = {self.texts[value]}[()]")
+        self.lines: list[str] = []
+        self._write_head(inputs, handed, scalars is None)
         self.block(statements, outputs, 1, (), inputs)
         results = "".join(f"{self.texts[value]}, " for value in outputs)
         self.line(1, f"return ({results})")
+
+    def _write_head(self, inputs: Sequence[Value], handed: Sequence[Value], are_arrays: bool) -> None:
+        """Write the beginning; `are_arrays` says whether scalars may come as arrays."""
+        direct = [self.texts[value] for value in inputs if value not in handed]
+        self.line(0, f"async def region({', '.join(['ctx', *(['given'] if handed else []), *direct])}):")
+        if handed:
+            self.line(1, f"{', '.join([self.texts[value] for value in handed])}, = given")
+            self.line(1, "given.clear()")
+        if self.on_thread:
+            self.line(1, "stop = ctx.stop")
+        for value in inputs if are_arrays else ():
+            if value in self.scalars:
+                self.line(1, f"{self.texts[value]} = {self.texts[value]}[()]")
 
     def _literal_text(self, value: Value) -> str:
         literal = self._literals[value]
@@ -183,7 +200,7 @@ class Source:
         """The source."""
         return "\n".join(self.lines)
 
-    def line(self, depth: int, text: str, blamed: RegionStatement | None = None, loops: Loops = ()) -> None:
+    def line(self, depth: int, text: str, blamed: Member | None = None, loops: Loops = ()) -> None:
         """Write a line. An exception of it belongs to the statement `blamed`, in an iteration of these loops."""
         self.lines.append("    " * depth + text)
         if blamed is not None:
@@ -206,7 +223,7 @@ class Source:
 
     def block(
         self,
-        statements: Sequence[RegionStatement],
+        statements: Sequence[Member],
         outputs: Sequence[Value],
         depth: int,
         loops: Loops,
@@ -224,23 +241,28 @@ class Source:
             owned: those that it may drop, and overwrite from the second iteration of the innermost loop on, since
                 nothing else refers to them then.
         """
-        lives = _Lifetimes(statements, outputs, inputs, owned)
-        guards = Guards([statement.node for statement in statements])
+        whole = [statement for statement in statements if not isinstance(statement, Piece)]
+        guards = Guards([statement.node for statement in whole])
         if guards:
-            GuardedBlock(self, guards, lives, depth, loops).write(statements, outputs)
+            lives = Lifetimes(whole, outputs, inputs, owned)
+            GuardedBlock(self, guards, lives, depth, loops).write(whole, outputs)
             return
+        pieces = in_pieces(statements, outputs, owned)
+        lives = Lifetimes(pieces, outputs, inputs, owned)
         unseen = 0.0
-        for position, statement in enumerate(statements):
-            self.statement(position, statement, lives, depth, loops)
-            unseen += 0.0 if isinstance(statement, (HeavyRun, LaunchGroup, Structured)) else seconds_of(statement)
-            self.drop(depth, [v for v in dict.fromkeys(statement.inputs) if lives.last_use.get(v) == position])
-            if unseen > _CHECK_EVERY and position + 1 < len(statements) and not self.on_thread:
+        for position, statement in enumerate(pieces):
+            dying = lives.dying(position, statement)
+            if isinstance(statement, Piece):
+                self._await_piece(statement, dying, lives, depth, loops)
+            else:
+                self.statement(position, statement, lives, depth, loops)
+                self.drop(depth, dying)
+            unseen += seconds_within(statement)
+            if unseen > _CHECK_EVERY and position + 1 < len(pieces) and not self.on_thread:
                 self.line(depth, "if now() > ctx.due: await pause()", statement, loops)
                 unseen = 0.0
 
-    def statement(
-        self, position: int, statement: RegionStatement, lives: "_Lifetimes", depth: int, loops: Loops
-    ) -> None:
+    def statement(self, position: int, statement: RegionStatement, lives: Lifetimes, depth: int, loops: Loops) -> None:
         """Write one statement."""
         if isinstance(statement, HeavyRun):
             self._await_heavy(statement, lives, depth, loops)
@@ -251,23 +273,39 @@ class Source:
         else:
             self._call(position, statement, lives, depth, loops)
 
-    def _await(self, statement: Structured | LaunchGroup, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
+    def _await(self, statement: Structured | LaunchGroup, lives: Lifetimes, depth: int, loops: Loops) -> None:
         """Write a branch, a loop, or kernels that are launched together as a separate coroutine."""
         inputs = list(dict.fromkeys(statement.inputs))
         together = statement if isinstance(statement, LaunchGroup) else None
         inside = [statement] if together is None else together.members
         inner = compile_region(inside, inputs, statement.results, self._literals, self.on_thread)
         begin = inner.begin if together is None else together.begin_with(inner.begin, inner.find)
-        name = self._begin(statement, begin, inner, inputs, lives, depth, loops)
+        name = self._begin(statement, begin, inner, [self.texts[value] for value in inputs], lives, depth, loops)
         if together is None:  # others need no object of a session
             self.inner[name] = inner
 
-    def _await_heavy(self, run: HeavyRun, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
+    def _await_piece(self, piece: Piece, dying: Sequence[Value], lives: Lifetimes, depth: int, loops: Loops) -> None:
+        """Write a piece of a long block as a separate coroutine, and hand it the values that die in it."""
+        handed = [value for value in dying if self.droppable([value])]
+        kept = [value for value in piece.inputs if value not in self._literals and value not in handed]
+        inside = Source(
+            piece.members, [*handed, *kept], piece.results, self._literals, self.on_thread, self.scalars, handed
+        )
+        inner = _compiled(inside)
+        arguments = [self.texts[value] for value in kept]
+        if handed:
+            self.line(depth, f"given = [{', '.join([self.texts[value] for value in handed])}]")
+            self.drop(depth, handed)
+            arguments.insert(0, "given")
+        name = self._begin(piece, inner.begin, inner, arguments, lives, depth, loops, piece.is_counted)
+        self.inner[name] = inner
+
+    def _await_heavy(self, run: HeavyRun, lives: Lifetimes, depth: int, loops: Loops) -> None:
         """Write kernels of a region that sends and receives, which may run on a compute thread."""
         inputs = [value for value in run.inputs if value not in self._literals]
         parts = run.members, inputs, run.results, self._literals
         inner = HeavyWork(run, inputs, compile_region(*parts), lambda: compile_for_threads(*parts, run.blocks))
-        name = self._begin(run, inner.begin, inner, inputs, lives, depth, loops)
+        name = self._begin(run, inner.begin, inner, [self.texts[value] for value in inputs], lives, depth, loops)
         self.inner[name] = inner
         for value in run.results:
             if value in self.scalars:
@@ -275,16 +313,17 @@ class Source:
 
     def _begin(
         self,
-        statement: RegionStatement,
+        statement: Member,
         begin: Callable[..., Any],
         inner: InnerRegion,
-        inputs: Sequence[Value],
-        lives: "_Lifetimes",
+        given: Sequence[str],
+        lives: Lifetimes,
         depth: int,
         loops: Loops,
+        is_counted: bool = True,
     ) -> str:
-        """Write the await of a separate coroutine, and return its name."""
-        arguments = ", ".join([self.context(loops, counted=True), *[self.texts[value] for value in inputs]])
+        """Write the await of a separate coroutine, and return its name. It knows the iteration `if is_counted`."""
+        arguments = ", ".join([self.context(loops, is_counted), *given])
         targets = "".join(f"{self.target(value, lives)}, " for value in statement.results)
         name = self._given("k", begin)
         begun = f"await {name}({arguments})"
@@ -292,7 +331,7 @@ class Source:
         self._awaited[len(self.lines)] = inner
         return name
 
-    def _call(self, position: int, b: Bound | Chain, lives: "_Lifetimes", depth: int, loops: Loops) -> None:
+    def _call(self, position: int, b: Bound | Chain, lives: Lifetimes, depth: int, loops: Loops) -> None:
         if isinstance(b, Bound) and b.expression is not None:
             target = self.target(b.results[0], lives)
             if target != "_":
@@ -300,7 +339,8 @@ class Source:
             return
         arguments = [self.texts[value] for value in b.inputs]
         if b.takes_context:
-            arguments.insert(0, self.context(loops, counted=b.node.definition.counted))
+            definition = b.node.definition
+            arguments.insert(0, self.context(loops, counted=definition.counted or definition.waits))
         buffer = lives.buffer(position, b)
         if buffer is not None:
             later = f" if {loops[-1]} else None" if buffer in lives.owned else ""
@@ -349,7 +389,7 @@ class Source:
         assert b.expression is not None
         return b.expression.format(*[self.texts[value] for value in b.inputs])
 
-    def target(self, value: Value, lives: "_Lifetimes") -> str:
+    def target(self, value: Value, lives: Lifetimes) -> str:
         """Return a name for a new value; `_` if it has no reader."""
         if value not in lives.last_use and value not in lives.wanted:
             return "_"
@@ -430,43 +470,3 @@ class _Texts(dict[Value, str]):
     def __missing__(self, value: Value) -> str:
         text = self[value] = self._name(value)
         return text
-
-
-class _Lifetimes:
-    """The lifetimes of the values of one block.
-
-    Attributes:
-        wanted: the values needed after the block.
-        owned: the values from before the block that it may overwrite, but not in the first iteration of a loop.
-        last_use: for each value that the block may drop, the position of the last statement that reads it.
-    """
-
-    def __init__(
-        self,
-        statements: Sequence[RegionStatement],
-        outputs: Sequence[Value],
-        inputs: Sequence[Value],
-        owned: Sequence[Value],
-    ) -> None:
-        self.wanted = set(outputs)
-        self.owned = owned
-        own = {*inputs, *owned, *[value for b in statements for value in b.results]} - self.wanted
-        self.last_use: dict[Value, float] = {
-            value: at for at, b in enumerate(statements) for value in b.inputs if value in own
-        }
-        made = {*owned, *[value for b in statements if may_be_overwritten(b) for value in b.results]}
-        shared = {value for b in statements if not b.fresh for value in b.inputs}
-        self._reusable = made - shared - self.wanted
-
-    def keep(self, value: Value) -> None:
-        """Keep a value until the end of the block."""
-        if value not in self.wanted:
-            self.last_use[value] = math.inf
-
-    def buffer(self, position: int, b: Bound | Chain) -> Value | None:
-        """An input that dies here, that nothing else refers to, and that surely is like the result."""
-        if not b.out:
-            return None
-        wanted, allowed = b.results[0].spec, b.inputs if isinstance(b, Bound) else b.overwrites
-        dying = [v for v in b.inputs if v in self._reusable and v in allowed and self.last_use.get(v) == position]
-        return next((value for value in dying if is_surely_alike(value.spec, wanted)), None)

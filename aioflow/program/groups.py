@@ -2,8 +2,8 @@
 
 In a plain program every node is a unit. In a fused one, nodes that never suspend form regions: two nodes are in one
 region only if exactly the same suspending nodes come before both, so that a wait never delays independent work, and if
-the same control-flow primitives decide whether they are dead. Regions of more than LONGEST nodes are cut, because
-Python holds the GIL while it compiles one: 10 μs per node, half of it for a node of scalar code.
+the same control-flow primitives decide whether they are dead. Regions of more than LONGEST nodes are cut, so that
+several threads may compute parts of a wide graph; nodes of scalar code count as halves.
 
 A light share of a step that exchanges small values with other devices is one coroutine, which receives and sends: the
 executor would take longer than its kernels. Since it waits for one value after the other, every value that it sends
@@ -29,8 +29,6 @@ from aioflow.program.scalars import is_scalar_code
 from aioflow.rendezvous import PUSHED
 
 LONGEST: Final = 500
-_MANY, _PART = 3000, 150
-"""Of more nodes, regions have at most this many: Python's compiler holds the interpreter as long as it compiles one."""
 WIDE: Final = 250
 """A node of more inputs is run by itself, since to compile its call takes milliseconds."""
 
@@ -82,7 +80,6 @@ def _by_waits(bound: Mapping[Node, Statement], deciders: Mapping[Node, int]) -> 
     groups: list[Group] = []
     open_group: dict[tuple[int, int, float], Group] = {}
     first_send = _first_sends(bound)
-    longest = LONGEST if len(bound) <= _MANY else _PART
     for node in bound:
         mask = 0
         for source in [*[source for source, _ in node.inputs], *node.controls]:
@@ -98,7 +95,7 @@ def _by_waits(bound: Mapping[Node, Statement], deciders: Mapping[Node, int]) -> 
             continue
         key = mask, deciders[node], first_send.get(node, math.inf)
         group = open_group.get(key)
-        if group is None or group.length >= longest:
+        if group is None or group.length >= LONGEST:
             group = open_group[key] = Group([], False, is_still=not (mask or deciders[node]))
             groups.append(group)
         group.nodes.append(node)

@@ -37,17 +37,22 @@ class RunningUnit(NamedTuple):
         since: when it began, on the clock of its step.
         coroutine: the coroutine that computes its outputs; None for a unit of one node that waits.
         device: the name of the device it runs on.
+        stopped_by: the error that has ended the coroutine, if the step is being stopped.
     """
 
     unit: "Unit"
     since: float
     coroutine: UnitCoroutine | None
     device: str
+    stopped_by: BaseException | None = None
 
     @property
     def place(self) -> Place:
         """The node that it computes now, and a text with the iterations of the loops around it."""
         unit = self.unit
+        if self.stopped_by is not None and unit.find is not None and (left := unit.find(self.stopped_by)):
+            node, _, iteration = left
+            return node, iteration
         found = None if unit.computes is None or self.coroutine is None else unit.computes(self.coroutine)
         return found or (unit.nodes[0], "")
 
@@ -357,8 +362,10 @@ class Programs:
 
 
 def _single_unit(program: Program) -> Unit | None:
-    """The only unit, if it takes the feeds and makes the fetches."""
+    """The only unit, if it takes the feeds and makes the fetches, and is no loop that waits."""
     if len(program.units) != 1 or program.flows:
         return None
     unit = program.units[0]
+    if unit.waits and unit.kernel is None:
+        return None
     return unit if unit.inputs == program.feeds and unit.outputs == program.fetches else None

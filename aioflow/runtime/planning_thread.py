@@ -21,8 +21,8 @@ _INTERVAL: Final = 0.0005
 """Seconds after which the planning thread lets another one run."""
 _FROZEN: Final = 1000
 """With fewer frozen objects than these the application has frozen none: CPython 3.12 has some hundreds by itself."""
-_PILE: Final = 50_000
-"""A collection looks through fewer new objects than these in a few milliseconds."""
+_PILE: Final = 3_000
+"""A collection looks through fewer new objects than these in less than a millisecond."""
 
 
 async def plan_on(threads: Threads, work: Callable[[], T]) -> T:

@@ -56,15 +56,20 @@ class EventSources:
         sends: the operations that send values to other devices, with their units.
         releases: the operations that release locks, with their units.
         uses: the operations that use queues and staging areas.
+        given: the nodes whose values are the arguments in the blocks of loops and branches.
     """
 
     def __init__(self, program: Program) -> None:
         nodes = [(inner, unit) for unit in program.units for node in unit.nodes for inner in node.everything()]
+        self.given: Final = {
+            argument: node.inputs[place].node
+            for node, _ in nodes for block in node.blocks for place, argument in block.arguments.items()
+        }  # fmt: skip
         self.sends: Final = [(node, unit) for node, unit in nodes if node.definition.name == "send"]
         self.releases: Final = [(node, unit) for node, unit in nodes if node.definition.name == RELEASE]
         self.uses: Final = [
-            Use(node, unit, handle_of(value), kinds)
-            for node, unit in nodes if role_of(node) is None and node.definition.name != "send"
+            Use(node, unit, handle_of(value, self.given), kinds)
+            for node, unit in nodes if not (node.blocks or role_of(node) or node.definition.name == "send")
             for value in node.inputs if isinstance(value.spec, QueueSpec | AreaSpec)
             if (kinds := kinds_of(node))
         ]  # fmt: skip
@@ -105,12 +110,15 @@ def kinds_of(node: Node) -> list[str]:
     return [kind for kind, others in (("put", TAKES), ("take", PUTS)) if name not in others]
 
 
-def handle_of(value: Value) -> Node | None:
-    """The node that makes a handle, found through loops and branches; None if the run chooses the handle."""
+def handle_of(value: Value, given: Mapping[Node, Node]) -> Node | None:
+    """The node that makes a handle, found through loops and branches; None if the run chooses the handle.
+
+    `given` are the nodes that stand behind the arguments of blocks.
+    """
     node, seen = value.node, set()
-    while role_of(node) is not None and node not in seen:
+    while node in given or (role_of(node) is not None and node not in seen):
         seen.add(node)
-        node = node.inputs[0].node
+        node = given[node] if node in given else node.inputs[0].node
     return node if node.definition.handle else None
 
 
@@ -240,7 +248,10 @@ class Snapshot:
     def _needed(self, step: Running, node: Node) -> str:
         """The event that a cancelled operation waited for. It is marked as served, so it is in no cycle."""
         name = node.definition.name
-        handles = [handle_of(value) for value in node.inputs[:1]] if name in TAKES | PUTS else []
+        given = {
+            node: source for each in step.executions for node, source in self._events_of(each.program).given.items()
+        }
+        handles = [handle_of(value, given) for value in node.inputs[:1]] if name in TAKES | PUTS else []
         used = [thing for handle in handles for thing in self._used_by(step, handle)]
         events = [self._used("put" if name in TAKES else "take", step, thing) for thing in used]
         events += [self._sent(step, node)] if name == "recv" else []
@@ -282,13 +293,17 @@ class Snapshot:
             for promise in self._promised(step, execution, places.get(execution, []), needed)
         ]  # fmt: skip
 
+    def _events_of(self, program: Program) -> EventSources:
+        found = self._sources.get(program)
+        if found is None:
+            found = self._sources[program] = EventSources(program)
+        return found
+
     def _promised(
         self, step: Running, execution: Execution, places: Sequence[int], needed: set[str]
     ) -> Iterator[Promise]:
         program = execution.program
-        sources = self._sources.get(program)
-        if sources is None:
-            sources = self._sources[program] = EventSources(program)
+        sources = self._events_of(program)
         wanted = list(self._outgoing_events(step, sources, needed))
         if not wanted:
             return

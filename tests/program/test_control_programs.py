@@ -1,11 +1,17 @@
-"""Programs with branches, loops, state and lists come to the same in Python, in the plain executor and in regions."""
+"""Programs with branches, loops, state, queues and lists are the same in Python, node by node, and in regions.
+
+The blocks of a region are short, or many pieces.
+"""
 
 import asyncio
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import aioflow as af
+from aioflow.program import pieces
 from aioflow.testing import VirtualTimeLoop
 from tests.support.programs import Block, Outcome, blocks, built, computed, interpreted
 from tests.support.scale import amount
@@ -18,8 +24,17 @@ CONFIGS = {
 }
 
 
-def check(program: Block, order: int) -> None:
-    """Return if the program comes to the same everywhere."""
+LONGEST = st.sampled_from([pieces.LONGEST, 2.0, 6.0])
+
+
+def check(program: Block, order: int, longest: float) -> None:
+    """Return if the program comes to the same everywhere, if blocks have pieces of that length."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "LONGEST", longest)
+        compare(program, order)
+
+
+def compare(program: Block, order: int) -> None:
     wanted = interpreted(program, order)
     graph = built(program, order)
     for name, config in CONFIGS.items():
@@ -36,12 +51,12 @@ def _largest(outcome: Outcome) -> float:
 
 
 @settings(max_examples=amount(5, 60))
-@given(blocks())
-def test_values_and_state_agree(program: Block) -> None:
-    check(program, 0)
+@given(blocks(takes=True), LONGEST)
+def test_values_and_state_agree(program: Block, longest: float) -> None:
+    check(program, 0, longest)
 
 
 @settings(max_examples=amount(3, 40))
-@given(blocks(depth=2))
-def test_gradients_to_second_order_agree(program: Block) -> None:
-    check(program, 2)
+@given(blocks(depth=2, takes=True), LONGEST)
+def test_gradients_to_second_order_agree(program: Block, longest: float) -> None:
+    check(program, 2, longest)

@@ -8,6 +8,7 @@ import pytest
 import aioflow as af
 from aioflow.graph.op import op
 from aioflow.kernels.families import CPU
+from aioflow.program import pieces
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import Array, Namespace, Spec
 
@@ -110,8 +111,10 @@ async def computed(fetches, feeds, executor):
         return [*await session.run(fetches, feeds), *await session.run(fetches, feeds)]
 
 
+@pytest.mark.parametrize("longest", [pieces.LONGEST, 3])
 @pytest.mark.parametrize("body", [*IN_PLACE, *COPIED], ids=lambda body: body.__name__)
-async def test_a_variable_is_changed_in_place_if_nothing_else_refers_to_it(body):
+async def test_a_variable_is_changed_in_place_if_nothing_else_refers_to_it(body, longest, monkeypatch):
+    monkeypatch.setattr(pieces, "LONGEST", longest)
     addresses, fed = [], FIRST.copy()
     with af.Graph().as_default():
         results, first = looped(body, addresses.append)

@@ -24,6 +24,9 @@ STATES = 2
 UNARY = ("sin", "tanh", "negative")
 BINARY = ("add", "multiply", "subtract")
 UPDATES = ("assign", "assign_add", "assign_sub")
+ELEMENT = 0.4
+MANY = 5000
+"""More elements than a program takes of its queue."""
 
 
 # Programs: numbers refer to values around, counted from the newest, round and round
@@ -67,6 +70,11 @@ class Wait:
     """The same value, later."""
 
     x: int
+
+
+@dataclass(frozen=True)
+class Take:
+    """An element of a queue. All of its elements are alike."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +191,8 @@ def _step(statement: Any, scope: Scope, machine: Any) -> None:
             scope.floats.append(machine.slope(scope.float(x), scope.float(y)))
         case Wait(x):
             scope.floats.append(machine.wait(scope.float(x)))
+        case Take():
+            scope.floats.append(machine.take())
         case Read(state):
             scope.floats.append(machine.read(state))
         case Update(name, state, x):
@@ -257,6 +267,9 @@ class Plain:
 
     def wait(self, x: Any) -> Any:
         return x
+
+    def take(self) -> Any:
+        return self.constant(ELEMENT)
 
     def after(self, effects: Any, x: Any) -> Any:
         return x
@@ -354,6 +367,14 @@ class Built:
 
     def __init__(self) -> None:
         self.states = [af.Variable(np.full(WIDTH, 0.5 * (1 + state))) for state in range(STATES)]
+        self._queue = af.FIFOQueue(MANY, [af.float64], [[WIDTH]])
+        self._takes = False
+
+    @property
+    def init(self) -> af.Operation:
+        """The operation before the first run."""
+        filled = [self._queue.enqueue_many(np.full((MANY, WIDTH), ELEMENT))] if self._takes else []
+        return af.group(af.global_variables_initializer(), *filled)
 
     def constant(self, value: float) -> Any:
         return af.constant([value] * WIDTH, af.float64)
@@ -374,6 +395,10 @@ class Built:
 
     def wait(self, x: Any) -> Any:
         return self.after([waiting(x, _later)], x)
+
+    def take(self) -> Any:
+        self._takes = True
+        return self._queue.dequeue()
 
     def after(self, effects: Any, x: Any) -> Any:
         with af.control_dependencies(effects):
@@ -437,14 +462,14 @@ _bounds = st.sampled_from([-0.45, 0.15, 1.05])
 
 
 @functools.cache
-def blocks(depth: int = 3, results: int = 2, size: int = 5) -> st.SearchStrategy[Block]:
-    """A block, with branches and loops to that depth inside."""
-    statements = st.lists(_statements(depth), min_size=1, max_size=size).map(tuple)
+def blocks(depth: int = 3, results: int = 2, size: int = 5, takes: bool = False) -> st.SearchStrategy[Block]:
+    """A block, with branches and loops to that depth inside; if it `takes`, it uses a queue."""
+    statements = st.lists(_statements(depth, takes), min_size=1, max_size=size).map(tuple)
     return st.builds(Block, statements, st.tuples(*[_numbers] * results), _numbers)
 
 
 @functools.cache
-def _statements(depth: int) -> st.SearchStrategy[Any]:
+def _statements(depth: int, takes: bool) -> st.SearchStrategy[Any]:
     simple = [
         st.builds(Constant, st.sampled_from([-0.7, 0.3, 1.1])),
         st.builds(Unary, st.sampled_from(UNARY), _numbers),
@@ -455,18 +480,21 @@ def _statements(depth: int) -> st.SearchStrategy[Any]:
         st.builds(Update, st.sampled_from(UPDATES), st.integers(0, STATES - 1), _numbers),
         st.builds(Wait, _numbers),
     ]
-    return st.one_of(*simple, *([_branches(depth - 1), _loops(depth - 1), _loops(depth - 1)] if depth else []))
+    if takes:
+        simple += [st.just(Take())] * 3
+    inside = depth - 1, takes
+    return st.one_of(*simple, *([_branches(*inside), _loops(*inside), _loops(*inside)] if depth else []))
 
 
-def _branches(depth: int) -> st.SearchStrategy[Branch]:
+def _branches(depth: int, takes: bool) -> st.SearchStrategy[Branch]:
     tests = st.builds(Test, _numbers, st.none() | _bounds)
-    pairs = st.sampled_from([1, 2]).flatmap(lambda count: st.tuples(blocks(depth, count, 3), blocks(depth, count, 3)))
+    pairs = st.sampled_from([1, 2]).flatmap(lambda count: st.tuples(*[blocks(depth, count, 3, takes)] * 2))
     return st.builds(lambda test, pair: Branch(test, *pair), tests, pairs)
 
 
-def _loops(depth: int) -> st.SearchStrategy[Loop]:
+def _loops(depth: int, takes: bool) -> st.SearchStrategy[Loop]:
     starts = st.sampled_from([1, 2, 3]).flatmap(
-        lambda count: st.tuples(st.tuples(*[_numbers] * count), blocks(depth, count, 3))
+        lambda count: st.tuples(st.tuples(*[_numbers] * count), blocks(depth, count, 3, takes))
     )
     return st.builds(
         lambda pair, *rest: Loop(*pair, *rest),
@@ -528,8 +556,7 @@ def built(program: Block, order: int, device: Callable[[af.Operation], str] | No
         for _ in range(order):
             total = af.reduce_sum(af.gradients(total, x, unconnected_gradients="zero")[0] * WAY)
             derivatives.append(total)
-        init = af.global_variables_initializer()
-    return BuiltProgram(graph, x, results, derivatives, machine.states, init)
+        return BuiltProgram(graph, x, results, derivatives, machine.states, machine.init)
 
 
 async def computed(program: BuiltProgram, config: af.Config) -> Outcome:

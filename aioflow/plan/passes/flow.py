@@ -219,8 +219,16 @@ def rewrite(flow: Flow, visit: Callable[[Node], Replacement]) -> Flow:
     return sweep(feeds, fetches, targets)
 
 
+def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
+    """The nodes and those in their blocks: sources first, and a node after its blocks, so that `release` frees few."""
+    for node in nodes:
+        for block in node.blocks:
+            yield from every_node(block.flow.nodes)
+        yield node
+
+
 def release(found: list[Any] | dict[Any, Any]) -> None:
-    """Empty it. Freed all at once, many objects would hold the interpreter, and with it the loop."""
+    """Empty it from the end. Freed all at once, many objects would hold the interpreter, and with it the loop."""
     take: Callable[[], object] = found.pop if isinstance(found, list) else found.popitem
     while found:
         take()

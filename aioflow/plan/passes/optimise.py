@@ -15,7 +15,17 @@ import numpy as np
 from aioflow.plan import op_cost
 from aioflow.plan.allocation import needed
 from aioflow.plan.passes.contract import contract
-from aioflow.plan.passes.flow import Block, Flow, Node, Replacement, Value, release, rewrite, rewrite_blocks
+from aioflow.plan.passes.flow import (
+    Block,
+    Flow,
+    Node,
+    Replacement,
+    Value,
+    every_node,
+    release,
+    rewrite,
+    rewrite_blocks,
+)
 from aioflow.plan.passes.groups import group
 from aioflow.plan.passes.layout import channels_last
 from aioflow.plan.passes.prune import trim
@@ -268,7 +278,9 @@ def optimise(flow: Flow) -> Flow:
 
 
 def _simpler(flow: Flow) -> Flow:
+    nodes = list(every_node(flow.nodes))
     flow = rewrite_blocks(flow, lambda node, block: Block(_simpler(block.flow), block.takes))
+    release(nodes)
     for _ in range(ROUNDS):
         count = len(flow.nodes)
         for apply in PASSES:

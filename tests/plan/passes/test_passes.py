@@ -5,7 +5,7 @@ import pytest
 
 import aioflow as af
 from aioflow.kernels.state import variables
-from aioflow.plan.passes.flow import Flow, Node, Value, verify
+from aioflow.plan.passes.flow import Flow, Node, Value, every_node, verify
 from aioflow.plan.passes.optimise import dedupe, fold, optimise, simplify
 from aioflow.plan.passes.order import order
 from aioflow.plan.passes.prune import prune
@@ -23,6 +23,20 @@ def types(flow: Flow) -> list[str]:
 def graph():
     with af.Graph().as_default() as graph:
         yield graph
+
+
+def test_every_node_comes_after_all_that_it_keeps_alive():
+    x = af.placeholder(af.float32, [])
+
+    def body(i, y):
+        return i + 1, af.cond(y > 0.0, lambda: af.tanh(y), lambda: af.exp(af.exp(y)))
+
+    flow = flow_of(af.exp(af.while_loop(lambda i, _: i < 3, body, [0, x])[1]))
+    places = {node: place for place, node in enumerate(every_node(flow.nodes))}
+    assert len(places) == sum(len(list(node.everything())) for node in flow.nodes)
+    for node, place in places.items():
+        kept = [*[source for source, _ in node.inputs], *[each for block in node.blocks for each in block.flow.nodes]]
+        assert all(places[each] < place for each in kept)
 
 
 def test_pruning_keeps_only_what_the_fetches_need():

@@ -1,0 +1,141 @@
+"""Long blocks are compiled in pieces, so that the compiler never holds the interpreter for long."""
+
+import builtins
+import weakref
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow.program import codegen, pieces
+from tests.support.doubles import light
+
+LENGTH = 450
+DATA = np.array([0.3, -2.0], np.float32)
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with af.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.fixture
+def sources(monkeypatch):
+    """The lines of each source that Python compiles."""
+    found = []
+
+    def compiled(text, *parts):
+        found.append(text.splitlines())
+        return builtins.compile(text, *parts)
+
+    monkeypatch.setattr(codegen, "compile", compiled, raising=False)
+    return found
+
+
+def long(x):
+    """Statements one after the other, with a second value that the last of them reads."""
+    y = af.exp(-x)
+    for number in range(LENGTH // 3):
+        x = af.tanh(x) * 1.01 + float(number % 7)
+    return x + y
+
+
+def alone(x):
+    return long(x)
+
+
+def looped(x):
+    return af.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, long(y)), [0, x])[1]
+
+
+def branched(x):
+    return af.cond(x[0] > 0.0, lambda: long(x), lambda: long(-x))
+
+
+def many_loops(x):
+    for _ in range(40):
+        x = af.while_loop(lambda i, _: i < 2, lambda i, y: (i + 1, af.tanh(y) * 1.5), [0, x])[1]
+    return x
+
+
+def derived(x):
+    (dx,) = af.gradients(alone(x), [x])
+    return dx
+
+
+def wide(x):
+    """Many values from one piece to another."""
+    return af.while_loop(lambda i, _: i < 2, lambda i, y: (i + 1, sum([y * float(n) for n in range(300)])), [0, x])[1]
+
+
+@pytest.mark.parametrize(
+    "program", [alone, looped, branched, many_loops, derived, wide], ids=lambda each: each.__name__
+)
+async def test_python_never_compiles_much_at_once_and_the_values_are_those_of_single_nodes(graph, sources, program):
+    x = af.placeholder(af.float32, [2])
+    result, found = program(x), []
+    for executor in ("regions", "tokens"):
+        async with af.Session(graph=graph, config=af.Config(executor=executor)) as session:
+            found.append([await session.run(result, {x: sign * DATA}) for sign in (1, -1)])
+    np.testing.assert_array_equal(*found, strict=True)
+    assert len(sources) > 3
+    assert max(map(len, sources)) < 3 * pieces.LONGEST
+
+
+async def test_short_blocks_are_one_source(graph, sources):
+    x = y = af.placeholder(af.float32, [2])
+    for _ in range(20):
+        y = af.tanh(y)
+    async with af.Session(graph=graph) as session:
+        await session.run(y, {x: DATA})
+    assert len(sources) == 1
+
+
+async def test_pieces_use_the_variables_of_their_own_session(graph):
+    x = af.placeholder(af.float32, [2])
+    v = af.Variable([0.0, 0.0])
+    added = v.assign_add(long(x))
+    init = af.global_variables_initializer()
+    async with af.Session(graph=graph) as one, af.Session(graph=graph) as other:
+        for session in (one, other):
+            await session.run(init)
+        first = await one.run(added, {x: DATA})
+        assert not np.array_equal(await one.run(added, {x: DATA}), first)
+        np.testing.assert_array_equal(await other.run(added, {x: DATA}), first)
+
+
+async def test_an_error_in_a_piece_of_a_loop_names_its_node_its_shapes_and_the_iteration(graph):
+    x = af.placeholder(af.int32, [])
+    table = af.constant([1, 2, 3])
+
+    def body(i, y):
+        for _ in range(LENGTH):
+            y = y + 1 - 1
+        return i + 1, af.gather(table, y + i, name="lookup") * 0 + y
+
+    result = af.while_loop(lambda i, _: i < 9, body, [0, x], name="outer")[1]
+    async with af.Session(graph=graph) as session:
+        with pytest.raises(af.errors.InvalidArgumentError) as caught:
+            await session.run(result, {x: 1})
+    assert caught.value.op == "outer/body/lookup"
+    assert caught.value.shapes == ("int32[3]", "int32[]")
+    assert __file__ in caught.value.line
+    assert any("in iteration 2 of 'outer'" in note for note in caught.value.__notes__)
+
+
+async def test_a_value_is_freed_after_its_last_reader_in_a_piece(graph):
+    made, alive = [], []
+
+    def note(value):
+        result = value + 1.0
+        made.append(weakref.ref(result))
+        alive.append(sum(ref() is not None for ref in made))
+        return result
+
+    x = y = af.placeholder(af.float32, [2])
+    for _ in range(LENGTH):
+        y = light(y, note)
+    async with af.Session(graph=graph) as session:
+        np.testing.assert_array_equal(await session.run(y, {x: DATA}), DATA + LENGTH)
+    assert max(alive) == 2
