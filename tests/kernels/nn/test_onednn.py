@@ -28,6 +28,7 @@ from aioflow.kernels.nn import (
 )
 from aioflow.kernels.nn.activation import column_sums, relu
 from aioflow.kernels.nn.channel_shuffle import channel_shuffle
+from aioflow.kernels.nn.channel_steps import TAKES, channel_steps
 from aioflow.kernels.nn.convolution import conv2d, conv2d_with_bias
 from aioflow.kernels.nn.convolution_nd import conv1d, conv3d
 from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
@@ -305,6 +306,20 @@ def test_local_response_normalisation():
     build = lambda x: local_response_normalization(x, 2, 1.5, 0.3, 0.75)  # noqa: E731
     agree(build, numbers(2, 5, 4, 16))
     agree(build, numbers(3, 16))
+
+
+@needs_library
+@pytest.mark.parametrize("steps", [("normalise", "multiply", "add", "relu"), ("multiply",)])
+def test_steps_for_each_channel_have_the_same_bits(steps):
+    x, vector = numbers(2, 32, 32, 24), abs(numbers(24))
+    x[0, 0, 0, :3] = np.nan, np.inf, -np.inf
+    with Graph().as_default():
+        a, b = placeholder(np.float32, x.shape), placeholder(np.float32, vector.shape)
+        y = channel_steps(a, [b] * sum(TAKES[step] for step in steps), steps, (0.5,) * steps.count("normalise"))
+        ours = evaluate(y, {a: x, b: vector})
+        with switched_off():
+            theirs = evaluate(y, {a: x, b: vector})
+    np.testing.assert_array_equal(ours.view(np.uint32), theirs.view(np.uint32))
 
 
 @needs_library
