@@ -76,7 +76,6 @@ class Library:
         engine: the handle of its CPU engine.
         execute: dnnl_primitive_execute, which releases the GIL; it returns a status.
         sgemm: dnnl_sgemm, which releases the GIL; it returns a status.
-        wait: dnnl_stream_wait, likewise.
         point: dnnl_memory_set_data_handle, which holds the GIL; it returns a status.
         avx512: whether it computes with vectors of 64 bytes.
     """
@@ -91,8 +90,6 @@ class Library:
         self.execute.argtypes = _EXECUTE
         self.point: Final = self._quick.dnnl_memory_set_data_handle
         self.point.argtypes = (_POINTER, _POINTER)
-        self.wait: Final = self._dll.dnnl_stream_wait
-        self.wait.argtypes = (_POINTER,)
         self.sgemm: Final = self._dll.dnnl_sgemm
         self.sgemm.argtypes = _SGEMM
         self.avx512: Final = bool(self._quick.dnnl_get_effective_cpu_isa() & _AVX512)

@@ -23,6 +23,7 @@ from aioflow.tensors.dtypes import Array
 
 MOST_AXES: Final = 12
 _FLOAT32: Final = 3
+_NUMPY_FLOAT32: Final = np.dtype(np.float32)
 _ANY: Final = 1
 _IN_ORDER: Final = 1
 _USER_SCRATCHPAD: Final = 1
@@ -93,6 +94,7 @@ class _Scratch(threading.local):
 
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.uint8)
+        self._line: tuple[Array, int] = (self._buffer, 0)
 
     def take(self, size: int) -> Array:
         """Return at least `size` bytes."""
@@ -101,6 +103,16 @@ class _Scratch(threading.local):
         if self._buffer.size < size:
             self._buffer = np.empty(size, np.uint8)
         return self._buffer
+
+    def lines(self, size: int) -> tuple[Array, int]:
+        """Return such memory and the address of its first cache line, from which there are `size` bytes."""
+        memory = self.take(size + LINE)
+        if memory is not self._line[0]:
+            line = memory, -(-memory.ctypes.data // LINE) * LINE
+            if memory is not self._buffer:
+                return line
+            self._line = line
+        return self._line
 
 
 SCRATCH: Final = _Scratch()
@@ -269,14 +281,11 @@ class Builder:
     def finish(self) -> "Routine":
         """Return the routine, which owns the created objects."""
         owned, self._owned = self._owned, []
-        return Routine(self.library, self._memories, self._steps, self._size, owned)
+        return Routine(_Program(self.library, self._memories, self._steps, self._size, owned))
 
 
-class Routine:
-    """A sequence of primitives, called with the arrays in order. Safe to use from any thread.
-
-    The arrays must have the layouts that the routine was built for. This is not checked.
-    """
+class _Program:
+    """What a builder has made: the memories, and the steps in order. Owns the library's objects."""
 
     def __init__(
         self,
@@ -289,70 +298,107 @@ class Routine:
         self.library: Final = library
         self.memories: Final = tuple(memories)
         self.steps: Final = tuple(steps)
-        self._size = size + LINE if size else 0
-        self._idle: list[_Call] = []
+        self.size: Final = size
         weakref.finalize(self, _destroy, library, owned).atexit = False
+
+
+class Routine:
+    """A sequence of primitives, called with the arrays in order. Safe to use from any thread.
+
+    The arrays must have the layouts that the routine was built for. This is not checked.
+    """
+
+    def __init__(self, program: _Program, held: Sequence[Array] = ()) -> None:
+        self._program: Final = program
+        self._held: Final = held
+        self._idle: list[_Call] = []
+
+    def holding(self, *arrays: Array) -> "Routine":
+        """Return the routine with its last arrays, which it holds. Calls give the others.
+
+        TypeError if one is not float32.
+        """
+        _check_float32(arrays)
+        return Routine(self._program, arrays)
+
+    def elements(self, array: int) -> int:
+        """Return the number of elements in the memory of an array, given its number in the order of a call."""
+        memory = next(memory for memory in self._program.memories if memory.array == array)
+        return self._program.library.size(memory.descriptor) // 4
 
     def __call__(self, *arrays: Array) -> None:
         """Run the routine, which writes its results into the arrays.
 
         TypeError, before it runs, if one is not float32.
         """
-        for array in arrays:
-            if array.dtype != np.float32:
-                raise TypeError(f"oneDNN was given {array.dtype} for float32")
+        _check_float32(arrays)
         try:
             call = self._idle.pop()
         except IndexError:
-            call = _Call(self)
-        scratch = SCRATCH.take(self._size) if self._size else None
-        call.run(arrays, scratch)
+            call = _Call(self._program, self._held)
+        call.run(arrays)
         self._idle.append(call)
 
 
-class _Call:
-    """The library's objects for one execution; concurrent executions have different ones."""
+def _check_float32(arrays: Sequence[Array]) -> None:
+    for array in arrays:
+        if array.dtype is not _NUMPY_FLOAT32 and array.dtype != _NUMPY_FLOAT32:
+            raise TypeError(f"oneDNN was given {array.dtype} for float32")
 
-    def __init__(self, routine: Routine) -> None:
-        library = self._library = routine.library
+
+class _Call:
+    """The library's objects for one execution; concurrent executions have different ones.
+
+    The last arrays of the routine are `held`: their addresses are set once.
+    """
+
+    def __init__(self, program: _Program, held: Sequence[Array]) -> None:
+        library = self._library = program.library
         owned: list[tuple[str, Handle]] = []
         weakref.finalize(self, _destroy, library, owned).atexit = False
         self._memories: list[Handle] = []
-        for memory in routine.memories:
+        for memory in program.memories:
             made = library.create("dnnl_memory_create", memory.descriptor, library.engine, None)
             owned.append(("dnnl_memory_destroy", made))
             self._memories.append(made)
         self._stream = library.create("dnnl_stream_create", library.engine, _IN_ORDER)
         owned.append(("dnnl_stream_destroy", self._stream))
-        pairs = list(zip(self._memories, routine.memories, strict=True))
-        self._arrays = [(handle, memory.array) for handle, memory in pairs if memory.array is not None]
+        pairs = list(zip(self._memories, program.memories, strict=True))
+        arrays = [(handle, memory.array) for handle, memory in pairs if memory.array is not None]
         self._between = [(handle, memory.offset) for handle, memory in pairs if memory.array is None]
-        self._steps = [(step.primitive, len(step.arguments), self._arguments(step)) for step in routine.steps]
+        self._steps = [(step.primitive, len(step.arguments), self._arguments(step)) for step in program.steps]
+        given = 1 + max(number for _, number in arrays) - len(held)
+        self._arrays = [(handle, number) for handle, number in arrays if number < given]
+        for handle, number in arrays:
+            if number >= given:
+                library.point(handle, held[number - given].ctypes.data)
+        self._size = program.size
         self._base = 0
 
     def _arguments(self, step: _Step) -> Any:
         made = [_Argument(index, self._memories[number]) for index, number in step.arguments]
         return (_Argument * len(made))(*made)
 
-    def run(self, arrays: Sequence[Array], scratch: Array | None) -> None:
-        """Run all steps."""
+    def run(self, arrays: Sequence[Array]) -> None:
+        """Run all steps. A step is finished when the library returns."""
         point, execute, stream = self._library.point, self._library.execute, self._stream
-        addresses = [array.ctypes.data for array in arrays]
         for handle, number in self._arrays:
-            point(handle, addresses[number])
-        if scratch is not None:
-            base = -(-scratch.ctypes.data // LINE) * LINE
-            if base != self._base:
-                self._base = base
-                for handle, offset in self._between:
-                    point(handle, base + offset)
+            point(handle, arrays[number].ctypes.data)
+        scratch = self._take_scratch() if self._size else None
         for primitive, count, arguments in self._steps:
             status = execute(primitive, stream, count, arguments)
             if status:
                 check("dnnl_primitive_execute", status)
-        status = self._library.wait(stream)
-        if status:
-            check("dnnl_stream_wait", status)
+        del scratch
+
+    def _take_scratch(self) -> Array:
+        """Let the values between the steps lie in the scratch memory of this thread, and return that."""
+        scratch, base = SCRATCH.lines(self._size)
+        if base != self._base:
+            self._base = base
+            for handle, offset in self._between:
+                self._library.point(handle, base + offset)
+        return scratch
 
 
 def _destroy(library: Library, owned: list[tuple[str, Handle]]) -> None:

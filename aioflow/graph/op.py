@@ -87,6 +87,7 @@ class Op(Generic[R]):
         self._defaults = dict(zip(self._names[len(self._names) - len(defaults) :], defaults, strict=True))
         self._lists = sum(param.role == "list" for param in self.params)
         self._singles = sum(param.role == "tensor" for param in self.params)
+        self._list_is_last = [param.role for param in self.params if param.role != "attr"][-1:] == ["list"]
 
     # Declaring
 
@@ -338,6 +339,9 @@ class Op(Generic[R]):
             return function
         if self._lists == 1 and not self._singles and not skip:
             return lambda *flat, **out: function(flat, **out)
+        if self._lists == 1 and self._list_is_last:
+            singles = skip + self._singles
+            return lambda *flat, **out: function(*flat[:singles], flat[singles:], **out)
         return lambda *flat, **out: function(*flat[:skip], *self.regroup(flat[skip:]), **out)
 
     def __repr__(self) -> str:

@@ -194,6 +194,16 @@ def test_a_routine_keeps_no_reference_to_arrays():
 
 
 @needs_library
+def test_a_routine_may_hold_its_last_arrays():
+    x, y = np.array([-1, 2, -3, 4], np.float32), np.empty(4, np.float32)
+    routine = built(4).holding(y)
+    routine(x)
+    assert y.tolist() == [0, 2, 0, 4]
+    with pytest.raises(TypeError, match="float64"):
+        built(4).holding(np.empty(4))
+
+
+@needs_library
 @pytest.mark.real
 def test_threads_may_run_one_routine_at_the_same_time():
     routine, wrong = built(1000), []

@@ -2,7 +2,8 @@
 
 Plans make it of normalisation with given statistics, products, sums and a rectifier. All of it is one factor and one
 summand for each channel, kept for as long as the numbers are the same arrays. The kernel holds these arrays, and a held
-value of a variable never changes. Images are computed a block at a time, which stays in the cache.
+value of a variable never changes. oneDNN computes large images; NumPy computes a block at a time, which stays in the
+cache.
 """
 
 from collections.abc import Sequence
@@ -10,9 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from aioflow.devices.onednn import library
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import T, op
 from aioflow.kernels.families import CPU, GPU, elements
+from aioflow.kernels.nn import onednn_channel_steps
 from aioflow.kernels.nn.activation import Function, held
 from aioflow.tensors.dtypes import Array, DType, Namespace, Spec, float32, float64
 
@@ -72,6 +75,7 @@ class _Kernel:
         self._steps, self._epsilons = node.attrs["steps"], node.attrs["epsilons"]
         self._dtype = node.output_specs[0].dtype.np
         self._rectify = held(np, node.output_specs[0].dtype) if "relu" in self._steps else None
+        self._lib = library() if node.output_specs[0].dtype is float32 else None
         self._kept: tuple[Sequence[Array], Array, Array] | None = None
 
     def __call__(self, x: Array, others: Sequence[Array]) -> Array:
@@ -83,13 +87,19 @@ class _Kernel:
         if kept is None or not unchanged(kept[0], others):
             pair = folded(self._steps, self._epsilons, others, x.shape[-1])
             kept = self._kept = others, pair[0].astype(self._dtype), pair[1].astype(self._dtype)
-        rows, into = x.reshape(-1, x.shape[-1]), y.reshape(-1, x.shape[-1])
-        step = max(1, BLOCK // (x.shape[-1] * x.itemsize))
-        for first in range(0, len(rows), step):
-            self._compute(rows[first : first + step], into[first : first + step], *kept[1:])
+        self._compute(x.reshape(-1, x.shape[-1]), y.reshape(-1, x.shape[-1]), *kept[1:])
         return y
 
     def _compute(self, x: Array, y: Array, factor: Array, summand: Array) -> None:
+        if self._lib is not None and onednn_channel_steps.scale(self._lib, x, factor, summand, y):
+            if self._rectify is not None:
+                self._rectify(y, out=y)
+            return
+        step = max(1, BLOCK // (x.shape[-1] * x.itemsize))
+        for first in range(0, len(x), step):
+            self._compute_block(x[first : first + step], y[first : first + step], factor, summand)
+
+    def _compute_block(self, x: Array, y: Array, factor: Array, summand: Array) -> None:
         np.multiply(x, factor, out=y)
         np.add(y, summand, out=y)
         if self._rectify is not None:

@@ -29,17 +29,28 @@ def fused_conv2d(
     strides: Any,
     padding: Any,
     dilations: Any,
+    filter_axes: Any = None,
 ) -> Spec:
     """`convolution` of `input` with channels last, and then the steps, which take `others` in order.
 
+    `filter_axes` are the axes of `filter` in the order in which `convolution` takes them; None if that is theirs.
     `groups` divides the channels of `input` and the outputs of `filter`; each group is convolved alone. `epsilons` has
     a number for each step that normalises.
     """
     check_steps(steps, len(others))
     input.only(WIDE)
     part = input.with_rank(4, "input") if groups == 1 else _group(input, groups)
-    convolved: Spec = REGISTRY[convolution].rule(part, filter, strides, padding, "NHWC", dilations)
+    window = _turned(filter, filter_axes)
+    convolved: Spec = REGISTRY[convolution].rule(part, window, strides, padding, "NHWC", dilations)
     return convolved
+
+
+def _turned(filter: Spec, axes: Sequence[int] | None) -> Spec:
+    """The filter with its axes in that order."""
+    if axes is None:
+        return filter
+    sizes = filter.with_rank(len(axes), "filter").sizes or ()
+    return filter.with_shape(tuple([sizes[axis] for axis in axes]))
 
 
 def _group(input: Spec, groups: int) -> Spec:
@@ -57,21 +68,27 @@ fused_conv2d.no_gradient("a plan makes it of operations that have gradients")
 def _(inputs: Any, outputs: Any, attrs: Any) -> float:
     rule = REGISTRY[attrs["convolution"]].cost_rule
     assert rule is not None
-    return rule(inputs, outputs, attrs)
+    return rule([inputs[0], _turned(inputs[1], attrs["filter_axes"])], outputs, attrs)
 
 
 @fused_conv2d.kernel(CPU, GPU, fresh=True, binds=True)
 def _plain(xp: Namespace, node: NodeView) -> Function:
-    convolve = _convolution(xp, node)
+    convolve, axes = _convolution(xp, node), node.attrs["filter_axes"]
     steps, epsilons = node.attrs["steps"], node.attrs["epsilons"]
-    return lambda x, window, others: stepped(xp, convolve(x, window), others, steps, epsilons)
+
+    def compute(x: Array, window: Array, others: Sequence[Array]) -> Array:
+        turned = window if axes is None else window.transpose(axes)
+        return stepped(xp, convolve(x, turned), others, steps, epsilons)
+
+    return compute
 
 
 class _Convolution:
     """The node as one that only convolves."""
 
     def __init__(self, node: NodeView) -> None:
-        self.name, self.output_specs, self.input_specs = node.name, node.output_specs, node.input_specs[:2]
+        window = _turned(node.input_specs[1], node.attrs["filter_axes"])
+        self.name, self.output_specs, self.input_specs = node.name, node.output_specs, (node.input_specs[0], window)
         names = ("strides", "padding", "dilations")
         self.attrs = {**{name: node.attrs[name] for name in names}, "data_format": "NHWC"}
         self.constant = node.constant
@@ -92,7 +109,8 @@ def _convolution(xp: Namespace, node: NodeView) -> Function:
 def _one_group(xp: Namespace, node: NodeView) -> Function:
     made: Op[Tensor] = REGISTRY[node.attrs["convolution"]]
     kind = DeviceKind.CPU if xp.__name__ == "numpy" else DeviceKind.GPU
-    chosen, alone = made.kernel_for(kind, node.input_specs[:2]), _Convolution(node)
+    alone = _Convolution(node)
+    chosen = made.kernel_for(kind, alone.input_specs)
     assert chosen is not None
     return chosen.bind(made, alone, xp)
 

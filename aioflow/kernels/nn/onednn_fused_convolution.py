@@ -4,6 +4,9 @@ The steps for each channel are multiplied into the filter and added up to one bi
 layout that the library prefers: once for as long as the weights are the same arrays. The kernel holds these arrays,
 and a held value of a variable never changes.
 
+Where groups have too few channels, a primitive with steps calls a product for each row of images; there the steps
+follow the primitive.
+
 The library's rectifier turns NaN to 0. Here it is a leaky one with slope 0, which keeps NaN, and then gives NaN for
 -inf. Adding 0 makes +0 of its -0.
 """
@@ -20,6 +23,7 @@ from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.families import CPU
+from aioflow.kernels.nn.activation import held
 from aioflow.kernels.nn.channel_steps import folded, unchanged
 from aioflow.kernels.nn.onednn_convolution import SMALL, Building, Problem
 from aioflow.kernels.nn.windows import Sliding
@@ -53,7 +57,8 @@ def _described(of: Building, layer: _Layer) -> Handle:
         after += [AfterStep.rectify(), AfterStep.plus_zero()]
     channels = of.build.layout(Layout((of.y.sizes[1],), (1,)))
     made = of.forward(_INFERENCE, channels, after)
-    if layer.problem.groups > 1 and "gemm" in of.build.implementation(made):
+    by_product = layer.problem.groups > 1 and "gemm" in of.build.implementation(made)
+    if by_product and (after or layer.problem.window[:2] != (1, 1)):
         of.build.refuse("a product for each group and row")
     return made
 
@@ -66,29 +71,31 @@ def _packing(layer: _Layer, build: Builder) -> None:
 
 
 def _convolving(layer: _Layer, build: Builder) -> None:
+    """Take the images, the result, the images to add, and then the arrays that stay: filter, bias, slope."""
     of = Building(build, layer.problem)
     made = _described(of, layer)
-    x = of.place(layer.x)
-    window = build.array(build.preferred_layout(made, _OF_WEIGHTS))
-    bias, y = of.place(Layout((of.y.sizes[1],), (1,))), of.place(of.y)
-    arguments = {_SRC: build.in_layout(x, build.layout(of.x)), _WEIGHTS: window, _BIAS: bias, _DST: y}
+    arguments = {_SRC: build.in_layout(of.place(layer.x), build.layout(of.x)), _DST: of.place(of.y)}
     if layer.sum:
         arguments[AfterStep.argument(0, _SRC_1)] = of.place(of.y)
+    arguments[_WEIGHTS] = build.array(build.preferred_layout(made, _OF_WEIGHTS))
+    arguments[_BIAS] = of.place(Layout((of.y.sizes[1],), (1,)))
     if layer.relu:
         arguments[AfterStep.argument(int(layer.sum), _WEIGHTS)] = of.place(Layout((1,) * len(of.y.sizes), (1,) * 4))
     build.run(made, arguments)
 
 
 class _Prepared(NamedTuple):
-    """The routine for images that lie so, and its weights in the layout of the library, made of the arrays `given`."""
+    """How images that lie so are convolved with these arrays: by the routine, or by NumPy if there is none.
+
+    `apart`: the sum and the rectifier follow the routine.
+    """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     given: Sequence[Array]
-    y: tuple[int, ...]
-    routine: Routine
-    window: Array
-    bias: Array
+    y: tuple[int, ...] = ()
+    routine: Routine | None = None
+    apart: bool = False
 
     def fits(self, x: Array, given: Sequence[Array]) -> bool:
         """Whether it is for such images, and for these arrays, which have not changed since."""
@@ -104,8 +111,10 @@ class _Kernel:
         self._otherwise = otherwise
         self._sliding = Sliding.of(attrs["strides"], attrs["padding"], "NHWC", attrs["dilations"])
         self._by_channel, self._groups = attrs["convolution"] != "conv2d", attrs["groups"]
+        self._axes = attrs["filter_axes"]
         self._steps, self._epsilons = attrs["steps"], attrs["epsilons"]
-        self._sum, self._relu = "sum" in self._steps, "relu" in self._steps
+        self._sum = "sum" in self._steps
+        self._rectify = held(np, float32) if "relu" in self._steps else None
         self._prepared: _Prepared | None = None
 
     def __call__(self, x: Array, window: Array, others: Sequence[Array]) -> Array:
@@ -114,29 +123,49 @@ class _Kernel:
         prepared = self._prepared
         if prepared is None or not prepared.fits(x, given):
             prepared = self._prepared = self._prepare(x, given)
-        if prepared is None or (self._sum and others[-1].shape != prepared.y):
+        if prepared.routine is None or (self._sum and others[-1].shape != prepared.y):
             return self._otherwise(x, window, others)
         y = np.empty(prepared.y, np.float32)
-        images = (np.ascontiguousarray(others[-1]),) if self._sum else ()
-        prepared.routine(x, prepared.window, prepared.bias, y, *images, *((_NOTHING,) if self._relu else ()))
+        if prepared.apart:
+            prepared.routine(x, y)
+            self._follow(y, others)
+        elif self._sum:
+            prepared.routine(x, y, np.ascontiguousarray(others[-1]))
+        else:
+            prepared.routine(x, y)
         return y
 
-    def _prepare(self, x: Array, given: Sequence[Array]) -> _Prepared | None:
-        """None if NumPy must compute it, or is as fast."""
-        window, layer = given[0], self._layer(x, given[0])
+    def _follow(self, y: Array, others: Sequence[Array]) -> None:
+        """Take the sum and the rectifier as steps of their own."""
+        if self._sum:
+            np.add(y, others[-1], out=y)
+        if self._rectify is not None:
+            self._rectify(y, out=y)
+
+    def _prepare(self, x: Array, given: Sequence[Array]) -> _Prepared:
+        """The routine, unless NumPy must compute it or is as fast, with its weights in the layout of the library."""
+        window = given[0] if self._axes is None else given[0].transpose(self._axes)
+        layer, none = self._layer(x, window), _Prepared(x.shape, x.strides, given)
         fits = window.shape[-2] * self._groups == x.shape[-1] and not window.shape[-1] % self._groups
         if not fits or layer.problem.multiplications <= SMALL or min(layer.x.strides) < 1:
-            return None
-        find = functools.partial(ROUTINES.find, self._lib)
-        packing = find((_packing, layer), functools.partial(_packing, layer))
-        routine = find((_convolving, layer), functools.partial(_convolving, layer))
-        if packing is None or routine is None:
-            return None
-        factor, bias = folded(self._steps, self._epsilons, given[1:], layer.problem.y[-1])
+            return none
+        for form in dict.fromkeys((layer, layer._replace(sum=False, relu=False))):
+            packing, routine = self._routine(_packing, form), self._routine(_convolving, form)
+            if packing is not None and routine is not None:
+                routine = routine.holding(*self._weights(packing, form, window, given[1:]))
+                return none._replace(y=layer.problem.y, routine=routine, apart=form != layer)
+        return none
+
+    def _routine(self, build: Callable[[_Layer, Builder], None], layer: _Layer) -> Routine | None:
+        return ROUTINES.find(self._lib, (build, layer), functools.partial(build, layer))
+
+    def _weights(self, packing: Routine, layer: _Layer, window: Array, vectors: Sequence[Array]) -> Sequence[Array]:
+        """The arrays that stay: the packed filter with the factors in it, the bias, the slope of the rectifier."""
+        factor, bias = folded(self._steps, self._epsilons, vectors, layer.problem.y[-1])
         factors = factor.reshape(window.shape[-2:] if self._by_channel else (1, -1))
-        packed = np.empty(self._lib.size(packing.memories[1].descriptor) // 4, np.float32)
+        packed = np.empty(packing.elements(1), np.float32)
         packing(np.ascontiguousarray(window * factors.astype(np.float32)), packed)
-        return _Prepared(x.shape, x.strides, given, layer.problem.y, routine, packed, bias.astype(np.float32))
+        return packed, bias.astype(np.float32), *((_NOTHING,) if layer.relu else ())
 
     def _layer(self, x: Array, window: Array) -> _Layer:
         """ValueError if they do not fit."""
@@ -147,7 +176,7 @@ class _Kernel:
         y = (x.shape[0], *[slide.output for slide in slides], outputs)
         problem = Problem(x.shape, window.shape, y, True, slides, self._by_channel, self._groups)
         layout = Layout(x.shape, tuple([step // x.itemsize for step in x.strides])).channels_second()
-        return _Layer(problem, layout, self._sum, self._relu)
+        return _Layer(problem, layout, self._sum, self._rectify is not None)
 
 
 def declare(op: Op[Tensor], plain: Binding) -> None:

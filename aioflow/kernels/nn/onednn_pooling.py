@@ -1,8 +1,9 @@
 """Pooling and its gradients by oneDNN, for float32 and along any number of axes.
 
 oneDNN passes over NaN, and takes a window of -inf alone for one of the lowest finite number; NumPy's maximum does
-neither. Both are rare, and seen by a sum over all that is pooled: then NumPy computes. For the gradient of the highest
-element the library wants to know where each window has it, which it finds out by pooling once more.
+neither. Both are rare, and seen by the highest of all that is pooled and the lowest result: then NumPy computes. For
+the gradient of the highest element the library wants to know where each window has it, which it finds out by pooling
+once more.
 """
 
 import functools
@@ -31,6 +32,9 @@ _HIGHEST: Final = 0x1FF
 _MEAN: Final = 0x3FF
 _SRC, _DST, _WORKSPACE, _DIFF_SRC, _DIFF_DST = 1, 17, 64, 129, 145
 _OF_WORKSPACE: Final = 135
+_LOWEST: Final = np.finfo(np.float32).min
+_SHAPES: Final = 8
+"""The shapes of images for which a kernel knows its routine."""
 SMALL: Final = 1 << 14
 """Elements up to which NumPy is not slower."""
 
@@ -115,15 +119,33 @@ def _problem(algorithm: int, geometry: Geometry, x: Sequence[int]) -> Problem:
     return Problem(algorithm, tuple(x), geometry.sizes(x), geometry.sliding.channels_last, tuple(geometry.slides(x)))
 
 
+Pooling = Callable[[tuple[int, ...]], tuple[Routine | None, tuple[int, ...]]]
+
+
+def _pooling(algorithm: int, geometry: Geometry, lib: Library) -> Pooling:
+    """A function that returns the routine for images of a shape, and the shape of the result.
+
+    It remembers the last shapes.
+    """
+
+    @functools.lru_cache(_SHAPES)
+    def find(shape: tuple[int, ...]) -> tuple[Routine | None, tuple[int, ...]]:
+        problem = _problem(algorithm, geometry, shape)
+        return _found(lib, _pool, problem), problem.y
+
+    return find
+
+
 def _highest(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
+    find = _pooling(_HIGHEST, geometry, lib)
+
     def compute(x: Array) -> Array:
-        problem = _problem(_HIGHEST, geometry, x.shape)
-        routine = _found(lib, _pool, problem)
-        if routine is None or not math.isfinite(x.sum()):
+        routine, shape = find(x.shape)
+        if routine is None or math.isnan(x.max()):
             return otherwise(x)
-        y = np.empty(problem.y, np.float32)
+        y = np.empty(shape, np.float32)
         routine(np.ascontiguousarray(x), y)
-        return y
+        return otherwise(x) if y.min() == _LOWEST else y
 
     return compute
 
@@ -142,12 +164,13 @@ def _gradient_of_highest(geometry: Geometry, lib: Library, otherwise: Function) 
 
 
 def _mean(geometry: Geometry, lib: Library, otherwise: Function) -> Function:
+    find = _pooling(_MEAN, geometry, lib)
+
     def compute(x: Array) -> Array:
-        problem = _problem(_MEAN, geometry, x.shape)
-        routine = _found(lib, _pool, problem)
+        routine, shape = find(x.shape)
         if routine is None:
             return otherwise(x)
-        y = np.empty(problem.y, np.float32)
+        y = np.empty(shape, np.float32)
         routine(np.ascontiguousarray(x), y)
         return y
 

@@ -21,6 +21,8 @@ _CONVOLUTIONS: Final = frozenset({"conv2d", "depthwise_conv2d_native", "fused_co
 _FIRST: Final = _CONVOLUTIONS | {"fused_batch_norm"}
 _VIEWS: Final = frozenset({"transpose", "reshape", "expand_dims", "squeeze", "split", "identity"})
 """Ops whose result is the same view of the same array in each run."""
+_SAME_ORDER: Final = _VIEWS - {"split"}
+"""Those that leave the elements of a vector in order."""
 _CONVOLVE, _NORMALISE = "convolve", "normalise alone"
 """The first steps of a chain."""
 _SUMS: Final[Mapping[str, str]] = {"bias_add": "add", "add": "add", "multiply": "multiply"}
@@ -170,7 +172,8 @@ def _merged(node: Node, step: str, place: int) -> Replacement:
     attrs = {**made.attrs, "steps": (*made.attrs["steps"], step)}
     if step == "normalise":
         attrs["epsilons"] = (*attrs["epsilons"], node.attrs["epsilon"])
-    inputs = (*made.inputs, *others[: TAKES[step]])
+    taken = others[: TAKES[step]] if step == "sum" else map(_vector, others[: TAKES[step]])
+    inputs = (*made.inputs, *taken)
     return Node(node.operation, made.definition, node.name, inputs, (), attrs, node.output_specs[:1])
 
 
@@ -180,4 +183,28 @@ def _convolving(node: Node) -> Node:
         return node
     attrs: dict[str, Any] = {name: node.attrs[name] for name in ("strides", "padding", "dilations")}
     attrs |= {"convolution": node.definition.name, "groups": 1, "steps": (), "epsilons": ()}
-    return Node(node.operation, fused_conv2d, node.name, node.inputs, node.controls, attrs, node.output_specs)
+    images, filter = node.inputs
+    turned = _turned(filter)
+    attrs["filter_axes"], source = (None, filter) if turned is None else turned
+    return Node(node.operation, fused_conv2d, node.name, (images, source), node.controls, attrs, node.output_specs)
+
+
+def _turned(filter: Value) -> tuple[tuple[int, ...], Value] | None:
+    """The order of axes and the filter of which this is the transpose; None if it is none."""
+    view = filter.node
+    if view.definition.name != "transpose" or view.attrs["perm"] is None or view.controls or view.attrs["conjugate"]:
+        return None
+    return tuple(view.attrs["perm"]), view.inputs[0]
+
+
+def _vector(value: Value) -> Value:
+    """The vector that a view with a number for each channel shows, which is one array from run to run."""
+    source = value
+    while source.node.definition.name in _SAME_ORDER and not source.node.controls and _is_column(source):
+        source = source.node.inputs[0]
+    return source if source.spec.rank == 1 else value
+
+
+def _is_column(value: Value) -> bool:
+    """Whether one axis at most is longer than 1."""
+    return sum(size != 1 for size in value.spec.sizes or (None, None)) <= 1

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from aioflow.devices import onednn
-from aioflow.graph.op import REGISTRY
 from aioflow.kernels.nn.fused_convolution import fused_conv2d
 from aioflow.plan.passes.flow import Flow, Node, Replacement, Value, rewrite
 from aioflow.tensors.dtypes import float32, normalise_axis
@@ -56,10 +55,8 @@ def _is_split(values: Sequence[Value], axis: int) -> bool:
 def _merged(node: Node) -> Replacement:
     first = node.inputs[0].node
     images, turned = first.inputs[0].node.inputs[0], first.inputs[1].node
-    filters, transpose = turned.inputs[0].node.inputs[0], REGISTRY["transpose"]
-    specs = transpose.infer([filters.spec], turned.attrs)
-    name = f"{node.name}.filters"
-    whole = Value(Node(node.operation, transpose, name, (filters,), (), turned.attrs, specs), 0)
     attrs = {name: first.attrs[name] for name in ("strides", "padding", "dilations")}
     attrs |= {"convolution": "conv2d", "groups": len(node.inputs), "steps": (), "epsilons": ()}
-    return Node(node.operation, fused_conv2d, node.name, (images, whole), (), attrs, node.output_specs)
+    attrs["filter_axes"] = tuple(turned.attrs["perm"])
+    inputs = images, turned.inputs[0].node.inputs[0]
+    return Node(node.operation, fused_conv2d, node.name, inputs, (), attrs, node.output_specs)

@@ -9,9 +9,8 @@ network are left, which are views. Fetched values keep their layout.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from aioflow.graph.op import REGISTRY
+from aioflow.kernels.nn.channel_shuffle import channel_shuffle
 from aioflow.kernels.nn.windows import FORMATS
 from aioflow.plan.passes.flow import Block, Flow, Node, Replacement, Value, rewrite, rewrite_blocks
 from aioflow.tensors.dtypes import normalise_axis
@@ -20,8 +19,8 @@ TO_LAST: Final = (0, 2, 3, 1)
 """The axes of images with channels first, in the order of those with channels last."""
 TO_FIRST: Final = (0, 3, 1, 2)
 _PLANE_TO_LAST: Final = (1, 2, 0)
-_SWAP, _SWAP_LAST = (0, 2, 1, 3, 4), (0, 1, 2, 4, 3)
-"""Swap groups of channels and places in the groups, where channels are first and where they are last."""
+_SWAP: Final = (0, 2, 1, 3, 4)
+"""Swap groups of channels and places in the groups, where channels are first."""
 _LAST, _FIRST = FORMATS[2]
 _PER_AXIS: Final = ("ksize", "strides", "dilations", "padding")
 """Attributes that have a value for each axis, or are a word."""
@@ -185,19 +184,14 @@ class _Layout:
             return node
         if [groups * each, *image] != [*sizes[1:]]:
             return node
-        seen = _reshaped(node, self._twins[source], (-1, *image, groups, each), "groups")
-        swapped = _permuted(seen, _SWAP_LAST, "swapped")
-        joined = _reshaped(node, swapped, (-1, *image, whole[1]), "joined")
-        return self._results(joined.node, (0,))
+        return self._results(_shuffle(node, self._twins[source], groups), (0,))
 
 
-def _reshaped(node: Node, value: Value, shape: tuple[Any, ...], what: str) -> Value:
-    reshape, name = REGISTRY["reshape"], f"{node.name}.{what}"
-    sizes = node.as_constant(0, np.array(shape, np.int32), ())
-    sizes.name = f"{name}.sizes"
-    inputs = value, Value(sizes, 0)
-    specs = reshape.infer([each.spec for each in inputs], {})
-    return Value(Node(node.operation, reshape, name, inputs, (), {}, specs), 0)
+def _shuffle(node: Node, images: Value, groups: int) -> Node:
+    """The shuffle of the channels, which are last."""
+    attrs = {"groups": groups}
+    specs = channel_shuffle.infer([images.spec], attrs)
+    return Node(node.operation, channel_shuffle, node.name, (images,), (), attrs, specs)
 
 
 def _permuted(value: Value, perm: tuple[int, ...], what: str) -> Value:

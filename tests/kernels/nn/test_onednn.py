@@ -28,6 +28,8 @@ from aioflow.kernels.nn import (
     onednn_softmax,
 )
 from aioflow.kernels.nn.activation import column_sums, relu
+from aioflow.kernels.nn.channel_shuffle import channel_shuffle
+from aioflow.kernels.nn.channel_steps import TAKES, channel_steps
 from aioflow.kernels.nn.convolution import conv2d, conv2d_with_bias
 from aioflow.kernels.nn.convolution_nd import conv1d, conv3d
 from aioflow.kernels.nn.depthwise import depthwise_conv2d_native
@@ -234,9 +236,10 @@ def test_convolution_with_bias(shape, layout):
     agree(lambda x, w, b: conv2d_with_bias(x, w, b, **attrs), numbers(*shape), numbers(3, 3, 3, 5), numbers(5))
 
 
-def fused(steps, convolution="conv2d", groups=1, stride=1):
+def fused(steps, convolution="conv2d", groups=1, stride=1, filter_axes=None):
     """A function of images, filter and others: the fused convolution with these steps."""
     attrs = {"convolution": convolution, "groups": groups, "padding": "SAME", "dilations": (1, 1, 1, 1)}
+    attrs["filter_axes"] = filter_axes
     epsilons = (1e-3,) * steps.count("normalise")
     return lambda x, w, *others: fused_conv2d(x, w, others, steps, epsilons, strides=(1, stride, stride, 1), **attrs)
 
@@ -251,6 +254,9 @@ def fused(steps, convolution="conv2d", groups=1, stride=1):
         (fused(("multiply", "add"), "depthwise_conv2d_native"), [(3, 3, 8, 1), (8,), (8,)]),
         (fused(("add",), groups=2), [(3, 3, 4, 16), (16,)]),
         (fused((), groups=4), [(1, 1, 2, 12)]),
+        (fused(("add", "sum", "relu"), groups=4), [(1, 1, 2, 12), (12,), (2, 16, 16, 12)]),
+        (fused(("add",), filter_axes=(2, 3, 1, 0)), [(6, 8, 3, 3), (6,)]),
+        (fused((), "depthwise_conv2d_native", filter_axes=(2, 3, 0, 1)), [(8, 1, 3, 3)]),
     ],
 )
 def test_convolution_with_the_steps_after_it(build, shapes):
@@ -304,6 +310,33 @@ def test_local_response_normalisation():
     agree(build, numbers(3, 16))
 
 
+@needs_library
+@pytest.mark.parametrize("steps", [("normalise", "multiply", "add", "relu"), ("multiply",)])
+def test_steps_for_each_channel_have_the_same_bits(steps):
+    x, vector = numbers(2, 32, 32, 24), abs(numbers(24))
+    x[0, 0, 0, :3] = np.nan, np.inf, -np.inf
+    with Graph().as_default():
+        a, b = placeholder(np.float32, x.shape), placeholder(np.float32, vector.shape)
+        y = channel_steps(a, [b] * sum(TAKES[step] for step in steps), steps, (0.5,) * steps.count("normalise"))
+        ours = evaluate(y, {a: x, b: vector})
+        with switched_off():
+            theirs = evaluate(y, {a: x, b: vector})
+    np.testing.assert_array_equal(ours.view(np.uint32), theirs.view(np.uint32))
+
+
+@needs_library
+def test_a_shuffle_of_channels_moves_the_bits():
+    x = numbers(2, 16, 16, 24)
+    x.view(np.uint32)[0, 0, 0, :2] = 0x7FA00001, 0xFFC12345
+    with Graph().as_default():
+        y = channel_shuffle(placeholder(np.float32, x.shape), 4)
+        ours = evaluate(y, {y.op.inputs[0]: x})
+        with switched_off():
+            theirs = evaluate(y, {y.op.inputs[0]: x})
+    np.testing.assert_array_equal(ours.view(np.uint32), theirs.view(np.uint32))
+    np.testing.assert_array_equal(ours[..., :4], x[..., ::6])
+
+
 # Pooling
 
 
@@ -336,7 +369,7 @@ def test_pooling_along_three_axes(pool):
 
 
 @needs_library
-@pytest.mark.parametrize("odd", [np.nan, -np.inf, np.inf])
+@pytest.mark.parametrize("odd", [np.nan, -np.inf, np.inf, np.finfo(np.float32).min])
 def test_the_highest_of_what_is_not_finite_is_numpys(odd):
     x = numbers(2, 4, 4, 3)
     x[0, :2, :2] = odd

@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 
 from aioflow.kernels.nn import convolution, pooling
+from aioflow.kernels.nn.channel_shuffle import channel_shuffle
 from aioflow.kernels.nn.channel_steps import channel_steps
 from aioflow.kernels.nn.convolution import conv2d_with_bias
 from aioflow.kernels.nn.fused_convolution import fused_conv2d
@@ -152,6 +153,12 @@ sample(
     added, vector,
     reference=lambda x, b: np.maximum((x / np.sqrt(b + 0.5) * b + b) * b, 0),
 )  # fmt: skip
+sample(
+    "channel_shuffle",
+    lambda x: channel_shuffle(x, 2),
+    rng.normal(size=(2, 3, 6)),
+    reference=lambda x: x[..., [0, 3, 1, 4, 2, 5]],
+)
 sample("channel_steps", lambda x, b: channel_steps(x, [b], ("add",), ()), added[:0], vector, reference=np.add)
 sample("conv2d", lambda x, w: convolution.conv2d(x, w, 1, "SAME"), images, one, reference=lambda x, w: x @ w[0, 0])
 sample(

@@ -133,6 +133,19 @@ async def test_the_steps_after_a_convolution_become_one_node_with_it():
     await both_ways([y, z], x)
 
 
+async def test_kept_weights_are_read_without_the_views_of_them():
+    x, vector = af.placeholder(np.float32, [None, 16, 16, 8]), kept(8)
+    planes = af.transpose(af.reshape(vector, [8, 1, 1]), [1, 2, 0])
+    mixed = af.reshape(af.transpose(af.reshape(vector, [2, 4])), [8])
+    filters = af.transpose(kept(8, 8, 3, 3), [2, 3, 1, 0])
+    y = af.nn.relu(af.nn.conv2d(x, filters, 1, "SAME") * planes + mixed)
+    (node,) = [node for node in optimise(prune((), [y], ())).nodes if node.definition.name == "fused_conv2d"]
+    names = [value.node.definition.name for value in node.inputs]
+    assert names == ["placeholder", "read_variable", "read_variable", "reshape"]
+    assert node.attrs["filter_axes"] == (2, 3, 1, 0)
+    await both_ways([y], x)
+
+
 async def test_steps_without_a_convolution_become_one_node():
     x, vector = af.placeholder(np.float32, [None, 16, 16, 8]), kept(8)
     y = af.nn.relu(normalised(x, vector) * vector + vector)

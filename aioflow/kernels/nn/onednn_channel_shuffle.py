@@ -1,0 +1,52 @@
+"""A shuffle of channels by oneDNN, which copies transposed channels several times as fast as NumPy."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from aioflow.devices.onednn import available, library
+from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.families import CPU
+from aioflow.tensors.dtypes import Array, Namespace, float32
+
+Function = Callable[..., Array]
+Binding = Callable[[Namespace, NodeView], Function]
+
+SMALL: Final = 1 << 13
+"""Elements up to which NumPy is not slower."""
+
+
+def _shuffle(rows: int, groups: int, each: int, build: Builder) -> None:
+    """Reorder rows with groups of `each` channels."""
+    sizes, channels = (rows, each, groups), each * groups
+    source = build.array(build.layout(Layout(sizes, (channels, 1, each))))
+    build.reorder(source, build.array(build.layout(Layout(sizes, (channels, groups, 1)))))
+
+
+def declare(op: Op[Tensor], plain: Binding) -> None:
+    """Declare a kernel that falls back to `plain` where oneDNN cannot compute, or is slower."""
+
+    @op.kernel(CPU, fresh=True, binds=True, only={float32}, priority=2, when=available)
+    def _(xp: Namespace, node: NodeView) -> Function:
+        lib, otherwise, groups = library(), plain(xp, node), node.attrs["groups"]
+        if lib is None:
+            return otherwise
+
+        def compute(x: Array) -> Array:
+            if x.size <= SMALL:
+                return otherwise(x)
+            key = math.prod(x.shape[:-1]), groups, x.shape[-1] // groups
+            routine = ROUTINES.find(lib, (_shuffle, *key), functools.partial(_shuffle, *key))
+            if routine is None:
+                return otherwise(x)
+            y = np.empty(x.shape, np.float32)
+            routine(np.ascontiguousarray(x), y)
+            return y
+
+        return compute
