@@ -526,7 +526,8 @@ class Checking(Service):
 
 
 @pytest.mark.slow
-async def test_a_process_that_is_killed_at_any_moment_leaves_no_segment_and_no_wrong_value(monkeypatch):
+@pytest.mark.parametrize("part", range(amount(1, 4)))  # 200 moments in all: each starts a process
+async def test_a_process_that_is_killed_at_any_moment_leaves_no_segment_and_no_wrong_value(monkeypatch, part):
     few = SegmentPool(1 << 30, kept=8 * MIB)
     memory = LendableMemory()
     memory.provide(few)
@@ -536,9 +537,9 @@ async def test_a_process_that_is_killed_at_any_moment_leaves_no_segment_and_no_w
     service = Checking()
     acceptor = Acceptor(Identity(WORKER), service, network=None)
     listener = await network().listen(ANYWHERE, acceptor.accept)
-    chance = np.random.default_rng(5)
+    chance = np.random.default_rng(part)
     try:
-        for _ in range(amount(2, 200)):
+        for _ in range(amount(2, 50)):
             child = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", CHILD, listener.address, stdout=asyncio.subprocess.PIPE
             )
