@@ -96,6 +96,7 @@ PIPELINES = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", PIPELINES)
 async def test_an_iteration_goes_on_from_every_element(name):
     await check_every_cut(PIPELINES[name])

@@ -140,6 +140,7 @@ def test_a_value_that_needs_a_reduction_of_its_unit_is_not_in_its_chain(monkeypa
     assert "divide" not in names(chains[0])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("reduce", [af.reduce_sum, af.reduce_max])
 @pytest.mark.parametrize("axis", [None, -1])
 def test_columns_one_after_the_other_in_memory_are_reduced_as_without_blocks(reduce, axis):
