@@ -157,6 +157,14 @@ def test_small_variables_parts_of_others_and_changed_ones_do_not_move(few):
     assert not few.has(changing.read())
 
 
+@pytest.mark.parametrize(("shape", "looked_at"), [([FLOATS - 1], 0), ([], 0), ([FLOATS], 1), ([None], 1), (None, 1)])
+def test_a_sent_value_is_compared_with_the_variables_that_can_be_large(few, monkeypatch, shape, looked_at):
+    state, looks = VariableState("v", Spec(dtypes.float32, TensorShape(shape))), []
+    monkeypatch.setattr(VariableState, "present", lambda state: looks.append(state))
+    send(few, np.zeros(FLOATS, np.float32))
+    assert looks == [state] * looked_at
+
+
 @pytest.mark.parametrize(("limit", "value"), [("_MOST_MOVED", 3), ("_PART", 20)])
 def test_variables_take_a_bounded_part_of_the_memory(few, monkeypatch, limit, value):
     monkeypatch.setattr(lendable, limit, value)
