@@ -339,7 +339,10 @@ class VariableState:
 
     def release(self) -> None:
         """Forget the value."""
+        moved = LENDABLE.has(self._value)
         self._value = self._spare = self._author = None
+        if moved:
+            LENDABLE.tidy()
 
     def __repr__(self) -> str:
         return f"<VariableState {self.name!r} {self.spec}{'' if self.initialized else ', not initialized'}>"

@@ -7,7 +7,7 @@ import pytest
 
 from aioflow.net.transport.segments import SegmentPool, copied_at_once, pool
 from aioflow.resources import containers, lendable
-from aioflow.resources.containers import VariableState
+from aioflow.resources.containers import Container, VariableState
 from aioflow.resources.journal import Journal
 from aioflow.resources.lendable import MOVED, LendableMemory
 from aioflow.tensors import dtypes
@@ -175,6 +175,21 @@ def test_variables_take_a_bounded_part_of_the_memory(few, monkeypatch, limit, va
     del many[0], state
     send(few, many[-1].read()).release()
     assert few.has(many[-1].read())
+
+
+def test_variables_that_end_leave_no_more_memory_than_a_pool_keeps(few):
+    keeping = SegmentPool(64 * MOVED, 2 * MOVED)
+    containers.LENDABLE.provide(keeping)
+    container = Container()
+    for name in "abcd":
+        state = container.lookup_or_create(VariableState, name, variable)
+        send(keeping, state.read()).release()
+    lent = send(keeping, state.read())
+    assert keeping.nbytes == 4 * MOVED
+    container.clear()
+    assert keeping.nbytes == 3 * MOVED  # that of the peer, too
+    lent.release()
+    assert keeping.nbytes == 2 * MOVED
 
 
 def test_without_such_memory_a_variable_is_changed_elsewhere(few):
