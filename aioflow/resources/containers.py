@@ -15,7 +15,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.resources.buffers import COUNTS_ARE_EXACT
 from aioflow.resources.journal import Journal
-from aioflow.resources.lendable import LENDABLE
+from aioflow.resources.lendable import LENDABLE, MOVED
 from aioflow.tensors import object_arrays
 from aioflow.tensors.dtypes import Array, Namespace, Spec
 from aioflow.tensors.lent_memory import can_be_kept, is_mapped
@@ -170,7 +170,8 @@ class VariableState:
         self._lock = threading.Lock()
         self._changing = False
         self._author: Journal | None = None
-        LENDABLE.register(self)
+        if spec.bytes is None or spec.bytes >= MOVED:  # a smaller one never moves: models have thousands of them
+            LENDABLE.register(self)
 
     @property
     def initialized(self) -> bool:
@@ -338,7 +339,10 @@ class VariableState:
 
     def release(self) -> None:
         """Forget the value."""
+        moved = LENDABLE.has(self._value)
         self._value = self._spare = self._author = None
+        if moved:
+            LENDABLE.tidy()
 
     def __repr__(self) -> str:
         return f"<VariableState {self.name!r} {self.spec}{'' if self.initialized else ', not initialized'}>"

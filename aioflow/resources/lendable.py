@@ -39,6 +39,9 @@ class Lender(Protocol):
     def is_unshared(self, array: AnyArray) -> bool:
         """Whether the array is in its memory, and neither a peer nor another array of this process uses it there."""
 
+    def tidy(self) -> None:
+        """Give the system memory that is free, except what is worth keeping."""
+
 
 class Movable(Protocol):
     """A holder of a value that can move into the memory."""
@@ -82,6 +85,11 @@ class LendableMemory:
     def is_unshared(self, value: AnyArray) -> bool:
         """Whether a value is in such memory, and nothing else uses it there: then it may change in place."""
         return self._lender is not None and self._lender.is_unshared(value)
+
+    def tidy(self) -> None:
+        """Give the system memory that is free now, except what is worth keeping."""
+        if self._lender is not None:
+            self._lender.tidy()
 
     # Variables
 

@@ -7,7 +7,7 @@ import pytest
 
 from aioflow.net.transport.segments import SegmentPool, copied_at_once, pool
 from aioflow.resources import containers, lendable
-from aioflow.resources.containers import VariableState
+from aioflow.resources.containers import Container, VariableState
 from aioflow.resources.journal import Journal
 from aioflow.resources.lendable import MOVED, LendableMemory
 from aioflow.tensors import dtypes
@@ -157,6 +157,14 @@ def test_small_variables_parts_of_others_and_changed_ones_do_not_move(few):
     assert not few.has(changing.read())
 
 
+@pytest.mark.parametrize(("shape", "looked_at"), [([FLOATS - 1], 0), ([], 0), ([FLOATS], 1), ([None], 1), (None, 1)])
+def test_a_sent_value_is_compared_with_the_variables_that_can_be_large(few, monkeypatch, shape, looked_at):
+    state, looks = VariableState("v", Spec(dtypes.float32, TensorShape(shape))), []
+    monkeypatch.setattr(VariableState, "present", lambda state: looks.append(state))
+    send(few, np.zeros(FLOATS, np.float32))
+    assert looks == [state] * looked_at
+
+
 @pytest.mark.parametrize(("limit", "value"), [("_MOST_MOVED", 3), ("_PART", 20)])
 def test_variables_take_a_bounded_part_of_the_memory(few, monkeypatch, limit, value):
     monkeypatch.setattr(lendable, limit, value)
@@ -167,6 +175,21 @@ def test_variables_take_a_bounded_part_of_the_memory(few, monkeypatch, limit, va
     del many[0], state
     send(few, many[-1].read()).release()
     assert few.has(many[-1].read())
+
+
+def test_variables_that_end_leave_no_more_memory_than_a_pool_keeps(few):
+    keeping = SegmentPool(64 * MOVED, 2 * MOVED)
+    containers.LENDABLE.provide(keeping)
+    container = Container()
+    for name in "abcd":
+        state = container.lookup_or_create(VariableState, name, variable)
+        send(keeping, state.read()).release()
+    lent = send(keeping, state.read())
+    assert keeping.nbytes == 4 * MOVED
+    container.clear()
+    assert keeping.nbytes == 3 * MOVED  # that of the peer, too
+    lent.release()
+    assert keeping.nbytes == 2 * MOVED
 
 
 def test_without_such_memory_a_variable_is_changed_elsewhere(few):

@@ -204,6 +204,11 @@ class SegmentPool:
             if not segment.loans:
                 self._shrink(self.most, _MANY)
 
+    def tidy(self) -> None:
+        """Drop the free segments beyond those that are kept."""
+        with self._lock:
+            self._shrink(self.most, _MANY)
+
     def discard(self, segment: Segment) -> None:
         """Do not use that segment again: a lost peer may still read it."""
         with self._lock:
