@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.program import assemble
+from aioflow.program import assemble, pieces
 from aioflow.program.codegen import compile_region
+from aioflow.waiting.handover import KEPT_OF_LOOPS
 
 ROWS = np.arange(10, dtype=np.float32).reshape(5, 2) / 10
 EXECUTORS = pytest.mark.parametrize("executor", ["regions", "tokens"])
@@ -153,6 +154,23 @@ async def test_a_cancelled_loop_has_taken_nothing(graph, executor, given):
         with pytest.raises(asyncio.CancelledError):
             await running
         np.testing.assert_array_equal(await session.run(rest), ROWS[:given])
+
+
+@EXECUTORS
+@pytest.mark.parametrize("longest", [2.0, pieces.LONGEST])
+async def test_a_cancelled_loop_gives_back_no_more_than_it_keeps(graph, monkeypatch, executor, longest):
+    monkeypatch.setattr(pieces, "LONGEST", longest)
+    count = KEPT_OF_LOOPS + 9
+    source = af.FIFOQueue(count, [af.float32], [[2]])
+    result, put = total_of(source, count=count + 1), source.enqueue_many(np.ones((count, 2), np.float32))
+    async with af.Session(graph=graph, config=af.Config(executor=executor)) as session:
+        await session.run(put)
+        running = asyncio.create_task(session.run(result))
+        await asyncio.sleep(1)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert session.queue(source).statistics().size == KEPT_OF_LOOPS
 
 
 async def test_a_closed_queue_ends_the_loop_with_an_error_that_names_the_operation_and_the_iteration(graph):
