@@ -23,7 +23,7 @@ from aioflow.plan.passes.flow import Block, Flow, Node, Value, has_primitives, i
 from aioflow.plan.passes.liveness import shares_memory
 from aioflow.plan.passes.lower import lower
 from aioflow.plan.passes.recover_loops import recover_loops, spans_devices
-from aioflow.plan.passes.streaming_loops import is_streaming
+from aioflow.plan.passes.streaming_loops import streaming_loops
 from aioflow.program.blocks import (
     Code,
     Statement,
@@ -72,8 +72,10 @@ def assemble(
     if exchanges:
         flow = recover_loops(flow)
 
+    streaming = set(streaming_loops(flow)) if exchanges else set()
+
     def needs_executor(node: Node) -> bool:
-        return not fused or (node.waits and not spans_devices(node) and not (exchanges and is_streaming(node)))
+        return not fused or (node.waits and not spans_devices(node) and node not in streaming)
 
     lowered = verify(lower(flow, needs_executor))
     return _Assembly(lowered, context, fused, stream, blocks, fast, exchanges, graphs).program()

@@ -297,7 +297,7 @@ class Source:
             self.line(depth, f"given = [{', '.join([self.texts[value] for value in handed])}]")
             self.drop(depth, handed)
             arguments.insert(0, "given")
-        name = self._begin(piece, inner.begin, inner, arguments, lives, depth, loops, piece.is_counted)
+        name = self._begin(piece, inner.begin, inner, arguments, lives, depth, loops, piece.needs_iteration)
         self.inner[name] = inner
 
     def _await_heavy(self, run: HeavyRun, lives: Lifetimes, depth: int, loops: Loops) -> None:
@@ -320,10 +320,10 @@ class Source:
         lives: Lifetimes,
         depth: int,
         loops: Loops,
-        is_counted: bool = True,
+        needs_iteration: bool = True,
     ) -> str:
-        """Write the await of a separate coroutine, and return its name. It knows the iteration `if is_counted`."""
-        arguments = ", ".join([self.context(loops, is_counted), *given])
+        """Write the await of a separate coroutine, and return its name."""
+        arguments = ", ".join([self.context(loops, needs_iteration), *given])
         targets = "".join(f"{self.target(value, lives)}, " for value in statement.results)
         name = self._given("k", begin)
         begun = f"await {name}({arguments})"

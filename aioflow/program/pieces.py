@@ -58,9 +58,10 @@ class Piece:
         return [node for member in self.members for node in _nodes_of(member)]
 
     @property
-    def is_counted(self) -> bool:
-        """Whether a kernel in it asks how often it has run."""
-        return any(inner.definition.counted for node in self.nodes for inner in node.everything())
+    def needs_iteration(self) -> bool:
+        """Whether a kernel in it asks how often it has run, or waits."""
+        everything = [inner.definition for node in self.nodes for inner in node.everything()]
+        return any(definition.counted or definition.waits for definition in everything)
 
     @property
     def seconds(self) -> float:

@@ -80,7 +80,7 @@ async def test_python_never_compiles_much_at_once_and_the_values_are_those_of_si
             found.append([await session.run(result, {x: sign * DATA}) for sign in (1, -1)])
     np.testing.assert_array_equal(*found, strict=True)
     assert len(sources) > 3
-    assert max(map(len, sources)) < 3 * pieces.LONGEST
+    assert max(map(len, sources)) < 4 * pieces.LONGEST  # on a compute thread, three lines for each statement
 
 
 async def test_short_blocks_are_one_source(graph, sources):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.program import assemble
+from aioflow.program import assemble, pieces
 from aioflow.program.codegen import compile_region
+from aioflow.waiting.handover import KEPT_OF_LOOPS
 
 ROWS = np.arange(10, dtype=np.float32).reshape(5, 2) / 10
 EXECUTORS = pytest.mark.parametrize("executor", ["regions", "tokens"])
@@ -119,7 +120,71 @@ def with_a_loop(source):
     return total_of(source, taken)
 
 
-OTHERS = [two_waits, an_effect_beside_the_wait, in_the_condition, of_any_size, with_a_loop]
+def an_effect_in_the_condition(source):
+    count = af.Variable(0.0)
+    start = [af.constant(0), af.zeros([2])]
+    return af.while_loop(lambda i, _: count.assign_add(1.0) < 4.0, lambda i, t: (i + 1, t + source.dequeue()), start)[1]
+
+
+def filled_after_the_last_count(source):
+    other = af.FIFOQueue(5, [af.float32], [[2]])
+    start = [af.constant(0), af.zeros([2])]
+    last, total = af.while_loop(lambda i, _: i < 3, lambda i, t: (i + 1, t + other.dequeue()), start)
+    with af.control_dependencies([other.enqueue_many(ROWS[:3] * af.cast(last, af.float32))]):
+        return af.identity(total)
+
+
+def filled_with_a_gradient_without_the_wait(source):
+    other, x = af.FIFOQueue(5, [af.float32], [[2]]), af.constant([0.3, 0.4])
+    start = [af.constant(0), x, af.zeros([2])]
+    _, last, total = af.while_loop(lambda i, *_: i < 3, lambda i, y, t: (i + 1, af.tanh(y), t + other.dequeue()), start)
+    with af.control_dependencies([other.enqueue_many(ROWS[:3] * af.gradients(last, x)[0])]):
+        return af.identity(total)
+
+
+def _putting_before(given_from):
+    """A loop that puts elements, of which what it is given needs one."""
+    other = af.FIFOQueue(5, [af.float32], [[2]])
+    start, factor = given_from(other)
+
+    def body(i, t):
+        with af.control_dependencies([other.enqueue(af.ones([2]))]):
+            return i + 1, af.tanh(t) * factor
+
+    return af.while_loop(lambda i, _: i < 3, body, [af.constant(0), start])[1]
+
+
+def a_start_that_waits(source):
+    return _putting_before(lambda other: (other.dequeue(), 1.0))
+
+
+def a_capture_that_waits(source):
+    return _putting_before(lambda other: (af.ones([2]), other.dequeue()))
+
+
+def in_a_branch_with_a_capture_that_waits(source):
+    return af.cond(source.size() > 1, lambda: a_capture_that_waits(source), lambda: af.zeros([2]))
+
+
+def in_a_loop_before_another_wait(source):
+    other = af.FIFOQueue(5, [af.float32], [[2]])
+
+    def body(i, t):
+        with af.control_dependencies([other.enqueue(af.ones([2]))]):
+            return i + 1, af.tanh(t)
+
+    def outer(i, t):
+        last, made = af.while_loop(lambda i, _: i < 2, body, [af.constant(0), t])
+        return i + 1, made + af.cast(last, af.float32) * other.dequeue()
+
+    return af.while_loop(lambda i, _: i < 2, outer, [af.constant(0), af.zeros([2])])[1]
+
+
+OTHERS = [
+    two_waits, an_effect_beside_the_wait, in_the_condition, of_any_size, with_a_loop, an_effect_in_the_condition,
+    filled_after_the_last_count, filled_with_a_gradient_without_the_wait, a_start_that_waits, a_capture_that_waits,
+    in_a_branch_with_a_capture_that_waits, in_a_loop_before_another_wait,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("program", [*COROUTINES, *OTHERS], ids=lambda program: program.__name__)
@@ -130,7 +195,7 @@ async def test_a_loop_is_a_coroutine_if_it_holds_up_nothing_by_waiting(graph, co
         coroutines.clear()
         async with af.Session(graph=graph, config=af.Config(executor=executor)) as session:
             await session.run([init, put])
-            found.append(await session.run(result))
+            found.append(await session.run(result, options=af.RunOptions(timeout=60)))
             found.append(session.queue(source).statistics().size)
     np.testing.assert_array_equal(found[0], found[2], strict=True)
     assert found[1] == found[3]
@@ -153,6 +218,23 @@ async def test_a_cancelled_loop_has_taken_nothing(graph, executor, given):
         with pytest.raises(asyncio.CancelledError):
             await running
         np.testing.assert_array_equal(await session.run(rest), ROWS[:given])
+
+
+@EXECUTORS
+@pytest.mark.parametrize("longest", [2.0, pieces.LONGEST])
+async def test_a_cancelled_loop_gives_back_no_more_than_it_keeps(graph, monkeypatch, executor, longest):
+    monkeypatch.setattr(pieces, "LONGEST", longest)
+    count = KEPT_OF_LOOPS + 9
+    source = af.FIFOQueue(count, [af.float32], [[2]])
+    result, put = total_of(source, count=count + 1), source.enqueue_many(np.ones((count, 2), np.float32))
+    async with af.Session(graph=graph, config=af.Config(executor=executor)) as session:
+        await session.run(put)
+        running = asyncio.create_task(session.run(result))
+        await asyncio.sleep(1)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert session.queue(source).statistics().size == KEPT_OF_LOOPS
 
 
 async def test_a_closed_queue_ends_the_loop_with_an_error_that_names_the_operation_and_the_iteration(graph):
