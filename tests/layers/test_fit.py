@@ -833,6 +833,48 @@ async def test_layers_called_in_a_loop_are_trained_by_any_strategy_and_know_the_
         assert not np.array_equal(one, first)
 
 
+async def test_layers_in_nested_loops_and_branches_are_called_with_tensors_outside_of_all():
+    x = layers.Input([6])
+    inside, other = layers.Dense(6, name="inside"), layers.Dense(6, name="other")
+
+    def inner(i, y):
+        return i + 1, af.cond(i > 0, lambda: inside(y) + other(x), lambda: inside(x) + y)
+
+    def outer(i, y):
+        return i + 1, af.while_loop(lambda j, z: j < 2, inner, [af.constant(0), y])[1]
+
+    model = af.Model(x, af.while_loop(lambda i, y: i < 2, outer, [af.constant(0), x])[1])
+    model.compile("sgd", "mse")
+    async with model:
+        kernel, _, second, _ = before = await model.get_weights()
+        expected = X
+        for _ in range(2):
+            expected = (X @ kernel + expected) @ kernel + X @ second
+        np.testing.assert_allclose(await model.predict(X), expected, rtol=1e-4, atol=1e-4)
+        await model.fit(X, X, 25, 1, verbose=0)
+        for one, first in zip(await model.get_weights(), before, strict=True):
+            assert not np.array_equal(one, first)
+
+
+async def test_loops_are_repeated_with_their_shape_invariants_and_the_penalties_of_layers_made_in_them():
+    x = layers.Input([6])
+    dense = layers.Dense(6, kernel_regularizer=lambda kernel: af.reduce_sum(kernel**2))
+
+    def step(i, y, rows):
+        return i + 1, af.concat([dense(y), y], 0), rows.write(i, y[0])
+
+    variables = [af.constant(0), af.reshape(x, [5, 6]), af.TensorArray(af.float32, 2)]
+    shapes = [af.TensorShape([]), af.TensorShape([None, 6]), af.TensorShape(None)]
+    _, grown, rows = af.while_loop(lambda i, y, rows: i < 2, step, variables, shape_invariants=shapes)
+    model = af.Model(x, grown[:5] + rows.stack()[:1])
+    model.compile("sgd", "mse")
+    async with model:
+        kernel, _ = await model.get_weights()
+        expected = X[:5] @ kernel @ kernel + X[:1]
+        np.testing.assert_allclose(await model.predict(X[:5]), expected, rtol=1e-4, atol=1e-5)
+        assert await model.evaluate(X[:5], expected) == pytest.approx(np.square(kernel).sum(), rel=1e-5)
+
+
 def test_updates_of_layers_in_a_loop_are_refused():
     normal = layers.BatchNormalization()
     with pytest.raises(ValueError, match="would run outside of it: call the layer before or after it, or with"):
