@@ -973,3 +973,52 @@ async def test_a_finished_training_goes_on_with_more_epochs_if_its_backup_is_kep
         await trained(4, tmp_path / "pairs", iter([(X, Y)]), None, steps_per_epoch=4)
     with pytest.raises(ValueError, match="save_freq is 'epoch' or a number of batches, not 0"):
         callbacks.BackupAndRestore(tmp_path, 0)
+
+
+@pytest.mark.parametrize(("at", "save_freq"), [((2, 1), "epoch"), ((1, 4), 3)])
+async def test_a_rate_set_when_an_epoch_begins_counts_after_an_interruption(at, save_freq, tmp_path):
+    async def trained(*more):
+        with af.Graph().as_default():
+            model = with_dropout()
+            async with model:
+                rates = callbacks.LearningRateScheduler(lambda epoch, rate: rate * (epoch + 1))
+                await model.fit(X, Y, 8, 3, 0, [rates, *more], shuffle=False)
+                return await model.get_weights()
+
+    expected = await trained()
+    with pytest.raises(Interrupted):
+        await trained(callbacks.BackupAndRestore(tmp_path, save_freq), interrupting(*at))
+    for one, other in zip(await trained(callbacks.BackupAndRestore(tmp_path, save_freq)), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+async def test_a_backup_beyond_the_data_is_refused_unless_training_has_ended(tmp_path):
+    async def trained(folder, x, y=None, *more, batch_size=8):
+        with af.Graph().as_default():
+            model = with_dropout()
+            backup = callbacks.BackupAndRestore(tmp_path / folder, 2, delete_checkpoint=False)
+            async with model:
+                steps = 4 if hasattr(x, "__next__") else None
+                history = await model.fit(x, y, batch_size, 2, 0, [backup, *more], steps_per_epoch=steps)
+                return history.epoch, await model.get_weights()
+
+    for folder, data in (("arrays", (X, Y)), ("pairs", (list(pairs()) * 2,))):
+        with pytest.raises(Interrupted):
+            await trained(folder, data[0], *(data[1:] or [None]), interrupting(0, 3))
+    with pytest.raises(af.errors.InvalidArgumentError, match="a training on other data, or in another order"):
+        await trained("arrays", X, Y, batch_size=len(X))
+    with pytest.raises(af.errors.OutOfRangeError, match="epoch 1 has 2 batches"):
+        await trained("pairs", (list(pairs()) * 2)[:2])
+    given = (list(pairs()) * 9)[:8]
+    _, once = await trained("generator", iter(given))
+    epochs, again = await trained("generator", iter(given))
+    assert epochs == []
+    for one, other in zip(once, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+async def test_two_backups_of_one_training_are_refused(tmp_path):
+    model = with_dropout()
+    async with model:
+        with pytest.raises(ValueError, match="one BackupAndRestore, not 2"):
+            await model.fit(X, Y, verbose=0, callbacks=[callbacks.BackupAndRestore(tmp_path) for _ in range(2)])
