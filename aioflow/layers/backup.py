@@ -15,7 +15,7 @@ from aioflow.checkpoint import Checkpoint, delete_checkpoint, list_checkpoints
 from aioflow.layers.callbacks import BackupAndRestore
 from aioflow.library.variables import Variable
 from aioflow.session import Session
-from aioflow.tensors.dtypes import string
+from aioflow.tensors.dtypes import Array, string
 from aioflow.train.saver import Saver
 
 _POSITION: Final = "fit/position"
@@ -58,27 +58,40 @@ class Backup:
 
     async def position(self) -> Position | None:
         """The position of the last backup; None if there is none. DataLossError if it is damaged."""
-        text = await asyncio.to_thread(self._read)
+        text = await asyncio.to_thread(self._read, _POSITION)
         if text is None:
             return None
         try:
-            return Position(**json.loads(text))
+            return Position(**json.loads(bytes(text.item())))
         except (TypeError, ValueError):
             raise errors.DataLossError(f"the backup in {self._folder!r} has no position of a training") from None
 
-    def _read(self) -> bytes | None:
+    def _read(self, name: str) -> Array | None:
+        """The value of that name in the last backup; None if there is none. Blocks."""
         paths = self._paths()
-        return bytes(Checkpoint.open(paths[-1]).read(_POSITION).item()) if paths else None
+        return Checkpoint.open(paths[-1]).read(name) if paths else None
 
     def _paths(self) -> list[str]:
         """The paths of the backups in the folder, the newest one last. Blocks."""
         return [each.path for each in list_checkpoints(self._folder) if _NAME.search(each.path)]
 
-    async def restore(self, variables: Sequence[Variable], session: Session) -> None:
-        """Give the variables the values of the last backup. InvalidArgumentError if it has others."""
+    async def restore_early(self, variable: Variable, session: Session) -> None:
+        """Give one variable the value of the last backup, before others are built.
+
+        It builds no operation, for random operations that are built later would get other seeds.
+        """
+        value = await asyncio.to_thread(self._read, variable.op.name)
+        if value is not None:
+            await _assign(variable, value, session)
+
+    async def restore(self, variables: Sequence[Variable], session: Session, kept: Variable | None) -> None:
+        """Give the variables, but for `kept`, the values of the last backup. InvalidArgumentError if it has others."""
         paths, (saver, _) = await asyncio.to_thread(self._paths), self._saver(variables)
         if paths:
+            value = None if kept is None else await session.run(kept)
             await saver.restore(session, paths[-1])
+            if kept is not None:
+                await _assign(kept, value, session)
             saver.recover_last_checkpoints(paths)
             self._saved = int(paths[-1].rsplit("-", 1)[-1])
 
@@ -86,7 +99,7 @@ class Backup:
         """Save a backup in place of the last one."""
         saver, variable = self._saver(variables)
         text = json.dumps(position._asdict())
-        await session.run(variable.initializer, {variable.initializer.inputs[1]: text})
+        await _assign(variable, text, session)
         self._saved += 1
         await saver.save(session, f"{self._folder}/backup", self._saved)
 
@@ -107,3 +120,7 @@ class Backup:
     def _delete(self) -> None:
         for path in self._paths():
             delete_checkpoint(path)
+
+
+async def _assign(variable: Variable, value: Any, session: Session) -> None:
+    await session.run(variable.initializer, {variable.initializer.inputs[1]: value})

@@ -140,7 +140,7 @@ class GivenBatches:
             OutOfRangeError: there are none, or fewer than were asked for.
             ValueError: one is empty, or has other parts than the first one.
         """
-        first, taken, self._done = None, self._done, 0
+        first, taken, done, self._done = None, self._done, self._done, 0
         while self._steps is None or taken < self._steps:
             element = await self._next()
             if element is _END:
@@ -153,7 +153,7 @@ class GivenBatches:
             self._used += 1
         if self._steps is None:
             await self.aclose()
-        if not taken or (self.count is not None and taken < self.count):
+        if taken == done or (self.count is not None and taken < self.count):
             wanted = f", and {self.count} were asked for" if self.count else ""
             raise errors.OutOfRangeError(
                 f"{what} has {taken} batches{wanted}: a generator gives its elements once; give a dataset, or fewer "

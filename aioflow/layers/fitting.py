@@ -39,6 +39,8 @@ class Training:
         self._steps: Steps | None = None
         self._running: _Running | None = None
         given = [each for each in self._callbacks.callbacks if isinstance(each, BackupAndRestore)]
+        if len(given) > 1:
+            raise ValueError(f"a training has one BackupAndRestore, not {len(given)}")
         self._backup: Final = Backup(given[0]) if given else None
         self._resumed: Position | None = None
         self._stack: Final = contextlib.ExitStack()
@@ -74,23 +76,31 @@ class Training:
             await self._backup.end()
 
     async def _epochs_left(self) -> range:
-        """The epochs to train; after those of a backup, if there is one."""
+        """The epochs to train; after those of a backup, if there is one, whose learning rate hooks then find."""
         found = None if self._backup is None else await self._backup.position()
-        if found is None:
+        if self._backup is None or found is None:
             return self._epochs
-        now = self._batches.position()
-        if {name: value is None for name, value in found.data.items()} != {name: now[name] is None for name in now}:
+        self._check_fits(found)
+        self._resumed = found
+        if self._model.learning_rate is not None:
+            await self._backup.restore_early(self._model.learning_rate, self._session)
+        left = range(found.epoch, self._epochs.stop)
+        if left:
+            self._batches.go_on(found.data, found.batch)
+        else:
+            async with contextlib.aclosing(self._batches.epoch("the data")) as batches:
+                await self._begun(await anext(batches))
+        return left
+
+    def _check_fits(self, found: Position) -> None:
+        """Raise InvalidArgumentError if the batches have no such position."""
+        now, count = self._batches.position(), self._batches.count
+        same = {name: value is None for name, value in found.data.items()} == {name: now[name] is None for name in now}
+        if not same or (count is not None and found.batch >= count):
             raise errors.InvalidArgumentError(
                 "the backup is one of a training on other data, or in another order: give `fit` the same arguments as "
                 "before, or delete the backup"
             )
-        self._resumed = found
-        self._batches.go_on(found.data, found.batch)
-        left = range(found.epoch, self._epochs.stop)
-        if not left:
-            async with contextlib.aclosing(self._batches.epoch("the data")) as batches:
-                await self._begun(await anext(batches))
-        return left
 
     async def _back_up(self, epoch: int, batch: int = 0) -> None:
         """Save a backup from which training goes on at that batch."""
@@ -135,7 +145,8 @@ class Training:
             self._running = _Running(self._session, self._stack.enter_context(steps.training.taken()))
         resumed, self._resumed = self._resumed, None
         if self._backup is not None and resumed is not None:
-            await self._backup.restore(steps.variables, self._session)
+            kept = None if resumed.batch else self._model.learning_rate  # hooks of the epoch have set it
+            await self._backup.restore(steps.variables, self._session, kept)
         if resumed is not None and resumed.batch:
             await self._running.go_on(resumed.total, resumed.elements)
         else:

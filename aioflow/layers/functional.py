@@ -15,6 +15,7 @@ from aioflow.layers.layer import Layer
 from aioflow.library.branches import cond
 from aioflow.library.loops import while_loop
 from aioflow.tensors import nest
+from aioflow.tensors.dtypes import TensorShape
 
 _Step = Call | Operation
 
@@ -75,9 +76,8 @@ def _repeat_branches(operation: Operation, found: _Found) -> tuple[list[Tensor],
 
     def side(which: str) -> Callable[[], list[Tensor]]:
         body: Body = operation.attrs[which]
-        outside = [operation.inputs[place] for place in body.takes]  # layers were called with these
         inputs = [given[place] for place in body.takes]
-        inside = Composition([*body.arguments, *outside], body.outputs, whole=True)
+        inside = Composition([*body.arguments, *_captured(operation, body, body.takes)], body.outputs, whole=True)
         return lambda: inside.repeated([*inputs, *inputs])
 
     return list(operation.outputs), cond(given[0], side("then"), side("otherwise"), strict=True)
@@ -93,21 +93,38 @@ def _repeat_loop(operation: Operation, found: _Found) -> tuple[list[Tensor], lis
         if body is None:
             return lambda *variables: True
         places, count = body.takes, attrs["variables"] if body is attrs["body"] else 1
-        outside = [operation.inputs[place] for place in places if place >= end]
-        inside = Composition([*body.arguments, *outside], body.outputs[:count], whole=True)
+        outside = [place for place in places if place >= end]
+        inside = Composition([*body.arguments, *_captured(operation, body, outside)], body.outputs[:count], whole=True)
 
         def repeated(*variables: Tensor) -> list[Tensor]:
             values = [*given[:start], *variables, *given[end:]]
-            return inside.repeated([values[place] for place in [*places, *[each for each in places if each >= end]]])
+            return inside.repeated([values[place] for place in [*places, *outside]])
 
         return repeated
 
     made = while_loop(
         again(attrs["condition"]), again(attrs["body"]), given[start:end],
+        shape_invariants=_invariants(operation.inputs[start:end], attrs["body"].arguments, given[start:end]),
         parallel_iterations=attrs["parallel_iterations"], back_prop=attrs["back_prop"],
         swap_memory=attrs["swap_memory"], maximum_iterations=given[0] if start else None, return_same_structure=True,
     )  # fmt: skip
     return list(operation.outputs[: end - start]), made
+
+
+def _invariants(first: Iterable[Tensor], arguments: Iterable[Tensor], given: Iterable[Tensor]) -> list[TensorShape]:
+    """The shapes of loop variables in all iterations: those that the loop had where it gave others than at first."""
+    variables = zip(first, arguments, given, strict=False)  # captures come after the variables
+    return [now.shape if old.shape.sizes == each.shape.sizes else each.shape for old, each, now in variables]
+
+
+def _captured(operation: Operation, body: Body, places: Iterable[int]) -> list[Tensor]:
+    """The tensors at these inputs as the body has captured them, and layers in it were called with.
+
+    In a nested body they may be those of a graph further out, of which the input is a capture itself.
+    """
+    captured = {made: source for source, made in body.graph.captures.items()}
+    arguments = dict(zip(body.takes, body.arguments, strict=True))
+    return [captured.get(arguments[place], operation.inputs[place]) for place in places]
 
 
 _REPEATED: Final = {"cond": _repeat_branches, "while_loop": _repeat_loop}

@@ -125,7 +125,8 @@ class Layer:
         self._own.append(made)
         penalty: Regularizer | None = by_name.regularizer(regularizer)
         if penalty is not None:
-            self._penalties.append(penalty(made))
+            with made.graph.as_default():  # outside of a branch or loop that calls the layer first
+                self._penalties.append(penalty(made))
             made.graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, self._penalties[-1])
         return made
 

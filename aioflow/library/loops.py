@@ -253,7 +253,7 @@ def _invariant(leaf: Leaf, shape: TensorShape) -> list[Spec]:
     elif leaf.kind == "IndexedSlices":
         rows = TensorShape(None) if shape.sizes is None else TensorShape(shape.sizes[:1])
         shapes = [shape, rows, TensorShape([shape.ndims])]
-    elif leaf.kind == "a TensorArray":
+    elif any(isinstance(tensor.spec, ResourceSpec) for tensor in leaf.tensors):
         return [tensor.spec for tensor in leaf.tensors]
     else:
         shapes = [shape]

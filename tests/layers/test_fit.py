@@ -833,6 +833,48 @@ async def test_layers_called_in_a_loop_are_trained_by_any_strategy_and_know_the_
         assert not np.array_equal(one, first)
 
 
+async def test_layers_in_nested_loops_and_branches_are_called_with_tensors_outside_of_all():
+    x = layers.Input([6])
+    inside, other = layers.Dense(6, name="inside"), layers.Dense(6, name="other")
+
+    def inner(i, y):
+        return i + 1, af.cond(i > 0, lambda: inside(y) + other(x), lambda: inside(x) + y)
+
+    def outer(i, y):
+        return i + 1, af.while_loop(lambda j, z: j < 2, inner, [af.constant(0), y])[1]
+
+    model = af.Model(x, af.while_loop(lambda i, y: i < 2, outer, [af.constant(0), x])[1])
+    model.compile("sgd", "mse")
+    async with model:
+        kernel, _, second, _ = before = await model.get_weights()
+        expected = X
+        for _ in range(2):
+            expected = (X @ kernel + expected) @ kernel + X @ second
+        np.testing.assert_allclose(await model.predict(X), expected, rtol=1e-4, atol=1e-4)
+        await model.fit(X, X, 25, 1, verbose=0)
+        for one, first in zip(await model.get_weights(), before, strict=True):
+            assert not np.array_equal(one, first)
+
+
+async def test_loops_are_repeated_with_their_shape_invariants_and_the_penalties_of_layers_made_in_them():
+    x = layers.Input([6])
+    dense = layers.Dense(6, kernel_regularizer=lambda kernel: af.reduce_sum(kernel**2))
+
+    def step(i, y, rows):
+        return i + 1, af.concat([dense(y), y], 0), rows.write(i, y[0])
+
+    variables = [af.constant(0), af.reshape(x, [5, 6]), af.TensorArray(af.float32, 2)]
+    shapes = [af.TensorShape([]), af.TensorShape([None, 6]), af.TensorShape(None)]
+    _, grown, rows = af.while_loop(lambda i, y, rows: i < 2, step, variables, shape_invariants=shapes)
+    model = af.Model(x, grown[:5] + rows.stack()[:1])
+    model.compile("sgd", "mse")
+    async with model:
+        kernel, _ = await model.get_weights()
+        expected = X[:5] @ kernel @ kernel + X[:1]
+        np.testing.assert_allclose(await model.predict(X[:5]), expected, rtol=1e-4, atol=1e-5)
+        assert await model.evaluate(X[:5], expected) == pytest.approx(np.square(kernel).sum(), rel=1e-5)
+
+
 def test_updates_of_layers_in_a_loop_are_refused():
     normal = layers.BatchNormalization()
     with pytest.raises(ValueError, match="would run outside of it: call the layer before or after it, or with"):
@@ -931,3 +973,52 @@ async def test_a_finished_training_goes_on_with_more_epochs_if_its_backup_is_kep
         await trained(4, tmp_path / "pairs", iter([(X, Y)]), None, steps_per_epoch=4)
     with pytest.raises(ValueError, match="save_freq is 'epoch' or a number of batches, not 0"):
         callbacks.BackupAndRestore(tmp_path, 0)
+
+
+@pytest.mark.parametrize(("at", "save_freq"), [((2, 1), "epoch"), ((1, 4), 3)])
+async def test_a_rate_set_when_an_epoch_begins_counts_after_an_interruption(at, save_freq, tmp_path):
+    async def trained(*more):
+        with af.Graph().as_default():
+            model = with_dropout()
+            async with model:
+                rates = callbacks.LearningRateScheduler(lambda epoch, rate: rate * (epoch + 1))
+                await model.fit(X, Y, 8, 3, 0, [rates, *more], shuffle=False)
+                return await model.get_weights()
+
+    expected = await trained()
+    with pytest.raises(Interrupted):
+        await trained(callbacks.BackupAndRestore(tmp_path, save_freq), interrupting(*at))
+    for one, other in zip(await trained(callbacks.BackupAndRestore(tmp_path, save_freq)), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+async def test_a_backup_beyond_the_data_is_refused_unless_training_has_ended(tmp_path):
+    async def trained(folder, x, y=None, *more, batch_size=8):
+        with af.Graph().as_default():
+            model = with_dropout()
+            backup = callbacks.BackupAndRestore(tmp_path / folder, 2, delete_checkpoint=False)
+            async with model:
+                steps = 4 if hasattr(x, "__next__") else None
+                history = await model.fit(x, y, batch_size, 2, 0, [backup, *more], steps_per_epoch=steps)
+                return history.epoch, await model.get_weights()
+
+    for folder, data in (("arrays", (X, Y)), ("pairs", (list(pairs()) * 2,))):
+        with pytest.raises(Interrupted):
+            await trained(folder, data[0], *(data[1:] or [None]), interrupting(0, 3))
+    with pytest.raises(af.errors.InvalidArgumentError, match="a training on other data, or in another order"):
+        await trained("arrays", X, Y, batch_size=len(X))
+    with pytest.raises(af.errors.OutOfRangeError, match="epoch 1 has 2 batches"):
+        await trained("pairs", (list(pairs()) * 2)[:2])
+    given = (list(pairs()) * 9)[:8]
+    _, once = await trained("generator", iter(given))
+    epochs, again = await trained("generator", iter(given))
+    assert epochs == []
+    for one, other in zip(once, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+async def test_two_backups_of_one_training_are_refused(tmp_path):
+    model = with_dropout()
+    async with model:
+        with pytest.raises(ValueError, match="one BackupAndRestore, not 2"):
+            await model.fit(X, Y, verbose=0, callbacks=[callbacks.BackupAndRestore(tmp_path) for _ in range(2)])

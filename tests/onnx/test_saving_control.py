@@ -42,7 +42,8 @@ def lists(x):
         af.scan(lambda a, row: a * 0.5 + row, rows, reverse=True) for rows in (x, af.transpose(x, [1, 0, 2]))
     ]
     from_zero = af.scan(lambda a, row: a + af.reduce_sum(row), x, af.constant(0.0), reverse=True)
-    return doubled, sums, scalars, grown.stack(), grown.size(), *first_to_last, from_zero
+    unrolled = af.TensorArray(af.float32, 3).write(2, x[0]).write(1, x[0] * 2.0).write(0, x[0] * 3.0).stack()
+    return doubled, sums, scalars, grown.stack(), grown.size(), *first_to_last, from_zero, unrolled
 
 
 def layers(x):

@@ -44,7 +44,7 @@ class Rows:
             before = None if self.size is None else _before(export, uncast(index), self.size)
             known = None if before is None else constant_value(before)
             return (index, False) if before is None else (before if known is None else int(known), True)
-        if place == self.count or size is None:
+        if size is None or (place == self.count and not self.backwards):
             return int(place), False
         return int(size - 1 - place), True
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from aioflow.graph.convert import constant_value
-from aioflow.graph.operation import Operation
+from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.slicing import filled
 from aioflow.onnx.exporting import EXPORTERS, Export, Exporter, exporter, rank_of
 from aioflow.onnx.tensors import NUMBERS
@@ -122,7 +122,7 @@ class _InRun:
 def _sliced(export: Export, op: Operation, index: Sequence[Any]) -> str:
     entries = _every_axis(index, rank_of(op.inputs[0]))
     axes = [entry for entry in entries if entry is not None]
-    bounds = [_bounds(export, entry) for entry in axes]
+    bounds = [_bounds(export, entry, op.inputs[0], axis) for axis, entry in enumerate(axes)]
     columns = [_vector(export, [bound[part] for bound in bounds]) for part in range(3)]
     places = export.integers(range(len(axes)))
     y = export.name(op.inputs[0])
@@ -152,8 +152,8 @@ def _vector(export: Export, numbers: Sequence[Any]) -> str:
     return export.add("Concat", *parts, axis=0)
 
 
-def _bounds(export: Export, entry: Any) -> tuple[Any, Any, Any]:
-    """Start, end and step of an entry, as ONNX takes them."""
+def _bounds(export: Export, entry: Any, x: Tensor, axis: int) -> tuple[Any, Any, Any]:
+    """Start, end and step of the entry for an axis, as ONNX takes them."""
     if isinstance(entry, _InRun):
         after = export.add("Add", entry.name, export.integers([1]))
         is_last = export.add("Equal", after, export.integers([0]))
@@ -166,7 +166,23 @@ def _bounds(export: Export, entry: Any) -> tuple[Any, Any, Any]:
     forward = step is None or step > 0
     first = (0 if forward else int64.max) if start is None else start
     last = (int64.max if forward else int64.min) if end is None else end
+    if not forward and (isinstance(first, _InRun) or first < -1):
+        last = _end_backwards(export, x, axis, first, last)
     return first, last, 1 if step is None else step
+
+
+def _end_backwards(export: Export, x: Tensor, axis: int, first: Any, last: Any) -> Any:
+    """The end of a slice that goes backwards: one that begins before the first element is empty.
+
+    ONNX begins it at the first element instead, so it ends after that. ONNX Runtime takes int64.max for no end at all.
+    """
+    nothing = int64.max - 1
+    known = (x.spec.sizes or ())[axis : axis + 1]
+    if isinstance(first, int) and known and known[0] is not None:
+        return nothing if first < -known[0] else last
+    place = export.add("Add", _vector(export, [first]), export.add("Shape", export.name(x), start=axis, end=axis + 1))
+    is_before = export.add("Less", place, export.integers([0]))
+    return _InRun(export.add("Where", is_before, export.integers([nothing]), _vector(export, [last])))
 
 
 @exporter("fill")
