@@ -151,7 +151,8 @@ class _Kernel:
         window = given[0] if self._axes is None else given[0].transpose(self._axes)
         layer, none = self._layer(x, window), _Prepared(x.shape, x.strides, given)
         fits = window.shape[-2] * self._groups == x.shape[-1] and not window.shape[-1] % self._groups
-        if not fits or layer.problem.multiplications <= SMALL or min(layer.x.strides) < 1:
+        lies = x.flags.aligned and min(layer.x.strides) > 0  # oneDNN counts in elements
+        if not fits or layer.problem.multiplications <= SMALL or not lies:
             return none
         for form in dict.fromkeys((layer, layer._replace(sum=False, relu=False))):
             packing, routine = self._routine(_packing, form), self._routine(_convolving, form)

@@ -272,6 +272,18 @@ def test_convolution_with_the_steps_after_it(build, shapes):
 
 
 @needs_library
+def test_a_fused_convolution_takes_images_that_lie_between_other_fields():
+    images, window = numbers(2, 16, 16, 8), numbers(3, 3, 8, 6)
+    records = np.zeros(images.shape, [("red", np.float32), ("tag", np.int16)])
+    records["red"] = images
+    with Graph().as_default():
+        x, w = placeholder(np.float32, images.shape), placeholder(np.float32, window.shape)
+        y = fused(())(x, w)
+        apart, together = (evaluate(y, {x: value, w: window}) for value in (records["red"], images))
+    np.testing.assert_allclose(apart, together, rtol=1e-4, atol=1e-4)
+
+
+@needs_library
 def test_a_fused_rectifier_keeps_nan_and_gives_positive_zeros():
     x = numbers(1, 16, 16, 8)
     x[0, 5, 5, 0] = np.nan
