@@ -381,6 +381,15 @@ def test_pooling_along_three_axes(pool):
 
 
 @needs_library
+@pytest.mark.parametrize("channels", [1, 3, 8, 16])
+def test_gradients_of_a_filter_of_size_1_that_skips(channels):
+    x = np.full(1 << 16, np.nan, np.float32)[: 3 * 12 * 12 * channels].reshape(3, 12, 12, channels)
+    x[:] = numbers(*x.shape)
+    for outputs in (4, 32):
+        agree(lambda x, w: conv2d(x, w, 2, "SAME"), x, numbers(1, 1, channels, outputs))
+
+
+@needs_library
 @pytest.mark.parametrize("odd", [np.nan, -np.inf, np.inf, np.finfo(np.float32).min])
 def test_the_highest_of_what_is_not_finite_is_numpys(odd):
     x = numbers(2, 4, 4, 3)
