@@ -29,7 +29,7 @@ def _plain(xp: Namespace, node: NodeView) -> Function:
 
     def compute(x: Array) -> Array:
         seen = x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups)
-        return xp.ascontiguousarray(xp.swapaxes(seen, -1, -2)).reshape(x.shape)
+        return xp.swapaxes(seen, -1, -2).copy().reshape(x.shape)
 
     return compute
 

@@ -1,4 +1,4 @@
-"""A convolution and the steps after it in one node, for weights that stay the same from run to run.
+"""A convolution and the steps after it in one node, mostly for weights that stay the same from run to run.
 
 Plans make it of neighbours. The steps for each channel become part of the filter and of one bias, the sum with other
 images and the rectifier part of the convolution, so the images are written once.
@@ -30,10 +30,12 @@ def fused_conv2d(
     padding: Any,
     dilations: Any,
     filter_axes: Any = None,
+    kept: bool = True,
 ) -> Spec:
     """`convolution` of `input` with channels last, and then the steps, which take `others` in order.
 
     `filter_axes` are the axes of `filter` in the order in which `convolution` takes them; None if that is theirs.
+    `kept` says that `filter` and the numbers for each channel stay the same for as long as they are the same arrays.
     `groups` divides the channels of `input` and the outputs of `filter`; each group is convolved alone. `epsilons` has
     a number for each step that normalises.
     """

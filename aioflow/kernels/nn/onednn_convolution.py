@@ -35,6 +35,8 @@ _OF_SRC, _OF_DIFF_SRC, _OF_WEIGHTS, _OF_DIFF_WEIGHTS, _OF_DST, _OF_DIFF_DST = ra
 
 SMALL: Final = 1 << 17
 """Multiplications up to which NumPy is not slower."""
+FEW: Final = 16
+"""Channels that fill a vector of the processor."""
 SLOW_SMALL: Final = 1 << 13
 """The same where NumPy works element by element of the filter."""
 
@@ -62,6 +64,12 @@ class Problem(NamedTuple):
             if math.prod(self.x)
             else 0
         )
+
+    @property
+    def skips_with_few_channels(self) -> bool:
+        """Whether a filter of size 1 skips images of few channels: its gradient by oneDNN 3.2 is of other memory."""
+        skips = all(slide.window == 1 for slide in self.slides) and any(slide.stride > 1 for slide in self.slides)
+        return skips and self.window[-2] < FEW
 
     @property
     def as_products(self) -> bool:
@@ -277,7 +285,8 @@ class Kernels:
             problem = self._problem(sliding, x.shape, sizes.tolist())
             if problem.as_products and problem.y == dy.shape:
                 return products.backprop_filter(product, problem.slides, x, problem.window, dy)
-            routine = _found(lib, _backprop_filter, problem) if problem.y == dy.shape else None
+            possible = problem.y == dy.shape and not problem.skips_with_few_channels
+            routine = _found(lib, _backprop_filter, problem) if possible else None
             if routine is None:
                 return otherwise(x, sizes, dy)
             window = np.empty(problem.window, np.float32)

@@ -2,7 +2,8 @@
 
 The steps for each channel are multiplied into the filter and added up to one bias, and the filter is copied to the
 layout that the library prefers: once for as long as the weights are the same arrays. The kernel holds these arrays,
-and a held value of a variable never changes.
+and a held value of a variable never changes. Other weights, as those that are fed, may change in place, and are
+prepared in each call.
 
 Where groups have too few channels, a primitive with steps calls a product for each row of images; there the steps
 follow the primitive.
@@ -115,6 +116,7 @@ class _Kernel:
         self._steps, self._epsilons = attrs["steps"], attrs["epsilons"]
         self._sum = "sum" in self._steps
         self._rectify = held(np, float32) if "relu" in self._steps else None
+        self._keeps = attrs["kept"]
         self._prepared: _Prepared | None = None
 
     def __call__(self, x: Array, window: Array, others: Sequence[Array]) -> Array:
@@ -122,7 +124,9 @@ class _Kernel:
         given = window, *(others[:-1] if self._sum else others)
         prepared = self._prepared
         if prepared is None or not prepared.fits(x, given):
-            prepared = self._prepared = self._prepare(x, given)
+            prepared = self._prepare(x, given)
+            if self._keeps:
+                self._prepared = prepared
         if prepared.routine is None or (self._sum and others[-1].shape != prepared.y):
             return self._otherwise(x, window, others)
         y = np.empty(prepared.y, np.float32)
@@ -147,7 +151,8 @@ class _Kernel:
         window = given[0] if self._axes is None else given[0].transpose(self._axes)
         layer, none = self._layer(x, window), _Prepared(x.shape, x.strides, given)
         fits = window.shape[-2] * self._groups == x.shape[-1] and not window.shape[-1] % self._groups
-        if not fits or layer.problem.multiplications <= SMALL or min(layer.x.strides) < 1:
+        lies = x.flags.aligned and min(layer.x.strides) > 0  # oneDNN counts in elements
+        if not fits or layer.problem.multiplications <= SMALL or not lies:
             return none
         for form in dict.fromkeys((layer, layer._replace(sum=False, relu=False))):
             packing, routine = self._routine(_packing, form), self._routine(_convolving, form)

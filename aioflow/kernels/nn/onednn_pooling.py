@@ -3,7 +3,7 @@
 oneDNN passes over NaN, and takes a window of -inf alone for one of the lowest finite number; NumPy's maximum does
 neither. Both are rare, and seen by the highest of all that is pooled and the lowest result: then NumPy computes. For
 the gradient of the highest element the library wants to know where each window has it, which it finds out by pooling
-once more.
+once more; in a window that has nothing above the lowest finite number it may take the padding for that.
 """
 
 import functools
@@ -154,7 +154,7 @@ def _gradient_of_highest(geometry: Geometry, lib: Library, otherwise: Function) 
     def compute(x: Array, y: Array, dy: Array) -> Array:
         problem = _problem(_HIGHEST, geometry, x.shape)
         routine = _found(lib, _highest_grad, problem) if problem.y == y.shape == dy.shape else None
-        if routine is None or math.isnan(y.max()):
+        if routine is None or not y.min() > _LOWEST:  # as it is for NaN, too
             return otherwise(x, y, dy)
         dx = np.empty(problem.x, np.float32)
         routine(np.ascontiguousarray(x), np.ascontiguousarray(dy), dx)

@@ -179,10 +179,12 @@ def _merged(node: Node, step: str, place: int) -> Replacement:
 
 def _convolving(node: Node) -> Node:
     """A convolution with kept weights, without steps as yet."""
+    attrs: dict[str, Any]
     if node.definition is fused_conv2d:
-        return node
-    attrs: dict[str, Any] = {name: node.attrs[name] for name in ("strides", "padding", "dilations")}
-    attrs |= {"convolution": node.definition.name, "groups": 1, "steps": (), "epsilons": ()}
+        attrs = {**node.attrs, "kept": True}
+        return Node(node.operation, fused_conv2d, node.name, node.inputs, node.controls, attrs, node.output_specs)
+    attrs = {name: node.attrs[name] for name in ("strides", "padding", "dilations")}
+    attrs |= {"convolution": node.definition.name, "groups": 1, "steps": (), "epsilons": (), "kept": True}
     images, filter = node.inputs
     turned = _turned(filter)
     attrs["filter_axes"], source = (None, filter) if turned is None else turned

@@ -272,6 +272,18 @@ def test_convolution_with_the_steps_after_it(build, shapes):
 
 
 @needs_library
+def test_a_fused_convolution_takes_images_that_lie_between_other_fields():
+    images, window = numbers(2, 16, 16, 8), numbers(3, 3, 8, 6)
+    records = np.zeros(images.shape, [("red", np.float32), ("tag", np.int16)])
+    records["red"] = images
+    with Graph().as_default():
+        x, w = placeholder(np.float32, images.shape), placeholder(np.float32, window.shape)
+        y = fused(())(x, w)
+        apart, together = (evaluate(y, {x: value, w: window}) for value in (records["red"], images))
+    np.testing.assert_allclose(apart, together, rtol=1e-4, atol=1e-4)
+
+
+@needs_library
 def test_a_fused_rectifier_keeps_nan_and_gives_positive_zeros():
     x = numbers(1, 16, 16, 8)
     x[0, 5, 5, 0] = np.nan
@@ -369,12 +381,22 @@ def test_pooling_along_three_axes(pool):
 
 
 @needs_library
+@pytest.mark.parametrize("channels", [1, 3, 8, 16])
+def test_gradients_of_a_filter_of_size_1_that_skips(channels):
+    x = np.full(1 << 16, np.nan, np.float32)[: 3 * 12 * 12 * channels].reshape(3, 12, 12, channels)
+    x[:] = numbers(*x.shape)
+    for outputs in (4, 32):
+        agree(lambda x, w: conv2d(x, w, 2, "SAME"), x, numbers(1, 1, channels, outputs))
+
+
+@needs_library
 @pytest.mark.parametrize("odd", [np.nan, -np.inf, np.inf, np.finfo(np.float32).min])
 def test_the_highest_of_what_is_not_finite_is_numpys(odd):
     x = numbers(2, 4, 4, 3)
     x[0, :2, :2] = odd
     x[1, 0, 0, 0] = odd
     agree(lambda x: max_pool(x, 2, 2, "SAME"), x)
+    agree(lambda x: max_pool(x, 3, 1, "SAME"), x)  # the first window sees nothing but padding and these
 
 
 # Products

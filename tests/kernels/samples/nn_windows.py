@@ -159,6 +159,8 @@ sample(
     rng.normal(size=(2, 3, 6)),
     reference=lambda x: x[..., [0, 3, 1, 4, 2, 5]],
 )
+sample("channel_shuffle", lambda x: channel_shuffle(x, 1), rng.normal(size=(2, 3, 6)), reference=np.array)
+sample("channel_shuffle", lambda x: channel_shuffle(x, 6), rng.normal(size=(2, 3, 6)), reference=np.array)
 sample("channel_steps", lambda x, b: channel_steps(x, [b], ("add",), ()), added[:0], vector, reference=np.add)
 sample("conv2d", lambda x, w: convolution.conv2d(x, w, 1, "SAME"), images, one, reference=lambda x, w: x @ w[0, 0])
 sample(

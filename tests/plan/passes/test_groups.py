@@ -40,3 +40,16 @@ async def test_a_split_convolutions_and_their_concatenation_become_one_node():
             await session.run(init)
             values.append(await session.run(z, {x: fed}))
     np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-4)
+
+
+async def test_fed_weights_that_change_in_place_are_read_anew():
+    draw = np.random.default_rng(0)
+    with af.Graph().as_default():
+        x, weights = af.placeholder(af.float32, [2, 16, 16, 32]), af.placeholder(af.float32, [32, 16, 3, 3])
+        y, _ = grouped(x, weights, 2)
+    images, filters = draw.standard_normal((2, 16, 16, 32)), draw.standard_normal((32, 16, 3, 3)).astype(np.float32)
+    async with af.Session(graph=x.graph) as session:
+        before = await session.run(y, {x: images, weights: filters})
+        filters *= 2
+        after = await session.run(y, {x: images, weights: filters})
+    np.testing.assert_allclose(after, 2 * before, rtol=1e-4, atol=1e-4)
