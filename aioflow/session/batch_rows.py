@@ -31,6 +31,8 @@ class RowChecks:
                 text = f"{tensor.name!r} is a scalar, and has no rows in axis 0: a batched call cannot divide it"
                 raise ValueError(f"{text}\n  built at: {describe_line(tensor.op)}")
         self.fixed: Final = _fixed_rows(feeds)
+        for fetch in fetches:
+            _check_rows(fetch, self.fixed)
         self._converters: Final = [_row_converter(feed) for feed in feeds]
         self._open: Final = [_open_axes(fetch) for fetch in fetches]
         self._pads: Final[Sequence[Sequence[int]]] = [_open_axes(feed) for feed in feeds] if buckets else ()
@@ -57,13 +59,13 @@ class RowChecks:
         sizes = [self._sizes(*each) for each in zip(self._feeds, arrays, self._pads, strict=True)]
         padded = [_pad(array, wanted) for array, wanted in zip(arrays, sizes, strict=True)]
         first = arrays[0].shape
-        axes = [(axis, sizes[0][axis], first[axis]) for axis in self._pads[0] if sizes[0][axis] != first[axis]]
+        axes = [(axis, now, own) for axis, (now, own) in enumerate(zip(sizes[0], first, strict=True)) if now != own]
         return BatchedCall(padded, count, _shapes(padded), axes)
 
     def _sizes(self, feed: Tensor, array: Array, axes: Sequence[int]) -> list[int]:
         """The sizes of a value after padding. ValueError if no bucket is large enough."""
         sizes = list(array.shape)
-        for axis in axes:
+        for axis in axes[: array.ndim - 1]:
             found = next((bucket for bucket in self._buckets if bucket >= sizes[axis]), None)
             if found is None:
                 text = f"axis {axis} of the value for {feed.name!r} has size {sizes[axis]}"
@@ -95,7 +97,17 @@ def _fixed_rows(feeds: Sequence[Tensor]) -> int | None:
     known = {feed.name: feed.shape.sizes[0] for feed in feeds if feed.shape.sizes and feed.shape.sizes[0] is not None}
     if len(set(known.values())) > 1 or (known and len(known) < len(feeds)):
         raise ValueError(f"all feeds of a batched call have the same number of rows, known or not; here {known}")
+    if 0 in known.values():
+        raise ValueError(f"the graph fixes 0 rows, so that a batched call has nothing to run: {known}")
     return next(iter(known.values()), None)
+
+
+def _check_rows(fetch: Tensor, fixed: int | None) -> None:
+    rows = fetch.shape.sizes[0] if fetch.shape.sizes else None
+    if rows not in (None, fixed):
+        feeds = "any number" if fixed is None else str(fixed)
+        text = f"{fetch.name!r} has {rows} rows where the feeds have {feeds}: a batched call needs a row for each"
+        raise ValueError(f"{text}\n  built at: {describe_line(fetch.op)}")
 
 
 def _row_converter(feed: Tensor) -> Callable[[Any], Array]:

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from aioflow import errors
 from aioflow.session.batch_rows import RowChecks, together
-from aioflow.session.waiting_calls import Batch, BatchedCall, Results, Share, WaitingCalls, own_rows
+from aioflow.session.waiting_calls import Batch, BatchedCall, Results, WaitingCalls, own_rows
 from aioflow.tensors.dtypes import Array
 
 R = TypeVar("R")
@@ -163,7 +163,7 @@ class RequestBatcher(Generic[R]):
             fits = call.count <= self._most
             return self._alone(call) if self._is_quiet and fits else self._first(call)
         answer = waiting.add(call, asyncio.get_running_loop())
-        if waiting.rows >= self._most and waiting.full(self._most) is not None:
+        if waiting.rows >= self._most and waiting.has_full(self._most):
             self._release()
         elif self._timer is None and not self._gathers:
             self._set_timer()
@@ -180,7 +180,7 @@ class RequestBatcher(Generic[R]):
             self._gathered()
             raise
         self._gathers = False
-        if self._waiting.calls == 1 and not call.begun and call.count <= self._most:
+        if self._waiting.calls == 1 and not self._running and call.count <= self._most:
             self._waiting.remove(call)
             return await self._alone(call)
         self._release()
@@ -204,6 +204,8 @@ class RequestBatcher(Generic[R]):
     def _leave(self, call: BatchedCall) -> None:
         """Nothing of that call is needed any more."""
         self._waiting.remove(call)
+        if self._timer is not None and not self._waiting.calls:
+            self._set_timer()
         call.leave()
 
     # When batches begin
@@ -217,21 +219,19 @@ class RequestBatcher(Generic[R]):
             batch = self._taken(*chosen)
             batch.task = asyncio.get_running_loop().create_task(self._compute(batch))
             self._tasks.add(batch.task)
-            batch.task.add_done_callback(self._task_ended)
+            batch.task.add_done_callback(functools.partial(self._task_ended, batch))
         self._set_timer()
 
     def _chosen(self) -> tuple[Hashable, Reason] | None:
         """The shape of the rows of the next batch, and why it begins now."""
-        waiting = self._waiting
-        oldest = waiting.oldest()
-        if oldest is None:
+        waiting, is_idle = self._waiting, not self._running and not self._gathers
+        now = asyncio.get_running_loop().time()
+        shape = waiting.urgent() if is_idle else waiting.ready(self._most, self._limits.max_delay, now)
+        if shape is None:
             return None
-        if (full := waiting.full(self._most)) is not None:
-            return full, "full"
-        if not self._running and not self._gathers:
-            return waiting.urgent(), "idle"
-        due = oldest.since + self._limits.max_delay <= asyncio.get_running_loop().time()
-        return (oldest.shape, "delay") if due else None
+        if waiting.rows_of(shape) >= self._most:
+            return shape, "full"
+        return shape, "idle" if is_idle else "delay"
 
     def _taken(self, shape: Hashable, reason: Reason) -> Batch:
         batch = self._waiting.take(shape, self._most)
@@ -254,8 +254,11 @@ class RequestBatcher(Generic[R]):
             due = oldest.since + self._limits.max_delay
             self._timer = asyncio.get_running_loop().call_at(due, self._release)
 
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
+    def _task_ended(self, batch: Batch, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        if task.cancelled():  # perhaps before it began
+            for share in batch.shares:
+                share.call.cancel()
         self._ended()
 
     def _ended(self) -> None:
@@ -274,16 +277,9 @@ class RequestBatcher(Generic[R]):
     async def _compute(self, batch: Batch) -> None:
         """Run a batch, and answer its calls."""
         try:
-            try:
-                results = await self._computed(batch.parts())
-            except Exception as error:
-                await self._failed(batch, error)
-            else:
-                batch.deliver(results)
-        except asyncio.CancelledError:
-            for share in batch.shares:
-                share.call.cancel()
-            raise
+            batch.deliver(await self._computed(batch.parts()))
+        except Exception as error:
+            await self._failed(batch, error)
 
     async def _computed(self, parts: Sequence[Sequence[Array]]) -> Results:
         """The fetches for the values of several parts."""
@@ -302,8 +298,10 @@ class RequestBatcher(Generic[R]):
             for share in batch.shares:
                 self._fail(share.call, error)
             return
-        for call, start, stop in batch.shares:
-            own = Batch([Share(call, start, stop)])
+        for share in batch.shares:
+            call, own = share.call, Batch([share])
+            if call.is_answered():
+                continue  # it was cancelled, or other rows of it failed
             try:
                 own.deliver(await self._computed(own.parts()))
             except Exception as its:

@@ -250,8 +250,8 @@ class Session(SessionReports):
         """
         keys = [feed_key(self.graph, feed).tensors for feed in items_of("feeds", feeds)]
         parsed = parse_fetches(self.graph, fetches)
-        if not keys or parsed.operations or any(len(tensors) > 1 for tensors in keys):
-            raise ValueError("a batched call feeds one tensor or more, and fetches tensors alone")
+        if not keys or not parsed.tensors or parsed.operations or any(len(tensors) > 1 for tensors in keys):
+            raise ValueError("a batched call feeds one tensor or more, and fetches tensors alone, at least one")
         limits = Limits(max_rows, max_delay, max_waiting, priorities)
         rows = RowChecks(parsed.tensors, [tensors[0] for tensors in keys], buckets)
         run = self.make_callable(list(parsed.tensors), feeds)

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from aioflow import errors
 from aioflow.tensors.dtypes import Array
 
 Results = Sequence[Array]
@@ -61,13 +62,26 @@ class BatchedCall:
         self._parts += ((start, results),)
         if self._came == self.count:
             parts = [part for _, part in sorted(self._parts, key=_start)]
-            self.finish([np.concatenate(arrays) for arrays in zip(*parts, strict=True)])
+            self._join(list(zip(*parts, strict=True)))
+
+    def _join(self, results: Sequence[Sequence[Array]]) -> None:
+        """Finish with the parts of each result, one after another. It fails if their rows differ in shape."""
+        for arrays in results:
+            if any(array.shape[1:] != arrays[0].shape[1:] for array in arrays):
+                text = f"the batches of this call have results of shapes {[list(array.shape) for array in arrays]}"
+                self.fail(errors.InvalidArgumentError(f"{text}: their rows do not fit together"))
+                return
+        self.finish([np.concatenate(arrays) for arrays in results])
 
     def finish(self, results: Results) -> None:
         """Take the results of all rows."""
         answer = self.answer
         if answer is not None and not answer.done():
             answer.set_result(results)
+
+    def is_answered(self) -> bool:
+        """Whether it has results or an error, or was cancelled."""
+        return self.answer is not None and self.answer.done()
 
     def cancel(self) -> None:
         """Its task is cancelled, or must be."""
@@ -160,6 +174,10 @@ class _Line:
         """The first call of each priority, the most urgent one first."""
         return (next(iter(queue)) for queue in self.queues if queue)
 
+    def since(self) -> float:
+        """The time from which its oldest call waits."""
+        return min([head.since for head in self.heads()])
+
 
 class WaitingCalls:
     """All calls that wait.
@@ -218,14 +236,21 @@ class WaitingCalls:
         self._tidy(shape, line)
         return batch
 
-    def full(self, most: int) -> Hashable | None:
-        """A shape of which that many rows wait."""
-        return next((shape for shape, line in self._lines.items() if line.rows >= most), None)
+    def rows_of(self, shape: Hashable) -> int:
+        """The rows of that shape that are in no batch."""
+        return self._lines[shape].rows
+
+    def has_full(self, most: int) -> bool:
+        """Whether that many rows of one shape wait."""
+        return any(line.rows >= most for line in self._lines.values())
+
+    def ready(self, most: int, delay: float, now: float) -> Hashable | None:
+        """The shape to serve next of those of which that many rows wait, or a call that waits for that long."""
+        return _next(line for line in self._lines.values() if line.rows >= most or line.since() + delay <= now)
 
     def urgent(self) -> Hashable | None:
         """The shape of the call to serve next."""
-        heads = [head for line in self._lines.values() for head in line.heads()]
-        return min(heads, key=_urgency).shape if heads else None
+        return _next(self._lines.values())
 
     def oldest(self) -> BatchedCall | None:
         """The call that waits for the longest time."""
@@ -235,6 +260,12 @@ class WaitingCalls:
     def _tidy(self, shape: Hashable, line: _Line) -> None:
         if not any(line.queues):
             del self._lines[shape]
+
+
+def _next(lines: Iterable[_Line]) -> Hashable | None:
+    """The shape of the most urgent call of these lines, and of these the oldest."""
+    head = min([head for line in lines for head in line.heads()], key=_urgency, default=None)
+    return None if head is None else head.shape
 
 
 def _urgency(call: BatchedCall) -> tuple[int, float]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -219,6 +220,47 @@ class TestBatches:
         assert [[level for _, level in batch] for batch in net.batches[2:]] == [[0, 0], [1, 1], [2, 2]]
         assert [number for batch in net.batches[2:] for number, _ in batch] == [2, 5, 1, 4, 0, 3]
 
+    async def test_a_full_batch_of_one_shape_does_not_overtake_older_calls_of_another(self, session):
+        net = Net((None, None))
+
+        async def wait(value):
+            await asyncio.sleep(SECOND)
+            return value
+
+        same = session.batched(waiting(net.y, wait), [net.x], max_rows=2)
+        left = 20
+
+        async def client():
+            nonlocal left
+            while left:
+                left -= 1
+                await same(rows(2))
+
+        clients = [asyncio.create_task(client()) for _ in range(4)]
+        await asyncio.sleep(SECOND / 2)
+        async with asyncio.timeout(5 * SECOND):
+            assert (await same(np.ones((1, 3)))).tolist() == [[2, 2, 2]]
+        assert left
+        await asyncio.gather(*clients)
+
+    async def test_a_call_left_by_full_batches_of_its_turn_waits_for_them(self, session):
+        gate = Gate()
+        net = Net(gate=gate)
+        double = session.batched(net.y, [net.x], max_rows=4, priorities=2)
+        runs = [asyncio.create_task(double(rows(1), priority=1)), asyncio.create_task(double(rows(8)))]
+        await gate.arrived(2)
+        await turns()
+        assert net.sizes == [4, 4]
+        gate.open()
+        await asyncio.gather(*runs)
+        assert net.sizes == [4, 4, 1]
+
+    async def test_values_of_any_rank_are_padded(self, session):
+        x = af.placeholder(af.float32)
+        double = session.batched(2.0 * x, [x], buckets=[4])
+        for shape in ((2,), (2, 3), (1, 3, 2), (1, 4)):
+            np.testing.assert_array_equal(await double(np.ones(shape)), np.full(shape, 2.0))
+
     async def test_large_values_are_put_together_by_a_thread(self, session):
         x = af.placeholder(af.float32, [None, 400_000])
         first = session.batched(x[:, :2], [x])
@@ -269,6 +311,36 @@ class TestErrors:
         np.testing.assert_array_equal(found[0], [[1, 1]])
         np.testing.assert_array_equal(found[4], [[0.125, 0.125]])
 
+    async def test_isolated_a_call_that_was_cancelled_is_not_run_again(self, session):
+        given, gates = [], [Gate(), Gate()]
+
+        async def check(value):
+            given.append(value[:, 0].tolist())
+            await gates[min(len(given), 2) - 1].wait()
+            if value.min() < 0:
+                raise af.errors.InvalidArgumentError("a negative number")
+            return value
+
+        x = af.placeholder(af.float32, [None, 2])
+        same = session.batched(waiting(x, check), [x], isolate_errors=True)
+        runs = [asyncio.create_task(same(row(number, 1))) for number in (1, -1, 2)]
+        await gates[0].arrived()
+        gates[0].open()
+        await gates[1].arrived()
+        runs[1].cancel()
+        gates[1].open()
+        await asyncio.wait(runs)
+        assert given == [[1, -1, 2], [1], [2]]
+
+    async def test_a_divided_call_whose_rows_do_not_fit_together_fails_alone(self, session):
+        x = af.placeholder(af.float32, [None, 3])
+        cut = session.batched(x[:, : af.cast(af.reduce_max(x), af.int32)], [x], max_rows=2)
+        divided = np.array([[1, 1, 1], [1, 1, 1], [2, 2, 2]])
+        bad, good = await asyncio.gather(cut(divided), cut([[2, 2, 2]]), return_exceptions=True)
+        assert isinstance(bad, af.errors.InvalidArgumentError)
+        assert "[[2, 1], [1, 2]]" in str(bad)
+        assert good.tolist() == [[2, 2]]
+
     async def test_what_exceeds_the_room_is_refused_at_once(self, session):
         gate = Gate()
         net = Net(gate=gate)
@@ -294,10 +366,12 @@ class TestErrors:
         net = Net()
         scalar = af.placeholder(af.float32, [])
         fixed = af.placeholder(af.float32, [3, 2])
-        v = af.Variable(1.0)
+        v, empty = af.Variable(1.0), af.placeholder(af.float32, [0, 2])
+        sparse = af.SparseTensor(af.where(net.x > 0), af.boolean_mask(net.x, net.x > 0), [2, 2])
         for fetches, feeds in [
             (af.reduce_sum(net.y), [net.x]), (net.y, [scalar]), (net.y, []), ([net.y, v.initializer], [net.x]),
-            (net.y, [net.x, fixed]),
+            (net.y, [net.x, fixed]), ([], [net.x]), (empty, [empty]), ([net.y, af.constant([[1.0, 2]])], [net.x]),
+            (fixed[:2], [fixed]), (sparse, [net.x]),
         ]:  # fmt: skip
             with pytest.raises(ValueError, match=r"row|feeds one tensor"):
                 session.batched(fetches, feeds)
@@ -381,6 +455,35 @@ class TestCancelling:
         assert not (await session.explain()).waits
         gate.open()
         np.testing.assert_array_equal(await double(rows(1)), 2 * rows(1))
+
+    @pytest.mark.parametrize("steps", range(2, 6))
+    async def test_a_batch_that_others_cancel_ends_its_calls(self, session, steps):
+        double = session.batched(gated(af.placeholder(af.float32, [None, 2], "x"), Gate()), ["x:0"])
+        before = asyncio.all_tasks()
+        runs = {asyncio.create_task(double(rows(1))) for _ in range(2)}
+        await turns(steps)
+        for task in asyncio.all_tasks() - before - runs:
+            task.cancel()
+        done, _ = await asyncio.wait(runs, timeout=SECOND)
+        assert done == runs
+        assert all(run.cancelled() for run in runs)
+
+    async def test_a_cancelled_call_does_not_hold_its_batcher_for_the_delay(self, session):
+        gate = Gate()
+        net = Net(gate=gate)
+        double = session.batched(net.y, [net.x], max_delay=1000 * SECOND)
+        first = asyncio.create_task(double(rows(1)))
+        await gate.arrived()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(SECOND):
+                await double(rows(1, 1))
+        gate.open()
+        await first
+        await turns()
+        held = weakref.ref(double)
+        del double
+        gc.collect()
+        assert held() is None
 
     async def test_a_divided_call_leaves_nothing_behind(self, session):
         gate = Gate()
