@@ -32,7 +32,7 @@ def _checked(x: Spec, scale: Spec, *vectors: Spec) -> TensorShape:
     if scale.dtype is not needed:
         raise TypeError(f"the scale of {x.dtype.name} is {needed.name}, not {scale.dtype.name}")
     for vector in vectors:
-        same_shape(vector, scale)
+        same_shape(vector.same_dtype(scale), scale)
     if scale.rank == 0:
         raise ValueError("the scale has the sizes of the axes that are normalised, and is no scalar")
     if x.sizes is None or scale.sizes is None:
@@ -66,7 +66,7 @@ def layer_norm_grad(
     """The gradients of `layer_norm` for x, scale and offset, given the mean and the variance that it computed."""
     statistics = Spec(mean.dtype, _checked(x, scale))
     for given in (mean, variance):
-        same_shape(given, statistics)
+        same_shape(given.same_dtype(scale), statistics)
     vector = Spec(scale.dtype, scale.shape)
     return Spec(x.dtype, same_shape(y_backprop.same_dtype(x), x)), vector, vector
 
