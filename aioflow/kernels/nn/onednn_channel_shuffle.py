@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from aioflow.devices.onednn import available, library
+from aioflow.devices.onednn import Library
 from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.families import CPU
-from aioflow.tensors.dtypes import Array, Namespace, float32
+from aioflow.kernels import onednn_kernels
+from aioflow.tensors.dtypes import Array, Namespace
 
 Function = Callable[..., Array]
 Binding = Callable[[Namespace, NodeView], Function]
@@ -31,22 +31,20 @@ def _shuffle(rows: int, groups: int, each: int, build: Builder) -> None:
 
 def declare(op: Op[Tensor], plain: Binding) -> None:
     """Declare a kernel that falls back to `plain` where oneDNN cannot compute, or is slower."""
+    onednn_kernels.declare(op, _bind, plain)
 
-    @op.kernel(CPU, fresh=True, binds=True, only={float32}, priority=2, when=available)
-    def _(xp: Namespace, node: NodeView) -> Function:
-        lib, otherwise, groups = library(), plain(xp, node), node.attrs["groups"]
-        if lib is None:
-            return otherwise
 
-        def compute(x: Array) -> Array:
-            if x.size <= SMALL:
-                return otherwise(x)
-            key = math.prod(x.shape[:-1]), groups, x.shape[-1] // groups
-            routine = ROUTINES.find(lib, (_shuffle, *key), functools.partial(_shuffle, *key))
-            if routine is None:
-                return otherwise(x)
-            y = np.empty(x.shape, np.float32)
-            routine(np.ascontiguousarray(x), y)
-            return y
+def _bind(node: NodeView, lib: Library, otherwise: Function) -> Function:
+    groups = node.attrs["groups"]
 
-        return compute
+    def compute(x: Array) -> Array:
+        key = math.prod(x.shape[:-1]), groups, x.shape[-1] // groups
+        build = functools.partial(_shuffle, *key)
+        routine = ROUTINES.find(lib, (_shuffle, *key), build) if x.size > SMALL else None
+        if routine is None:
+            return otherwise(x)
+        y = np.empty(x.shape, np.float32)
+        routine(np.ascontiguousarray(x), y)
+        return y
+
+    return compute

@@ -12,16 +12,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from aioflow.devices.onednn import Library, available, library
+from aioflow.devices.onednn import Library
 from aioflow.devices.onednn_primitive import ROUTINES, AfterStep, Builder, Handle, Layout, MemoryRef, Routine, dims
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.families import CPU
+from aioflow.kernels import onednn_kernels
 from aioflow.kernels.linalg.onednn_matmul import faster
 from aioflow.kernels.nn import convolution_products as products
 from aioflow.kernels.nn.windows import Slide, Sliding
-from aioflow.tensors.dtypes import INTEGER, Array, Namespace, float32
+from aioflow.tensors.dtypes import INTEGER, Array, Namespace
 
 Function = Callable[..., Array]
 Binding = Callable[[Namespace, NodeView], Function]
@@ -36,7 +36,7 @@ _OF_SRC, _OF_DIFF_SRC, _OF_WEIGHTS, _OF_DIFF_WEIGHTS, _OF_DST, _OF_DIFF_DST = ra
 SMALL: Final = 1 << 17
 """Multiplications up to which NumPy is not slower."""
 FEW: Final = 16
-"""Channels that fill a vector of the processor."""
+"""Channels below which strided filters of size 1 have their gradient by NumPy."""
 SLOW_SMALL: Final = 1 << 13
 """The same where NumPy works element by element of the filter."""
 
@@ -67,7 +67,10 @@ class Problem(NamedTuple):
 
     @property
     def skips_with_few_channels(self) -> bool:
-        """Whether a filter of size 1 skips images of few channels: its gradient by oneDNN 3.2 is of other memory."""
+        """Whether a filter of size 1 skips images of few channels: oneDNN 3.2 gives wrong gradients for such filters.
+
+        They were wrong with fewer than 8 channels, and differed from call to call.
+        """
         skips = all(slide.window == 1 for slide in self.slides) and any(slide.stride > 1 for slide in self.slides)
         return skips and self.window[-2] < FEW
 
@@ -215,10 +218,10 @@ class Kernels:
     def declare(self, op: Op[Tensor], bind: Callable[[Sliding, Library, Function], Function], plain: Binding) -> None:
         """Declare a kernel for float32 that falls back to `plain` where oneDNN cannot compute."""
 
-        @op.kernel(CPU, fresh=True, binds=True, only={float32, *INTEGER}, priority=2, when=available)
-        def _(xp: Namespace, node: NodeView) -> Function:
-            lib, otherwise = library(), plain(xp, node)
-            return otherwise if lib is None else bind(Sliding.of(**node.attrs, axes=self._axes), lib, otherwise)
+        def bind_node(node: NodeView, lib: Library, otherwise: Function) -> Function:
+            return bind(Sliding.of(**node.attrs, axes=self._axes), lib, otherwise)
+
+        onednn_kernels.declare(op, bind_node, plain, beside=INTEGER)
 
     def _problem(self, sliding: Sliding, x: Sequence[int], window: Sequence[int]) -> Problem:
         """ValueError if they do not fit."""

@@ -18,12 +18,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from aioflow.devices.onednn import Library, available, library
+from aioflow.devices.onednn import Library
 from aioflow.devices.onednn_primitive import ROUTINES, AfterStep, Builder, Handle, Layout, Routine
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.families import CPU
+from aioflow.kernels import onednn_kernels
 from aioflow.kernels.nn.activation import held
 from aioflow.kernels.nn.channel_steps import folded, unchanged
 from aioflow.kernels.nn.onednn_convolution import SMALL, Building, Problem
@@ -106,7 +106,7 @@ class _Prepared(NamedTuple):
 class _Kernel:
     """The kernel of one node."""
 
-    def __init__(self, lib: Library, node: NodeView, otherwise: Function) -> None:
+    def __init__(self, node: NodeView, lib: Library, otherwise: Function) -> None:
         attrs = node.attrs
         self._lib = lib
         self._otherwise = otherwise
@@ -186,8 +186,4 @@ class _Kernel:
 
 def declare(op: Op[Tensor], plain: Binding) -> None:
     """Declare the kernel beside the one that needs NumPy alone."""
-
-    @op.kernel(CPU, fresh=True, binds=True, only={float32}, priority=2, when=available)
-    def _(xp: Namespace, node: NodeView) -> Function:
-        lib, otherwise = library(), plain(xp, node)
-        return otherwise if lib is None else _Kernel(lib, node, otherwise)
+    onednn_kernels.declare(op, _Kernel, plain)

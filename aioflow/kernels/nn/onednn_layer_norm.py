@@ -7,13 +7,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from aioflow.devices.onednn import Library, available, library
+from aioflow.devices.onednn import Library
 from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout, Routine
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
-from aioflow.kernels.families import CPU
+from aioflow.kernels import onednn_kernels
 from aioflow.resources.buffers import BUFFERS
-from aioflow.tensors.dtypes import Array, Namespace, float32
+from aioflow.tensors.dtypes import Array, Namespace
 
 Function = Callable[..., tuple[Array, ...]]
 Binding = Callable[[Namespace, NodeView], Function]
@@ -80,21 +80,25 @@ def _found(
     return ROUTINES.find(lib, (build, problem), functools.partial(build, problem))
 
 
-def _normalise(epsilon: float, lib: Library, otherwise: Function) -> Function:
+def _normalise(node: NodeView, lib: Library, otherwise: Function) -> Function:
+    epsilon = node.attrs["epsilon"]
+
     def compute(x: Array, scale: Array, offset: Array) -> tuple[Array, ...]:
         routine = _found(lib, _forward, epsilon, x, scale) if offset.shape == scale.shape else None
         if routine is None:
             return otherwise(x, scale, offset)
         column = column_of(x, scale)
         y, mean, variance = _empty(x.shape), _empty(column), _empty(column)
-        images, *vectors = _ready(x, scale, offset)
-        routine(images, y, *vectors, mean, variance)
+        rows, *vectors = _ready(x, scale, offset)
+        routine(rows, y, *vectors, mean, variance)
         return y, mean, variance
 
     return compute
 
 
-def _gradient(epsilon: float, lib: Library, otherwise: Function) -> Function:
+def _gradient(node: NodeView, lib: Library, otherwise: Function) -> Function:
+    epsilon = node.attrs["epsilon"]
+
     def compute(dy: Array, x: Array, scale: Array, mean: Array, variance: Array) -> tuple[Array, ...]:
         fits = dy.shape == x.shape and mean.shape == variance.shape == column_of(x, scale)
         routine = _found(lib, _backward, epsilon, x, scale) if fits else None
@@ -119,11 +123,4 @@ def _ready(*arrays: Array) -> list[Array]:
 def declare(ops: tuple[Op[Any], Op[Any]], plain: tuple[Binding, Binding]) -> None:
     """Declare the kernels of layer normalisation and of its gradient, beside those by NumPy alone."""
     for op, bind, binding in zip(ops, (_normalise, _gradient), plain, strict=True):
-        _declare(op, bind, binding)
-
-
-def _declare(op: Op[Any], bind: Callable[[float, Library, Function], Function], plain: Binding) -> None:
-    @op.kernel(CPU, fresh=True, binds=True, only={float32}, priority=2, when=available)
-    def _(xp: Namespace, node: NodeView) -> Function:
-        lib, otherwise = library(), plain(xp, node)
-        return otherwise if lib is None else bind(node.attrs["epsilon"], lib, otherwise)
+        onednn_kernels.declare(op, bind, binding)

@@ -8,13 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from aioflow.devices.onednn import available, library
+from aioflow.devices.onednn import Library
 from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.families import CPU
-from aioflow.tensors.dtypes import Array, Namespace, float32
+from aioflow.kernels import onednn_kernels
+from aioflow.tensors.dtypes import Array, Namespace
 
 Function = Callable[..., Array]
 Binding = Callable[[Namespace, NodeView], Function]
@@ -37,23 +37,21 @@ def _normalise(pixels: int, channels: int, size: int, numbers: tuple[float, floa
 
 def declare(op: Op[Tensor], plain: Binding) -> None:
     """Declare a kernel that falls back to `plain` where oneDNN cannot compute."""
+    onednn_kernels.declare(op, _bind, plain)
 
-    @op.kernel(CPU, fresh=True, binds=True, only={float32}, priority=2, when=available)
-    def _(xp: Namespace, node: NodeView) -> Function:
-        lib, otherwise = library(), plain(xp, node)
-        if lib is None:
-            return otherwise
-        size = 2 * node.attrs["depth_radius"] + 1
-        numbers = node.attrs["alpha"], node.attrs["beta"], node.attrs["bias"]
 
-        def compute(x: Array) -> Array:
-            key = math.prod(x.shape[:-1]), x.shape[-1], size, numbers
-            build = functools.partial(_normalise, *key)
-            routine = ROUTINES.find(lib, (_normalise, *key), build) if x.size > SMALL else None
-            if routine is None:
-                return otherwise(x)
-            y = np.empty(x.shape, np.float32)
-            routine(np.ascontiguousarray(x), y)
-            return y
+def _bind(node: NodeView, lib: Library, otherwise: Function) -> Function:
+    size = 2 * node.attrs["depth_radius"] + 1
+    numbers = node.attrs["alpha"], node.attrs["beta"], node.attrs["bias"]
 
-        return compute
+    def compute(x: Array) -> Array:
+        key = math.prod(x.shape[:-1]), x.shape[-1], size, numbers
+        build = functools.partial(_normalise, *key)
+        routine = ROUTINES.find(lib, (_normalise, *key), build) if x.size > SMALL else None
+        if routine is None:
+            return otherwise(x)
+        y = np.empty(x.shape, np.float32)
+        routine(np.ascontiguousarray(x), y)
+        return y
+
+    return compute

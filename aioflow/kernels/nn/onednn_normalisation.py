@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from aioflow.devices.onednn import Library, available, library
+from aioflow.devices.onednn import Library
 from aioflow.devices.onednn_primitive import ROUTINES, Builder, Handle, Layout, Routine
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
-from aioflow.kernels.families import CPU
-from aioflow.tensors.dtypes import Array, Namespace, float32
+from aioflow.kernels import onednn_kernels
+from aioflow.tensors.dtypes import Array, Namespace
 
 Function = Callable[..., tuple[Array, ...]]
 Binding = Callable[[Namespace, NodeView], Function]
@@ -138,11 +138,4 @@ def _ready(*arrays: Array) -> list[Array]:
 def declare(ops: tuple[Op[Any], Op[Any]], plain: tuple[Binding, Binding]) -> None:
     """Declare the kernels of batch normalisation and of its gradient, beside those by NumPy alone."""
     for op, bind, binding in zip(ops, (_normalise, _gradient), plain, strict=True):
-        _declare(op, bind, binding)
-
-
-def _declare(op: Op[Any], bind: Callable[[NodeView, Library, Function], Function], plain: Binding) -> None:
-    @op.kernel(CPU, fresh=True, binds=True, only={float32}, priority=2, when=available)
-    def _(xp: Namespace, node: NodeView) -> Function:
-        lib, otherwise = library(), plain(xp, node)
-        return otherwise if lib is None else bind(node, lib, otherwise)
+        onednn_kernels.declare(op, bind, binding)

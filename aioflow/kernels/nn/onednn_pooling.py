@@ -9,16 +9,16 @@ once more; in a window that has nothing above the lowest finite number it may ta
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from aioflow.devices.onednn import Library, available, library
+from aioflow.devices.onednn import Library
 from aioflow.devices.onednn_primitive import ROUTINES, Builder, Handle, Routine, dims
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.families import CPU
+from aioflow.kernels import onednn_kernels
 from aioflow.kernels.nn.onednn_convolution import images_layout
 from aioflow.kernels.nn.windows import Slide, Sliding
 from aioflow.tensors.dtypes import INTEGER, Array, Namespace, float32
@@ -194,13 +194,10 @@ Bind = Callable[[Geometry, Library, Function], Function]
 
 
 def _declare(op: Op[Tensor], bind: Bind, plain: Binding, geometry: Callable[[NodeView], Geometry]) -> None:
-    """Declare a kernel for float32 that falls back to `plain` where oneDNN cannot compute."""
+    def bind_node(node: NodeView, lib: Library, otherwise: Function) -> Function:
+        return bind(geometry(node), lib, otherwise) if node.output_specs[0].dtype is float32 else otherwise
 
-    @op.kernel(CPU, fresh=True, binds=True, only={float32, *INTEGER}, priority=2, when=available)
-    def _(xp: Namespace, node: NodeView) -> Any:
-        lib, otherwise = library(), plain(xp, node)
-        floats = node.output_specs[0].dtype is float32
-        return bind(geometry(node), lib, otherwise) if lib is not None and floats else otherwise
+    onednn_kernels.declare(op, bind_node, plain, beside=INTEGER)
 
 
 def declare(

@@ -6,17 +6,17 @@ The library does not define its results for NaN and infinity; NumPy computes arr
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from aioflow.devices.onednn import Library, available, library
+from aioflow.devices.onednn import Library
 from aioflow.devices.onednn_primitive import MOST_AXES, ROUTINES, Builder, Layout, Routine
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.families import CPU
-from aioflow.tensors.dtypes import Array, Namespace, float32
+from aioflow.kernels import onednn_kernels
+from aioflow.tensors.dtypes import Array, Namespace
 
 Function = Callable[..., Array]
 Binding = Callable[[Namespace, NodeView], Function]
@@ -58,7 +58,9 @@ def _finite(x: Array) -> bool:
     return math.isfinite(x.max()) and math.isfinite(x.min())
 
 
-def _softmax(algorithm: int, axis: int, lib: Library, otherwise: Function) -> Function:
+def _softmax(algorithm: int, node: NodeView, lib: Library, otherwise: Function) -> Function:
+    axis = node.attrs["axis"]
+
     def compute(logits: Array, out: Array | None = None) -> Array:
         routine = _found(lib, _forward, algorithm, logits, axis)
         if routine is None or not _finite(logits):
@@ -70,7 +72,9 @@ def _softmax(algorithm: int, axis: int, lib: Library, otherwise: Function) -> Fu
     return compute
 
 
-def _gradient(algorithm: int, axis: int, lib: Library, otherwise: Function) -> Function:
+def _gradient(algorithm: int, node: NodeView, lib: Library, otherwise: Function) -> Function:
+    axis = node.attrs["axis"]
+
     def compute(dy: Array, y: Array, out: Array | None = None) -> Array:
         routine = _found(lib, _backward, algorithm, y, axis) if dy.shape == y.shape else None
         if routine is None or not (_finite(dy) and _finite(y)):
@@ -97,11 +101,4 @@ def declare(logarithm: bool, ops: tuple[Op[Tensor], Op[Tensor]], plain: tuple[Bi
     """Declare the kernels of softmax or of its logarithm, and of its gradient, beside those by NumPy alone."""
     algorithm = _LOGARITHM if logarithm else _ACCURATE
     for op, bind, binding in zip(ops, (_softmax, _gradient), plain, strict=True):
-        _declare(op, functools.partial(bind, algorithm), binding)
-
-
-def _declare(op: Op[Tensor], bind: Callable[[int, Library, Function], Function], plain: Binding) -> None:
-    @op.kernel(CPU, out=True, binds=True, only={float32}, priority=2, when=available)
-    def _(xp: Namespace, node: NodeView) -> Any:
-        lib, otherwise = library(), plain(xp, node)
-        return otherwise if lib is None else bind(node.attrs["axis"], lib, otherwise)
+        onednn_kernels.declare(op, functools.partial(bind, algorithm), binding, out=True)
