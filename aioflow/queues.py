@@ -4,7 +4,6 @@ Elements are tuples of components. Puts are served strictly in order, and so are
 puts. A `take` of several elements takes none until it can take all, so a cancelled take has nothing to undo. While it
 is first in line, the queue may grow beyond its capacity to the elements that it needs. A `put` of several puts each as
 soon as there is room, or all at once.
-
 A `put` that must wait is granted its room, and its last element goes in when its caller resumes. So no consumer takes
 the last element of a cancelled put. Later puts wait behind it.
 """

@@ -50,24 +50,27 @@ def _function(names: Sequence[str], name_map: Any) -> Callable[[str], str | None
 
 
 def _by_module(names: Sequence[str], name_map: Mapping[str, str | None]) -> Callable[[str], str | None]:
-    """Rename by the longest module, or whole name, in a dict."""
-    unused = set(name_map)
+    """Rename by the longest module, or whole name, in a dict. Names and keys are compared as paths."""
+    by_path = {as_path(str(key)): value for key, value in name_map.items()}
 
     def rename(name: str) -> str | None:
-        parts = name.split(".")
-        for count in range(len(parts), 0, -1):
-            key = ".".join(parts[:count])
-            if key in name_map:
-                begin = name_map[key]
-                return None if begin is None else "/".join([begin, *parts[count:]])
+        for module in _modules(name):
+            if module in by_path:
+                begin = by_path[module]
+                return None if begin is None else begin + as_path(name)[len(module) :]
         return name
 
-    for name in names:
-        parts = name.split(".")
-        unused -= {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
+    used = {module for name in names for module in _modules(name)}
+    unused = sorted(key for key in name_map if as_path(str(key)) not in used)
     if unused:
-        raise ValueError(f"name_map names {sorted(unused)}, and no tensor or module of the file has such a name")
+        raise ValueError(f"name_map names {unused}, and no tensor or module of the file has such a name")
     return rename
+
+
+def _modules(name: str) -> list[str]:
+    """The name as a path, and those of the modules around it, the longest first."""
+    parts = as_path(name).split("/")
+    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 def _by_patterns(pairs: Sequence[Any]) -> Callable[[str], str | None]:

@@ -140,15 +140,13 @@ class Trainable(Layer):
             epochs: the number of the last epoch.
             verbose: 0 writes nothing, 1 draws a bar, 2 writes a line for each epoch; "auto" draws a bar in a terminal.
             callbacks: see `af.callbacks`.
-            validation_split: the part of the arrays, from their end, that is used for validation only; nothing beside
-                `validation_data`.
+            validation_split: the part of the arrays, from their end, for validation only; not with `validation_data`.
             validation_data: (inputs, labels) or (inputs, labels, weights), or batches as for `x`.
             shuffle: whether arrays are trained in a new random order in each epoch.
             class_weight: a factor for the elements of each class in training, by its number; not beside an iterable.
             sample_weight: a factor for each element.
             initial_epoch: the number of the first epoch.
-            steps_per_epoch: the batches of an epoch, needed if `x` gives batches without end. With arrays each epoch
-                takes them from the beginning, or from a new random order.
+            steps_per_epoch: the batches of an epoch, needed if `x` gives batches without end.
             validation_steps: the batches of a validation, likewise.
             strategy: the devices to train on, from now on; those that `compile` was given by default.
             session: the session.
@@ -165,16 +163,13 @@ class Trainable(Layer):
         self._train_by(strategy)
         used = self._session_for(session)
         given = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, shuffle)
-        validation = None
-        if validation_data is not None:
-            validation = _validation(validation_data, batch_size, validation_steps)
-            validation_split = 0.0
-        batches, part = _prepared(given, validation_split, validation_steps, class_weight)
+        validation = _validation(validation_data, batch_size, validation_steps)
+        batches, part = _prepared(given, 0.0 if validation else validation_split, validation_steps, class_weight)
         shown = [] if verbose == 0 else [ProgressBar(None if verbose == "auto" else verbose == 1)]
+        told = [*shown, *(callbacks or ())]
         training = fitting.Training(
-            self, used, batches, validation or part, [*shown, *(callbacks or ())], epochs, initial_epoch,
-            int(verbose != 0),
-        )  # fmt: skip
+            self, used, batches, validation or part, told, epochs, initial_epoch, int(verbose != 0)
+        )
         with self._using(used):
             return await training.run()
 
@@ -430,8 +425,10 @@ def _prepared(
     return batches if class_weight is None else batches.weighted(class_weight), part
 
 
-def _validation(given: Any, batch_size: int | None, steps: int | None) -> fitting.Batches:
-    """The batches of `validation_data`."""
+def _validation(given: Any, batch_size: int | None, steps: int | None) -> fitting.Batches | None:
+    """The batches of `validation_data`, if there are any."""
+    if given is None:
+        return None
     if isinstance(given, (tuple, list)):
         if not 2 <= len(given) <= 3:
             raise ValueError(f"validation_data is (inputs, labels), perhaps with weights, not {len(given)} values")

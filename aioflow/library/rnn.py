@@ -92,10 +92,8 @@ def dynamic_rnn(
             lambda time, before, made: less(time, steps), step, (0, state, arrays),
             parallel_iterations=parallel_iterations or 32, swap_memory=swap_memory,
         )  # fmt: skip
-        outputs = [array.stack() for array in arrays]
-        return nest.pack_sequence_as(
-            cell.output_size, outputs if time_major else [*map(_exchange_axes, outputs)]
-        ), state
+        outputs = [array.stack() if time_major else _exchange_axes(array.stack()) for array in arrays]
+        return nest.pack_sequence_as(cell.output_size, outputs), state
 
 
 @describing

@@ -19,7 +19,7 @@ MOVED: Final = 1 << 20
 """Bytes. A smaller variable does not move: a copy of it takes much less time than the rest of a message."""
 _MOST_MOVED: Final = 16
 """Variables that move, at most: a process has a bounded number of pieces of such memory."""
-_PART: Final = 2
+_MOVED_PART: Final = 2
 """Variables take at most this part of the memory."""
 
 
@@ -31,7 +31,7 @@ class Lender(Protocol):
         """The bytes that it has at most."""
 
     def take(self, nbytes: int) -> AnyArray | None:
-        """So many bytes of any content; None if there are none left."""
+        """An array of `nbytes` bytes with any content; None if the memory does not suffice."""
 
     def has(self, array: AnyArray) -> bool:
         """Whether the array is in its memory."""
@@ -111,7 +111,7 @@ class LendableMemory:
 
     def _may_move(self, nbytes: int, holders: list[Movable]) -> bool:
         moved = [value.nbytes for holder in holders if self.has(value := holder.present())]
-        most = self._lender.most // _PART if self._lender is not None else 0
+        most = self._lender.most // _MOVED_PART if self._lender is not None else 0
         return len(moved) < _MOST_MOVED and sum(moved) + nbytes <= most
 
 

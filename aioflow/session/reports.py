@@ -1,5 +1,6 @@
 """What a session tells of itself: devices, memory, placement, costs, plans, and operations that wait."""
 
+import abc
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
     from aioflow.net.client.client import RemoteEngine
 
 
-class SessionReports:
+class SessionReports(abc.ABC):
     """The methods of a session that report, of which all but `replan` change nothing."""
 
     def __init__(self, graph: Graph, engine: "LocalEngine | RemoteEngine") -> None:
         self.graph: Final = graph
         self._engine: Final = engine
 
+    @abc.abstractmethod
     def _check(self) -> None:
         """RuntimeError if the session is closed or used on another loop than before."""
-        raise NotImplementedError
 
     async def explain(self) -> Report:
         """Return the running operations with their waits, since when, and the user's lines that built them.

@@ -6,7 +6,6 @@ may join it, and then runs in its own task.
 """
 
 import asyncio
-import copy
 import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -17,6 +16,7 @@ from aioflow import errors
 from aioflow.session.batch_rows import RowChecks, together
 from aioflow.session.waiting_calls import Batch, BatchedCall, Results, WaitingCalls, own_rows
 from aioflow.tensors.dtypes import Array
+from aioflow.waiting.lines import own_copy
 
 R = TypeVar("R")
 Reason = Literal["idle", "full", "delay"]
@@ -108,14 +108,14 @@ class RequestBatcher(Generic[R]):
         self._rows: Final = rows
         self._build: Final = build
         self._limits: Final = limits
-        self._most: Final = limits.max_rows if rows.fixed is None else rows.fixed
-        self._isolate: Final = isolate_errors
+        self._batch_rows: Final = limits.max_rows if rows.fixed is None else rows.fixed
+        self._isolates_errors: Final = isolate_errors
         self._waiting: Final = WaitingCalls(limits.priorities)
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._running = 0
-        self._gathers = False
+        self._is_gathering = False
         """Whether calls wait for the end of this turn of the loop."""
-        self._is_quiet = False
+        self._runs_at_once = False
         """Whether the last call ran alone, and the loop has turned since."""
         self._timer: asyncio.TimerHandle | None = None
 
@@ -138,11 +138,11 @@ class RequestBatcher(Generic[R]):
             self._admit(call, priority)
         self.statistics.calls += 1
         try:
-            results = await self._results(call)
+            results = await self._submit(call)
         except asyncio.CancelledError:
             self.statistics.cancelled += 1
             call.cancel()
-            self._leave(call)
+            self._forget(call)
             raise
         return self._build(self._rows.cut(call, results) if call.own_sizes else results)
 
@@ -156,52 +156,52 @@ class RequestBatcher(Generic[R]):
             text = f"{self._waiting.rows} rows wait, and {call.count} more would exceed the {self._limits.max_waiting}"
             raise errors.ResourceExhaustedError(f"{text} that may; try again later, or set max_waiting=")
 
-    def _results(self, call: BatchedCall) -> Awaitable[Results]:
+    def _submit(self, call: BatchedCall) -> Awaitable[Results]:
         """Let a call wait, or run it. The caller awaits its results at once."""
         waiting = self._waiting
-        if not (self._running or self._gathers or waiting.calls):
-            fits = call.count <= self._most
-            return self._alone(call) if self._is_quiet and fits else self._first(call)
+        if not (self._running or self._is_gathering or waiting.calls):
+            fits = call.count <= self._batch_rows
+            return self._run_alone(call) if self._runs_at_once and fits else self._gather(call)
         answer = waiting.add(call, asyncio.get_running_loop())
-        if waiting.rows >= self._most and waiting.has_full(self._most):
-            self._release()
-        elif self._timer is None and not self._gathers:
+        if waiting.rows >= self._batch_rows and waiting.has_full(self._batch_rows):
+            self._begin_batches()
+        elif self._timer is None and not self._is_gathering:
             self._set_timer()
         return answer
 
-    async def _first(self, call: BatchedCall) -> Results:
+    async def _gather(self, call: BatchedCall) -> Results:
         """Let other tasks join a call, and begin. It runs in its own task if it stays alone."""
         answer = self._waiting.add(call, asyncio.get_running_loop())
-        self._gathers = True
+        self._is_gathering = True
         try:
             await asyncio.sleep(0)
         except asyncio.CancelledError:
             self._waiting.remove(call)
-            self._gathered()
+            self._end_gathering()
             raise
-        self._gathers = False
-        if self._waiting.calls == 1 and not self._running and call.count <= self._most:
+        self._is_gathering = False
+        if self._waiting.calls == 1 and not self._running and call.count <= self._batch_rows:
             self._waiting.remove(call)
-            return await self._alone(call)
-        self._release()
+            return await self._run_alone(call)
+        self._begin_batches()
         return await answer
 
-    async def _alone(self, call: BatchedCall) -> Results:
+    async def _run_alone(self, call: BatchedCall) -> Results:
         """Run one call in its own task."""
-        self._begun("idle", call.count)
-        self._is_quiet = False
-        asyncio.get_running_loop().call_soon(self._turned)
+        self._count_batch("idle", call.count)
+        self._runs_at_once = False
+        asyncio.get_running_loop().call_soon(self._note_turn)
         try:
-            results = await self._computed([call.values])
+            results = await self._compute_parts([call.values])
         finally:
-            self._ended()
+            self._end_batch()
         return results if self._rows.fixed is None else [own_rows(result, 0, call.count) for result in results]
 
-    def _turned(self) -> None:
+    def _note_turn(self) -> None:
         """The loop has turned since a call ran alone: if nothing waits, the next one is alone as well."""
-        self._is_quiet = not self._waiting.calls
+        self._runs_at_once = not self._waiting.calls
 
-    def _leave(self, call: BatchedCall) -> None:
+    def _forget(self, call: BatchedCall) -> None:
         """Nothing of that call is needed any more."""
         self._waiting.remove(call)
         if self._timer is not None and not self._waiting.calls:
@@ -210,36 +210,36 @@ class RequestBatcher(Generic[R]):
 
     # When batches begin
 
-    def _release(self) -> None:
+    def _begin_batches(self) -> None:
         """Begin batches as long as there is a reason."""
         while self._running < _CONCURRENT:
-            chosen = self._chosen()
+            chosen = self._choose()
             if chosen is None:
                 break
-            batch = self._taken(*chosen)
-            batch.task = asyncio.get_running_loop().create_task(self._compute(batch))
+            batch = self._take_batch(*chosen)
+            batch.task = asyncio.get_running_loop().create_task(self._run_batch(batch))
             self._tasks.add(batch.task)
-            batch.task.add_done_callback(functools.partial(self._task_ended, batch))
+            batch.task.add_done_callback(functools.partial(self._end_task, batch))
         self._set_timer()
 
-    def _chosen(self) -> tuple[Hashable, Reason] | None:
+    def _choose(self) -> tuple[Hashable, Reason] | None:
         """The shape of the rows of the next batch, and why it begins now."""
-        waiting, is_idle = self._waiting, not self._running and not self._gathers
+        waiting, is_idle = self._waiting, not self._running and not self._is_gathering
         now = asyncio.get_running_loop().time()
-        shape = waiting.urgent() if is_idle else waiting.ready(self._most, self._limits.max_delay, now)
+        shape = waiting.urgent() if is_idle else waiting.ready(self._batch_rows, self._limits.max_delay, now)
         if shape is None:
             return None
-        if waiting.rows_of(shape) >= self._most:
+        if waiting.rows_of(shape) >= self._batch_rows:
             return shape, "full"
         return shape, "idle" if is_idle else "delay"
 
-    def _taken(self, shape: Hashable, reason: Reason) -> Batch:
-        batch = self._waiting.take(shape, self._most)
-        self._begun(reason, batch.rows)
-        self._is_quiet = False
+    def _take_batch(self, shape: Hashable, reason: Reason) -> Batch:
+        batch = self._waiting.take(shape, self._batch_rows)
+        self._count_batch(reason, batch.rows)
+        self._runs_at_once = False
         return batch
 
-    def _begun(self, reason: Reason, rows: int) -> None:
+    def _count_batch(self, reason: Reason, rows: int) -> None:
         self.statistics.batches[reason] += 1
         self.statistics.rows += rows
         self._running += 1
@@ -250,38 +250,38 @@ class RequestBatcher(Generic[R]):
             self._timer.cancel()
             self._timer = None
         oldest = self._waiting.oldest()
-        if oldest is not None and self._running < _CONCURRENT and not self._gathers:
+        if oldest is not None and self._running < _CONCURRENT and not self._is_gathering:
             due = oldest.since + self._limits.max_delay
-            self._timer = asyncio.get_running_loop().call_at(due, self._release)
+            self._timer = asyncio.get_running_loop().call_at(due, self._begin_batches)
 
-    def _task_ended(self, batch: Batch, task: asyncio.Task[None]) -> None:
+    def _end_task(self, batch: Batch, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if task.cancelled():  # perhaps before it began
             for share in batch.shares:
                 share.call.cancel()
-        self._ended()
+        self._end_batch()
 
-    def _ended(self) -> None:
+    def _end_batch(self) -> None:
         """One batch less runs. Tasks that were answered may call again before the next one begins."""
         self._running -= 1
-        if self._waiting.calls and not self._gathers:
-            self._gathers = True
-            asyncio.get_running_loop().call_soon(self._gathered)
+        if self._waiting.calls and not self._is_gathering:
+            self._is_gathering = True
+            asyncio.get_running_loop().call_soon(self._end_gathering)
 
-    def _gathered(self) -> None:
-        self._gathers = False
-        self._release()
+    def _end_gathering(self) -> None:
+        self._is_gathering = False
+        self._begin_batches()
 
     # What a batch does
 
-    async def _compute(self, batch: Batch) -> None:
+    async def _run_batch(self, batch: Batch) -> None:
         """Run a batch, and answer its calls."""
         try:
-            batch.deliver(await self._computed(batch.parts()))
+            batch.deliver(await self._compute_parts(batch.parts()))
         except Exception as error:
-            await self._failed(batch, error)
+            await self._fail_batch(batch, error)
 
-    async def _computed(self, parts: Sequence[Sequence[Array]]) -> Results:
+    async def _compute_parts(self, parts: Sequence[Sequence[Array]]) -> Results:
         """The fetches for the values of several parts."""
         if len(parts) > 1 and sum([value.nbytes for values in parts for value in values]) > _LARGE:
             work = functools.partial(together, parts, self._rows.fixed)
@@ -292,9 +292,10 @@ class RequestBatcher(Generic[R]):
         self._rows.check_results(results, len(values[0]))
         return results
 
-    async def _failed(self, batch: Batch, error: Exception) -> None:
+    async def _fail_batch(self, batch: Batch, error: Exception) -> None:
         """Give the error to the calls of the batch, or find the calls that cause it."""
-        if not self._isolate or len(batch.shares) == 1 or not isinstance(error, errors.OpError):
+        if not self._isolates_errors or len(batch.shares) == 1 or not isinstance(error, errors.OpError):
+            batch.task = None  # it ends by itself
             for share in batch.shares:
                 self._fail(share.call, error)
             return
@@ -303,20 +304,10 @@ class RequestBatcher(Generic[R]):
             if call.is_answered():
                 continue  # it was cancelled, or other rows of it failed
             try:
-                own.deliver(await self._computed(own.parts()))
+                own.deliver(await self._compute_parts(own.parts()))
             except Exception as its:
                 self._fail(call, its)
 
     def _fail(self, call: BatchedCall, error: Exception) -> None:
-        call.fail(_own(error))
-        self._leave(call)
-
-
-def _own(error: Exception) -> Exception:
-    """Return the error for one of several receivers, with a traceback of its own."""
-    try:
-        made = copy.copy(error)
-    except Exception:  # the class of the error may fail to copy it
-        return error
-    made.__cause__ = error.__cause__
-    return made
+        call.fail(own_copy(error))
+        self._forget(call)

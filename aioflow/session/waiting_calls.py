@@ -30,7 +30,8 @@ class BatchedCall:
     """
 
     __slots__ = (
-        "_came", "_parts", "answer", "batches", "begun", "count", "own_sizes", "priority", "shape", "since", "values",
+        "_delivered", "_parts", "answer", "batches", "begun", "count", "own_sizes", "priority", "shape", "since",
+        "values",
     )  # fmt: skip
 
     def __init__(
@@ -46,7 +47,7 @@ class BatchedCall:
         self.batches: tuple[Batch, ...] = ()
         self.answer: asyncio.Future[Results] | None = None
         self._parts: tuple[tuple[int, Results], ...] = ()
-        self._came = 0
+        self._delivered = 0
 
     def leave(self) -> None:
         """Need no answer. A batch that no call needs is cancelled."""
@@ -58,9 +59,9 @@ class BatchedCall:
 
     def deliver(self, start: int, stop: int, results: Results) -> None:
         """Take the results of some rows. With the last ones the call has its answer."""
-        self._came += stop - start
+        self._delivered += stop - start
         self._parts += ((start, results),)
-        if self._came == self.count:
+        if self._delivered == self.count:
             parts = [part for _, part in sorted(self._parts, key=_start)]
             self._join(list(zip(*parts, strict=True)))
 
@@ -89,7 +90,7 @@ class BatchedCall:
         if answer is not None and not answer.cancel() and not answer.cancelled():
             answer.exception()  # an error that came at the same time, which nobody reads
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Its rows have no results."""
         if self.answer is not None and not self.answer.done():
             self.answer.set_exception(error)

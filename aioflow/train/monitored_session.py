@@ -150,9 +150,8 @@ class _MonitoredSession:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        expected = isinstance(error, _ENDS)
-        await self._end(error is None or expected)
-        return expected
+        await self._end(error is None or isinstance(error, _ENDS))
+        return isinstance(error, _ENDS)
 
     # Runs
 

@@ -272,7 +272,7 @@ class Waitable:
 
     def abort(self, error: BaseException) -> None:
         """Fail all present and later attempts with that error, unless the object has ended before."""
-        self._end(lambda: _again(error))
+        self._end(lambda: own_copy(error))
 
     def _end(self, gone: Callable[[], BaseException]) -> None:
         with self._lock:
@@ -308,7 +308,7 @@ class Waitable:
         return servers.users
 
 
-def _again(error: BaseException) -> BaseException:
+def own_copy(error: BaseException) -> BaseException:
     """Return the error for one more receiver: a copy with its own traceback, if it can be copied."""
     try:
         made = copy.copy(error)

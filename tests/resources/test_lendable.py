@@ -165,7 +165,7 @@ def test_a_sent_value_is_compared_with_the_variables_that_can_be_large(few, monk
     assert looks == [state] * looked_at
 
 
-@pytest.mark.parametrize(("limit", "value"), [("_MOST_MOVED", 3), ("_PART", 20)])
+@pytest.mark.parametrize(("limit", "value"), [("_MOST_MOVED", 3), ("_MOVED_PART", 20)])
 def test_variables_take_a_bounded_part_of_the_memory(few, monkeypatch, limit, value):
     monkeypatch.setattr(lendable, limit, value)
     many = [variable() for _ in range(5)]

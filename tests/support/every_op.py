@@ -28,8 +28,8 @@ OURS = {name: op for name, op in REGISTRY.items() if op.__module__.startswith("a
 def every_op(wanted=lambda name, sample: True, variants=(None,), most=1000):
     """Make of a law on `(name, sample)`, or `(name, sample, variant)`, a test for each file of ops.
 
-    It tries all samples of that kind with each variant. A short run tries at most so many samples of each op, and each
-    with one variant, in turn.
+    It tries all samples of that kind with each variant. A short run tries at most `most` samples of each op, each with
+    one variant, in turn.
     """
 
     def decorate(law):

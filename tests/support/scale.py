@@ -23,7 +23,7 @@ def amount(short, long, variable=None):
 
 
 def some(items, most):
-    """All items in a long run, and in a short one at most so many, at equal distances."""
+    """All items in a long run, and in a short one at most `most`, at equal distances."""
     items = list(items)
     return items if LONG else items[:: max(1, math.ceil(len(items) / most))]
 

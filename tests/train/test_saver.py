@@ -93,11 +93,12 @@ async def test_a_name_map_renames_the_tensors_of_plain_files(tmp_path):
         kernel, bias = af.Variable([0.0, 0.0], name="head/kernel"), af.Variable([0.0], name="head/bias")
         saver = af.train.Saver()
     path = tmp_path / "a.safetensors"
-    stored = {"model.fc.kernel": [1.0, 2.0], "model.fc.bias": [3.0], "optimizer.rate": [4.0]}
+    stored = {"model.fc.kernel": [1.0, 2.0], "model.fc.bias": [3.0], "optimizer/rate": [4.0]}
     SAFE.save_file({name: np.array(value, np.float32) for name, value in stored.items()}, path)
     async with af.Session(graph=graph) as session:
         for name_map in (
             {"model.fc": "head", "optimizer": None},
+            {"model/fc": "head", "optimizer.rate": None},
             [(r"^model\.fc\.", "head/"), ("optimizer", None)],
             lambda name: name.replace("model.fc", "head") if name.startswith("model") else None,
         ):

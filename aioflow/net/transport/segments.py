@@ -96,7 +96,7 @@ class Segment:
         return self.is_used_by(0)
 
     def is_used_by(self, arrays: int) -> bool:
-        """Whether so many arrays of this process use its memory, and no peer has it. The pool's lock must be held."""
+        """Whether exactly `arrays` arrays of this process use its memory, and no peer has it. Hold the pool's lock."""
         return not self.loans and sys.getrefcount(self.memory) == _ONLY_OURS + arrays
 
 
@@ -139,7 +139,7 @@ class SegmentPool:
         return sum([one.memory.nbytes for one in self._segments.values()])
 
     def reuse(self, nbytes: int) -> Segment | None:
-        """A free segment of at least so many bytes, lent once; None if there is none."""
+        """A free segment of at least `nbytes` bytes, lent once; None if there is none."""
         size = _rounded(nbytes)
         with self._lock:
             found = next((one for one in self._segments.values() if one.memory.nbytes == size and one.is_free), None)
@@ -148,7 +148,7 @@ class SegmentPool:
             return found
 
     def create(self, nbytes: int) -> Segment | None:
-        """A new segment of at least so many bytes, lent once; None if the limits leave no memory for it.
+        """A new segment of at least `nbytes` bytes, lent once; None if the limits leave no memory for it.
 
         This takes as long as the system needs to zero the memory.
         """
@@ -216,7 +216,7 @@ class SegmentPool:
                 self._drop(segment)
 
     def _shrink(self, most: int, many: int) -> None:
-        """Drop free segments, the ones that were made first, until at most so many bytes and segments are left."""
+        """Drop free segments, the oldest ones first, until at most `most` bytes and `many` segments are left."""
         free = [one for one in self._segments.values() if one.is_free]
         surplus = max(self.nbytes - most, sum([one.memory.nbytes for one in free]) - self._kept)
         for segment in free:
