@@ -81,7 +81,7 @@ bench: .venv-bench/bench.stamp
 # What needs a GPU, in at most 8 minutes and without a network: PYTHON has CuPy, and the packages of the extra `dev`.
 gpu:
 	timeout 30 $(PYTHON) -c "import cupy; print(cupy.cuda.runtime.getDeviceProperties(0)['name'].decode(), cupy.__version__)"
-	timeout 220 $(PYTHON) -m pytest -m gpu -rs tests
+	timeout 220 $(PYTHON) -m pytest -m gpu -rs tests/devices
 	timeout 230 $(PYTHON) -m benchmarks gpu
 
 # More examples: make oracle EXAMPLES=500

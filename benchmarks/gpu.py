@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks import gpu_convnet, peers
 from benchmarks.harness import Step, alternate
-from benchmarks.lenet import Problem
+from benchmarks.lenet import Problem, with_jax, with_torch
 from benchmarks.report import Claim, Row, timed_row
 
 SIZE, LENGTH = 4096, 16
@@ -37,10 +37,16 @@ async def rows() -> AsyncIterator[Row]:
     timing = await alternate(sides, rounds=ROUNDS, agree=1e-3)
     claim = Claim("aioflow / CuPy", timing.ratio(peers.AIOFLOW, CUPY), TARGET)
     yield timed_row(f"chain of {LENGTH} products of {SIZE} x {SIZE} float32", timing, [claim])
-    training = {peers.AIOFLOW: convnet(), GRAPHS: convnet(cuda_graphs=True), CUPY: convnet_by_hand()}
+    training = {
+        peers.AIOFLOW: convnet(),
+        GRAPHS: convnet(cuda_graphs=True),
+        CUPY: convnet_by_hand(),
+        peers.TORCH: convnet_by_torch(),
+        peers.JAX: convnet_by_jax(),
+    }
     timing = await alternate(training, rounds=ROUNDS, agree=1e-3)
-    claim = Claim("aioflow / CuPy", timing.ratio(peers.AIOFLOW, CUPY), TARGET)
-    yield timed_row(f"{PROBLEM}, SGD step", timing, [claim], ["both work on the same blocks of patches and images"])
+    claims = [Claim(f"{name} / CuPy", timing.ratio(name, CUPY), TARGET) for name in (peers.AIOFLOW, GRAPHS)]
+    yield timed_row(f"{PROBLEM}, SGD step", timing, claims, ["both work on the same blocks of patches and images"])
     timing = await alternate({peers.AIOFLOW: batches(), CUPY: batches_by_hand()}, rounds=ROUNDS, agree=1e-3)
     claim = Claim("aioflow / CuPy, which copies between kernels", timing.ratio(peers.AIOFLOW, CUPY), 1.0)
     yield timed_row(f"4 batches of {BATCH} float32, fed, worked on and fetched", timing, [claim])
@@ -53,6 +59,28 @@ def cupy() -> Any:
     if not cupy.cuda.is_available():
         raise ImportError("CuPy sees no GPU")
     return cupy
+
+
+def torch_on_gpu() -> Any:
+    """Return PyTorch, in whole float32. ImportError if it is not installed or sees no GPU."""
+    torch = peers.torch()
+    if not torch.cuda.is_available():
+        raise ImportError("PyTorch sees no GPU")
+    torch.backends.cudnn.allow_tf32 = False
+    return torch
+
+
+def jax_on_gpu() -> Any:
+    """Return jax, in whole float32. ImportError if it is not installed or sees no GPU."""
+    os.environ.setdefault("JAX_PLATFORMS", "cuda")
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    jax = peers.jax()
+    try:
+        jax.devices("cuda")
+    except (AssertionError, RuntimeError) as error:
+        raise ImportError(f"jax sees no GPU: {error}") from error
+    jax.config.update("jax_default_matmul_precision", "highest")
+    return jax
 
 
 def matrix(seed: int) -> Any:
@@ -102,9 +130,7 @@ async def products_by_hand() -> AsyncIterator[Step]:
 @asynccontextmanager
 async def products_by_torch() -> AsyncIterator[Step]:
     """Make the same calls in PyTorch, in whole float32."""
-    torch = peers.torch()
-    if not torch.cuda.is_available():
-        raise ImportError("PyTorch sees no GPU")
+    torch = torch_on_gpu()
     weights, x = [torch.from_numpy(matrix(seed)).cuda() for seed in (0, 1)]
 
     def step() -> Any:
@@ -119,20 +145,14 @@ async def products_by_torch() -> AsyncIterator[Step]:
 @asynccontextmanager
 async def products_by_jax() -> AsyncIterator[Step]:
     """Compile the same calls with jax.jit, in whole float32."""
-    os.environ.setdefault("JAX_PLATFORMS", "cuda")
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    jax = peers.jax()
-    try:
-        device = jax.devices("cuda")[0]
-    except (AssertionError, RuntimeError) as error:
-        raise ImportError(f"jax sees no GPU: {error}") from error
-    weights, x = [jax.device_put(matrix(seed), device) for seed in (0, 1)]
+    jax = jax_on_gpu()
+    weights, x = [jax.device_put(matrix(seed)) for seed in (0, 1)]
 
     @jax.jit
     def run(weights: Any, x: Any) -> Any:
         y = x
         for _ in range(LENGTH):
-            y = jax.numpy.matmul(y, weights, precision="highest")
+            y = y @ weights
         return (y * x).mean()
 
     yield lambda: float(run(weights, x))
@@ -156,6 +176,22 @@ async def convnet_by_hand() -> AsyncIterator[Step]:
 
 
 @asynccontextmanager
+async def convnet_by_torch() -> AsyncIterator[Step]:
+    """Train eager PyTorch's net, whose convolutions are cuDNN's."""
+    torch_on_gpu()
+    async with with_torch.training(PROBLEM, "cuda") as step:
+        yield step
+
+
+@asynccontextmanager
+async def convnet_by_jax() -> AsyncIterator[Step]:
+    """Train the net that XLA compiles."""
+    jax_on_gpu()
+    async with with_jax.training(PROBLEM) as step:
+        yield step
+
+
+@asynccontextmanager
 async def batches() -> AsyncIterator[Step]:
     """Run four steps at a time in one session."""
     cupy()
@@ -173,7 +209,7 @@ async def batches() -> AsyncIterator[Step]:
         async def step() -> Any:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(call(batch)) for _ in range(4)]
-            return [task.result()[-1] for task in tasks]
+            return sum(task.result()[-1] for task in tasks)
 
         yield step
 
@@ -191,4 +227,4 @@ async def batches_by_hand() -> AsyncIterator[Step]:
         return x.get()[-1]
 
     with xp.cuda.Stream(non_blocking=True):
-        yield lambda: [one() for _ in range(4)]
+        yield lambda: sum(one() for _ in range(4))

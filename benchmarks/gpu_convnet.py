@@ -1,8 +1,8 @@
 """The SGD step of the LeNet-style net: as a graph on a device, and by hand with an array module, NumPy or CuPy.
 
 By hand calls the same kernels that the graph's ops call on a GPU: patches become the rows of a matrix, BLOCK bytes of
-them at a time, and are gathered again for the gradient of the filters; the gradient of images is one product per
-element of the filter. The difference is the cost, or the gain, of a graph and a session.
+them at a time, and are gathered again for the gradient of the filters; the gradient of images is a convolution. The
+difference is the cost, or the gain, of a graph and a session.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -16,8 +16,8 @@ from benchmarks.lenet.with_aioflow import model
 
 Array = Any
 
-BLOCK = 4 << 20
-"""Bytes of patches, or of images to pool, that are computed at a time; a quarter of it for gradients of images."""
+BLOCK = 256 << 20
+"""Bytes of patches that are computed at a time."""
 
 
 @asynccontextmanager
@@ -77,13 +77,13 @@ def forward(xp: Any, layers: list[Any], images: Array) -> tuple[list[Any], Array
 def backward(xp: Any, layers: list[Any], seen: list[Any], delta: Array) -> list[tuple[Array, Array]]:
     """Return the gradients of each layer's weights and bias, all computed before any update."""
     first, second, (flat, active) = seen
-    gradients = [(active.T @ delta, delta.sum(0))]
+    gradients = [(active.T @ delta, summed(xp, delta))]
     delta = (delta @ layers[3][0].T) * (active > 0)
-    gradients.append((flat.T @ delta, delta.sum(0)))
+    gradients.append((flat.T @ delta, summed(xp, delta)))
     delta = (delta @ layers[2][0].T).reshape(second[2].shape)
     for (images, active, pooled), (weights, _) in ((second, layers[1]), (first, layers[0])):
         delta = at_highest(xp, active, pooled, delta) * (active > 0)
-        gradients.append((correlated(xp, images, delta, weights.shape), delta.sum((0, 1, 2))))
+        gradients.append((correlated(xp, images, delta, weights.shape), summed(xp, delta)))
         if images is not first[0]:
             delta = spread(xp, weights, delta)
     return gradients[::-1]
@@ -142,25 +142,14 @@ def correlated(xp: Any, x: Array, dy: Array, shape: tuple[int, ...]) -> Array:
 
 
 def spread(xp: Any, weights: Array, dy: Array) -> Array:
-    """Return the gradient of images."""
-    height, width, channels, outputs = weights.shape
-    batch, rows, columns, _ = dy.shape
-    dx = xp.zeros((batch, rows, columns, channels), dy.dtype)
-    for some in blocks(batch, rows * columns * channels * dy.itemsize, BLOCK // 4):
-        part, into = dy[some], dx[some]
-        flat = part.reshape(-1, outputs)
-        for i in range(height):
-            for j in range(width):
-                (row, seen_row), (column, seen_column) = tap(i, height, rows), tap(j, width, columns)
-                product = (flat @ weights[i, j].T).reshape(into.shape)
-                into[:, seen_row, seen_column] += product[:, row, column]
-    return dx
+    """Return the gradient of images: the turned filters slide over that of the outputs."""
+    return convolved(xp, dy, weights[::-1, ::-1].swapaxes(2, 3))
 
 
-def tap(index: int, window: int, size: int) -> tuple[slice, slice]:
-    """Return, along one axis, the output positions at which a filter element is inside the image, and its inputs."""
-    by = index - window // 2
-    return slice(max(0, -by), size - max(0, by)), slice(max(0, by), size + min(0, by))
+def summed(xp: Any, delta: Array) -> Array:
+    """Return the gradient of a bias, as a product, which is faster than CuPy's sum over the first axes."""
+    rows = delta.reshape(-1, delta.shape[-1])
+    return xp.matmul(xp.ones((1, len(rows)), rows.dtype), rows)[0]
 
 
 # 2x2 pooling of images of even sizes

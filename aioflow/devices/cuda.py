@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import importlib.util
+import types
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -10,10 +11,14 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.devices.completion import EventWatcher
+from aioflow.devices.cublas import Cublas
 from aioflow.devices.driver import Completion, Host
+from aioflow.devices.graph_memory import GraphMemory
 from aioflow.tensors.dtypes import Array, Namespace
 
 R = TypeVar("R")
+_STREAMS: Final[set[Any]] = set()
+"""All open streams: one that is garbage together with its arrays could end before they are freed, which needs it."""
 
 
 def device_count() -> int:
@@ -29,7 +34,8 @@ class CudaDriver:
 
     def __init__(self, index: int) -> None:
         cupy = importlib.import_module("cupy")
-        self.xp: Namespace = cupy
+        self._products: Final = Cublas(cupy)
+        self.xp: Namespace = _Namespace(cupy, self._products.matmul)
         self.array_type: type[Any] = cupy.ndarray
         self._cuda: Final[Any] = cupy.cuda
         self._index: Final = index
@@ -40,7 +46,13 @@ class CudaDriver:
 
     def stream(self) -> Any:
         """Return a stream that does not wait for the null stream."""
-        return self._cuda.Stream(non_blocking=True)
+        stream = self._cuda.Stream(non_blocking=True)
+        _STREAMS.add(stream)
+        return stream
+
+    def close_stream(self, stream: Any) -> None:
+        """Let the stream go."""
+        _STREAMS.discard(stream)
 
     def record(self, stream: Any, timed: bool = False) -> Any:
         """Return a new event. A thread that waits for it sleeps without the GIL."""
@@ -92,16 +104,19 @@ class CudaDriver:
             with stream:
                 return self.xp.get_default_memory_pool().malloc(size)
 
-        pool = self._cuda.MemoryPool(allocate)
-        with self.select(), self.stream() as capturing, self._cuda.using_allocator(pool.malloc):
+        memory = GraphMemory(self._cuda, allocate, self._index)
+        capturing = self._cuda.Stream(non_blocking=True)
+        with self.select(), capturing, self._cuda.using_allocator(memory.malloc):
             capturing.begin_capture()
             try:
-                made = work()
+                with self._products.captured(capturing, stream):
+                    made = work()
             except BaseException:
                 with contextlib.suppress(self._cuda.runtime.CUDARuntimeError):  # of a capture that is invalid by now
                     capturing.end_capture()
+                memory.end()
                 raise
-            return CudaGraph(capturing.end_capture(), pool), made
+            return CudaGraph(capturing.end_capture(), memory), made
 
     def address(self, array: Array) -> int:
         """Return its pointer."""
@@ -144,16 +159,33 @@ class CudaDriver:
         return EventWatcher(f"aioflow-gpu-{self._index}")
 
 
-class CudaGraph:
-    """A graph of CuPy, and the pool of its memory."""
+class _Namespace(types.ModuleType):
+    """CuPy, but for products of matrices."""
 
-    def __init__(self, graph: Any, pool: Any) -> None:
+    def __init__(self, cupy: Any, matmul: Callable[..., Array]) -> None:
+        super().__init__("cupy")
+        self._cupy = cupy
+        self.matmul = matmul
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._cupy, name)
+        setattr(self, name, found)
+        return found
+
+
+class CudaGraph:
+    """A graph of CuPy, and its memory."""
+
+    def __init__(self, graph: Any, memory: GraphMemory) -> None:
         self._graph: Final = graph
-        self._pool: Final = pool
+        self._memory: Final = memory
 
     def launch(self, stream: Any) -> None:
         """Launch it."""
         self._graph.launch(stream)
+
+    def __del__(self) -> None:
+        self._memory.end()
 
 
 class _Owner:

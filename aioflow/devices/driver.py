@@ -66,7 +66,10 @@ class Driver(Protocol):
         """Direct the thread's calls to this GPU inside the block."""
 
     def stream(self) -> Stream:
-        """Return a new stream."""
+        """Return a new stream. It lives until `close_stream`."""
+
+    def close_stream(self, stream: Any) -> None:
+        """Let a stream go whose work is done."""
 
     def record(self, stream: Any, timed: bool = False) -> Event:
         """Return an event after all work enqueued on the stream so far; `timed` allows `elapsed` for it."""

@@ -123,6 +123,7 @@ class Gpu:
             if memory_limit is not None:
                 driver.limit_memory(memory_limit)
         self._completion: Final = driver.completion()
+        self._closed = False
         self._copying: ThreadPoolExecutor | None = None
         self._entered: list[Any] = []
         self._kept: dict[int, deque[tuple[Event, tuple[Any, ...]]]] = {}
@@ -244,13 +245,17 @@ class Gpu:
 
     def _landing_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Return an array for a copy to fill. Its memory is reused only after the kernels that may have read it."""
-        stream, mark = self.from_host, self.mark
         try:
             with self.driver.select():
-                return self.driver.landing_array(shape, dtype, stream, lambda: stream.wait_event(mark()))
+                return self.driver.landing_array(shape, dtype, self.from_host, self._order_reuse)
         except Exception as error:
             self.reraise(error)
             raise
+
+    def _order_reuse(self) -> None:
+        """Let copies to memory that is free now wait for the kernels enqueued so far."""
+        if not self._closed:
+            self.from_host.wait_event(self.mark())
 
     def contiguous(self, value: Array) -> Array:
         """Return the value, or a contiguous copy of it."""
@@ -330,6 +335,10 @@ class Gpu:
             self._copying = None
         ended = self._completion.close(limit)
         self.sweep()
+        if ended and not self._closed:
+            self._closed = True
+            for stream in (self.compute, self.to_host, self.from_host):
+                self.driver.close_stream(stream)
         return ended
 
     def __repr__(self) -> str:
@@ -364,6 +373,7 @@ class GpuTrace(Trace):
         idle = gpu.driver.stream()
         with gpu.driver.select():
             self._zero: Final = gpu.driver.record(idle, timed=True)  # it is done now, since the stream is empty
+        gpu.driver.close_stream(idle)
         self._began: Final = self.now()
         self._before: Event | None = None
         self._spans: Final[list[tuple[int, Event, Event]]] = []

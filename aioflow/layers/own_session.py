@@ -7,6 +7,7 @@ weight has one value.
 import weakref
 from typing import TYPE_CHECKING, Final
 
+from aioflow.config import Config
 from aioflow.graph.graph import Graph
 from aioflow.session import Session
 
@@ -25,7 +26,7 @@ class OwnSession:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.session: Final = Session(graph=graph)
+        self.session: Final = Session(graph=graph, config=Config(allow_soft_placement=True))
         self._users: Final[weakref.WeakSet[Trainable]] = weakref.WeakSet()
 
     @classmethod

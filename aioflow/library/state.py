@@ -17,7 +17,7 @@ from aioflow.kernels.array.shapes import expand_dims
 from aioflow.kernels.math.comparison import logical_not
 from aioflow.kernels.state import variables as kernels
 from aioflow.library.arrays import in_batches
-from aioflow.library.control import group
+from aioflow.library.control import device, group
 from aioflow.library.variable_scope import VariableScope, variable_scope
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
@@ -105,7 +105,7 @@ def report_uninitialized_variables(
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
     if not variables:
         return constant([], dtypes.string, name=name)
-    with get_default_graph().name_scope(name) as scope:
+    with get_default_graph().name_scope(name) as scope, device("/device:CPU:*"):  # GPUs have no strings
         known = stack([variable.is_initialized() for variable in variables])
         return boolean_mask([variable.op.name for variable in variables], logical_not(known), name=scope)
 

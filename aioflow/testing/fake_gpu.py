@@ -83,6 +83,10 @@ class FakeGpu:
         self._count += 1
         return FakeStream(self.machine, self, f"gpu{self.index}.{self._count}")
 
+    def close_stream(self, stream: FakeStream) -> None:
+        """Let the stream go."""
+        stream.closed = True
+
     def record(self, stream: FakeStream, timed: bool = False) -> FakeEvent:
         """Return the event after all work that is enqueued on the stream now."""
         return stream.record(timed)

@@ -179,6 +179,7 @@ class FakeStream:
         capture: the graph that receives its kernels, none of which runs; None if the stream captures none.
         entered: the tasks that have entered the stream.
         failure: the first error of its work; it stays.
+        closed: whether it was let go: a real one may be gone then, and the process dies if it is used.
     """
 
     def __init__(self, machine: Machine, device: FakeDevice, name: str) -> None:
@@ -189,6 +190,7 @@ class FakeStream:
         self.capture: Any = None
         self.entered: Final[list[Any]] = []
         self.failure: Exception | None = None
+        self.closed = False
         self.ran: int = 0
         self._work: Final[deque[FakeEvent | Callable[[], object]]] = deque()
         machine.streams.append(self)
@@ -206,6 +208,7 @@ class FakeStream:
         """Append work. Returns its number. CaptureFailure while it captures: a graph contains kernels only."""
         if self.capture is not None:
             raise CaptureFailure(f"{self.name} captures a graph: it neither copies nor waits for events")
+        self._check_open()
         with self.machine._lock:
             _merge(self.clock, self.machine.seen)
             self.clock[self] += 1
@@ -221,10 +224,15 @@ class FakeStream:
 
     def record(self, timed: bool = False) -> "FakeEvent":
         """Return the event after all work so far. A timed event is work too, which records its time."""
+        self._check_open()
         event = FakeEvent(self, dict(self.clock))
         if timed:
             event.clock[self] = self.enqueue(event.note_time)
         return event
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise RuntimeError(f"{self.name} is used after it was let go")
 
     def knows(self, stream: "FakeStream", number: int) -> bool:
         """Whether that work of the stream certainly precedes the next work here."""

@@ -10,16 +10,17 @@ from benchmarks.lenet import SIDE, Floats, Layer, Problem, summary
 
 
 @asynccontextmanager
-async def training(problem: Problem) -> AsyncIterator[Step]:
-    """Yield a step that trains once on the batch and returns its loss."""
+async def training(problem: Problem, device: str = "cpu") -> AsyncIterator[Step]:
+    """Yield a step that trains once on the batch, which is in host memory, and returns its loss."""
     torch = peers.torch()
     net, images = model(problem)
+    net.to(device)
     optimizer = torch.optim.SGD(net.parameters(), lr=problem.rate)
     labels = torch.from_numpy(problem.labels).long()
 
     def step() -> Any:
         optimizer.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy(net(images), labels)
+        loss = torch.nn.functional.cross_entropy(net(images.to(device)), labels.to(device))
         loss.backward()
         optimizer.step()
         return loss.item()

@@ -232,6 +232,40 @@ async def test_what_a_gpu_has_no_kernel_for_is_refused_or_placed_elsewhere(graph
         assert await session.run(text, {text.op.inputs[0]: 1.0}) == b"1.000000"
 
 
+OPTIMIZERS = [af.train.GradientDescentOptimizer, af.train.AdagradOptimizer, af.train.AdamOptimizer]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+async def test_rows_of_a_table_on_a_gpu_are_trained_there(session, optimizer):
+    found = []
+    for device in ("/gpu:0", "/cpu:0"):
+        rows = af.placeholder(af.int32, [None])
+        with af.device(device):
+            table = af.Variable(np.arange(20.0).reshape(5, 4))
+            loss = af.reduce_sum(af.square(af.nn.embedding_lookup(table, rows)))
+            train = optimizer(0.1).minimize(loss)
+        await session.run(af.variables_initializer(af.global_variables()))
+        await session.run(train, {rows: [1, 3, 1]})
+        found.append(await session.run(table.read_value()))
+    np.testing.assert_allclose(*found)
+
+
+@pytest.mark.parametrize("soft", [True, False])
+async def test_layers_in_a_block_for_a_gpu_draw_their_weights_on_the_cpu(graph, plugged, soft):
+    x = af.placeholder(af.float32, [None, 8])
+    with af.device("/gpu:0"):
+        y = af.layers.Dense(4)(x)
+        missing = af.report_uninitialized_variables()
+        init = af.global_variables_initializer()
+    async with af.Session(graph=graph, config=plugged.config(allow_soft_placement=soft)) as session:
+        assert len(await session.run(missing)) == 2
+        await session.run(init)
+        assert len(await session.run(missing)) == 0
+        metadata = af.RunMetadata()
+        await session.run(y, {x: np.ones((2, 8))}, af.RunOptions(trace=True), metadata)
+    assert {stats.device[-5:] for stats in metadata.step_stats if stats.op_type == "matmul"} == {"GPU:0"}
+
+
 # What goes wrong
 
 

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from aioflow import errors
 from aioflow.devices import onednn
 from aioflow.graph.kernel import NodeView
@@ -122,8 +124,11 @@ def _(xp: Namespace, node: NodeView) -> Product:
 
 
 def _dot(xp: Namespace) -> Product:
-    """The product of two matrices by the array's own method: half the overhead of `matmul` for small ones."""
-    dot, matmul = xp.ndarray.dot, xp.matmul
+    """The product of two matrices; by NumPy's own method of arrays: half the overhead of `matmul` for small ones."""
+    matmul: Product = xp.matmul
+    if xp is not np:
+        return matmul
+    dot = xp.ndarray.dot
 
     def product(a: Array, b: Array, out: Array | None = None) -> Array:
         if out is None:

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from aioflow.graph.convert import NumberLike
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Ints, Op, T, op
@@ -19,11 +21,13 @@ from aioflow.kernels.array.shapes import shape_of
 from aioflow.kernels.families import CPU, GPU, elements
 from aioflow.kernels.nn import onednn_convolution
 from aioflow.kernels.nn.activation import Function, bias_add, bias_add_grad, wide
-from aioflow.kernels.nn.windows import FORMATS, Slides, Sliding, either, images_of, per_axis, taps
+from aioflow.kernels.nn.windows import FORMATS, Slide, Slides, Sliding, either, images_of, per_axis, taps
 from aioflow.tensors.dtypes import FLOAT, Array, Namespace, Sizes, Spec
 
 BLOCK: Final = 4 << 20
-"""Bytes of patches that are multiplied at a time."""
+"""Bytes of patches that a CPU multiplies at a time."""
+GPU_BLOCK: Final = 256 << 20
+"""Those that a GPU does, for which a launch takes as long as many bytes."""
 
 
 # Ops
@@ -218,13 +222,13 @@ def _padded(xp: Namespace, x: Array, slides: Slides) -> Array:
 
 
 def _matrices(xp: Namespace, x: Array, slides: Slides) -> Iterator[tuple[slice, slice, Array]]:
-    """Images, rows of places in them, and the patches there as the rows of a matrix of about BLOCK bytes."""
+    """Images, rows of places in them, and the patches there as the rows of a matrix of about `_block` bytes."""
     depth = math.prod([slide.window for slide in slides]) * x.shape[-1]
     if all(slide.still for slide in slides):
         yield slice(None), slice(None), x.reshape(-1, depth)
         return
     rows = slides[0].output
-    fit = max(1, BLOCK // (math.prod([slide.output for slide in slides[1:]]) * depth * x.itemsize))
+    fit = max(1, _block(xp) // (math.prod([slide.output for slide in slides[1:]]) * depth * x.itemsize))
     some, deep = max(1, fit // rows), min(fit, rows)
     for image in range(0, len(x), some):
         images = slice(image, image + some)
@@ -232,6 +236,10 @@ def _matrices(xp: Namespace, x: Array, slides: Slides) -> Iterator[tuple[slice, 
         for row in range(0, rows, deep):
             places = slice(row, row + deep)
             yield images, places, seen[:, places].reshape(-1, depth)
+
+
+def _block(xp: Namespace) -> int:
+    return BLOCK if xp is np else GPU_BLOCK
 
 
 def _convolve(xp: Namespace, x: Array, window: Array, slides: Slides) -> Array:
@@ -253,23 +261,38 @@ def _correlate(xp: Namespace, x: Array, dy: Array, slides: Slides) -> Array:
     if not (x.size and dy.size):
         return total
     for images, places, seen in _matrices(xp, x, slides):
-        total += seen.T @ dy[images, places].reshape(-1, outputs)
+        total += xp.matmul(seen.T, dy[images, places].reshape(-1, outputs))
     return total
 
 
 def _spread(xp: Namespace, sizes: Sequence[int], window: Array, dy: Array, slides: Slides) -> Array:
     """Each output's gradient, times each element of the filter, added where that element saw its input."""
+    if xp is not np and (back := _backwards(slides)) is not None:
+        turned = window[(slice(None, None, -1),) * len(slides)].swapaxes(-1, -2)
+        return _convolve(xp, dy, turned, back)
     result = xp.zeros(sizes, dy.dtype)
     if not (window.size and dy.size):
         return result
-    some = max(1, BLOCK // 4 // (math.prod((*dy.shape[1:-1], sizes[-1])) * dy.itemsize))
+    some = max(1, _block(xp) // 4 // (math.prod((*dy.shape[1:-1], sizes[-1])) * dy.itemsize))
     for image in range(0, len(dy), some):
         block = dy[image : image + some]
         into, flat = result[image : image + some], block.reshape(-1, dy.shape[-1])
         for index, places, seen in taps(slides):
-            part = (flat @ window[index].T).reshape(*block.shape[:-1], sizes[-1])
+            part = xp.matmul(flat, window[index].T).reshape(*block.shape[:-1], sizes[-1])
             into[seen] += part[places]
     return result
+
+
+def _backwards(slides: Slides) -> Slides | None:
+    """How the turned filter slides over the outputs' gradient to give the inputs'; None unless it goes step by step."""
+    back = []
+    for slide in slides:
+        most = (slide.window - 1) * slide.dilation
+        if slide.stride > 1 or max(slide.before, slide.after) > most:
+            return None
+        before, after = most - slide.before, most - slide.after
+        back.append(Slide(slide.output, slide.window, 1, slide.dilation, before, after, slide.size))
+    return back
 
 
 image_convolution: Final = convolution("conv2d", 2)

@@ -141,15 +141,19 @@ def _(xp: Namespace, node: NodeView) -> Function:
     def compute(features: Array, labels: Array) -> tuple[Array, Array]:
         if features.shape != labels.shape:
             raise ValueError(f"labels have shape {list(labels.shape)}, logits {list(features.shape)}")
-        column = ones(features.shape[-1], features.dtype) if xp is np else xp.ones(features.shape[-1], features.dtype)
+        column = ones(features.shape[-1], features.dtype) if xp is np else None
+
+        def sums(rows: Array) -> Array:
+            return rows.sum(-1) if column is None else rows.dot(column)
+
         shifted = features - (row_tops(features) if xp is np and features.size else features.max(-1, None, True))
         backprop = xp.exp(shifted)
-        total = backprop.dot(column)
+        total = sums(backprop)
         shifted -= xp.log(total)[..., None]
         shifted *= labels
-        backprop *= (labels.dot(column) / total)[..., None]
+        backprop *= (sums(labels) / total)[..., None]
         backprop -= labels
-        return -shifted.dot(column), backprop
+        return -sums(shifted), backprop
 
     return compute
 

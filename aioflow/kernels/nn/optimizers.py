@@ -7,6 +7,8 @@ are those of [F: core/kernels/training_ops.cc], with g for the gradient.
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Indices, T, op
 from aioflow.kernels.context import Context
@@ -199,9 +201,10 @@ def deduplicate_rows(values: Spec, indices: Indices) -> tuple[Spec, Spec]:
 
 
 deduplicate_rows.no_gradient("an update has no history")
+deduplicate_rows.on_host("indices")  # how many rows there are depends on them
 
 
-@deduplicate_rows.kernel(CPU, fresh=True)  # how many rows there are depends on values
+@deduplicate_rows.kernel(CPU, fresh=True)
 def _(xp: Namespace, values: Array, indices: Array, *, node: NodeView) -> tuple[Array, Array]:
     order = xp.argsort(indices, kind="stable")
     ascending, rows = indices[order], values[order]
@@ -211,6 +214,12 @@ def _(xp: Namespace, values: Array, indices: Array, *, node: NodeView) -> tuple[
         return rows, ascending
     once = ascending[first]
     return add_rows(xp, rows, xp.cumsum(first) - 1, len(once), node.output_specs[0].dtype), once
+
+
+@deduplicate_rows.kernel(GPU, fresh=True)
+def _(xp: Namespace, values: Array, indices: Array, *, node: NodeView) -> tuple[Array, Array]:
+    once, places = np.unique(indices, return_inverse=True)
+    return add_rows(xp, values, xp.asarray(places), len(once), node.output_specs[0].dtype), xp.asarray(once)
 
 
 # Adadelta

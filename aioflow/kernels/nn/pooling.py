@@ -96,7 +96,9 @@ def _fold(xp: Namespace, combine: Function, x: Array, axis: int, slide: Slide, n
 
 
 def by_images(xp: Namespace, compute: Function, sizes: Sequence[int], *arrays: Array) -> Array:
-    """`compute` of some images at a time, few enough that they stay in the cache; `sizes` is the result's shape."""
+    """`compute` of some images at a time, few enough that they stay in a CPU's cache; `sizes` is the result's shape."""
+    if xp is not np:
+        return compute(*arrays)
     largest = max(math.prod(sizes[1:]), math.prod(arrays[0].shape[1:]), 1)
     some = max(1, BLOCK // (largest * arrays[0].itemsize))
     if sizes[0] <= some:

@@ -12,7 +12,14 @@ from aioflow.graph.operation import Operation, describe_line
 from aioflow.plan.op_cost import Site
 from aioflow.plan.passes.flow import Flow, Node, sweep
 from aioflow.plan.passes.lower import lower
-from aioflow.plan.placement.colocation import Together, is_everywhere, is_follower, operations_in, together
+from aioflow.plan.placement.colocation import (
+    Together,
+    is_everywhere,
+    is_follower,
+    is_state,
+    operations_in,
+    together,
+)
 from aioflow.plan.placement.rules import (
     ANYWHERE,
     PARTS,
@@ -50,13 +57,44 @@ def demands(flow: Flow, sites: Sequence[Site], *, soft: bool, homes: Mapping[Has
             rules.check(node.operation)
     found: dict[Node, Demand] = {}
     for each in together(flow):
-        demand = _Group(rules, each).demand(homes)
-        found.update(dict.fromkeys(each.members, demand))
+        on_host, others = _apart_from_gpus(rules, each)
+        demand = _Group(rules, others).demand(homes)
+        found.update(dict.fromkeys(others.members, demand))
+        if on_host:
+            found.update(dict.fromkeys(on_host, _on_hosts_of(demand, rules)))
     alike: dict[Hashable, Demand] = {}
     for node in flow.nodes:
         if node not in found and not is_everywhere(node):
             found[node] = _alone(node, rules, alike)
     return found
+
+
+def _apart_from_gpus(rules: Rules, group: Together) -> tuple[list[Node], Together]:
+    """Take out the nodes that ask to be with state and have kernels for CPUs only, if all others can be on a GPU.
+
+    An initial value of random numbers is one: it is asked to be with its variable, and a GPU draws none.
+    """
+    if DeviceKind.GPU not in rules.available or not group.states:
+        return [], group
+    on_host = [node for node in group.members if DeviceKind.GPU not in rules.kinds(node)]
+    if not on_host or not all(map(_only_asks, on_host)):
+        return [], group
+    return on_host, group._replace(members=[node for node in group.members if node not in on_host])
+
+
+def _only_asks(node: Node) -> bool:
+    """Whether nothing but its request joins the node with others."""
+    specs = [*node.output_specs, *[source.output_specs[index] for source, index in node.inputs]]
+    return (
+        bool(node.operation.colocation) and not node.blocks and not is_follower(node) and not any(map(is_state, specs))
+    )
+
+
+def _on_hosts_of(demand: Demand, rules: Rules) -> Demand:
+    """Return the CPUs of the tasks of these devices."""
+    tasks = {without_device(rules.sites[number].spec) for number in demand.sites}
+    cpus = [site.kind is DeviceKind.CPU and without_device(site.spec) in tasks for site in rules.sites]
+    return Demand(tuple(number for number, fits in enumerate(cpus) if fits), "kernels for CPU alone")
 
 
 def _alone(node: Node, rules: Rules, alike: dict[Hashable, Demand]) -> Demand:
@@ -199,8 +237,11 @@ class _Group:
             inner.operation,
             f"{inner.definition.name} has no kernel for ({types}) on any device that it may run on, "
             f"{listed(allowed)}; it has them for {', '.join(kinds) or 'no device'}"
-            + (f": {listed(able)}" if able else ", and there is none"),
+            + (f": {listed(able)}{self._mend()}" if able else ", and there is none"),
         )
+
+    def _mend(self) -> str:
+        return "" if self._rules.soft else "; with af.Config(allow_soft_placement=True) it would run there"
 
     def _kinds_apart(self, node: Node, kinds: frozenset[DeviceKind]) -> errors.InvalidArgumentError:
         other = next(each for each in self._members if not self._rules.kinds(each) & kinds)
