@@ -5,8 +5,8 @@ heap. The next step takes both anew, page by page: in a training step of a recur
 block that is freed raises these two limits to its own size and to twice its size, for the rest of the process. One
 block, which is never touched and so takes no memory, raises them at once as far as they go.
 
-`MALLOC_TRIM_THRESHOLD_` or `MALLOC_MMAP_THRESHOLD_` in the environment switch that off, as the manual of `mallopt` says.
-Other C libraries are not affected.
+`MALLOC_TRIM_THRESHOLD_` or `MALLOC_MMAP_THRESHOLD_` in the environment switch that off, as the manual of `mallopt`
+says. Other C libraries are not affected.
 """
 
 import functools
