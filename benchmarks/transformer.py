@@ -1,9 +1,9 @@
 """SGD steps of a transformer block: layer norm, attention of 8 heads, and two dense layers with gelu between them.
 
 The block is 256 wide, and gets 8 sequences of 128 tokens. Each half adds to its input. The loss is the mean square of
-the outputs. aioflow and TensorFlow build the same graph of products, softmax and element-wise operations, but for the
-layer norm, which is one op in aioflow; PyTorch uses its layer norm, its attention in one op and its gelu; jax is one
-jitted function. The losses of the first three steps must agree on all sides.
+the outputs. aioflow and TensorFlow build the same graph of products, softmax and element-wise operations, but for layer
+norm and gelu, which are one op each in aioflow; PyTorch uses its layer norm, its attention in one op and its gelu; jax
+is one jitted function. The losses of the first three steps must agree on all sides.
 """
 
 import functools
@@ -93,7 +93,9 @@ def attention(m: Any, weights: Mapping[str, Any], x: Any) -> Any:
 
 
 def gelu(m: Any, x: Any) -> Any:
-    """Return gelu by tanh."""
+    """Return gelu by tanh. TensorFlow 1 has no operation for it."""
+    if hasattr(m.nn, "layer_normalization"):
+        return m.nn.gelu(x, approximate=True)
     return 0.5 * x * (1.0 + m.tanh(SCALE * (x + CUBE * x * x * x)))
 
 

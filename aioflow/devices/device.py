@@ -13,6 +13,7 @@ from aioflow.devices import cuda
 from aioflow.devices.cpu import Cores, Threads
 from aioflow.devices.driver import Driver
 from aioflow.devices.gpu import Gpu
+from aioflow.devices.heap import keep_freed_memory
 from aioflow.devices.memory import ChargeTable, Ledger
 from aioflow.graph.device_spec import DeviceSpec
 from aioflow.tensors.dtypes import DeviceKind, Namespace
@@ -96,6 +97,7 @@ def local_devices(config: Config, task: str = HERE) -> list[AnyDevice]:
 
     InvalidArgumentError if the process has fewer GPUs, ValueError if `memory_limit` names a device that does not exist.
     """
+    keep_freed_memory()
     counts: Mapping[str, int] = config.device_count or {}
     cpus = counts.get("CPU", 1)
     cores = max(1, (os.cpu_count() or 1) // cpus)

@@ -420,6 +420,7 @@ EXPRESSIONS: Final = {
     "exp": "exp({0})",
     "expm1": "expm1({0})",
     "floor": "floor({0})",
+    "gelu_tanh": "{0} * T(0.5) * (tanh({0} * ({0} * {0} * T(0.044715) + 1) * T(0.7978845608028654)) + 1)",
     "identity": "{0}",
     "log": "log({0})",
     "log1p": "log1p({0})",

@@ -21,12 +21,12 @@ from aioflow.kernels.math.broadcasting import Axis, axes_of
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal, greater_equal, less_equal, logical_and
 from aioflow.kernels.math.complex import conj, real
-from aioflow.kernels.math.elementwise import exp, log, negative, reciprocal, rsqrt, sigmoid, square, tanh
+from aioflow.kernels.math.elementwise import exp, log, negative, reciprocal, rsqrt, sigmoid, square
 from aioflow.kernels.math.random import random_uniform
 from aioflow.kernels.math.reduction import reduce_mean, reduce_sum
 from aioflow.kernels.math.rounding import clip_by_value
-from aioflow.kernels.math.special import erf
 from aioflow.kernels.nn.activation import bias_add, relu, softplus
+from aioflow.kernels.nn.gelu import gelu_erf, gelu_tanh
 from aioflow.kernels.nn.layer_norm import layer_norm
 from aioflow.kernels.nn.normalisation import statistics_dtype
 from aioflow.library.control import name_scope
@@ -218,10 +218,7 @@ def gelu(features: NumberLike, approximate: bool = False, name: str | None = Non
     `approximate` computes 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) instead.
     """
     with name_scope(name, "gelu", [features]) as scope:
-        x = convert_to_tensor(features)
-        bent = x * (1 + x * x * 0.044715) if approximate else x
-        inner = tanh(bent * math.sqrt(2 / math.pi)) if approximate else erf(x * math.sqrt(0.5))
-        return multiply(x * 0.5, inner + 1, name=scope)
+        return (gelu_tanh if approximate else gelu_erf)(convert_to_tensor(features), name=scope)
 
 
 @transactional

@@ -279,7 +279,8 @@ erfc: Final = elementwise(
 
 
 @erf.kernel(CPU, fresh=True)
-def _(xp: Namespace, x: Array) -> Array:
+def erf_of(xp: Namespace, x: Array) -> Array:
+    """Erf of each element, computed in float64."""
     wide = x.astype(xp.float64)
     size = xp.minimum(xp.abs(wide), _ERF_IS_1)
     tail = xp.copysign(1 - _middle(xp, size), wide)

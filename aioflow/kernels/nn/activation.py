@@ -13,7 +13,19 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import OPERATORS
 from aioflow.kernels.families import CPU, GPU, NARROW, SLOW, Unary, costs, elements
 from aioflow.kernels.nn import onednn_activation
-from aioflow.tensors.dtypes import FLOAT, INTEGER, NUMERIC, Array, DType, Namespace, Spec, TensorShape, float32, float64
+from aioflow.tensors.dtypes import (
+    FLOAT,
+    INTEGER,
+    NUMERIC,
+    Array,
+    DeviceKind,
+    DType,
+    Namespace,
+    Spec,
+    TensorShape,
+    float32,
+    float64,
+)
 
 try:  # the ufunc beneath np.clip, with a scalar up to four times as fast as np.maximum
     from numpy._core.umath import clip as _clip  # type: ignore[attr-defined]
@@ -38,13 +50,17 @@ def same_shape(a: Spec, b: Spec) -> TensorShape:
     return a.shape if a.shape.is_fully_defined() else b.shape
 
 
-def wide(made: Op[Any], *, out: bool = False) -> Callable[[Binding], Binding]:
-    """Declare a kernel that binds, and that for narrower dtypes it computes in float32 and is rounded once."""
+def wide(made: Op[Any], *kinds: DeviceKind, out: bool = False) -> Callable[[Binding], Binding]:
+    """Declare a kernel that binds, and that for narrower dtypes it computes in float32 and is rounded once.
+
+    `kinds` are the kinds of devices, all by default.
+    """
+    devices = kinds or (CPU, GPU)
 
     def declare(bind: Binding) -> Binding:
-        made.kernel(CPU, GPU, binds=True, fresh=True, out=out)(bind)
+        made.kernel(*devices, binds=True, fresh=True, out=out)(bind)
 
-        @made.kernel(CPU, GPU, binds=True, fresh=True, only=NARROW | INTEGER, priority=1)
+        @made.kernel(*devices, binds=True, fresh=True, only=NARROW | INTEGER, priority=1)
         def _(xp: Namespace, node: NodeView) -> Function:
             compute, dtype = bind(xp, node), node.output_specs[0].dtype.np
 

@@ -12,7 +12,8 @@ from aioflow.tensors.dtypes import bool_, float8_e8m0fnu, int32, int64
 _SAME: Final = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "add": "Add", "asin": "Asin", "asinh": "Asinh", "atan": "Atan",
     "atanh": "Atanh", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "elu": "Elu", "equal": "Equal", "erf": "Erf",
-    "exp": "Exp", "floor": "Floor", "greater": "Greater", "greater_equal": "GreaterOrEqual", "identity": "Identity",
+    "exp": "Exp", "floor": "Floor", "gelu_erf": "Gelu", "greater": "Greater",
+    "greater_equal": "GreaterOrEqual", "identity": "Identity",
     "is_inf": "IsInf", "is_nan": "IsNaN", "less": "Less", "less_equal": "LessOrEqual", "log": "Log",
     "logical_and": "And", "logical_not": "Not", "logical_or": "Or", "logical_xor": "Xor", "maximum": "Max",
     "minimum": "Min", "multiply": "Mul", "negative": "Neg", "placeholder_with_default": "Identity", "pow": "Pow",
@@ -154,6 +155,11 @@ def _(export: Export, op: Operation) -> str:
 def _(export: Export, op: Operation) -> str:
     dtype = op.inputs[0].dtype.np.type
     return export.add("Clip", *export.names(op), export.initial(dtype(0)), export.initial(dtype(6)))
+
+
+@exporter("gelu_tanh")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Gelu", *export.names(op), approximate="tanh")
 
 
 @exporter("leaky_relu")

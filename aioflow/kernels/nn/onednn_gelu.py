@@ -1,0 +1,75 @@
+"""Gelu and its gradient by oneDNN, for many floats: as exact as the formulas in float32."""
+
+import functools
+from collections.abc import Callable
+from ctypes import c_float
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow.devices.onednn import Library, available, library
+from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
+from aioflow.graph.kernel import NodeView
+from aioflow.graph.op import Op
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.families import CPU
+from aioflow.tensors.dtypes import Array, Namespace, float32
+
+Function = Callable[..., Array]
+
+BY_TANH, BY_ERF = 0x2B, 0x31
+"""oneDNN's numbers of the two functions."""
+SMALLEST: Final = 1 << 14
+"""The number of elements from which on oneDNN computes. The blocks of a chain have more, so they get the same bits."""
+_BLOCK: Final = 1 << 17
+"""Up to so many elements are computed by the calling thread alone: others have blocks of their own."""
+_TRAINING: Final = 64
+_SRC, _DST, _DIFF_SRC, _DIFF_DST = 1, 17, 129, 145
+
+
+def _forward(function: int, size: int, build: Builder) -> None:
+    layout, zero = build.layout(Layout.dense((size,))), c_float(0)
+    create = "dnnl_eltwise_forward_primitive_desc_create"
+    made = build.primitive(create, _TRAINING, function, layout, layout, zero, zero)
+    build.run(made, {_SRC: build.array(layout), _DST: build.array(layout)})
+
+
+def _backward(function: int, size: int, build: Builder) -> None:
+    layout, zero = build.layout(Layout.dense((size,))), c_float(0)
+    create = "dnnl_eltwise_{}_primitive_desc_create"
+    forward = build.primitive(create.format("forward"), _TRAINING, function, layout, layout, zero, zero)
+    made = build.primitive(create.format("backward"), function, layout, layout, layout, zero, zero, forward)
+    build.run(made, {place: build.array(layout) for place in (_DIFF_DST, _SRC, _DIFF_SRC)})
+
+
+def declare(op: Op[Tensor], function: int, plain: Callable[[Namespace], Function], *, backward: bool) -> None:
+    """Declare the kernel of gelu or of its gradient, beside that by NumPy alone."""
+    build = functools.partial(_backward if backward else _forward, function)
+
+    @op.kernel(CPU, out=True, binds=True, only={float32}, priority=2, when=available)
+    def _(xp: Namespace, node: NodeView) -> Any:
+        lib, otherwise = library(), plain(xp)
+        return otherwise if lib is None else functools.partial(_compute, lib, (function, backward), build, otherwise)
+
+
+def _compute(
+    lib: Library, key: tuple[int, bool], build: Callable[..., None], otherwise: Function, *inputs: Array,
+    out: Array | None = None,
+) -> Array:  # fmt: skip
+    shape, size = inputs[-1].shape, inputs[-1].size
+    if size < SMALLEST or inputs[0].shape != shape:
+        return otherwise(*inputs, out=out)
+    routine = ROUTINES.find(lib, (_compute, key, size), functools.partial(build, size))
+    if routine is None:
+        return otherwise(*inputs, out=out)
+    place = np.empty(shape, np.float32) if out is None or not out.flags.c_contiguous else out
+    flat = [np.ascontiguousarray(array) for array in inputs]
+    if size > _BLOCK:
+        routine(*flat, place)
+    else:
+        with lib.one_thread():
+            routine(*flat, place)
+    if out is not None and place is not out:
+        out[...] = place
+        return out
+    return place

@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow.devices import onednn
+from aioflow.graph.graph import Graph
+from aioflow.kernels.nn import gelu, onednn_gelu
+from tests.kernels.samples.gelu import by_tanh, tanh_slope
+from tests.support.evaluate import evaluate
+
+X = np.linspace(-8, 8, onednn_gelu.SMALLEST, dtype=np.float32)
+DY = np.linspace(1, 2, X.size, dtype=np.float32)
+
+
+def by_formula(op, *inputs):
+    with Graph().as_default():
+        return evaluate(op(*[value.astype(np.float64) for value in inputs]))
+
+
+def test_many_floats_are_as_exact_as_the_formulas():
+    with Graph().as_default():
+        for made, expected in (
+            (gelu.gelu_tanh(X), by_tanh(X.astype(np.float64))),
+            (gelu.gelu_tanh_grad(DY, X), tanh_slope(DY.astype(np.float64), X.astype(np.float64))),
+            (gelu.gelu_erf(X), by_formula(gelu.gelu_erf, X)),
+            (gelu.gelu_erf_grad(DY, X), by_formula(gelu.gelu_erf_grad, DY, X)),
+        ):
+            np.testing.assert_allclose(evaluate(made), expected, rtol=0, atol=4e-6)
+
+
+@pytest.mark.skipif(not onednn.available(), reason="oneDNN is not installed")
+def test_blocks_have_the_bits_of_the_whole_array():
+    many = np.resize(X, 1 << 18)
+    with Graph().as_default():
+        for op, inputs in ((gelu.gelu_tanh, [many]), (gelu.gelu_erf_grad, [many + 1, many])):
+            whole = evaluate(op(*inputs))
+            parts = [evaluate(op(*part)) for part in zip(*[np.split(value, 8) for value in inputs], strict=True)]
+            np.testing.assert_array_equal(whole, np.concatenate(parts))
+
+
+async def test_chains_compute_what_single_kernels_do():
+    with Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [1 << 19])
+        alone = af.nn.gelu(x)
+        chained = af.nn.gelu(x + 0.0) * 1.0
+    async with af.Session(graph=graph) as session:
+        one, other = await session.run([alone, chained], {x: np.resize(X, 1 << 19)})
+    np.testing.assert_array_equal(one, other)
