@@ -38,6 +38,7 @@ LINE: Final = 64
 KEPT: Final = 64 << 20
 """The most bytes of scratch memory that a thread keeps between calls."""
 
+_Byte: Final = ctypes.c_char
 Dims: Final = ctypes.c_int64 * MOST_AXES
 Handle = ctypes.c_void_p
 
@@ -95,6 +96,7 @@ class _Scratch(threading.local):
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.uint8)
         self._line: tuple[Array, int] = (self._buffer, 0)
+        self._fits = 0
 
     def take(self, size: int) -> Array:
         """Return at least `size` bytes."""
@@ -106,13 +108,13 @@ class _Scratch(threading.local):
 
     def lines(self, size: int) -> tuple[Array, int]:
         """Return such memory and the address of its first cache line, from which there are `size` bytes."""
+        if size <= self._fits:
+            return self._line
         memory = self.take(size + LINE)
-        if memory is not self._line[0]:
-            line = memory, -(-memory.ctypes.data // LINE) * LINE
-            if memory is not self._buffer:
-                return line
-            self._line = line
-        return self._line
+        line = memory, -(-memory.ctypes.data // LINE) * LINE
+        if memory is self._buffer:
+            self._line, self._fits = line, memory.size - LINE
+        return line
 
 
 SCRATCH: Final = _Scratch()
@@ -331,7 +333,9 @@ class Routine:
 
         TypeError, before it runs, if one is not float32.
         """
-        _check_float32(arrays)
+        for array in arrays:
+            if array.dtype is not _NUMPY_FLOAT32:
+                _check_float32(arrays)
         try:
             call = self._idle.pop()
         except IndexError:
@@ -342,8 +346,16 @@ class Routine:
 
 def _check_float32(arrays: Sequence[Array]) -> None:
     for array in arrays:
-        if array.dtype is not _NUMPY_FLOAT32 and array.dtype != _NUMPY_FLOAT32:
+        if array.dtype != _NUMPY_FLOAT32:
             raise TypeError(f"oneDNN was given {array.dtype} for float32")
+
+
+def _address(array: Array) -> int:
+    """Return the address of an array's first element, in a third of the time that `array.ctypes` takes."""
+    try:
+        return ctypes.addressof(_Byte.from_buffer(array))
+    except (TypeError, ValueError):  # it is read-only, or not contiguous
+        return int(array.ctypes.data)
 
 
 class _Call:
@@ -383,7 +395,7 @@ class _Call:
         """Run all steps. A step is finished when the library returns."""
         point, execute, stream = self._library.point, self._library.execute, self._stream
         for handle, number in self._arrays:
-            point(handle, arrays[number].ctypes.data)
+            point(handle, _address(arrays[number]))
         scratch = self._take_scratch() if self._size else None
         for primitive, count, arguments in self._steps:
             status = execute(primitive, stream, count, arguments)

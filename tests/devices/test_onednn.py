@@ -185,6 +185,17 @@ def test_a_routine_computes_into_the_given_array():
 
 
 @needs_library
+def test_a_routine_reads_arrays_that_may_not_be_written_or_have_gaps():
+    x, y = np.array([[-1, 2], [-3, 4]], np.float32), np.empty(2, np.float32)
+    column = x[:, 1]
+    assert not column.flags.contiguous
+    built(1)(column, y)
+    x.flags.writeable = False
+    built(1)(x[1:, 1:], y[1:])
+    assert y.tolist() == [2, 4]
+
+
+@needs_library
 def test_a_routine_keeps_no_reference_to_arrays():
     x, y = np.ones(4, np.float32), np.empty(4, np.float32)
     before = sys.getrefcount(x), sys.getrefcount(y)

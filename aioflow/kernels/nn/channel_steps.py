@@ -7,6 +7,7 @@ cache.
 """
 
 from collections.abc import Sequence
+from operator import is_
 from typing import Any, Final
 
 import numpy as np
@@ -127,7 +128,7 @@ def folded(
 
 def unchanged(before: Sequence[Array], now: Sequence[Array]) -> bool:
     """Whether these are the same arrays, or the same views of the same arrays, which a holder keeps from changing."""
-    return all(map(_same, before, now))
+    return all(map(is_, before, now)) or all(map(_same, before, now))
 
 
 def _same(a: Array, b: Array) -> bool:

@@ -8,8 +8,8 @@ prepared in each call.
 Where groups have too few channels, a primitive with steps calls a product for each row of images; there the steps
 follow the primitive.
 
-The library's rectifier turns NaN to 0. Here it is a leaky one with slope 0, which keeps NaN, and then gives NaN for
--inf. Adding 0 makes +0 of its -0.
+The library's rectifier turns NaN to 0. Here it is a leaky one with slope -0, which keeps NaN, and then gives NaN for
+-inf.
 """
 
 import functools
@@ -36,8 +36,8 @@ Binding = Callable[[Namespace, NodeView], Function]
 _INFERENCE: Final = 96
 _SRC, _SRC_1, _DST, _WEIGHTS, _BIAS = 1, 2, 17, 33, 41
 _OF_WEIGHTS: Final = 131
-_NOTHING: Final = np.zeros(1, np.float32)
-"""The slope of the rectifier below 0."""
+_SLOPE: Final = np.full(1, -0.0, np.float32)
+"""The slope of the rectifier below 0: what is below 0 becomes +0."""
 
 
 class _Layer(NamedTuple):
@@ -49,13 +49,19 @@ class _Layer(NamedTuple):
     relu: bool
 
 
+def _rectifier(library: Library) -> Sequence[AfterStep]:
+    """The steps of the rectifier. The sign of its zeros was not tried with AVX-512, so 0 is added there."""
+    leaky = AfterStep.rectify()
+    return (leaky, AfterStep.plus_zero()) if library.avx512 else (leaky,)
+
+
 def _described(of: Building, layer: _Layer) -> Handle:
     """The primitive, with the steps after the convolution."""
     after = []
     if layer.sum:
         after.append(AfterStep.add(of.y))
     if layer.relu:
-        after += [AfterStep.rectify(), AfterStep.plus_zero()]
+        after += _rectifier(of.build.library)
     channels = of.build.layout(Layout((of.y.sizes[1],), (1,)))
     made = of.forward(_INFERENCE, channels, after)
     by_product = layer.problem.groups > 1 and "gemm" in of.build.implementation(made)
@@ -170,7 +176,7 @@ class _Kernel:
         factors = factor.reshape(window.shape[-2:] if self._by_channel else (1, -1))
         packed = np.empty(packing.elements(1), np.float32)
         packing(np.ascontiguousarray(window * factors.astype(np.float32)), packed)
-        return packed, bias.astype(np.float32), *((_NOTHING,) if layer.relu else ())
+        return packed, bias.astype(np.float32), *((_SLOPE,) if layer.relu else ())
 
     def _layer(self, x: Array, window: Array) -> _Layer:
         """ValueError if they do not fit."""

@@ -297,6 +297,19 @@ def test_a_fused_rectifier_keeps_nan_and_gives_positive_zeros():
 
 
 @needs_library
+@pytest.mark.parametrize(("channels", "size"), [(3, 3), (16, 1), (16, 3)])
+def test_a_fused_rectifier_gives_positive_zeros_of_sums_of_any_sign(channels, size):
+    values = np.array([1, -1, 0, -0.0, np.nan, np.inf, -1e-40, -3e38], np.float32)
+    with Graph().as_default():
+        x, w = placeholder(np.float32, [1, 24, 24, channels]), placeholder(np.float32, [size, size, channels, 64])
+        y = fused(("add", "relu"))(x, w, constant(np.resize(values, 64)))
+        found = evaluate(y, {each: np.zeros(each.shape, np.float32) for each in (x, w)})
+    expected = np.resize(np.array([1, 0, 0, 0, np.nan, np.inf, 0, 0], np.float32), 64)
+    np.testing.assert_array_equal(found, np.broadcast_to(expected, found.shape))
+    assert not np.signbit(found[found == 0]).any()
+
+
+@needs_library
 def test_a_fused_convolution_prepares_its_weights_once_for_the_same_arrays(monkeypatch):
     prepared = []
     fold = onednn_fused_convolution.folded
@@ -326,14 +339,15 @@ def test_local_response_normalisation():
 @pytest.mark.parametrize("steps", [("normalise", "multiply", "add", "relu"), ("multiply",)])
 def test_steps_for_each_channel_have_the_same_bits(steps):
     x, vector = numbers(2, 32, 32, 24), abs(numbers(24))
-    x[0, 0, 0, :3] = np.nan, np.inf, -np.inf
     with Graph().as_default():
         a, b = placeholder(np.float32, x.shape), placeholder(np.float32, vector.shape)
         y = channel_steps(a, [b] * sum(TAKES[step] for step in steps), steps, (0.5,) * steps.count("normalise"))
-        ours = evaluate(y, {a: x, b: vector})
-        with switched_off():
-            theirs = evaluate(y, {a: x, b: vector})
-    np.testing.assert_array_equal(ours.view(np.uint32), theirs.view(np.uint32))
+        for odd in ((), (np.inf, 0.0, -0.0), (-np.inf,), (np.nan, np.inf, -np.inf)):
+            x[0, 0, 0, : len(odd)] = odd
+            ours = evaluate(y, {a: x, b: vector})
+            with switched_off():
+                theirs = evaluate(y, {a: x, b: vector})
+            np.testing.assert_array_equal(ours.view(np.uint32), theirs.view(np.uint32))
 
 
 @needs_library
