@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks import peers
-from benchmarks.clients import Load, measure
-from benchmarks.harness import Step, enter, freeze
+from benchmarks.clients import Load, measure, storm
+from benchmarks.harness import Step, enter, freeze, percentile
 from benchmarks.inference import CORES, behind_pool
+from benchmarks.lag import watched
 from benchmarks.mlp import Problem, with_aioflow, with_numpy
-from benchmarks.report import Claim, Row
+from benchmarks.report import Claim, Row, span
 
 CLIENTS, ROUNDS, REQUESTS = (1, 64, 512), 9, 5120
 PROBLEM = Problem((784, 256, 128, 10), max(CLIENTS))
@@ -44,12 +45,25 @@ async def rows() -> AsyncIterator[Row]:
             loads = await measure(built, IMAGES[:clients], ROUNDS, max(1, REQUESTS // 4 // clients))
             title = f"{clients} clients of {PROBLEM}".replace(f"batch {PROBLEM.batch}", "one image per request")
             yield Row(title, {name: str(load) for name, load in loads.items()} | missing, claims(clients, loads))
+        yield await lag_row(built[BATCHED])
+
+
+async def lag_row(infer: Step) -> Row:
+    """Measure the delay of the loop's timers while all clients query the net in batches."""
+
+    async def load() -> None:
+        await storm(infer, IMAGES, 4)
+
+    late, _ = await watched(load)
+    lag = percentile(late, 0.99)
+    title = f"event-loop lag while {len(IMAGES)} clients query {PROBLEM.sizes} in batches"
+    return Row(title, {BATCHED: f"p99 {span(lag)}"}, [Claim("p99 lag", lag * 1e3, 5, unit=" ms")])
 
 
 def claims(clients: int, loads: Mapping[str, Load]) -> list[Claim]:
     """Compare rates and latencies."""
     if clients == 1:
-        return [Claim("p99, batched / each alone", median(loads, BATCHED, ALONE, "tails"), 1.1)]
+        return [Claim("p50, batched / each alone", median(loads, BATCHED, ALONE, "medians"), 1.1)]
     return [
         Claim("requests/s, batched / each alone", median(loads, BATCHED, ALONE, "rates"), 1.7, at_least=True),
         Claim("time a request, batched / by hand", median(loads, BY_HAND, BATCHED, "rates"), 1.25),

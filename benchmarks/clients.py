@@ -17,9 +17,10 @@ from benchmarks.report import span
 
 @dataclass
 class Load:
-    """The throughput and latency of one side, per round."""
+    """The throughput, the median latency and its 99th percentile of one side, per round."""
 
     rates: list[float] = field(default_factory=list)
+    medians: list[float] = field(default_factory=list)
     tails: list[float] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -43,6 +44,7 @@ async def measure(built: Mapping[str, Step], images: Sequence[Any], rounds: int,
             begin = time.perf_counter()
             latencies = await storm(built[name], images, requests)
             loads[name].rates.append(len(latencies) / (time.perf_counter() - begin))
+            loads[name].medians.append(statistics.median(latencies))
             loads[name].tails.append(percentile(latencies, 0.99))
     return loads
 

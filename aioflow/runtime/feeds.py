@@ -151,10 +151,13 @@ def converter(tensor: Tensor, sizes: Sizes | None = None) -> Callable[[Any], Arr
     limit = float(np.finfo(wanted).max) if wanted.kind == "f" and sizes == () else None
     scalar = wanted.type
     own = scalar if plain and sizes == () and wanted.kind in "bif" else None
+    row = known_row(sizes)
 
     def convert(value: Any) -> Array:
-        if plain and type(value) is np.ndarray and value.dtype is wanted and _fits(value.shape, sizes):
-            return value
+        if plain and type(value) is np.ndarray and value.dtype is wanted:
+            shape = value.shape
+            if shape == sizes or shape[1:] == row or _fits(shape, sizes):
+                return value
         if own is not None and type(value) is own:
             return value
         if limit is not None and type(value) is float and -limit <= value <= limit:  # NumPy warns of larger values
@@ -162,6 +165,11 @@ def converter(tensor: Tensor, sizes: Sizes | None = None) -> Callable[[Any], Arr
         return _converted(tensor, value, sizes)
 
     return convert
+
+
+def known_row(sizes: Sizes | None) -> Sizes | None:
+    """All sizes but the first, if only that one is unknown: the usual shape of a batch, and quick to compare with."""
+    return sizes[1:] if sizes and len(sizes) > 1 and sizes[0] is None and None not in sizes[1:] else None
 
 
 def _fits(shape: tuple[int, ...], sizes: Sizes | None) -> bool:

@@ -7,9 +7,9 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.operation import Tensor, describe_line
-from aioflow.runtime.feeds import converter
+from aioflow.runtime.feeds import converter, known_row
 from aioflow.session.waiting_calls import BatchedCall
-from aioflow.tensors.dtypes import Array
+from aioflow.tensors.dtypes import Array, Sizes
 
 
 class RowChecks:
@@ -36,24 +36,30 @@ class RowChecks:
         self._converters: Final = [_row_converter(feed) for feed in feeds]
         self._open: Final = [_open_axes(fetch) for fetch in fetches]
         self._pads: Final[Sequence[Sequence[int]]] = [_open_axes(feed) for feed in feeds] if buckets else ()
+        self._row: Final = _plain_row(feeds[0]) if len(feeds) == 1 else None
+        self._dtype: Final = None if self._row is None else feeds[0].dtype.np
 
     def call(self, values: Sequence[Any]) -> BatchedCall:
         """A call with these values, converted, and their rows padded to a bucket.
 
         TypeError or ValueError, naming the feed, if they do not fit.
         """
+        if self._dtype is not None and len(values) == 1 and type(values[0]) is np.ndarray:
+            array: Array = values[0]  # the usual call
+            shape = array.shape
+            if shape[1:] == self._row and array.dtype is self._dtype:
+                return BatchedCall(values, shape[0], self._row)
         if len(values) != len(self._feeds):
             names = [feed.name for feed in self._feeds]
             raise TypeError(f"the callable takes {len(names)} values, for {names}, and was given {len(values)}")
-        if len(values) == 1 and not self._pads:
-            array = self._converters[0](values[0])
-            return BatchedCall((array,), array.shape[0], array.shape[1:])
         arrays = [convert(value) for convert, value in zip(self._converters, values, strict=True)]
         count = len(arrays[0])
         if any(len(array) != count for array in arrays):
             counts = {feed.name: len(array) for feed, array in zip(self._feeds, arrays, strict=True)}
             raise ValueError(f"the values of a call have different numbers of rows: {counts}")
-        return self._padded(arrays, count) if self._pads else BatchedCall(arrays, count, _shapes(arrays))
+        if self._pads:
+            return self._padded(arrays, count)
+        return BatchedCall(arrays, count, _shapes(arrays) if self._row is None else self._row)
 
     def _padded(self, arrays: Sequence[Array], count: int) -> BatchedCall:
         sizes = [self._sizes(*each) for each in zip(self._feeds, arrays, self._pads, strict=True)]
@@ -75,11 +81,15 @@ class RowChecks:
 
     def check_results(self, results: Sequence[Array], count: int) -> None:
         """InvalidArgumentError if a result has not one row for each row of the batch."""
-        for fetch, result in zip(self._fetches, results, strict=True):
-            shape = np.shape(result)
-            if not shape or shape[0] != count:
-                text = f"{fetch.name!r} has shape {list(shape)} for a batch of {count} rows: a batched call needs"
-                raise errors.InvalidArgumentError(f"{text} one row of each fetch for each row of the feeds")
+        for result in results:
+            if result.shape[:1] != (count,):
+                raise self._wrong_rows(results, count)
+
+    def _wrong_rows(self, results: Sequence[Array], count: int) -> errors.InvalidArgumentError:
+        found = zip(self._fetches, [list(result.shape) for result in results], strict=True)
+        name, shape = next((fetch.name, shape) for fetch, shape in found if shape[:1] != [count])
+        text = f"{name!r} has shape {shape} for a batch of {count} rows: a batched call needs"
+        return errors.InvalidArgumentError(f"{text} one row of each fetch for each row of the feeds")
 
     def cut(self, call: BatchedCall, results: Sequence[Array]) -> Sequence[Array]:
         """The results of a call in the sizes that it had before padding."""
@@ -108,6 +118,12 @@ def _check_rows(fetch: Tensor, fixed: int | None) -> None:
         feeds = "any number" if fixed is None else str(fixed)
         text = f"{fetch.name!r} has {rows} rows where the feeds have {feeds}: a batched call needs a row for each"
         raise ValueError(f"{text}\n  built at: {describe_line(fetch.op)}")
+
+
+def _plain_row(feed: Tensor) -> Sizes | None:
+    """The shape of the rows of a feed, if it is known, and all arrays of its dtype that have such rows fit."""
+    sizes = feed.shape.sizes
+    return None if feed.spec.known is not None or feed.dtype.np.kind == "O" else known_row(sizes and (None, *sizes[1:]))
 
 
 def _row_converter(feed: Tensor) -> Callable[[Any], Array]:

@@ -14,20 +14,23 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from aioflow import errors
 from aioflow.session.batch_rows import RowChecks, together
-from aioflow.session.waiting_calls import Batch, BatchedCall, Results, WaitingCalls, own_rows
+from aioflow.session.waiting_calls import Batch, BatchedCall, Results, WaitingCalls
 from aioflow.tensors.dtypes import Array
 from aioflow.waiting.lines import own_copy
+from aioflow.waiting.tasks import Slice, slice_of
 
 R = TypeVar("R")
 Reason = Literal["idle", "full", "delay"]
 """Why a batch began: nothing ran, it had all its rows, or a call had waited for the longest time allowed."""
-Run = Callable[..., Awaitable[Results]]
+Run = Callable[[Sequence[Array]], Awaitable[Results]]
 """(a value for each feed) -> an array for each fetch."""
 
 _CONCURRENT: Final = 2
 """Batches that run at the same time, at most: one is prepared while the other computes."""
 _LARGE: Final = 1 << 20
 """Bytes: a thread puts larger batches together."""
+_NEVER: Final = -1
+"""No turn of the loop."""
 
 
 @dataclass(slots=True)
@@ -115,8 +118,12 @@ class RequestBatcher(Generic[R]):
         self._running = 0
         self._is_gathering = False
         """Whether calls wait for the end of this turn of the loop."""
-        self._runs_at_once = False
-        """Whether the last call ran alone, and the loop has turned since."""
+        self._lone_rows: Final = self._batch_rows if rows.fixed is None else -1
+        """The rows of a call that may run alone, at most."""
+        self._slice: Slice | None = None
+        """Counts the turns of the loop. Present from the first call that runs alone."""
+        self._lone_turn = _NEVER
+        """The turn in which the last call began that has run alone."""
         self._timer: asyncio.TimerHandle | None = None
 
     async def __call__(self, *values: Any, priority: int = 0) -> R:
@@ -158,21 +165,25 @@ class RequestBatcher(Generic[R]):
 
     def _submit(self, call: BatchedCall) -> Awaitable[Results]:
         """Let a call wait, or run it. The caller awaits its results at once."""
-        waiting = self._waiting
+        waiting, slice = self._waiting, self._slice
         if not (self._running or self._is_gathering or waiting.calls):
-            fits = call.count <= self._batch_rows
-            return self._run_alone(call) if self._runs_at_once and fits else self._gather(call)
+            if slice is not None and slice.turns != self._lone_turn != _NEVER and call.count <= self._lone_rows:
+                return self._run_alone(call, slice)
+            return self._gather(call)
         answer = waiting.add(call, asyncio.get_running_loop())
-        if waiting.rows >= self._batch_rows and waiting.has_full(self._batch_rows):
-            self._begin_batches()
-        elif self._timer is None and not self._is_gathering:
-            self._set_timer()
+        if self._running < _CONCURRENT:
+            if waiting.rows >= self._batch_rows and waiting.rows_of(call.shape) >= self._batch_rows:
+                self._begin_batches()
+            elif self._timer is None and not self._is_gathering:
+                self._set_timer()
         return answer
 
     async def _gather(self, call: BatchedCall) -> Results:
         """Let other tasks join a call, and begin. It runs in its own task if it stays alone."""
-        answer = self._waiting.add(call, asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        answer = self._waiting.add(call, loop)
         self._is_gathering = True
+        self._lone_turn = _NEVER
         try:
             await asyncio.sleep(0)
         except asyncio.CancelledError:
@@ -180,26 +191,29 @@ class RequestBatcher(Generic[R]):
             self._end_gathering()
             raise
         self._is_gathering = False
-        if self._waiting.calls == 1 and not self._running and call.count <= self._batch_rows:
+        if self._waiting.calls == 1 and not self._running and call.count <= self._lone_rows:
             self._waiting.remove(call)
-            return await self._run_alone(call)
+            self._slice = self._slice or slice_of(loop)
+            return await self._run_alone(call, self._slice)
         self._begin_batches()
         return await answer
 
-    async def _run_alone(self, call: BatchedCall) -> Results:
-        """Run one call in its own task."""
+    async def _run_alone(self, call: BatchedCall, slice: Slice) -> Results:
+        """Run one call in its own task, as the plain callable would."""
+        slice.begin()
+        turn = slice.turns
         self._count_batch("idle", call.count)
-        self._runs_at_once = False
-        asyncio.get_running_loop().call_soon(self._note_turn)
+        self._lone_turn = _NEVER
         try:
-            results = await self._compute_parts([call.values])
+            results = await self._run(call.values)
         finally:
-            self._end_batch()
-        return results if self._rows.fixed is None else [own_rows(result, 0, call.count) for result in results]
-
-    def _note_turn(self) -> None:
-        """The loop has turned since a call ran alone: if nothing waits, the next one is alone as well."""
-        self._runs_at_once = not self._waiting.calls
+            self._running -= 1
+            if self._waiting.calls:
+                self._gather_next()
+            else:
+                self._lone_turn = turn
+        self._rows.check_results(results, call.count)
+        return results
 
     def _forget(self, call: BatchedCall) -> None:
         """Nothing of that call is needed any more."""
@@ -236,7 +250,6 @@ class RequestBatcher(Generic[R]):
     def _take_batch(self, shape: Hashable, reason: Reason) -> Batch:
         batch = self._waiting.take(shape, self._batch_rows)
         self._count_batch(reason, batch.rows)
-        self._runs_at_once = False
         return batch
 
     def _count_batch(self, reason: Reason, rows: int) -> None:
@@ -257,14 +270,15 @@ class RequestBatcher(Generic[R]):
     def _end_task(self, batch: Batch, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if task.cancelled():  # perhaps before it began
-            for share in batch.shares:
-                share.call.cancel()
-        self._end_batch()
-
-    def _end_batch(self) -> None:
-        """One batch less runs. Tasks that were answered may call again before the next one begins."""
+            for call in batch.calls():
+                call.cancel()
         self._running -= 1
-        if self._waiting.calls and not self._is_gathering:
+        if self._waiting.calls:
+            self._gather_next()
+
+    def _gather_next(self) -> None:
+        """Let tasks that were answered call again before the next batch begins."""
+        if not self._is_gathering:
             self._is_gathering = True
             asyncio.get_running_loop().call_soon(self._end_gathering)
 
@@ -288,7 +302,8 @@ class RequestBatcher(Generic[R]):
             values = await asyncio.get_running_loop().run_in_executor(None, work)
         else:
             values = together(parts, self._rows.fixed)
-        results = await self._run(*values)
+        self._check()
+        results = await self._run(values)
         self._rows.check_results(results, len(values[0]))
         return results
 
@@ -296,11 +311,11 @@ class RequestBatcher(Generic[R]):
         """Give the error to the calls of the batch, or find the calls that cause it."""
         if not self._isolates_errors or len(batch.shares) == 1 or not isinstance(error, errors.OpError):
             batch.task = None  # it ends by itself
-            for share in batch.shares:
-                self._fail(share.call, error)
+            for call in batch.calls():
+                self._fail(call, error)
             return
         for share in batch.shares:
-            call, own = share.call, Batch([share])
+            call, own = share[0], Batch([share])
             if call.is_answered():
                 continue  # it was cancelled, or other rows of it failed
             try:

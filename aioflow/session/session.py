@@ -254,7 +254,11 @@ class Session(SessionReports):
             raise ValueError("a batched call feeds one tensor or more, and fetches tensors alone, at least one")
         limits = Limits(max_rows, max_delay, max_waiting, priorities)
         rows = RowChecks(parsed.tensors, [tensors[0] for tensors in keys], buckets)
-        run = self.make_callable(list(parsed.tensors), feeds)
+        call, arrange, _ = self._calls.make(list(parsed.tensors), feeds)
+
+        def run(values: Sequence[Array]) -> Awaitable[Sequence[Array]]:
+            return call.run(values if arrange is None else arrange(values), DEFAULT, None)
+
         return RequestBatcher(run, self._check, rows, parsed.build, limits, isolate_errors)
 
     async def partial_run_setup(

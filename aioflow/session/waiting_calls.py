@@ -1,9 +1,11 @@
 """The calls of a request batcher, those that wait by the shape of their rows and by priority, and their batches."""
 
 import asyncio
+import functools
+import itertools
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -30,8 +32,7 @@ class BatchedCall:
     """
 
     __slots__ = (
-        "_delivered", "_parts", "answer", "batches", "begun", "count", "own_sizes", "priority", "shape", "since",
-        "values",
+        "_parts", "answer", "batches", "begun", "count", "own_sizes", "priority", "shape", "since", "values",
     )  # fmt: skip
 
     def __init__(
@@ -46,8 +47,7 @@ class BatchedCall:
         self.begun = 0
         self.batches: tuple[Batch, ...] = ()
         self.answer: asyncio.Future[Results] | None = None
-        self._parts: tuple[tuple[int, Results], ...] = ()
-        self._delivered = 0
+        self._parts: tuple[tuple[int, int, Results], ...] = ()
 
     def leave(self) -> None:
         """Need no answer. A batch that no call needs is cancelled."""
@@ -59,10 +59,9 @@ class BatchedCall:
 
     def deliver(self, start: int, stop: int, results: Results) -> None:
         """Take the results of some rows. With the last ones the call has its answer."""
-        self._delivered += stop - start
-        self._parts += ((start, results),)
-        if self._delivered == self.count:
-            parts = [part for _, part in sorted(self._parts, key=_start)]
+        self._parts += ((start, stop, results),)
+        if sum([stop - start for start, stop, _ in self._parts]) == self.count:
+            parts = [part for _, _, part in sorted(self._parts, key=_start)]
             self._join(list(zip(*parts, strict=True)))
 
     def _join(self, results: Sequence[Sequence[Array]]) -> None:
@@ -96,16 +95,12 @@ class BatchedCall:
             self.answer.set_exception(error)
 
 
-def _start(part: tuple[int, Results]) -> int:
+def _start(part: tuple[int, int, Results]) -> int:
     return part[0]
 
 
-class Share(NamedTuple):
-    """Rows of a call that are part of a batch."""
-
-    call: BatchedCall
-    start: int
-    stop: int
+Share = tuple[BatchedCall, int, int]
+"""Rows of a call that are part of a batch: the call, the first row, and the row after the last."""
 
 
 class Batch:
@@ -126,13 +121,20 @@ class Batch:
         self.wanted = 0
         self.task: asyncio.Task[None] | None = None
 
-    def add(self, call: BatchedCall, stop: int) -> None:
-        """Take its rows that have not begun, up to `stop`."""
-        self.shares.append(Share(call, call.begun, stop))
-        self.rows += stop - call.begun
-        self.wanted += 1
-        call.begun = stop
-        call.batches += (self,)
+    def fill(self, calls: Iterable[BatchedCall], most: int) -> int:
+        """Take rows that have not begun, until it has `most`. Returns the number of calls of which no row is left."""
+        ended, rows, alone = 0, self.rows, (self,)
+        for call in calls:
+            if rows == most:
+                break
+            start, stop = call.begun, min(call.count, call.begun + most - rows)
+            self.shares.append((call, start, stop))
+            rows += stop - start
+            call.begun = stop
+            call.batches = (*call.batches, self) if start else alone
+            ended += stop == call.count
+        self.rows, self.wanted = rows, len(self.shares)
+        return ended
 
     def parts(self) -> list[Sequence[Array]]:
         """The values of its rows."""
@@ -141,17 +143,26 @@ class Batch:
             for call, start, stop in self.shares
         ]
 
+    def calls(self) -> list[BatchedCall]:
+        """The calls that have rows in it."""
+        return [call for call, _, _ in self.shares]
+
     def deliver(self, results: Results) -> None:
         """Give its calls the results of their rows."""
-        at, little = 0, max([result.nbytes for result in results]) <= _LITTLE
-        for call, start, stop in self.shares:
-            end = at + stop - start
-            rows = [result[at:end] if little else own_rows(result, at, end) for result in results]
-            if end - at == call.count:
+        ends = [0, *itertools.accumulate([stop - start for _, start, stop in self.shares])]
+        divided = zip(*[_divided(result, ends) for result in results], strict=True)
+        for (call, start, stop), rows in zip(self.shares, divided, strict=True):
+            if stop - start == call.count:
                 call.finish(rows)
             else:
                 call.deliver(start, stop, rows)
-            at = end
+
+
+def _divided(result: Array, ends: Sequence[int]) -> Iterable[Array]:
+    """The rows between these ends."""
+    if result.nbytes <= _LITTLE:
+        return [result[start:stop] for start, stop in itertools.pairwise(ends)]
+    return itertools.starmap(functools.partial(own_rows, result), itertools.pairwise(ends))
 
 
 _LITTLE: Final = 1 << 15
@@ -196,7 +207,7 @@ class WaitingCalls:
 
     def add(self, call: BatchedCall, loop: asyncio.AbstractEventLoop) -> "asyncio.Future[Results]":
         """Let a call wait. Returns its answer."""
-        call.answer = answer = asyncio.Future[Results](loop=loop)
+        call.answer = answer = loop.create_future()
         call.since = loop.time()
         line = self._lines.get(call.shape)
         if line is None:
@@ -222,16 +233,12 @@ class WaitingCalls:
         """A batch of up to `most` rows of that shape, which wait no longer: the most urgent first, then the oldest."""
         line, batch = self._lines[shape], Batch()
         for queue in line.queues:
-            ended = 0
-            for call in queue:
-                room = most - batch.rows
-                if not room:
-                    break
-                batch.add(call, min(call.count, call.begun + room))
-                ended += call.begun == call.count
-            for _ in range(ended):
-                queue.popitem(last=False)
+            ended = batch.fill(queue, most)
             self.calls -= ended
+            if ended == len(queue):
+                queue.clear()
+            for _ in range(min(ended, len(queue))):
+                queue.popitem(last=False)
         line.rows -= batch.rows
         self.rows -= batch.rows
         self._tidy(shape, line)
@@ -240,10 +247,6 @@ class WaitingCalls:
     def rows_of(self, shape: Hashable) -> int:
         """The rows of that shape that are in no batch."""
         return self._lines[shape].rows
-
-    def has_full(self, most: int) -> bool:
-        """Whether that many rows of one shape wait."""
-        return any(line.rows >= most for line in self._lines.values())
 
     def ready(self, most: int, delay: float, now: float) -> Hashable | None:
         """The shape to serve next of those of which that many rows wait, or a call that waits for that long."""

@@ -167,13 +167,15 @@ class Slice:
         clock: the clock by which work is measured. A simulation stops it, so that nothing depends on the speed of the
             machine.
         due: the time at which the slice ends.
+        turns: how often the loop has turned after work.
     """
 
-    __slots__ = ("_begun", "clock", "due")
+    __slots__ = ("_begun", "clock", "due", "turns")
 
     def __init__(self) -> None:
         self.clock: Callable[[], float] = time.perf_counter
         self.due: float = 0.0
+        self.turns: int = 0
         self._begun = False
 
     def begin(self) -> float:
@@ -190,6 +192,7 @@ class Slice:
 
     def _turned(self) -> None:
         self._begun = False
+        self.turns += 1
 
 
 _slices: Final["weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Slice]"] = weakref.WeakKeyDictionary()

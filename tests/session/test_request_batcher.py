@@ -80,6 +80,15 @@ class TestBatches:
             np.testing.assert_array_equal(await double(rows(count)), 2 * rows(count))
         assert tasks == [asyncio.current_task()] * 2
 
+    async def test_one_call_a_turn_runs_at_once_and_the_others_of_that_turn_share_a_batch(self, session):
+        net = Net()
+        double = session.batched([net.y], [net.x])
+        await double(rows(1))
+        for _ in range(3):
+            await turns()
+            await asyncio.gather(*[double(rows(1, start)) for start in range(5)])
+        assert net.sizes == [1] + [1, 4] + [5] * 2
+
     async def test_while_a_batch_runs_calls_gather_and_begin_when_it_ends(self, session):
         gate = Gate()
         net = Net(gate=gate)
