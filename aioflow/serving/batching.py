@@ -1,0 +1,25 @@
+"""How the requests of a model share runs."""
+
+import dataclasses
+from collections.abc import Sequence
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Batching:
+    """The limits of `Session.batched` for the signatures of a model; see there.
+
+    Attributes:
+        max_rows: the rows of a batch, at most.
+        max_delay: the seconds that a request waits for others, at most.
+        max_waiting: the rows that wait, at most; further requests are refused.
+        buckets: sizes to which open axes of rows are padded.
+        priorities: the levels of priority that a request may have.
+        isolate_errors: whether the requests of a batch that fails are run again one by one.
+    """
+
+    max_rows: int = 64
+    max_delay: float = 0.002
+    max_waiting: int = 4096
+    buckets: Sequence[int] = ()
+    priorities: int = 1
+    isolate_errors: bool = False
