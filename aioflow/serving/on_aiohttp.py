@@ -17,6 +17,8 @@ from aioflow.serving.request import Request, Response
 from aioflow.serving.service import Service
 
 _LOOK_EVERY: Final = 0.1
+_READ_ON: Final = 2.0
+"""Seconds in which a client that still sends a refused body can read why."""
 _UNPACKED: Final = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd"})
 """The packings of bodies that aiohttp undoes."""
 
@@ -60,7 +62,10 @@ class _Adapter:
         """Answer a request."""
         with self._watched(request):
             async with self._service.answer(_neutral(request)) as response:
-                return await _send(request, response)
+                sent = await _send(request, response)
+            if not request.content.at_eof():
+                await _refuse_the_rest(request, sent)
+            return sent
 
     @contextlib.contextmanager
     def _watched(self, request: web.Request) -> Iterator[None]:
@@ -116,3 +121,19 @@ async def _send(request: web.Request, response: Response) -> web.StreamResponse:
             await sent.write(piece)
     await sent.write_eof()
     return sent
+
+
+async def _refuse_the_rest(request: web.Request, response: web.StreamResponse) -> None:
+    """Send a response before the body has been read, throw the rest of the body away, and soon close the connection.
+
+    A connection that is closed at once breaks while its client sends, who then never sees the response. aiohttp by
+    itself would read on for 10 s, even when the client is gone.
+    """
+    await response.prepare(request)
+    await response.write_eof()
+    try:
+        async with asyncio.timeout(_READ_ON):
+            async for _ in _chunks(request):
+                pass
+    except (TimeoutError, RequestRefusedError):
+        request.protocol.force_close()

@@ -1,5 +1,6 @@
 """Models without sessions: functions of arrays behind the signatures of small graphs, held at a gate on request."""
 
+import asyncio
 import contextlib
 
 import numpy as np
@@ -21,6 +22,7 @@ class Version:
         self.signatures = {key: signature for key, (signature, _) in functions.items()}
         self._functions = {key: function for key, (_, function) in functions.items()}
         self.gate = self.error = None
+        self.left = asyncio.Semaphore(0)
         self.seen = []
         self.holders = self.cancelled = self.most_priority = 0
 
@@ -43,6 +45,7 @@ class Version:
                 await self.gate.wait()
             except BaseException:
                 self.cancelled += 1
+                self.left.release()
                 raise
         found = {key: np.asarray(value) for key, value in self._functions[signature](**inputs).items()}
         return {key: found[key] for key in outputs} if outputs else found
@@ -99,6 +102,14 @@ def affine(version=1):
     with af.Graph().as_default():
         x, y = (af.placeholder(af.float32, [None, 2], name=name) for name in "xy")
     return Version("affine", version, {SERVING_DEFAULT: (Signature({"x": x}, {"y": y}), lambda x: {"y": 2 * x + 1})})
+
+
+def counter():
+    """A model that counts down from its input, an iteration a number."""
+    with af.Graph().as_default():
+        n, more = af.placeholder(af.int32, [None], name="n"), af.placeholder(af.bool_, [None], name="more")
+    signature = Signature({"n": n}, {"n": n, "more": more}, repeat_while="more")
+    return Version("counter", 1, {SERVING_DEFAULT: (signature, lambda n: {"n": n - 1, "more": n > 1})})
 
 
 def request(method, path, body=b"", headers=None, chunk=None):

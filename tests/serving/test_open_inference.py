@@ -15,7 +15,7 @@ from aioflow.saved_model.signature import SERVING_DEFAULT, Signature
 from aioflow.serving.limits import Limits
 from aioflow.serving.service import Service
 from aioflow.testing import Gate
-from tests.serving.doubles import Models, Version, affine, answer, request
+from tests.serving.doubles import Models, Version, affine, answer, counter, request
 
 INFER = "/v2/models/affine/infer"
 JSON_LENGTH = "inference-header-content-length"
@@ -284,24 +284,16 @@ async def test_long_json_is_refused_and_long_binary_tensors_are_taken():
     assert (await answer(service, "POST", INFER, body, headers))[0] == 200
 
 
-def counter():
-    """A model that counts down from its input, an iteration a number."""
-    with af.Graph().as_default():
-        n, more = af.placeholder(af.int32, [None], name="n"), af.placeholder(af.bool_, [None], name="more")
-    signature = Signature({"n": n}, {"n": n, "more": more}, repeat_while="more")
-    return Version("affine", 1, {SERVING_DEFAULT: (signature, lambda n: {"n": n - 1, "more": n > 1})})
-
-
 async def test_iterations_of_a_loop_are_server_sent_events():
     service = Service(Models(counter()))
-    status, headers, body = await answer(service, "POST", "/v2/models/affine/generate_stream", b'{"n": [3]}')
+    status, headers, body = await answer(service, "POST", "/v2/models/counter/generate_stream", b'{"n": [3]}')
     assert (status, headers["content-type"]) == (200, "text/event-stream")
     events = [json.loads(line.removeprefix("data: ")) for line in body.decode().split("\n\n")[:-1]]
     assert [event["n"] for event in events] == [[2], [1], [0]]
-    assert events[0] == {"model_name": "affine", "model_version": "1", "n": [2], "more": [True]}
-    _, _, body = await answer(service, "POST", "/v2/models/affine/generate", b'{"n": [3], "id": "1"}')
+    assert events[0] == {"model_name": "counter", "model_version": "1", "n": [2], "more": [True]}
+    _, _, body = await answer(service, "POST", "/v2/models/counter/generate", b'{"n": [3], "id": "1"}')
     assert json.loads(body)["n"] == [2]
-    status, _, body = await answer(service, "POST", "/v2/models/affine/generate_stream", b'{"n": ["a"]}')
+    status, _, body = await answer(service, "POST", "/v2/models/counter/generate_stream", b'{"n": ["a"]}')
     assert (status, "input 'n'" in json.loads(body)["error"]) == (400, True)
 
 
@@ -309,12 +301,12 @@ async def test_a_stream_that_is_left_stops_and_one_that_fails_says_so_in_an_even
     version = counter()
     service = Service(Models(version))
     body = b'{"n": [1000000]}'
-    async with service.answer(request("POST", "/v2/models/affine/generate_stream", body)) as response:
+    async with service.answer(request("POST", "/v2/models/counter/generate_stream", body)) as response:
         await anext(response.stream)
         assert (version.holders, service.running) == (1, 1)
     assert (version.holders, service.running) == (0, 0)
     assert len(version.seen) == 2
-    async with service.answer(request("POST", "/v2/models/affine/generate_stream", body)) as response:
+    async with service.answer(request("POST", "/v2/models/counter/generate_stream", body)) as response:
         version.error = errors.AbortedError("another version")
         events = [event async for event in response.stream]
     assert events == [b'data: {"error":"another version"}\n\n']
