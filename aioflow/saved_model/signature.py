@@ -31,7 +31,8 @@ class Signature:
 
     Raises:
         TypeError: an input or output is not a tensor, or has no name.
-        ValueError: there are no outputs, or the names, graphs or dtypes do not fit the method or the loop.
+        ValueError: there are no outputs, two inputs are one tensor, or names, graphs or dtypes do not fit the method or
+            the loop.
     """
 
     inputs: Mapping[str, Tensor]
@@ -46,6 +47,8 @@ class Signature:
             raise ValueError("a signature needs at least one output")
         if len({tensor.graph for tensor in (*self.inputs.values(), *self.outputs.values())}) > 1:
             raise ValueError("the inputs and outputs of a signature belong to one graph")
+        if len(set(self.inputs.values())) < len(self.inputs):
+            raise ValueError(f"two inputs of a signature are one tensor: {_describe(self.inputs)}")
         _check_method(self.method, self.outputs)
         if self.repeat_while is not None:
             _check_loop(self)

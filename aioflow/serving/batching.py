@@ -3,10 +3,12 @@
 import dataclasses
 from collections.abc import Sequence
 
+from aioflow.session.request_batcher import Limits
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Batching:
-    """The limits of `Session.batched` for the signatures of a model; see there.
+    """The limits of `Session.batched` for the signatures of a model; see there. ValueError if one makes no sense.
 
     Attributes:
         max_rows: the rows of a batch, at most.
@@ -23,3 +25,8 @@ class Batching:
     buckets: Sequence[int] = ()
     priorities: int = 1
     isolate_errors: bool = False
+
+    def __post_init__(self) -> None:
+        Limits(self.max_rows, self.max_delay, self.max_waiting, self.priorities)
+        if any(bucket < 1 for bucket in self.buckets):
+            raise ValueError(f"buckets are sizes of at least 1, not {list(self.buckets)}")

@@ -1,10 +1,13 @@
-"""One version of a model: its signatures, and its runs."""
+"""One version of a model: its signatures, and its requests."""
 
+import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
+from aioflow import errors
 from aioflow.saved_model.signature import SERVING_DEFAULT, Signature
+from aioflow.serving.signature_runner import SignatureRunner
 from aioflow.serving.status import State
 from aioflow.tensors.dtypes import Array
 
@@ -23,22 +26,34 @@ class ServedVersion:
         name: the name of the model.
         version: its number.
         signatures: its functions by name; each has tensors with dtypes and shapes as inputs and outputs.
+        state: its state.
     """
 
-    name: str
-    version: int
-    signatures: Mapping[str, Signature]
-
-    @property
-    def state(self) -> State:
-        """Its state."""
-        raise NotImplementedError
+    def __init__(self, name: str, version: int, runners: Mapping[str, SignatureRunner]) -> None:
+        self.name: Final = name
+        self.version: Final = version
+        self.signatures: Final[Mapping[str, Signature]] = {key: runner.signature for key, runner in runners.items()}
+        self.state: State = "loading"
+        self._runners: Final = runners
+        self._users = 0
+        self._unused = asyncio.Event()
+        self._unused.set()
 
     @contextlib.contextmanager
     def held(self) -> Iterator["ServedVersion"]:
         """Inside the block it is not closed, even if another version replaces it. UnavailableError if it has ended."""
-        raise NotImplementedError
-        yield self
+        if self.state == "ended":
+            raise errors.UnavailableError(
+                f"version {self.version} of model {self.name!r} has ended: find the model again, or hold a version"
+            )
+        self._users += 1
+        self._unused.clear()
+        try:
+            yield self
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._unused.set()
 
     async def infer(
         self,
@@ -53,7 +68,7 @@ class ServedVersion:
         cancelled request is not run if its run has not begun.
 
         Args:
-            inputs: an array for each input.
+            inputs: an array for each input. Arrays have its dtype; lists of Python's numbers and texts are converted.
             signature: the name of the signature.
             outputs: the names of the outputs to return; all by default.
             priority: the level of priority, from 0, which is served first.
@@ -65,7 +80,8 @@ class ServedVersion:
             af.errors.UnavailableError: the version has ended.
             af.errors.OpError: the run failed.
         """
-        raise NotImplementedError
+        with self.held():
+            return await self._runner(signature).run(inputs, outputs, priority)
 
     async def stream(
         self,
@@ -79,5 +95,35 @@ class ServedVersion:
         Iterations of several streams share runs. Leaving early stops the loop; close the iterator by
         `contextlib.aclosing`. Raises as `infer` does, and InvalidArgumentError for a signature without iterations.
         """
-        raise NotImplementedError
-        yield {}
+        with self.held():
+            runner = self._runner(signature)
+            more = runner.signature.repeat_while
+            if more is None:
+                raise errors.InvalidArgumentError(f"signature {signature!r} has no repeat_while, so it is no loop")
+            wanted = runner.wanted(outputs)
+            while True:
+                results = await runner.run(inputs, None, priority)
+                yield {name: results[name] for name in wanted}
+                if not results[more].any():
+                    return
+                inputs = {name: results.get(name, value) for name, value in inputs.items()}
+
+    def _runner(self, signature: str) -> SignatureRunner:
+        found = self._runners.get(signature)
+        if found is None:
+            raise errors.InvalidArgumentError(
+                f"model {self.name!r} has no signature {signature!r}; it has {', '.join(self._runners)}"
+            )
+        return found
+
+    async def end(self, close: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Wait until nothing uses it, and close what it has."""
+        self.state = "ending"
+        while self._users:  # a request may have come between the end of the last one and this
+            await self._unused.wait()
+        self.state = "ended"
+        if close is not None:
+            await close()
+
+    def __repr__(self) -> str:
+        return f"<af.serving.ServedVersion {self.name!r} {self.version}, {self.state}>"
