@@ -8,6 +8,7 @@ A transport hands in a `Request` and sends the `Response` inside the block of `S
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
@@ -94,8 +95,7 @@ class Service:
     async def answer(self, request: Request) -> AsyncIterator[Response]:
         """The response, which must be sent inside the block. Cancelling the block cancels the inference."""
         exchange = Exchange(request, self.models, self.limits, self.ready)
-        loop = asyncio.get_running_loop()
-        start, status, size = loop.time(), _CLIENT_GONE, 0
+        start, status, size = time.perf_counter(), _CLIENT_GONE, 0
         try:
             with contextlib.ExitStack() as stack:
                 response = await self._respond(exchange, stack)
@@ -104,7 +104,7 @@ class Service:
                     yield response
                 status = response.status
         finally:
-            self._record(exchange, status, loop.time() - start, size)
+            self._record(exchange, status, time.perf_counter() - start, size)
 
     async def drain(self) -> None:
         """Wait until no inference runs."""
