@@ -159,6 +159,7 @@ class ServedModel:
     def _end(self, number: int) -> None:
         """Give a version to no further request, and close it after the last one that it has."""
         version, record = self.choice.available.pop(number), self._records[number]
+        version.state = "ending"
         ending = asyncio.get_running_loop().create_task(version.end(record.close))
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)
