@@ -91,7 +91,7 @@ async def test_nvidias_client_is_answered(serve, directory):
                     texts = [text if isinstance(text, bytes) else text.encode() for text in result.as_numpy("same")]
                     assert texts == [b"a", "ä".encode(), b""]
                     assert result.get_response()["id"] == "7"
-        with pytest.raises(InferenceServerException, match="expects"):
+        with pytest.raises(InferenceServerException, match="lacks text"):
             await client.infer("double", given(True)[:1])
 
 

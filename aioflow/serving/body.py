@@ -86,7 +86,7 @@ class _Buffer:
 def _aligned(size: int) -> Array:
     """Return memory whose address is a multiple of a cache line."""
     whole = np.empty(size + _ALIGNED, np.uint8)
-    start = -whole.ctypes.data % _ALIGNED
+    start = -whole.__array_interface__["data"][0] % _ALIGNED
     return whole[start : start + size]
 
 

@@ -170,7 +170,7 @@ class _Options(NamedTuple):
 
     def limit(self) -> contextlib.AbstractAsyncContextManager[object]:
         """Inside the block, TimeoutError when the time is over."""
-        return asyncio.timeout(self.timeout)
+        return contextlib.nullcontext() if self.timeout is None else asyncio.timeout(self.timeout)
 
 
 def _option(parameters: Mapping[str, Any], name: str, default: Any) -> Any:

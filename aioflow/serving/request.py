@@ -8,6 +8,7 @@ JSON: Final = "application/json"
 BINARY: Final = "application/octet-stream"
 EVENTS: Final = "text/event-stream"
 _JOINED: Final = 256 * 1024
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 class Request(NamedTuple):
@@ -59,4 +60,4 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
 
 def to_json(value: Any) -> bytes:
     """Return a value as JSON without spaces."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
+    return _ENCODER.encode(value).encode(errors="replace")
