@@ -42,18 +42,24 @@ class ServedVersion:
     @contextlib.contextmanager
     def held(self) -> Iterator["ServedVersion"]:
         """Inside the block it is not closed, even if another version replaces it. UnavailableError if it has ended."""
+        self._enter()
+        try:
+            yield self
+        finally:
+            self._leave()
+
+    def _enter(self) -> None:
         if self.state == "ended":
             raise errors.UnavailableError(
                 f"version {self.version} of model {self.name!r} has ended: find the model again, or hold a version"
             )
         self._users += 1
         self._unused.clear()
-        try:
-            yield self
-        finally:
-            self._users -= 1
-            if not self._users:
-                self._unused.set()
+
+    def _leave(self) -> None:
+        self._users -= 1
+        if not self._users:
+            self._unused.set()
 
     async def infer(
         self,
@@ -80,8 +86,11 @@ class ServedVersion:
             af.errors.UnavailableError: the version has ended.
             af.errors.OpError: the run failed.
         """
-        with self.held():
+        self._enter()
+        try:
             return await self._runner(signature).run(inputs, outputs, priority)
+        finally:
+            self._leave()
 
     async def stream(
         self,

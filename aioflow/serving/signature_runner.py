@@ -7,6 +7,7 @@ import numpy as np
 
 from aioflow import errors
 from aioflow.graph.operation import Tensor
+from aioflow.runtime.feeds import fits
 from aioflow.saved_model.signature import Signature
 from aioflow.serving.batching import Batching
 from aioflow.session import Session
@@ -37,6 +38,8 @@ class SignatureRunner:
         self._batcher: Final = (
             None if batching is None or not has_rows(signature) else _batcher(signature, session, batching)
         )
+        self._inputs: Final = [_Input(key, tensor) for key, tensor in signature.inputs.items()]
+        self._outputs: Final = tuple(signature.outputs)
         self._runs: Final[dict[tuple[str, ...], Callable[..., Awaitable[Outputs]]]] = {}
 
     @property
@@ -46,9 +49,8 @@ class SignatureRunner:
 
     async def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, priority: int) -> Outputs:
         """Return outputs by name, all by default. Raises as `ServedVersion.infer` does."""
-        wanted = self.wanted(outputs)
-        values = [self._value(name, tensor, inputs[name]) for name, tensor in self._given(inputs)]
-        self._check_rows(values)
+        wanted = self._outputs if outputs is None else self.wanted(outputs)
+        values = self._values(inputs)
         if not 0 <= priority < self._priorities:
             raise self._error(f"has no priority {priority}, only 0 to {self._priorities - 1}")
         if self._batcher is None:
@@ -68,40 +70,46 @@ class SignatureRunner:
     def wanted(self, outputs: Sequence[str] | None) -> tuple[str, ...]:
         """Return the names of outputs, all by default. InvalidArgumentError if there is no such output."""
         if outputs is None:
-            return tuple(self.signature.outputs)
+            return self._outputs
         strange = [name for name in outputs if name not in self.signature.outputs]
         if strange or not outputs:
             asked = f"has no output {strange[0]!r}" if strange else "was asked for no output"
             raise self._error(f"{asked}; it has {', '.join(self.signature.outputs)}")
         return tuple(dict.fromkeys(outputs))
 
-    def _given(self, inputs: Mapping[str, Any]) -> Sequence[tuple[str, Tensor]]:
-        expected = self.signature.inputs
-        if inputs.keys() != expected.keys():
-            missing = ", ".join(name for name in expected if name not in inputs)
-            strange = ", ".join(map(safe_repr, (name for name in inputs if name not in expected)))
-            problem = f"lacks {missing}" if missing else f"has no input {strange}"
-            raise self._error(f"{problem}; it is {self.signature.describe()}")
-        return list(expected.items())
-
-    def _value(self, name: str, tensor: Tensor, value: Any) -> Array:
-        """Return the value as an array of the dtype and shape of an input."""
-        dtype = tensor.dtype
-        if not isinstance(value, (np.ndarray, np.generic)) or dtype is dtypes.string:
-            try:
-                value = as_array(value, dtype, strict=True)
-            except (TypeError, ValueError) as error:
-                raise self._error(f"expects {tensor.spec} for {name!r}: {error}") from None
-        if value.dtype != dtype.np or not tensor.shape.is_compatible_with(value.shape):
-            raise self._error(f"expects {tensor.spec} for {name!r}, and was given {value.dtype}{list(value.shape)}")
-        return value
-
-    def _check_rows(self, values: Sequence[Array]) -> None:
-        if self.batches and len({len(value) for value in values}) > 1:
+    def _values(self, inputs: Mapping[str, Any]) -> list[Array]:
+        """Return the values in the order of the inputs, each as an array of its dtype and a shape that fits."""
+        if inputs.keys() != self.signature.inputs.keys():
+            raise self._wrong_names(inputs)
+        values = []
+        for each in self._inputs:
+            value = inputs[each.name]
+            values.append(value if each.fits(value) else self._converted(each, value))
+        if len(values) > 1 and self._batcher is not None and len(set(map(len, values))) > 1:
             given = ", ".join(
-                f"{len(value)} of {name!r}" for name, value in zip(self.signature.inputs, values, strict=True)
+                f"{len(value)} of {each.name!r}" for each, value in zip(self._inputs, values, strict=True)
             )
             raise self._error(f"needs as many rows of each input, and was given {given}")
+        return values
+
+    def _wrong_names(self, inputs: Mapping[str, Any]) -> errors.InvalidArgumentError:
+        expected = self.signature.inputs
+        missing = ", ".join(name for name in expected if name not in inputs)
+        strange = ", ".join(map(safe_repr, (name for name in inputs if name not in expected)))
+        problem = f"lacks {missing}" if missing else f"has no input {strange}"
+        return self._error(f"{problem}; it is {self.signature.describe()}")
+
+    def _converted(self, each: "_Input", value: Any) -> Array:
+        """Return Python's own numbers and texts as an array. InvalidArgumentError for anything else."""
+        spec = each.tensor.spec
+        if not isinstance(value, (np.ndarray, np.generic)) or spec.dtype is dtypes.string:
+            try:
+                value = as_array(value, spec.dtype, strict=True)
+            except (TypeError, ValueError) as error:
+                raise self._error(f"expects {spec} for {each.name!r}: {error}") from None
+        if value.dtype != spec.dtype.np or not spec.shape.is_compatible_with(value.shape):
+            raise self._error(f"expects {spec} for {each.name!r}, and was given {value.dtype}{list(value.shape)}")
+        return value
 
     def _error(self, problem: str) -> errors.InvalidArgumentError:
         return errors.InvalidArgumentError(f"signature {self._name!r} {problem}")
@@ -125,6 +133,24 @@ def has_rows(signature: Signature) -> bool:
 def _has_open_rows(tensor: Tensor) -> bool:
     sizes = tensor.shape.sizes
     return bool(sizes) and sizes is not None and sizes[0] is None
+
+
+class _Input:
+    """An input of a signature, with what a quick check of a value needs."""
+
+    __slots__ = ("_dtype", "_sizes", "name", "tensor")
+
+    def __init__(self, name: str, tensor: Tensor) -> None:
+        self.name: Final = name
+        self.tensor: Final = tensor
+        self._dtype: Final = tensor.dtype.np
+        self._sizes: Final = tensor.shape.sizes
+
+    def fits(self, value: Any) -> bool:
+        """Whether the value is an array that needs no conversion. False if only a longer check can tell."""
+        if type(value) is not np.ndarray or value.dtype is not self._dtype or self._sizes is None:
+            return False
+        return self._dtype.kind != "O" and fits(value.shape, self._sizes)
 
 
 def make_runners(
