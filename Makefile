@@ -28,7 +28,7 @@ define environment
 	@touch $@
 endef
 
-.PHONY: demo stubs test types tests test-long test-all test-dask test-ray soak bench oracle onnx gpu clean
+.PHONY: demo stubs test types tests test-long test-all test-dask test-ray test-serving soak bench oracle onnx gpu clean
 
 demo: .venv/demo.stamp
 	.venv/bin/python examples/train_digits.py
@@ -66,6 +66,10 @@ test-on-%: .venvs/%/test.stamp
 	.venvs/$*/bin/$(PYTEST)
 	AIOFLOW_ONEDNN=off .venvs/$*/bin/$(PYTEST) $(NUMPY_ALONE)
 
+# Clients and servers of others, before the models of af.serving.
+test-serving: .venv-serving/test.stamp
+	.venv-serving/bin/python -m pytest engines/test_serving.py
+
 test-dask test-ray: test-%: .venv-%/test.stamp
 	.venv-$*/bin/python -m pytest engines/test_$*.py
 
@@ -93,7 +97,7 @@ onnx: .venv-onnx/onnx.stamp
 	.venv-onnx/bin/python -m conformance $(if $(TESTS),'$(TESTS)')
 
 clean:
-	rm -rf .venv .venv-bench .venv-dask .venv-onnx .venv-oracle .venv-ray .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-dask .venv-onnx .venv-oracle .venv-ray .venv-serving .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/demo.stamp: pyproject.toml
@@ -107,6 +111,9 @@ clean:
 
 .venv-dask/test.stamp .venv-ray/test.stamp: .venv-%/test.stamp: pyproject.toml
 	$(call environment,$(PYTHON),-e '.[dev]' -e '.[$*]')
+
+.venv-serving/test.stamp: pyproject.toml engines/serving_requirements.txt
+	$(call environment,$(PYTHON),-e '.[dev]' -r engines/serving_requirements.txt)
 
 .venv-onnx/onnx.stamp: pyproject.toml conformance/requirements.txt
 	$(call environment,$(PYTHON),-e '.[image]' -e '.[onednn]' -e '.[onnx]' -e '.[re2]' -r conformance/requirements.txt)

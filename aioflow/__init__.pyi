@@ -30,6 +30,8 @@ from aioflow import launch as launch
 from aioflow import layers as layers
 from aioflow import onnx as onnx
 from aioflow import porting as porting
+from aioflow import saved_model as saved_model
+from aioflow import serving as serving
 from aioflow import summary as summary
 from aioflow import train as train
 from aioflow.autodiff.aggregate import AggregationMethod as AggregationMethod
@@ -470,21 +472,21 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchingStat
     "reduce_variance", "regex_full_match", "regex_replace", "register_tensor_conversion_function", "regularizers",
     "repeat", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset", "reset_default_graph",
     "reshape", "resource", "reverse", "reverse_sequence", "reverse_v2", "right_shift", "rint", "roll", "round", "rsqrt",
-    "saturate_cast", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul",
-    "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update",
-    "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "select",
-    "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse",
-    "set_difference", "set_intersection", "set_random_seed", "set_size", "set_union", "setdiff1d", "sets", "shape",
-    "shape_n", "sigmoid", "sign", "sin", "sinh", "size", "slice", "sort", "space_to_batch", "space_to_batch_nd",
-    "space_to_depth", "sparse", "sparse_add", "sparse_concat", "sparse_dense_cwise_div", "sparse_dense_cwise_mul",
-    "sparse_fill_empty_rows", "sparse_mask", "sparse_matmul", "sparse_maximum", "sparse_merge", "sparse_minimum",
-    "sparse_names", "sparse_placeholder", "sparse_reduce_max", "sparse_reduce_max_sparse", "sparse_reduce_sum",
-    "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape", "sparse_reshape", "sparse_retain",
-    "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum", "sparse_slice", "sparse_softmax",
-    "sparse_split", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense", "sparse_to_dense", "sparse_to_indicator",
-    "sparse_transpose", "split", "sqrt", "square", "squared_difference", "squeeze", "stack", "stack_close_v2",
-    "stack_pop_v2", "stack_push_v2", "stack_v2", "stop_gradient", "strided_slice", "string", "string_join",
-    "string_length", "string_lower", "string_split", "string_strip", "string_to_hash_bucket",
+    "saturate_cast", "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max", "scatter_min",
+    "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub",
+    "scatter_update", "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
+    "select", "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse",
+    "serving", "set_difference", "set_intersection", "set_random_seed", "set_size", "set_union", "setdiff1d", "sets",
+    "shape", "shape_n", "sigmoid", "sign", "sin", "sinh", "size", "slice", "sort", "space_to_batch",
+    "space_to_batch_nd", "space_to_depth", "sparse", "sparse_add", "sparse_concat", "sparse_dense_cwise_div",
+    "sparse_dense_cwise_mul", "sparse_fill_empty_rows", "sparse_mask", "sparse_matmul", "sparse_maximum",
+    "sparse_merge", "sparse_minimum", "sparse_names", "sparse_placeholder", "sparse_reduce_max",
+    "sparse_reduce_max_sparse", "sparse_reduce_sum", "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape",
+    "sparse_reshape", "sparse_retain", "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum",
+    "sparse_slice", "sparse_softmax", "sparse_split", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense",
+    "sparse_to_dense", "sparse_to_indicator", "sparse_transpose", "split", "sqrt", "square", "squared_difference",
+    "squeeze", "stack", "stack_close_v2", "stack_pop_v2", "stack_push_v2", "stack_v2", "stop_gradient", "strided_slice",
+    "string", "string_join", "string_length", "string_lower", "string_split", "string_strip", "string_to_hash_bucket",
     "string_to_hash_bucket_fast", "string_to_hash_bucket_strong", "string_to_number", "string_upper", "strings",
     "substr", "subtract", "summarize_value", "summary", "svd", "switch", "switch_case", "tan", "tanh",
     "tensor_scatter_add", "tensor_scatter_nd_add", "tensor_scatter_nd_sub", "tensor_scatter_nd_update",

@@ -19,13 +19,14 @@ from aioflow.checkpoint.directory import (
     write_pointer,
 )
 from aioflow.checkpoint.draft import Draft, Piece
+from aioflow.checkpoint.manifest import read_json, seal, unseal
 from aioflow.checkpoint.reading import Checkpoint, StoredTensor, differences, import_safetensors
-from aioflow.checkpoint.records import ShardRecord
+from aioflow.checkpoint.records import ShardRecord, field
 from aioflow.checkpoint.retention import Retention, series
-from aioflow.checkpoint.storage import resolve_path
+from aioflow.checkpoint.storage import Storage, locate, resolve_path
 
 __all__ = [
-    "Checkpoint", "Draft", "Piece", "Retention", "ShardRecord", "StoredTensor", "delete_checkpoint", "differences",
-    "import_safetensors", "last_checkpoints", "latest_checkpoint", "list_checkpoints", "resolve_path", "series",
-    "sweep", "write_pointer",
+    "Checkpoint", "Draft", "Piece", "Retention", "ShardRecord", "Storage", "StoredTensor", "delete_checkpoint",
+    "differences", "field", "import_safetensors", "last_checkpoints", "latest_checkpoint", "list_checkpoints", "locate",
+    "read_json", "resolve_path", "seal", "series", "sweep", "unseal", "write_pointer",
 ]  # fmt: skip

@@ -43,39 +43,51 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """Return the manifest as JSON. InvalidArgumentError if JSON cannot hold the facts."""
-        fields = {
-            "format": FORMAT,
-            "version": VERSION,
-            "created": float(self.created),
-            "facts": self.facts,
-            "shards": [shard.to_json() for shard in self.shards],
-        }
-        try:
-            text = json.dumps(fields, allow_nan=False, separators=(",", ":")).encode()[:-1]
-        except (TypeError, ValueError, RecursionError) as error:
-            raise errors.InvalidArgumentError(f"JSON cannot hold the facts of the checkpoint: {error}") from None
-        return _with_checksum(text)
+        shards = [shard.to_json() for shard in self.shards]
+        return seal(FORMAT, VERSION, {"created": float(self.created), "facts": self.facts, "shards": shards})
 
     @classmethod
     def from_bytes(cls, file: str, text: bytes) -> "Manifest":
         """Return the manifest in `text`. DataLossError if it is damaged, UnimplementedError for another version."""
-        data = parse_json(file, text)
-        if data.get("format") != FORMAT:
-            raise errors.DataLossError(f"{file!r} is not the manifest of a checkpoint")
-        version = data.get("version")
-        if type(version) is not int or version != VERSION:
-            raise errors.UnimplementedError(
-                f"{file!r} has version {version!r}, this aioflow reads version {VERSION}: use the aioflow that wrote it"
-            )
-        body = text[: text.rfind(_CHECKSUM)]
-        if text != _with_checksum(body):
-            raise errors.DataLossError(f"{file!r} is damaged: its checksum does not match")
+        data = unseal(FORMAT, VERSION, file, text)
         created = field(data, "created", float)
         if not math.isfinite(created):
             raise errors.DataLossError(f"{file!r} is damaged: its time is {created}")
         shards = tuple(map(ShardRecord.from_json, field(data, "shards", list)))
         check_whole(shards)
         return cls(created, field(data, "facts", dict), shards)
+
+
+def seal(kind: str, version: int, fields: Mapping[str, Any]) -> bytes:
+    """Return the fields as JSON, with their format, its version, and a checksum.
+
+    InvalidArgumentError if JSON cannot hold them.
+    """
+    stated = {"format": kind, "version": version, **fields}
+    try:
+        return _with_checksum(json.dumps(stated, allow_nan=False, separators=(",", ":")).encode()[:-1])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise errors.InvalidArgumentError(
+            f"JSON cannot hold the facts of the {kind.partition(' ')[2]}: {error}"
+        ) from None
+
+
+def unseal(kind: str, version: int, file: str, text: bytes) -> dict[str, Any]:
+    """Return the fields that `seal` wrote.
+
+    DataLossError if they are damaged, UnimplementedError for another version.
+    """
+    data = parse_json(file, text)
+    if data.get("format") != kind:
+        raise errors.DataLossError(f"{file!r} is not the manifest of a {kind.partition(' ')[2]}")
+    found = data.get("version")
+    if type(found) is not int or found != version:
+        raise errors.UnimplementedError(
+            f"{file!r} has version {found!r}, this aioflow reads version {version}: use the aioflow that wrote it"
+        )
+    if text != _with_checksum(text[: text.rfind(_CHECKSUM)]):
+        raise errors.DataLossError(f"{file!r} is damaged: its checksum does not match")
+    return data
 
 
 def _with_checksum(text: bytes) -> bytes:

@@ -113,6 +113,37 @@ class Checkpoint:
             self._read_piece(file, piece, box, out)
         return out
 
+    def map(self, names: Iterable[str]) -> dict[str, AnyArray]:
+        """Return tensors as they lie in mapped files, which takes no memory of its own, and check their bytes.
+
+        A file may be replaced or deleted afterwards, but not written to. Strings, tensors in several pieces, and those
+        at a URL are read instead. Raises as `read` does.
+        """
+        maps: dict[str, memoryview | None] = {}
+        return {name: self._mapped(name, maps) for name in names}
+
+    def _mapped(self, name: str, maps: dict[str, memoryview | None]) -> AnyArray:
+        stored = self.tensors.get(name)
+        if stored is None or stored.dtype is string or len(stored.pieces) > 1 or not stored.pieces[0][1].size:
+            return self.read(name)
+        file, piece = stored.pieces[0]
+        if file not in maps:
+            maps[file] = self._map(file)
+        whole = maps[file]
+        if whole is None or piece.offset % stored.dtype.np.alignment:
+            return self.read(name)
+        data = whole[piece.offset : piece.offset + piece.size]
+        if piece.checksums and tuple(checksums(data)) != piece.checksums:
+            raise errors.DataLossError(f"{name!r} is damaged: a checksum in {file!r} of {self.path!r} does not match")
+        return np.frombuffer(data, stored.dtype.np).reshape(stored.shape)
+
+    def _map(self, file: str) -> memoryview | None:
+        source = self._open(file)
+        try:
+            return source.map()
+        finally:
+            source.close()
+
     def renamed(self, names: Mapping[str, str]) -> "Checkpoint":
         """Return the checkpoint with only those tensors, by other names: {new name: name}."""
         new = {name: other for other, name in names.items()}

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from aioflow import errors
 from aioflow.checkpoint.writing import write_all
 from aioflow.files.filesystem import Files, Path, as_name, translate_errors
+from aioflow.tensors.fixed_memory import map_descriptor
 
 _NO_LINK: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 _PART: Final = ".part"
@@ -32,6 +33,9 @@ class Source(Protocol):
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """Fill the buffer with the bytes from `offset` on. DataLossError if the file ends too early."""
+
+    def map(self) -> memoryview | None:
+        """Return the bytes of the file as mapped memory, which outlives `close`; None if it cannot be mapped."""
 
     def close(self) -> None:
         """Close the file."""
@@ -200,6 +204,11 @@ class LocalSource:
                 raise errors.DataLossError(f"{self._place!r} ends too early, after {offset} bytes")
             offset, buffer = offset + count, buffer[count:]
 
+    def map(self) -> memoryview | None:
+        """See `Source.map`."""
+        with translate_errors(self._place):
+            return map_descriptor(self._file) if self.size else None
+
     def close(self) -> None:
         """See `Source.close`."""
         os.close(self._file)
@@ -332,6 +341,10 @@ class FsspecSource:
         if len(found) != len(buffer):
             raise errors.DataLossError(f"{self._place!r} ends too early")
         buffer[:] = found
+
+    def map(self) -> memoryview | None:
+        """See `Source.map`."""
+        return None
 
     def close(self) -> None:
         """See `Source.close`."""

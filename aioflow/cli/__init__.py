@@ -14,6 +14,7 @@ from typing import Any, Final
 from aioflow import errors
 from aioflow.cli.authority import ca
 from aioflow.cli.cluster import cluster
+from aioflow.cli.serve import serve
 from aioflow.cli.trace import trace
 from aioflow.cli.worker import worker
 from aioflow.graph.op import REGISTRY, Op
@@ -37,7 +38,7 @@ def ops(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
-COMMANDS: Final[tuple[Command, ...]] = (ca, cluster, ops, trace, worker)
+COMMANDS: Final[tuple[Command, ...]] = (ca, cluster, ops, serve, trace, worker)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -156,7 +156,7 @@ def converter(tensor: Tensor, sizes: Sizes | None = None) -> Callable[[Any], Arr
     def convert(value: Any) -> Array:
         if plain and type(value) is np.ndarray and value.dtype is wanted:
             shape = value.shape
-            if shape == sizes or shape[1:] == row or _fits(shape, sizes):
+            if shape == sizes or shape[1:] == row or fits(shape, sizes):
                 return value
         if own is not None and type(value) is own:
             return value
@@ -172,7 +172,8 @@ def known_row(sizes: Sizes | None) -> Sizes | None:
     return sizes[1:] if sizes and len(sizes) > 1 and sizes[0] is None and None not in sizes[1:] else None
 
 
-def _fits(shape: tuple[int, ...], sizes: Sizes | None) -> bool:
+def fits(shape: tuple[int, ...], sizes: Sizes | None) -> bool:
+    """Whether a value may have that shape, where sizes are known; None for any shape."""
     if shape == sizes or sizes is None:
         return True
     if len(shape) != len(sizes):
@@ -192,7 +193,7 @@ def _converted(tensor: Tensor, value: Any, sizes: Sizes | None) -> Array:
         array = as_array(value, tensor.dtype)
     except (TypeError, ValueError) as error:
         raise type(error)(f"cannot feed {tensor.name!r} of {tensor.spec}: {error}{_at(tensor)}") from None
-    if not _fits(array.shape, sizes):
+    if not fits(array.shape, sizes):
         shapes = f"a value of shape {list(array.shape)} for {tensor.name!r}, which has shape {TensorShape(sizes)}"
         raise ValueError(f"cannot feed {shapes}{_at(tensor)}")
     if not _agrees(array, tensor.spec.known) and _is_built_upon(tensor):

@@ -107,6 +107,8 @@ def _nested_to_array(value: Any) -> AnyArray:
 def _convert_python(array: AnyArray, dtype: DType | None, value: Any, strict: bool) -> AnyArray:
     if dtype is None:
         return _cast(array, _python_dtype(array), value)
+    if dtype is dtypes.uint64 and array.dtype == np.float64:
+        array = _wide_integers(array, value)
     if not strict and dtype is not dtypes.resource:
         return _cast(array, dtype, value)
     kind = array.dtype.kind
@@ -120,6 +122,15 @@ def _convert_python(array: AnyArray, dtype: DType | None, value: Any, strict: bo
     if not fits:
         raise TypeError(f"{short_repr(value)} is not a value of dtype {dtype.name}")
     return _cast(array, dtype, value)
+
+
+def _wide_integers(array: AnyArray, value: Any) -> AnyArray:
+    """Return integers as uint64: NumPy has made floats of those from 2**63 on that lie among smaller ones."""
+    items = np.array(value, dtype=object)
+    if element_types(items) == {int}:
+        with contextlib.suppress(OverflowError):  # a negative one, or one above uint64
+            return items.astype(np.uint64)
+    return array
 
 
 def _python_dtype(array: AnyArray) -> DType:

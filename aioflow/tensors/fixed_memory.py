@@ -21,7 +21,12 @@ class FixedMemory(mmap.mmap):
 def map_file(path: Path) -> memoryview:
     """The bytes of a file, mapped. A pipe is read instead, since it has no pages."""
     with path.open("rb") as file:
-        return memoryview(FixedMemory(file.fileno(), 0, access=mmap.ACCESS_READ) if _size(file) else file.read())
+        return map_descriptor(file.fileno()) if _size(file) else memoryview(file.read())
+
+
+def map_descriptor(file: int) -> memoryview:
+    """The bytes of an open file, mapped. It may be closed afterwards. ValueError if it has none."""
+    return memoryview(FixedMemory(file, 0, access=mmap.ACCESS_READ))
 
 
 def _size(file: BinaryIO) -> int:

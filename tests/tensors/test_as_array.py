@@ -104,6 +104,12 @@ def test_values_take_a_dtype_that_can_hold_them(value, dtype, expected):
     np.testing.assert_array_equal(array.astype(object if dtype == "string" else np.complex128), expected)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_integers_above_int64_stay_exact_among_smaller_ones(strict):
+    array = as_array([(1 << 64) - 1, (1 << 63) + 1, 5], dtypes.uint64, strict)
+    assert array.tolist() == [(1 << 64) - 1, (1 << 63) + 1, 5]
+
+
 @pytest.mark.parametrize(
     ("value", "dtype", "text"),
     [
@@ -116,6 +122,7 @@ def test_values_take_a_dtype_that_can_hold_them(value, dtype, expected):
         (["a", b"\xff"], "float32", "['a', b'\\xff'] is not a value of dtype float32"),
         (300, "uint8", "300 does not fit dtype uint8 without loss"),
         (-1, "uint64", "-1 does not fit dtype uint64 without loss"),
+        ([1 << 63, -1], "uint64", "does not fit dtype uint64 without loss"),
         (np.uint64(1 << 63), "int64", "does not fit dtype int64 without loss"),
         (np.array([0.5]), "int32", "does not fit dtype int32 without loss"),
         (np.array([0.5]), "bool", "does not fit dtype bool without loss"),

@@ -1,0 +1,163 @@
+"""`aioflow serve`: models on a port, until it is told to stop."""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+from aioflow import errors
+from aioflow.cli.worker import loop_factory, seconds, stopping_signals
+
+if TYPE_CHECKING:
+    from aioflow.serving.models import Models
+    from aioflow.serving.server import HttpServer
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def serve(parser: argparse.ArgumentParser) -> Run:
+    """Serve saved models over HTTP, by the Open Inference Protocol and TensorFlow Serving's REST."""
+    add = parser.add_argument
+    add(
+        "--model", metavar="NAME=DIR", type=_pair, action="append", required=True,
+        help="a model, and the folder with a folder for each of its versions; may be repeated",
+    )  # fmt: skip
+    add(
+        "--label", metavar="NAME:LABEL=VERSION", type=_label, action="append", default=[],
+        help="a name for a version of a model, as digits:stable=3; may be repeated",
+    )  # fmt: skip
+    add("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
+    add("--port", type=int, default=8500, help="the port to listen on; 0 for any (default: %(default)s)")
+    add("--workers", type=_count, default=1, help="processes that share the port (default: %(default)s)")
+    add("--token-file", metavar="FILE", help="the token that clients must show; else AIOFLOW_TOKEN, if set")
+    add(
+        "--tls", metavar="DIR", help="certificates made by `aioflow ca init DIR`; clients without a token show one, too"
+    )
+    add(
+        "--origin", metavar="URL", action="append", default=[],
+        help="a web page whose requests are answered, as https://example.org; may be repeated",
+    )  # fmt: skip
+    _add_limits(parser)
+    add("--poll", metavar="SECONDS", type=seconds, default=1.0, help="looks for new versions (default: %(default)g)")
+    add(
+        "--drain-delay", metavar="SECONDS", type=float, default=1.0,
+        help="at the end, the time between turning unready and refusing connections (default: %(default)g)",
+    )  # fmt: skip
+    add("--access-log", action="store_true", help="write a line of JSON for each request to the standard error")
+    add("--loop", choices=["uvloop", "asyncio"], default="uvloop", help="default: uvloop if installed")
+    return _run
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--max-rows", type=_count, default=64, help="rows of a batch, at most (default: %(default)s)")
+    add(
+        "--max-delay", metavar="SECONDS", type=seconds, default=0.002,
+        help="the time that a request waits for others, at most (default: %(default)g)",
+    )  # fmt: skip
+    add("--max-waiting", type=_count, default=4096, help="rows that wait, at most (default: %(default)s)")
+    add("--max-requests", type=_count, default=1024, help="requests at a time, at most (default: %(default)s)")
+    add("--max-body", metavar="MIB", type=_count, default=64, help="MiB of a body, at most (default: %(default)s)")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, directory = text.partition("=")
+    if not name or not equals or not directory or "/" in name:
+        raise argparse.ArgumentTypeError(f"{text!r} must be NAME=DIR, as digits=models/digits")
+    return name, directory
+
+
+def _label(text: str) -> tuple[str, str, int]:
+    model, _, rest = text.partition(":")
+    label, _, version = rest.partition("=")
+    if not model or not label or not (version.isascii() and version.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} must be NAME:LABEL=VERSION, as digits:stable=3")
+    return model, label, int(version)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0")
+    return int(text)
+
+
+def _run(options: argparse.Namespace) -> int:
+    logging.basicConfig(format="aioflow: %(message)s")
+    _check(options)
+    if options.workers > 1:
+        from aioflow.cli.serve_workers import run_workers
+
+        return run_workers(options)
+
+    async def alone() -> None:
+        stopped = asyncio.Event()
+        with stopping_signals(stopped.set):
+            async with open_server(options) as (models, server):
+                print(f"serving {describe(models)} at {server.url}", flush=True)
+                await server.serve(stopped, options.drain_delay)
+
+    with asyncio.Runner(loop_factory=loop_factory(options.loop)) as runner:
+        runner.run(alone())
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raise InvalidArgumentError for options that contradict each other."""
+    names = [name for name, _ in options.model]
+    if len({*names}) < len(names):
+        raise errors.InvalidArgumentError(f"--model names a model twice: {', '.join(sorted(names))}")
+    for name, label, _ in options.label:
+        if name not in names:
+            raise errors.InvalidArgumentError(f"--label {name}:{label}: there is no --model {name}=DIR")
+
+
+@contextlib.asynccontextmanager
+async def open_server(options: argparse.Namespace) -> AsyncIterator[tuple["Models", "HttpServer"]]:
+    """The models of the options, and a server that listens, inside the block. New versions are looked for meanwhile."""
+    from aioflow.net.transport.credentials import check_binding, load_token, server_tls
+    from aioflow.serving.access_log import log_request
+    from aioflow.serving.batching import Batching
+    from aioflow.serving.limits import Limits
+    from aioflow.serving.models import Models
+    from aioflow.serving.server import HttpServer, bind
+    from aioflow.serving.service import Service
+
+    token = load_token(options.token_file)
+    tls = None if options.tls is None else server_tls(options.tls, mutual=token is None)
+    check_binding(options.host, token, tls)
+    if options.access_log:
+        _log_requests()
+    batching = Batching(max_rows=options.max_rows, max_delay=options.max_delay, max_waiting=options.max_waiting)
+    limits = Limits(body=options.max_body << 20, requests=options.max_requests)
+    with bind(options.host, options.port, options.workers > 1) as listening:
+        async with Models(poll_interval=options.poll) as models:
+            for name, directory in options.model:
+                labels = {label: version for model, label, version in options.label if model == name}
+                await models.add(name, directory, labels=labels, batching=batching)
+            service = Service(models, limits, token=token, origins=options.origin, observers=[log_request])
+            server = HttpServer(service, listening, tls)
+            watching = asyncio.ensure_future(models.watch())
+            try:
+                await server.start()
+                yield models, server
+            finally:
+                watching.cancel()
+                await asyncio.wait([watching])
+                await server.close()
+
+
+def _log_requests() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    log = logging.getLogger("aioflow.serving.access")
+    log.addHandler(handler)
+    log.propagate = False
+    log.setLevel(logging.INFO)
+
+
+def describe(models: "Models") -> str:
+    """Return the models and their newest versions, as `digits (version 3)`."""
+    return ", ".join(f"{name} (version {models.versions(name)[-1]})" for name in models.names())

@@ -1,0 +1,19 @@
+"""Saved models: a graph with named signatures, its variables, assets and warm-up requests, in one directory.
+
+    signature = af.saved_model.Signature(inputs={"x": images}, outputs={"y": probabilities})
+    await af.saved_model.save(session, "models/digits/1", signatures={"serving_default": signature})
+    model = await af.saved_model.load("models/digits/1", other_session)
+
+`export` finds the part of a graph that signatures need, `saving` takes the values of variables, and `writing` makes the
+directory. `reading` checks a directory, and `loading` adds its operations to a graph. `manifest` describes the format.
+This folder may use the session and what lies below it; it never serves a request.
+"""
+
+from aioflow.lazy import Face
+
+_face = Face(__name__, {
+    "aioflow.saved_model.loading": "LoadedModel load",
+    "aioflow.saved_model.saving": "save",
+    "aioflow.saved_model.signature": "Signature",
+    "aioflow.saved_model.warmup": "WarmUpRequest",
+})  # fmt: skip

@@ -1,0 +1,135 @@
+"""`save`: signatures of a graph, with the values of a session, in a directory."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from aioflow.files.filesystem import Path, as_name
+from aioflow.saved_model.export import Exported, export, reads
+from aioflow.saved_model.manifest import Manifest, NamedSignature, StoredRequest, check_asset_name
+from aioflow.saved_model.signature import Signature
+from aioflow.saved_model.warmup import WarmUpRequest
+from aioflow.saved_model.writing import Content, check_free, write
+from aioflow.session import Session
+from aioflow.tensors.as_array import as_array
+from aioflow.tensors.dtypes import Array
+from aioflow.tensors.recursion import safe_repr
+
+_log: Final = logging.getLogger("aioflow.saved_model")
+_PATIENCE: Final = 10.0
+"""Seconds within which a moment between steps must come, so that all values belong to one step."""
+
+
+async def save(
+    session: Session,
+    directory: Path,
+    signatures: Mapping[str, Signature],
+    *,
+    version: int | None = None,
+    assets: Mapping[str, Path] | None = None,
+    warmup: Sequence[WarmUpRequest] = (),
+) -> str:
+    """Save signatures of a graph, and the variables that they need, in a new directory. Returns its path.
+
+    The directory is there when all of it is on the disk, or not at all. The values of all variables belong to one
+    moment between steps of the session: runs that change them wait until the values are taken.
+    Cancelling gives up the save, unless the directory is there already.
+
+    Args:
+        session: the session of the variables.
+        directory: the new directory, on this machine, or a URL.
+        signatures: functions of the model by name; the one that callers mean by default is `serving_default`.
+        version: a number: the new directory is then `directory/version`, one of a served model.
+        assets: files to put beside, by name.
+        warmup: requests that a server runs before it makes the model available.
+
+    Raises:
+        TypeError, ValueError: the signatures belong to another graph than the session; or an operation exists in this
+            process alone, as the function of a `py_func`; or a warm-up request does not fit its signature.
+        AlreadyExistsError: there is something at that path.
+        FailedPreconditionError: a variable has no value.
+        PermissionDeniedError, ResourceExhaustedError: the directory may not be written, or the disk is full.
+    """
+    _check(session, signatures, version)
+    path = as_name(directory).rstrip("/") + ("" if version is None else f"/{version}")
+    requests = [_stored(number, request, signatures) for number, request in enumerate(warmup)]
+    files = {check_asset_name(name): file for name, file in (assets or {}).items()}
+    await asyncio.to_thread(check_free, path)
+    exported = await asyncio.to_thread(export, signatures)
+    graph = await asyncio.to_thread(exported.graph_def.to_msgpack)
+    values = await _values(session, exported)
+    manifest = _manifest(exported, signatures, [request for request, _ in requests])
+    tensors = {name: value for _, values in requests for name, value in values.items()}
+    await _written(path, Content(manifest, graph, values, tensors, files))
+    return path
+
+
+def _check(session: Any, signatures: Any, version: Any) -> None:
+    if not isinstance(session, Session):
+        raise TypeError(f"save needs an af.Session, not {safe_repr(session)}")
+    if not isinstance(signatures, Mapping) or not signatures:
+        raise ValueError("save needs signatures, such as {'serving_default': af.saved_model.Signature(...)}")
+    for name, signature in signatures.items():
+        if not isinstance(name, str) or not name or not isinstance(signature, Signature):
+            raise TypeError(f"signatures are af.saved_model.Signature by name, not {safe_repr({name: signature})}")
+        if signature.graph is not session.graph:
+            raise ValueError(f"signature {name!r} belongs to another graph than that of the session")
+    if version is not None and (type(version) is not int or version < 0):
+        raise ValueError(f"a version is a number of at least 0, not {safe_repr(version)}")
+
+
+def _stored(number: int, request: Any, signatures: Mapping[str, Signature]) -> tuple[StoredRequest, dict[str, Array]]:
+    """Return a warm-up request as it is stored, and its tensors by their names in the checkpoint."""
+    if not isinstance(request, WarmUpRequest):
+        raise TypeError(f"warm-up requests are af.saved_model.WarmUpRequest, not {safe_repr(request)}")
+    signature = signatures.get(request.signature)
+    if signature is None or request.inputs.keys() != signature.inputs.keys():
+        expected = ", ".join(signatures) if signature is None else signature.describe()
+        raise ValueError(
+            f"warm-up request {number} has the inputs {', '.join(request.inputs) or 'none'} for "
+            f"{request.signature!r}, where there is {expected}"
+        )
+    stored = StoredRequest(request.signature, sorted(request.inputs))
+    values = {name: as_array(value, signature.inputs[name].dtype) for name, value in request.inputs.items()}
+    return stored, {tensor: values[name] for name, tensor in stored.tensors(number).items()}
+
+
+async def _values(session: Session, exported: Exported) -> dict[str, Array]:
+    """Return the values of all variables at one moment."""
+    found = reads(exported.variables)
+    handles = frozenset(exported.variables.values())
+    async with session.boundary.between(handles, _PATIENCE) as reached:
+        if not reached:
+            _log.warning("steps that change variables are never all done: a model is saved amid them")
+        values: dict[str, Array] = await session.run(found)
+    return values
+
+
+def _manifest(exported: Exported, signatures: Mapping[str, Signature], requests: Sequence[StoredRequest]) -> Manifest:
+    named = {name: _named(signature, exported) for name, signature in signatures.items()}
+    return Manifest(time.time(), named, sorted(exported.variables), sorted(exported.trainable), {}, requests)
+
+
+def _named(signature: Signature, exported: Exported) -> NamedSignature:
+    inputs, outputs = (
+        {name: exported.names[tensor] for name, tensor in tensors.items()}
+        for tensors in (signature.inputs, signature.outputs)
+    )
+    return NamedSignature(inputs, outputs, signature.method, signature.repeat_while or "")
+
+
+async def _written(path: str, content: Content) -> None:
+    """Write on a thread. A cancelled write has ended when this is left."""
+    given_up = threading.Event()
+    writing = asyncio.get_running_loop().run_in_executor(None, write, path, content, given_up)
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        given_up.set()
+        await asyncio.wait([writing])
+        if not writing.cancelled() and writing.exception() is not None:
+            _log.info("the save of %r was given up", path)
+        raise

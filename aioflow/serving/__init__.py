@@ -1,0 +1,23 @@
+"""Serving: models behind the calls of other programs, in versions that are replaced while requests come.
+
+`models.Models` has the models by name, `served_version.ServedVersion` runs the requests of one version. Input: arrays
+by name. Output: arrays by name. Protocols are built on these two: `on_aiohttp` and `on_asgi` hand requests of HTTP to
+`service.Service`, which chooses a handler of `open_inference` or `tensorflow_rest`. `server` is a whole server.
+
+A model comes from a directory (`served_model`, by way of `version_loader`) or from training in this process
+(`publication`). `choice` decides which version a request gets, and `signature_runner` checks a request and runs it.
+This folder may use everything below it.
+"""
+
+from aioflow.lazy import Face
+
+_face = Face(__name__, {
+    "aioflow.serving.batching": "Batching",
+    "aioflow.serving.limits": "Limits",
+    "aioflow.serving.models": "Models",
+    "aioflow.serving.on_aiohttp": "aiohttp_app",
+    "aioflow.serving.on_asgi": "asgi_app",
+    "aioflow.serving.publication": "Publication",
+    "aioflow.serving.served_version": "ServedVersion",
+    "aioflow.serving.status": "VersionStatus",
+})  # fmt: skip

@@ -1,0 +1,83 @@
+"""One request while it is answered: what its handler may use, and what the access log and metrics want to know."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from aioflow import errors
+from aioflow.saved_model.signature import Signature
+from aioflow.serving.limits import Limits
+from aioflow.serving.models import Models
+from aioflow.serving.request import Request, Response
+from aioflow.serving.served_version import ServedVersion
+from aioflow.tensors.dtypes import Array
+from aioflow.tensors.recursion import short_repr
+
+
+class ModelAddress(NamedTuple):
+    """The part of a path that names a model.
+
+    Attributes:
+        name: its name.
+        version: the number of a version; None for the one that the server chooses.
+        label: the label of a version; None likewise.
+    """
+
+    name: str
+    version: int | None = None
+    label: str | None = None
+
+
+class Exchange:
+    """A request, and what is known of its answer.
+
+    Attributes:
+        request: the request.
+        models: the models of the server.
+        limits: the bounds of requests.
+        ready: whether the server takes requests, and does not end.
+        served: the version that answers; None until it is found.
+        rows: the rows of the inputs.
+    """
+
+    __slots__ = ("limits", "models", "ready", "request", "rows", "served")
+
+    def __init__(self, request: Request, models: Models, limits: Limits, ready: bool) -> None:
+        self.request: Final = request
+        self.models: Final = models
+        self.limits: Final = limits
+        self.ready: Final = ready
+        self.served: ServedVersion | None = None
+        self.rows = 0
+
+    def find(self, address: ModelAddress) -> ServedVersion:
+        """Return the version at an address. OpError as `Models.find`."""
+        self.served = self.models.find(address.name, address.version, address.label)
+        return self.served
+
+    def signature(self, name: Any) -> Signature:
+        """Return the signature of that name of the version. InvalidArgumentError if there is none."""
+        assert self.served is not None
+        signatures = self.served.signatures
+        found = signatures.get(name) if isinstance(name, str) else None
+        if found is None:
+            listed = ", ".join(sorted(signatures))
+            raise errors.InvalidArgumentError(f"there is no signature {short_repr(name)}; there is {listed}")
+        return found
+
+
+Handler: TypeAlias = Callable[[Exchange], Awaitable[Response]]
+Handlers: TypeAlias = Mapping[str, Handler]
+"""The handlers of a path, by method."""
+
+
+def version_number(text: str) -> int:
+    """Return the number of a version in a path. NotFoundError if it is none."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise errors.NotFoundError(f"a version is a number, not {text!r}")
+    return int(text)
+
+
+def count_rows(inputs: Mapping[str, Array]) -> int:
+    """Return the size of axis 0 of the first input; 1 if it has no axes."""
+    first = next(iter(inputs.values()), None)
+    return 1 if first is None or not first.ndim else len(first)

@@ -1,0 +1,67 @@
+"""What a client is told of an error: a status of HTTP and `{"error": "..."}`, the form of both protocols.
+
+An error by which a request is to blame tells its text. Any other is told in general words, since its text may show
+files and lines of the server; the log has it whole.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from aioflow import errors
+from aioflow.serving.request import Response, json_response
+
+_log: Final = logging.getLogger("aioflow.serving")
+
+_STATUS: Final[Mapping[type[errors.OpError], int]] = {
+    errors.InvalidArgumentError: 400,
+    errors.OutOfRangeError: 400,
+    errors.UnauthenticatedError: 401,
+    errors.PermissionDeniedError: 403,
+    errors.NotFoundError: 404,
+    errors.AlreadyExistsError: 409,
+    errors.UnimplementedError: 501,
+    errors.ResourceExhaustedError: 503,
+    errors.UnavailableError: 503,
+    errors.AbortedError: 503,
+    errors.CancelledError: 503,
+    errors.DeadlineExceededError: 504,
+}
+"""All other errors are faults of the server, 500."""
+
+RETRY_AFTER: Final = "1"
+"""Seconds after which a client that was refused for want of room may try again."""
+
+
+class RequestRefusedError(Exception):
+    """A request that HTTP itself refuses, with its status.
+
+    Attributes:
+        status: the status of HTTP.
+        text: the reason, and what to send instead.
+        headers: further headers of the response.
+    """
+
+    def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.status: Final = status
+        self.text: Final = text
+        self.headers: Final = headers or {}
+
+
+def error_response(error: Exception) -> Response:
+    """Return the response for an error, and log an error of the server."""
+    if isinstance(error, RequestRefusedError):
+        return _response(error.status, error.text, error.headers)
+    if isinstance(error, TimeoutError) and not isinstance(error, errors.OpError):
+        return _response(504, "the request was not answered within its timeout", {})
+    status = _STATUS.get(type(error), 500) if isinstance(error, errors.OpError) else 500
+    if status == 500 or not isinstance(error, errors.OpError):
+        _log.error("a request failed: %s", error, exc_info=error)
+        return _response(500, "the server failed to compute the answer; its log has the reason", {})
+    return _response(status, error.message, {})
+
+
+def _response(status: int, text: str, headers: Mapping[str, str]) -> Response:
+    retry = {"retry-after": RETRY_AFTER} if status == 503 else {}
+    return json_response({"error": text}, status, {**retry, **headers})

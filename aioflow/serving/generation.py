@@ -1,0 +1,72 @@
+"""The extension of the Open Inference Protocol for text that is generated: inputs as plain keys of a JSON object.
+
+    POST .../generate          {"tokens": [[1, 2]], "parameters": {...}} -> {"model_name": ..., "tokens": [[1, 2, 7]]}
+    POST .../generate_stream   the same -> such an object for each iteration of the model's loop, as an event
+
+A client that leaves a stream stops the loop; a client that reads slowly holds back its own loop alone.
+"""
+
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Final
+
+from aioflow.saved_model.signature import SERVING_DEFAULT
+from aioflow.serving.body import read_body
+from aioflow.serving.exchange import Exchange, ModelAddress, count_rows
+from aioflow.serving.failures import error_response
+from aioflow.serving.inference_tensors import read_parameters
+from aioflow.serving.json_body import parse_object
+from aioflow.serving.request import EVENTS, Response, json_response, to_json
+from aioflow.serving.served_version import ServedVersion
+from aioflow.serving.tensorflow_values import read_columns, to_list
+from aioflow.tensors.dtypes import Array
+
+_NOT_INPUTS: Final = ("id", "parameters")
+
+
+async def generate(address: ModelAddress, exchange: Exchange) -> Response:
+    """Answer with the outputs of one run."""
+    with exchange.find(address).held() as served:
+        signature, inputs = await _read(exchange)
+        return json_response(_describe(served, await served.infer(inputs, signature)))
+
+
+async def generate_stream(address: ModelAddress, exchange: Exchange) -> Response:
+    """Answer with the outputs of each iteration. An error before the first one is a status, a later one an event."""
+    events = _events(address, exchange)
+    first = await anext(events, b"")
+    return Response(200, {"content-type": EVENTS, "cache-control": "no-store"}, [first], events)
+
+
+async def _events(address: ModelAddress, exchange: Exchange) -> AsyncGenerator[bytes, None]:
+    begun = False
+    with exchange.find(address).held() as served:
+        signature, inputs = await _read(exchange)
+        try:
+            async with contextlib.aclosing(served.stream(inputs, signature)) as iterations:
+                async for outputs in iterations:
+                    yield _event(to_json(_describe(served, outputs)))
+                    begun = True
+        except Exception as error:
+            if not begun:
+                raise
+            yield _event(b"".join(error_response(error).body))
+
+
+def _event(data: bytes) -> bytes:
+    return b"data: %b\n\n" % data
+
+
+async def _read(exchange: Exchange) -> tuple[str, dict[str, Array]]:
+    """Return the signature that a request names, and its inputs."""
+    body = parse_object(await read_body(exchange.request, exchange.limits), exchange.limits)
+    name = read_parameters(body).get("signature_name", SERVING_DEFAULT)
+    columns = {key: value for key, value in body.items() if key not in _NOT_INPUTS}
+    inputs = read_columns(columns, exchange.signature(name).inputs)
+    exchange.rows = count_rows(inputs)
+    return name, inputs
+
+
+def _describe(served: ServedVersion, outputs: Mapping[str, Array]) -> dict[str, Any]:
+    values = {name: to_list(name, array) for name, array in outputs.items()}
+    return {"model_name": served.name, "model_version": str(served.version), **values}

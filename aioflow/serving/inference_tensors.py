@@ -1,0 +1,198 @@
+"""Tensors of the Open Inference Protocol, as numbers in JSON, or as bytes that follow the JSON.
+
+The bytes of a binary tensor are row by row, little-endian; each element of BYTES follows its length in 4 bytes.
+Arrays lie in the body itself, without a copy, where the body has them at an address that fits.
+"""
+
+import math
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from aioflow import errors
+from aioflow.tensors import dtypes
+from aioflow.tensors.as_array import as_array
+from aioflow.tensors.dtypes import Array, DType
+from aioflow.tensors.object_arrays import make_array
+from aioflow.tensors.recursion import short_repr
+
+_NAMES: Final[Mapping[DType, str]] = {
+    dtypes.bool_: "BOOL", dtypes.string: "BYTES", dtypes.bfloat16: "BF16",
+    dtypes.float16: "FP16", dtypes.float32: "FP32", dtypes.float64: "FP64",
+    dtypes.int8: "INT8", dtypes.int16: "INT16", dtypes.int32: "INT32", dtypes.int64: "INT64",
+    dtypes.uint8: "UINT8", dtypes.uint16: "UINT16", dtypes.uint32: "UINT32", dtypes.uint64: "UINT64",
+}  # fmt: skip
+_DTYPES: Final = {name: dtype for dtype, name in _NAMES.items()}
+_MOST_AXES: Final = 64
+_LENGTH: Final = struct.Struct("<I")
+
+
+def datatype_of(dtype: DType) -> str:
+    """Return the protocol's name of a dtype; aioflow's own where the protocol has none."""
+    return _NAMES.get(dtype, dtype.name)
+
+
+# From a request
+
+
+def read_tensors(given: Any, binary: memoryview) -> dict[str, Array]:
+    """Return the arrays that a request has as `inputs`, by name. `binary` is what follows its JSON.
+
+    Raises:
+        InvalidArgumentError: they are not what the protocol says, or the bytes are more or fewer than they need. The
+            text names the input.
+    """
+    if not isinstance(given, list):
+        raise errors.InvalidArgumentError(f'"inputs" must be a list of tensors, not {_kind(given)}')
+    found: dict[str, Array] = {}
+    start = 0
+    for item in given:
+        name = read_name(item, "inputs")
+        if name in found:
+            raise errors.InvalidArgumentError(f"input {name!r} is given twice")
+        try:
+            found[name], start = _read_tensor(item, binary, start)
+        except (TypeError, ValueError) as error:
+            raise errors.InvalidArgumentError(f"input {name!r}: {error}") from None
+    if start != len(binary):
+        text = f"the binary inputs need {start} bytes, and {len(binary)} bytes follow the JSON"
+        raise errors.InvalidArgumentError(text)
+    return found
+
+
+def read_name(item: Any, where: str) -> str:
+    """Return the name of an item of a list of tensors. InvalidArgumentError if it has none."""
+    name = item.get("name") if isinstance(item, dict) else None
+    if not isinstance(name, str) or not name:
+        raise errors.InvalidArgumentError(f'each of "{where}" is an object with a "name", not {_kind(item)}')
+    return name
+
+
+def read_parameters(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the parameters of a request or a tensor. InvalidArgumentError if they are not an object."""
+    found = item.get("parameters", {})
+    if not isinstance(found, dict):
+        raise errors.InvalidArgumentError(f'"parameters" must be an object, not {_kind(found)}')
+    return found
+
+
+def _read_tensor(item: Mapping[str, Any], binary: memoryview, start: int) -> tuple[Array, int]:
+    dtype, shape = _read_dtype(item.get("datatype")), _read_shape(item.get("shape"))
+    size = read_parameters(item).get("binary_data_size")
+    if (size is None) is ("data" not in item):
+        raise ValueError('it must have either "data" or the parameter "binary_data_size"')
+    if size is None:
+        return _from_json(item["data"], dtype, shape), start
+    if not _is_size(size):
+        raise ValueError(f'"binary_data_size" must be a number of bytes, not {short_repr(size)}')
+    if size > len(binary) - start:
+        raise ValueError(f"it has {size} bytes, and {len(binary) - start} are left of those that follow the JSON")
+    return _from_bytes(binary[start : start + size], dtype, shape), start + size
+
+
+def _read_dtype(name: Any) -> DType:
+    dtype = _DTYPES.get(name) if isinstance(name, str) else None
+    if dtype is None:
+        raise ValueError(f'"datatype" must be one of {", ".join(sorted(_DTYPES))}, not {short_repr(name)}')
+    return dtype
+
+
+def _read_shape(shape: Any) -> list[int]:
+    if not isinstance(shape, list) or not all(map(_is_size, shape)):
+        raise ValueError(f'"shape" must be a list of sizes, not {_kind(shape)}')
+    if len(shape) > _MOST_AXES:
+        raise ValueError(f"it has {len(shape)} axes; an array has at most {_MOST_AXES}")
+    return shape
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _from_json(data: Any, dtype: DType, shape: Sequence[int]) -> Array:
+    """Return the array of nested lists, or of one flat list of all elements."""
+    if not isinstance(data, list):
+        raise ValueError(f'"data" must be a list, not {_kind(data)}')
+    array = as_array(data, dtype, strict=True)
+    if array.ndim != 1 and list(array.shape) != shape:
+        raise ValueError(f'"data" has shape {list(array.shape)}, and "shape" is {shape}')
+    if array.size != math.prod(shape):
+        raise ValueError(f'"data" has {array.size} elements, and shape {shape} needs {math.prod(shape)}')
+    return array.reshape(shape)
+
+
+def _from_bytes(data: memoryview, dtype: DType, shape: Sequence[int]) -> Array:
+    count = math.prod(shape)
+    if dtype is dtypes.string:
+        return make_array(list(_split_strings(data, count)), shape)
+    if len(data) != count * dtype.size:
+        raise ValueError(f"it has {len(data)} bytes, and {datatype_of(dtype)}{shape} needs {count * dtype.size}")
+    array = np.frombuffer(data, np.uint8).view(dtype.np) if count else np.empty(0, dtype.np)
+    if dtype is dtypes.bool_ and (array.view(np.uint8) > 1).any():
+        raise ValueError("a byte of BOOL is neither 0 nor 1")
+    return np.require(array, requirements="A").reshape(shape)
+
+
+def _split_strings(data: memoryview, count: int) -> Iterator[bytes]:
+    if count > len(data) // _LENGTH.size:
+        raise ValueError(f"{count} elements of BYTES need {count * _LENGTH.size} bytes or more, not {len(data)}")
+    start = 0
+    for index in range(count):
+        end = start + _LENGTH.size
+        if end <= len(data):
+            end += _LENGTH.unpack_from(data, start)[0]
+        if end > len(data):
+            raise ValueError(f"element {index} of BYTES goes on behind the end of its {len(data)} bytes")
+        yield bytes(data[start + _LENGTH.size : end])
+        start = end
+    if start != len(data):
+        raise ValueError(f"{len(data) - start} bytes follow the last element of BYTES")
+
+
+def _kind(value: Any) -> str:
+    """A short name of a value of JSON."""
+    return f"{type(value).__name__} of {len(value)}" if isinstance(value, (list, dict)) else short_repr(value)
+
+
+# To a response
+
+
+def write_tensor(name: str, array: Array, binary: bool) -> tuple[dict[str, Any], list[bytes | memoryview]]:
+    """Return a tensor's object of JSON, and the bytes that follow the JSON.
+
+    UnimplementedError if the protocol has no name for its dtype; InvalidArgumentError if JSON cannot hold its text.
+    """
+    array = np.asarray(array)
+    dtype = dtypes.as_dtype(array.dtype)
+    if dtype not in _NAMES:
+        raise errors.UnimplementedError(f"output {name!r} is {dtype.name}, for which the protocol has no name: cast it")
+    item: dict[str, Any] = {"name": name, "datatype": _NAMES[dtype], "shape": list(array.shape)}
+    if not binary:
+        return item | {"data": _to_list(name, array, dtype)}, []
+    parts = [_to_strings(array) if dtype is dtypes.string else _to_bytes(array)]
+    return item | {"parameters": {"binary_data_size": sum(map(len, parts))}}, parts
+
+
+def _to_list(name: str, array: Array, dtype: DType) -> list[Any]:
+    flat = array.reshape(-1)
+    if dtype is dtypes.bfloat16:
+        flat = flat.astype(np.float32)  # ml_dtypes makes a list of its own scalars
+    items: list[Any] = flat.tolist()
+    if dtype is not dtypes.string:
+        return items
+    try:
+        return [text.decode() for text in items]
+    except UnicodeDecodeError:
+        text = f"output {name!r} has bytes that are not UTF-8: ask for it as binary data"
+        raise errors.InvalidArgumentError(text) from None
+
+
+def _to_bytes(array: Array) -> bytes | memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _to_strings(array: Array) -> bytes | memoryview:
+    texts: list[bytes] = array.reshape(-1).tolist()
+    return b"".join([part for text in texts for part in (_LENGTH.pack(len(text)), text)])

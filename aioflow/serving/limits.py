@@ -1,0 +1,30 @@
+"""How much a served model takes of a client."""
+
+import dataclasses
+import math
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of requests. A request beyond one is refused with a status that says which.
+
+    Attributes:
+        body: the most bytes of a body, also of what a compressed one unpacks to. A length in the headers that is larger
+            is refused before the body is read (413).
+        json: the most bytes of JSON in a body (413). Python parses JSON in one go, which holds the event loop for
+            about 10 ms a MiB; larger tensors come as binary ones.
+        requests: the most inferences at a time; one more is refused before its body is read (503).
+        body_seconds: how long a body may take to arrive (408).
+    """
+
+    body: int = 64 * 2**20
+    json: int = 4 * 2**20
+    requests: int = 1024
+    body_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        """ValueError names a bound that is not above 0."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0 or math.isnan(value):
+                raise ValueError(f"Limits({field.name}=) must be a number above 0, not {value!r}")

@@ -1,0 +1,258 @@
+"""The models of a server, by name and version."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from aioflow import errors
+from aioflow.config import Config, expect
+from aioflow.files.filesystem import Path
+from aioflow.saved_model.signature import Signature
+from aioflow.serving.batching import Batching
+from aioflow.serving.choice import VersionChoice
+from aioflow.serving.publication import Publication
+from aioflow.serving.served_model import ServedModel
+from aioflow.serving.served_version import ServedVersion
+from aioflow.serving.status import VersionStatus
+from aioflow.serving.version_loader import VersionLoader
+from aioflow.session import Session
+from aioflow.tensors.recursion import safe_repr
+
+_log: Final = logging.getLogger("aioflow.serving")
+_DEFAULT: Final = Batching()
+
+
+class _Source(Protocol):
+    """Where the versions of a model come from: a directory, or training in this process."""
+
+    @property
+    def choice(self) -> VersionChoice: ...
+    def status(self) -> Sequence[VersionStatus]: ...
+    async def refresh(self, pressing: bool = True) -> list[errors.OpError]: ...
+    async def set_label(self, label: str, version: int | None) -> None: ...
+    async def close(self) -> None: ...
+
+
+class Models:
+    """Models by name, each with versions that are replaced while requests come.
+
+        async with af.serving.Models() as models:
+            await models.add("digits", "models/digits")
+            outputs = await models.find("digits").infer({"x": images})
+
+    A directory has a version in each folder whose name is a number, as TensorFlow Serving has it. The newest version is
+    served, and each one that a label names. A new version is loaded and warmed up beside the old one. Then it takes its
+    place at once: requests that run end on the old version, which is closed afterwards.
+
+    Args:
+        config: the configuration of the session of each version.
+        poll_interval: the seconds between two looks of `watch` at the directories.
+        chooser: draws the versions of a traffic split.
+    """
+
+    def __init__(
+        self,
+        config: Config | None = None,
+        *,
+        poll_interval: float = 1.0,
+        chooser: random.Random | None = None,
+    ) -> None:
+        expect("config", config, Config)
+        if not poll_interval > 0:
+            raise ValueError(f"poll_interval is {poll_interval} s, and must be positive")
+        self._config: Final = config
+        self._poll_interval: Final = poll_interval
+        self._chooser: Final = chooser or random.Random()
+        self._models: Final[dict[str, _Source]] = {}
+        self._closed = False
+
+    async def add(
+        self,
+        name: str,
+        directory: Path,
+        *,
+        labels: Mapping[str, int] | None = None,
+        batching: Batching | None = _DEFAULT,
+    ) -> ServedVersion:
+        """Load the newest version in the directory, and those of the labels. Returns the newest when it can be served.
+
+        Args:
+            name: the name of the model.
+            directory: the folder with a folder for each version.
+            labels: versions by label.
+            batching: how requests share runs; None: each has a run of its own.
+
+        Raises:
+            AlreadyExistsError: there is a model of that name.
+            NotFoundError: the directory has no version, or not one that a label names.
+            DataLossError, UnimplementedError, PermissionDeniedError: the version is damaged, partly written, of a
+                later format, or names files elsewhere. Nothing was added.
+            ValueError: a limit of `batching` makes no sense.
+        """
+        model = ServedModel(name, VersionLoader(name, directory, batching, self._config), self._chooser)
+        self._reserve(name, model)
+        try:
+            return await model.open(labels or {})
+        except BaseException:
+            self._models.pop(name, None)
+            await model.close()
+            raise
+
+    async def publish(
+        self,
+        name: str,
+        session: Session,
+        signatures: Mapping[str, Signature],
+        *,
+        every: int = 1,
+        batching: Batching | None = _DEFAULT,
+    ) -> Publication:
+        """Serve variables that are trained in this process, as versions that the training publishes.
+
+            publication = await models.publish("digits", session, {"serving_default": signature}, every=100)
+            async for x, y in batches:
+                await train(x, y)
+                await publication.step()
+
+        Each request is computed with the values that all variables had at one moment between steps. The first version
+        has their present values.
+
+        Args:
+            name: the name of the model.
+            session: the session that trains; it must stay open until the model is removed.
+            signatures: functions of its graph, by name. The graph gets two copies of what they need.
+            every: the number of steps from one version to the next.
+            batching: how requests share runs; None: each has a run of its own.
+
+        Raises:
+            AlreadyExistsError: there is a model of that name.
+            FailedPreconditionError: a variable has no value.
+            ValueError: the signatures belong to another graph, or `every` is below 1.
+        """
+        publication = Publication(name, session, signatures, every, batching)
+        self._reserve(name, publication)
+        try:
+            await publication.publish()
+        except BaseException:
+            self._models.pop(name, None)
+            await publication.close()
+            raise
+        return publication
+
+    def _reserve(self, name: str, model: _Source) -> None:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"a model has a name of at least one letter, not {safe_repr(name)}")
+        if self._closed:
+            raise errors.UnavailableError("the models are closed, and take no further model")
+        if name in self._models:
+            raise errors.AlreadyExistsError(f"there is a model {name!r} already: remove it first, or use another name")
+        self._models[name] = model
+
+    async def remove(self, name: str) -> None:
+        """Serve the model no longer. Waits for the requests that run. NotFoundError if there is none."""
+        model = self._model(name)
+        del self._models[name]
+        await model.close()
+
+    def _model(self, name: str) -> _Source:
+        found = self._models.get(name)
+        if found is None:
+            raise errors.NotFoundError(f"there is no model {name!r}; there are: {', '.join(self.names()) or 'none'}")
+        return found
+
+    # What there is
+
+    def find(self, name: str, version: int | None = None, label: str | None = None) -> ServedVersion:
+        """Return the version of that number or label; else one that the traffic split draws, or the newest.
+
+        Raises:
+            NotFoundError: there is none; the text names those that there are.
+            InvalidArgumentError: both a version and a label are given.
+            UnavailableError: the model has no version that can be served yet.
+        """
+        if self._closed:
+            raise errors.UnavailableError("the server is shutting down, and takes no further requests")
+        return self._model(name).choice.find(version, label)
+
+    def names(self) -> list[str]:
+        """Return the names of the models, sorted."""
+        return sorted(self._models)
+
+    def versions(self, name: str) -> list[int]:
+        """Return the numbers of the versions that are available, rising. NotFoundError if there is no such model."""
+        return sorted(self._model(name).choice.available)
+
+    def labels(self, name: str) -> dict[str, int]:
+        """Return the versions of a model by label. NotFoundError if there is no such model."""
+        return dict(self._model(name).choice.labels)
+
+    def status(self, name: str) -> Sequence[VersionStatus]:
+        """Return the state of each version, newest first, also of failed ones and of the last ones that have ended."""
+        return self._model(name).status()
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a model, and each one has a version that is available."""
+        return (
+            not self._closed
+            and bool(self._models)
+            and all(model.choice.newest is not None for model in self._models.values())
+        )
+
+    # What is served
+
+    async def set_label(self, name: str, label: str, version: int | None) -> None:
+        """Let a label name another version, which is loaded first if it is not; None removes the label."""
+        await self._model(name).set_label(label, version)
+
+    def split(self, name: str, shares: Mapping[str, float] | None) -> None:
+        """Divide requests without version and label among labels, as {"stable": 0.9, "canary": 0.1}; None: no split.
+
+        Raises:
+            NotFoundError: there is no such model or label.
+            ValueError: a share is negative, or all are 0.
+        """
+        self._model(name).choice.split(shares or {})
+
+    async def refresh(self, name: str | None = None) -> None:
+        """Look for new versions now, of one model or of all, and serve them. Raises the error of one that is bad."""
+        failures = [
+            error for each in (self.names() if name is None else [name]) for error in await self._model(each).refresh()
+        ]
+        if failures:
+            raise failures[0]
+
+    async def watch(self) -> None:
+        """Look for new versions every `poll_interval` seconds, until it is cancelled.
+
+        A bad version is reported in the log and in `status`, and tried again after 1, 2, 4 seconds and so on, up to a
+        minute; the version before it stays.
+        """
+        while True:
+            for name in self.names():
+                await self._look(name)
+            await asyncio.sleep(self._poll_interval)
+
+    async def _look(self, name: str) -> None:
+        model = self._models.get(name)  # it may have been removed meanwhile
+        try:
+            if model is not None:
+                await model.refresh(pressing=False)
+        except errors.OpError as error:
+            _log.error("the directory of model %r cannot be read: %s", name, error.message)
+
+    async def close(self) -> None:
+        """Refuse further requests, wait for those that run, and close all versions. Closing twice is allowed."""
+        self._closed = True
+        await asyncio.gather(*[model.close() for model in self._models.values()])
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,139 @@
+"""Models as a sub-application of aiohttp: `app.add_subapp("/models", af.serving.aiohttp_app(models))`."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Collection, Iterator
+from typing import Final
+
+import aiohttp
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from aioflow.net.transport.credentials import Token
+from aioflow.serving.failures import RequestRefusedError
+from aioflow.serving.limits import Limits
+from aioflow.serving.models import Models
+from aioflow.serving.request import Request, Response
+from aioflow.serving.service import Service
+
+_LOOK_EVERY: Final = 0.1
+_READ_ON: Final = 2.0
+"""Seconds in which a client that still sends a refused body can read why."""
+_UNPACKED: Final = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd"})
+"""The packings of bodies that aiohttp undoes."""
+
+
+def aiohttp_app(
+    models: Models, limits: Limits | None = None, *, token: str | None = None, origins: Collection[str] | None = None
+) -> web.Application:
+    """Return an application that serves models by the Open Inference Protocol and TensorFlow Serving's REST.
+
+    A request whose client is gone is cancelled. The models stay the caller's, who closes them after the application.
+
+    Args:
+        models: the models.
+        limits: the bounds of requests.
+        token: what each request must show as `Authorization: Bearer ...`, except those for health; None for nothing.
+        origins: the web pages that may send requests, such as `https://example.org`; None for any.
+    """
+    return application(Service(models, limits, token=None if token is None else Token(token), origins=origins))
+
+
+def application(service: Service) -> web.Application:
+    """Return an application that a service answers."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", _Adapter(service).handle)
+    return app
+
+
+class _Adapter:
+    """Hands requests of aiohttp to a service, and cancels those whose clients are gone.
+
+    aiohttp tells a handler of that only if its runner was made with `handler_cancellation`, which a sub-application
+    cannot choose. So the connections of requests that run are looked at ten times a second.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service: Final = service
+        self._running: Final[dict[asyncio.Task[object], web.Request]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request."""
+        with self._watched(request):
+            async with self._service.answer(_neutral(request)) as response:
+                sent = await _send(request, response)
+            if not request.content.at_eof():
+                await _refuse_the_rest(request, sent)
+            return sent
+
+    @contextlib.contextmanager
+    def _watched(self, request: web.Request) -> Iterator[None]:
+        """Inside the block, the task is cancelled when its client is gone."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._running[task] = request
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
+        try:
+            yield
+        finally:
+            del self._running[task]
+            if not self._running and self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    def _look(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
+        for task, request in self._running.items():
+            if request.transport is None or request.transport.is_closing():
+                task.cancel()
+
+
+def _neutral(request: web.Request) -> Request:
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    if headers.get("content-encoding", "").strip().lower() in _UNPACKED:
+        del headers["content-encoding"]
+    return Request(request.method, f"/{request.match_info['path']}", headers, _chunks(request))
+
+
+async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
+    """The body as it arrives. RequestRefusedError if it does not arrive whole."""
+    try:
+        async for chunk in request.content.iter_any():
+            yield chunk
+    except (ConnectionError, aiohttp.ClientError, HttpProcessingError, web.RequestPayloadError) as error:
+        raise RequestRefusedError(400, f"the body did not arrive whole: {error}") from None
+
+
+async def _send(request: web.Request, response: Response) -> web.StreamResponse:
+    pieces = response.pieces
+    if response.stream is None and len(pieces) == 1:
+        return web.Response(body=pieces[0], status=response.status, headers=response.headers)
+    sent = web.StreamResponse(status=response.status, headers=response.headers)
+    if response.stream is None:
+        sent.content_length = response.size
+    await sent.prepare(request)
+    for piece in pieces:
+        await sent.write(piece)
+    if response.stream is not None:
+        async for piece in response.stream:
+            await sent.write(piece)
+    await sent.write_eof()
+    return sent
+
+
+async def _refuse_the_rest(request: web.Request, response: web.StreamResponse) -> None:
+    """Send a response before the body has been read, throw the rest of the body away, and soon close the connection.
+
+    A connection that is closed at once breaks while its client sends, who then never sees the response. aiohttp by
+    itself would read on for 10 s, even when the client is gone.
+    """
+    await response.prepare(request)
+    await response.write_eof()
+    try:
+        async with asyncio.timeout(_READ_ON):
+            async for _ in _chunks(request):
+                pass
+    except (TimeoutError, RequestRefusedError):
+        request.protocol.force_close()

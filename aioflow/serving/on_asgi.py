@@ -1,0 +1,120 @@
+"""Models as a callable of ASGI, as for Starlette: `app.mount("/models", af.serving.asgi_app(models))`."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, MutableMapping
+from typing import Any, Final, TypeAlias
+
+from aioflow.net.transport.credentials import Token
+from aioflow.serving.failures import RequestRefusedError
+from aioflow.serving.limits import Limits
+from aioflow.serving.models import Models
+from aioflow.serving.request import Request, Response
+from aioflow.serving.service import Service
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Asgi: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+_REFUSED: Final = {"type": "websocket.close", "code": 1003}
+
+
+def asgi_app(
+    models: Models, limits: Limits | None = None, *, token: str | None = None, origins: Collection[str] | None = None
+) -> Asgi:
+    """Return a callable that serves models by the Open Inference Protocol and TensorFlow Serving's REST.
+
+    A request whose client is gone is cancelled. The models stay the caller's, who closes them after the server.
+
+    Args:
+        models: the models.
+        limits: the bounds of requests.
+        token: what each request must show as `Authorization: Bearer ...`, except those for health; None for nothing.
+        origins: the web pages that may send requests, such as `https://example.org`; None for any.
+    """
+    service = Service(models, limits, token=None if token is None else Token(token), origins=origins)
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await _serve(service, scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await _live(receive, send)
+        else:
+            await send(dict(_REFUSED))
+
+    return app
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """Answer the events of a server's life, for which there is nothing to do."""
+    while True:
+        kind = (await receive())["type"]
+        await send({"type": f"{kind}.complete"})
+        if kind == "lifespan.shutdown":
+            return
+
+
+async def _serve(service: Service, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+    """Answer a request. As soon as its client is gone, the answer is cancelled."""
+    arrived = asyncio.Event()
+    request = Request(scope["method"], _path(scope), _headers(scope), _chunks(receive, arrived))
+    answering = asyncio.ensure_future(_answer(service, request, send))
+    watching = asyncio.ensure_future(_client_gone(receive, arrived))
+    try:
+        await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (answering, watching):
+            task.cancel()
+        await asyncio.gather(answering, watching, return_exceptions=True)
+    with contextlib.suppress(asyncio.CancelledError):
+        answering.result()
+
+
+async def _answer(service: Service, request: Request, send: Send) -> None:
+    async with service.answer(request) as response:
+        await _send(response, send)
+
+
+async def _client_gone(receive: Receive, arrived: asyncio.Event) -> None:
+    """Wait until the client has left. Only one reads at a time: first the body, then this."""
+    await arrived.wait()
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _chunks(receive: Receive, arrived: asyncio.Event) -> AsyncIterator[bytes]:
+    """The body as it arrives. RequestRefusedError if the client leaves before its end."""
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestRefusedError(400, "the body did not arrive whole: the client has left")
+        more = message.get("more_body", False)
+        if not more:
+            arrived.set()
+        yield message.get("body", b"")
+
+
+def _path(scope: Mapping[str, Any]) -> str:
+    """The path below the place where the callable is mounted. Servers differ in whether `path` has that place, too."""
+    path: str = scope["path"]
+    root = scope.get("root_path", "").rstrip("/")
+    return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
+
+
+def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+async def _send(response: Response, send: Send) -> None:
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items()]
+    if response.stream is None:
+        headers.append((b"content-length", str(response.size).encode()))
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    *pieces, last = response.pieces if response.stream is None else (*response.pieces, b"")
+    for piece in pieces:
+        await send({"type": "http.response.body", "body": bytes(piece), "more_body": True})
+    if response.stream is not None:
+        async for event in response.stream:
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+    await send({"type": "http.response.body", "body": bytes(last), "more_body": False})

@@ -1,0 +1,26 @@
+"""The state of a version, as status requests show it."""
+
+import dataclasses
+from typing import Literal, TypeAlias
+
+from aioflow import errors
+
+State: TypeAlias = Literal["loading", "available", "ending", "ended", "failed"]
+"""A version is loaded and warmed up, then available, then ending while its last requests run. `failed`: not loaded."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VersionStatus:
+    """The state of a version.
+
+    Attributes:
+        version: its number.
+        state: its state.
+        labels: the labels that name it.
+        error: why it could not be loaded, if it has failed.
+    """
+
+    version: int
+    state: State
+    labels: tuple[str, ...] = ()
+    error: errors.OpError | None = None

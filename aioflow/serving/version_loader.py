@@ -1,0 +1,80 @@
+"""Loads the versions of a model from its directory, each into a session of its own, and warms them up."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aioflow import errors
+from aioflow.checkpoint import locate
+from aioflow.config import Config
+from aioflow.files.filesystem import FILES, Path, as_name
+from aioflow.graph.graph import Graph
+from aioflow.saved_model.loading import LoadedModel, load
+from aioflow.saved_model.reading import is_complete
+from aioflow.serving.batching import Batching
+from aioflow.serving.served_version import ServedVersion
+from aioflow.serving.signature_runner import make_runners
+from aioflow.session import Session
+
+Close = Callable[[], Awaitable[None]]
+
+
+class VersionLoader:
+    """The directory of a model, with a version in each folder whose name is a number."""
+
+    def __init__(self, name: str, directory: Path, batching: Batching | None, config: Config | None) -> None:
+        self._name: Final = name
+        self._directory: Final = as_name(directory).rstrip("/")
+        self._batching: Final = batching
+        self._config: Final = config
+
+    async def found(self) -> list[int]:
+        """Return the numbers of the versions that are completely written, rising."""
+        return await asyncio.to_thread(self._complete)
+
+    async def missing(self, number: int | None = None) -> errors.OpError:
+        """Return the error for a version, or any version, that is not completely written."""
+        present, complete = await asyncio.to_thread(self._present), await self.found()
+        partial = sorted(set(present) - set(complete))
+        if number in partial or (number is None and partial):
+            text = f"{self._path(partial[-1] if number is None else number)!r} was written only in part"
+            return errors.DataLossError(f"{text}: it has no manifest, which a save writes last; save it again")
+        meant = "a version" if number is None else f"the version {number}"
+        return errors.NotFoundError(
+            f"{self._directory!r} does not have {meant} of model {self._name!r}: a version is a saved model in a "
+            f"folder whose name is a number; there are: {', '.join(map(str, complete)) or 'none'}"
+        )
+
+    def _present(self) -> list[int]:
+        storage, name = locate(self._directory, FILES)
+        return sorted(int(entry) for entry in storage.entries(name) if _is_number(entry))
+
+    def _complete(self) -> list[int]:
+        return [number for number in self._present() if is_complete(self._path(number))]
+
+    async def load(self, number: int) -> tuple[ServedVersion, Close]:
+        """Return a version that is loaded and warmed up, and what closes it. Raises as `saved_model.load` does."""
+        session = Session(graph=Graph(), config=self._config)
+        try:
+            model = await load(self._path(number), session)
+            version = ServedVersion(self._name, number, make_runners(model.signatures, session, self._batching))
+            await _warm_up(version, model)
+        except (TypeError, ValueError) as error:
+            await session.close()
+            raise errors.InvalidArgumentError(f"{self._path(number)!r} cannot be served: {error}") from error
+        except BaseException:
+            await session.close()
+            raise
+        return version, session.close
+
+    def _path(self, number: int) -> str:
+        return f"{self._directory}/{number}"
+
+
+async def _warm_up(version: ServedVersion, model: LoadedModel) -> None:
+    for request in model.warmup:
+        await version.infer(request.inputs, request.signature)
+
+
+def _is_number(entry: str) -> bool:
+    return entry.isascii() and entry.isdigit() and len(entry) < 19 and str(int(entry)) == entry

@@ -1,0 +1,113 @@
+"""Clients and servers of others: NVIDIA's client of the Open Inference Protocol, Starlette, FastAPI and uvicorn."""
+
+import asyncio
+import contextlib
+
+import fastapi
+import numpy as np
+import pytest
+import uvicorn
+from aiohttp import web
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+from tritonclient.http import InferRequestedOutput
+from tritonclient.http.aio import InferenceServerClient, InferInput
+from tritonclient.utils import InferenceServerException
+
+import aioflow as af
+
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(120), pytest.mark.real]
+ROWS = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+
+@pytest.fixture
+async def directory(tmp_path):
+    """A model that doubles numbers and gives texts back."""
+    with af.Graph().as_default() as graph:
+        x, text = af.placeholder(af.float32, [None, 2], name="x"), af.placeholder(af.string, [None], name="text")
+        signature = af.saved_model.Signature({"x": x, "text": text}, {"y": 2 * x, "same": af.identity(text)})
+        async with af.Session(graph=graph) as session:
+            await af.saved_model.save(session, tmp_path / "double", {"serving_default": signature}, version=1)
+    return tmp_path / "double"
+
+
+@contextlib.asynccontextmanager
+async def on_aiohttp(directory):
+    """The address of a server of aiohttp."""
+    async with af.serving.Models() as models:
+        await models.add("double", directory)
+        runner = web.AppRunner(af.serving.aiohttp_app(models))
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            yield f"127.0.0.1:{runner.addresses[0][1]}"
+        finally:
+            await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def on_uvicorn(directory):
+    """The address of uvicorn."""
+    async with af.serving.Models() as models:
+        await models.add("double", directory)
+        config = uvicorn.Config(af.serving.asgi_app(models), port=0, log_level="warning")
+        server = uvicorn.Server(config)
+        server.config.load()
+        server.lifespan = config.lifespan_class(config)
+        await server.startup()
+        serving = asyncio.ensure_future(server.main_loop())
+        try:
+            yield f"127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await serving
+            await server.shutdown()
+
+
+def given(binary):
+    x, text = InferInput("x", [3, 2], "FP32"), InferInput("text", [3], "BYTES")
+    x.set_data_from_numpy(ROWS, binary_data=binary)
+    text.set_data_from_numpy(np.array(["a", "ä", ""], object), binary_data=binary)
+    return [x, text]
+
+
+@pytest.mark.parametrize("serve", [on_aiohttp, on_uvicorn])
+async def test_nvidias_client_is_answered(serve, directory):
+    async with serve(directory) as address, InferenceServerClient(address) as client:
+        assert await client.is_server_live()
+        assert await client.is_server_ready()
+        assert await client.is_model_ready("double", "1")
+        assert not await client.is_model_ready("other")
+        metadata = await client.get_model_metadata("double")
+        assert metadata["inputs"][0] == {"name": "x", "datatype": "FP32", "shape": [-1, 2]}
+        for binary in (True, False):
+            wanted = [InferRequestedOutput(name, binary_data=binary) for name in ("y", "same")]
+            for outputs in (None, wanted):
+                for packing in (None, "gzip", "deflate"):
+                    result = await client.infer(
+                        "double", given(binary), outputs=outputs, request_id="7", request_compression_algorithm=packing
+                    )
+                    np.testing.assert_array_equal(result.as_numpy("y"), 2 * ROWS)
+                    texts = [text if isinstance(text, bytes) else text.encode() for text in result.as_numpy("same")]
+                    assert texts == [b"a", "ä".encode(), b""]
+                    assert result.get_response()["id"] == "7"
+        with pytest.raises(InferenceServerException, match="lacks text"):
+            await client.infer("double", given(True)[:1])
+
+
+@pytest.mark.parametrize("framework", ["starlette", "fastapi"])
+def test_a_framework_mounts_the_models(framework, directory):
+    @contextlib.asynccontextmanager
+    async def lifespan(app):
+        async with af.serving.Models() as models:
+            await models.add("double", directory)
+            app.mount("/models", af.serving.asgi_app(models))
+            yield
+
+    app = Starlette(lifespan=lifespan) if framework == "starlette" else fastapi.FastAPI(lifespan=lifespan)
+    with TestClient(app) as client:
+        assert client.get("/models/v2/health/ready").json() == {"ready": True}
+        body = {"instances": [{"x": [1, 2], "text": "a"}]}
+        answer = client.post("/models/v1/models/double:predict", json=body)
+        assert (answer.status_code, answer.json()) == (200, {"predictions": [{"y": [2.0, 4.0], "same": "a"}]})
+        assert client.post("/models/v1/models/double:predict", json={}).status_code == 400

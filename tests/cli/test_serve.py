@@ -1,0 +1,119 @@
+"""`aioflow serve`: a server as a process, with one worker and with several."""
+
+import contextlib
+import json
+import re
+import signal
+import urllib.error
+import urllib.request
+
+import pytest
+
+import aioflow as af
+from aioflow import cli
+from tests.cli.test_cluster import SECRET, running
+
+ROWS = json.dumps({"instances": [[1, 2], [3, 4]]}).encode()
+
+
+async def save(directory, factor, version):
+    """A model that multiplies by a variable."""
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [None, 2], name="x")
+        y = x * af.Variable(float(factor))
+        async with af.Session(graph=graph) as session:
+            await session.run(af.global_variables_initializer())
+            signature = af.saved_model.Signature({"x": x}, {"y": y})
+            await af.saved_model.save(session, directory, {"serving_default": signature}, version=version)
+
+
+@pytest.fixture
+async def model(tmp_path):
+    directory = tmp_path / "scale"
+    await save(directory, 2, 1)
+    await save(directory, 3, 2)
+    return directory
+
+
+def ask(url, path, body=None, **headers):
+    """The status and the JSON of an answer."""
+    request = urllib.request.Request(f"{url}{path}", body, headers)
+    try:
+        with urllib.request.urlopen(request) as response:
+            return response.status, json.loads(response.read())
+    except urllib.error.HTTPError as error:
+        with contextlib.closing(error):
+            return error.code, json.loads(error.read())
+
+
+def url_in(line):
+    return re.fullmatch(r"serving scale \(version 2\) at (http://127\.0\.0\.1:\d+)( by 2 processes)?\n", line)[1]
+
+
+@pytest.mark.slow
+@pytest.mark.real
+def test_a_server_serves_versions_and_labels_to_those_with_its_token_and_ends_cleanly(model, tmp_path):
+    token = tmp_path / "token"
+    token.write_text(SECRET)
+    token.chmod(0o600)
+    options = ["--label", "scale:stable=1", "--token-file", token, "--access-log", "--drain-delay", "0"]
+    with running("serve", "--model", f"scale={model}", "--port", "0", *options) as process:
+        url = url_in(process.stdout.readline())
+        assert ask(url, "/v2/health/ready") == (200, {"ready": True})
+        assert ask(url, "/v1/models/scale:predict", ROWS)[0] == 401
+        shown = {"Authorization": f"Bearer {SECRET}"}
+        assert ask(url, "/v1/models/scale:predict", ROWS, **shown) == (200, {"predictions": [[3, 6], [9, 12]]})
+        path = "/v1/models/scale/labels/stable:predict"
+        assert ask(url, path, ROWS, **shown) == (200, {"predictions": [[2, 4], [6, 8]]})
+        assert ask(url, path, ROWS, Origin="http://example.org", **shown)[0] == 403
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=60)
+    assert process.returncode == 0
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert [line["status"] for line in lines] == [200, 401, 200, 200, 403]
+    assert {key: lines[3][key] for key in ("method", "path", "model", "version", "rows")} == {
+        "method": "POST", "path": path, "model": "scale", "version": 1, "rows": 2,
+    }  # fmt: skip
+    assert SECRET not in log
+
+
+@pytest.mark.slow
+@pytest.mark.real
+def test_workers_share_a_port_and_end_together(model):
+    command = ["serve", "--model", f"scale={model}", "--port", "0", "--workers", "2", "--drain-delay", "0"]
+    with running(*command) as process:
+        url = url_in(process.stdout.readline())
+        for _ in range(20):
+            assert ask(url, "/v1/models/scale:predict", ROWS) == (200, {"predictions": [[3, 6], [9, 12]]})
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--model", "scale"], "'scale' must be NAME=DIR, as digits=models/digits"),
+        (["--model", "a=b", "--label", "a:b"], "'a:b' must be NAME:LABEL=VERSION, as digits:stable=3"),
+        (["--model", "a=b", "--workers", "0"], "'0' must be a number above 0"),
+    ],
+)
+def test_options_that_cannot_be_understood_are_named(options, text, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["serve", *options])
+    assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--model", "a=b", "--model", "a=c"], "--model names a model twice: a, a"),
+        (["--model", "a=b", "--label", "c:stable=1"], "--label c:stable: there is no --model c=DIR"),
+        (["--model", "a=b", "--host", "0.0.0.0"], "can be reached from other machines"),
+        (["--model", "a=/nowhere/at/all"], "/nowhere/at/all"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(options, text, capsys, monkeypatch):
+    monkeypatch.delenv("AIOFLOW_TOKEN", raising=False)
+    assert cli.main(["serve", "--port", "0", *options]) == 1
+    assert text in capsys.readouterr().err

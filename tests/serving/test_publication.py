@@ -1,0 +1,157 @@
+"""Serving variables while they are trained: requests see values of one moment, and the training is not disturbed."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow import errors
+from aioflow.resources.containers import VariableState, drop_shared
+from aioflow.saved_model import Signature
+from aioflow.serving import Models
+from aioflow.testing import Gate
+from tests.support.doubles import gated
+from tests.support.saved_models import GATES, gate_by_name, rows, turns
+
+
+class Pair:
+    """Two variables that the training keeps equal; their difference shows a mix of two steps."""
+
+    def __init__(self, size=1, gate="", container=""):
+        self.graph = af.Graph()
+        with self.graph.as_default(), self.graph.container(container):
+            self.x = af.placeholder(af.float32, [None, 1], name="x")
+            self.first = af.Variable(af.zeros([size]), name="first")
+            self.second = af.Variable(af.zeros([size]), name="second")
+            self.step = af.group(self.first.assign_add(af.ones([size])).op, self.second.assign_add(af.ones([size])).op)
+            seen = self.x + self.first[0]
+            later = af.reshape(seen, [-1, 1]) if not gate else gate_by_name(seen, gate)
+            with self.graph.control_dependencies([later]):
+                self.y = af.concat([later, self.x + self.second[0] + 0.0 * later], 1)
+            self.init = af.global_variables_initializer()
+        self.signatures = {"serving_default": Signature({"x": self.x}, {"y": self.y})}
+
+
+async def ask(models):
+    found = await models.find("pair").infer({"x": rows(0)})
+    return found["y"][0].tolist()
+
+
+async def test_requests_see_whole_versions_while_a_writer_interleaves():
+    pair = Pair()
+    async with af.Session(graph=pair.graph) as session, Models() as models:
+        await session.run(pair.init)
+        publication = await models.publish("pair", session, pair.signatures, every=3)
+        seen = []
+
+        async def trains():
+            for _ in range(60):
+                await session.run(pair.step)
+                await publication.step()
+
+        async def asks():
+            while not training.done():
+                seen.append(await ask(models))
+
+        async with asyncio.TaskGroup() as group:
+            training = group.create_task(trains())
+            for _ in range(3):
+                group.create_task(asks())
+        assert all(first == second and first % 3 == 0 for first, second in seen)
+        assert len({first for first, _ in seen}) > 5
+        assert await ask(models) == [60.0, 60.0]
+        assert models.versions("pair") == [21]
+
+
+async def test_a_request_that_runs_keeps_its_values_and_the_next_but_one_version_waits_for_it():
+    gate = GATES["published"] = Gate()
+    pair = Pair(gate="published")
+    async with af.Session(graph=pair.graph) as session, Models() as models:
+        await session.run(pair.init)
+        publication = await models.publish("pair", session, pair.signatures)
+        running = asyncio.create_task(ask(models))
+        await gate.arrived()
+        await session.run(pair.step)
+        assert await publication.publish() == 2
+        assert [(each.version, each.state) for each in models.status("pair")] == [(2, "available"), (1, "ending")]
+        await session.run(pair.step)
+        publishing = asyncio.create_task(publication.publish())
+        await turns()
+        assert not publishing.done()  # its copy still serves the request
+        gate.open()
+        assert await running == [0.0, 0.0]
+        assert await publishing == 3
+        assert await ask(models) == [2.0, 2.0]
+    del GATES["published"]
+
+
+async def test_values_are_shared_until_the_next_step_and_the_training_gets_the_same_bits():
+    pair = Pair(size=1000)
+    async with af.Session(graph=pair.graph) as session, Models() as models:
+        await session.run(pair.init)
+        publication = await models.publish("pair", session, pair.signatures)
+        await session.run(pair.step)
+        await publication.publish()
+        held = {
+            each.name: each.present()
+            for each in session._engine.state.resources.alive()
+            if isinstance(each, VariableState)
+        }
+        served = next(name for name in held if name.startswith("published/1") and name.endswith("first"))
+        assert held["first"] is held[served]
+        del held
+        for _ in range(3):
+            await session.run(pair.step)
+        assert await ask(models) == [1.0, 1.0]
+        assert np.array_equal(await session.run(pair.first), np.full(1000, 4.0, np.float32))
+
+
+async def test_a_named_container_is_not_shared_with_what_is_served():
+    pair = Pair(container="published-pair")
+    try:
+        async with af.Session(graph=pair.graph) as session, Models() as models:
+            await session.run(pair.init)
+            await models.publish("pair", session, pair.signatures)
+            await session.run(pair.step)
+            assert await ask(models) == [0.0, 0.0]
+    finally:
+        drop_shared(["published-pair"])
+
+
+async def test_what_cannot_be_published_is_refused():
+    pair, other = Pair(), Pair()
+    async with af.Session(graph=pair.graph) as session, Models() as models:
+        with pytest.raises(errors.FailedPreconditionError, match="'first' is not initialized"):
+            await models.publish("pair", session, pair.signatures)
+        assert models.names() == []
+        await session.run(pair.init)
+        with pytest.raises(ValueError, match="of the graph of the session"):
+            await models.publish("pair", session, other.signatures)
+        with pytest.raises(ValueError, match="every is 0"):
+            await models.publish("pair", session, pair.signatures, every=0)
+        publication = await models.publish("pair", session, pair.signatures)
+        with pytest.raises(errors.FailedPreconditionError, match="a label cannot keep a version"):
+            await models.set_label("pair", "stable", 1)
+        await models.refresh()
+        await models.remove("pair")
+        with pytest.raises(errors.UnavailableError, match="served no longer"):
+            await publication.publish()
+
+
+async def test_steps_that_never_end_leave_the_last_version(caplog):
+    gate = Gate()
+    pair = Pair()
+    with pair.graph.as_default():
+        endless = af.group(pair.first.assign(gated(pair.first + 1.0, gate)).op)
+    async with af.Session(graph=pair.graph) as session, Models() as models:
+        await session.run(pair.init)
+        publication = await models.publish("pair", session, pair.signatures)
+        running = asyncio.create_task(session.run(endless))
+        await gate.arrived()
+        assert await publication.publish() == 1
+        assert "keeps its version" in caplog.text
+        assert await ask(models) == [0.0, 0.0]
+        gate.open()
+        await running
+        assert await publication.publish() == 2

@@ -1,0 +1,100 @@
+"""A server of its own: how it ends, and which connections it gives up."""
+
+import asyncio
+import contextlib
+from types import SimpleNamespace
+
+import aiohttp
+import pytest
+
+from aioflow import errors
+from aioflow.serving import server
+from aioflow.serving.server import HttpServer, bind
+from aioflow.serving.service import Service
+from aioflow.testing import Gate
+from tests.serving.doubles import Models, affine
+
+PREDICT = "/v1/models/affine:predict"
+BODY = b'{"instances": [[1, 2]]}'
+
+
+@contextlib.asynccontextmanager
+async def serving(version, **times):
+    """A server that serves, the event that stops it, and a client."""
+    listening = bind("127.0.0.1", 0)
+    found = HttpServer(Service(Models(version)), listening)
+    await found.start()
+    stopped = asyncio.Event()
+    task = asyncio.ensure_future(found.serve(stopped, **times))
+    try:
+        async with aiohttp.ClientSession(found.url) as client:
+            yield SimpleNamespace(server=found, stopped=stopped, task=task, client=client)
+    finally:
+        stopped.set()
+        await task
+
+
+@pytest.mark.sockets
+async def test_readiness_turns_first_and_requests_that_run_are_answered():
+    version = affine()
+    version.gate = Gate()
+    async with serving(version, delay=0.3) as served:
+        running = asyncio.ensure_future(served.client.post(PREDICT, data=BODY))
+        await version.gate.arrived(1)
+        served.stopped.set()
+        await asyncio.sleep(0)
+        async with served.client.get("/v2/health/ready") as response:  # it still listens
+            assert response.status == 503
+        async with served.client.get("/v2/health/live") as response:
+            assert response.status == 200
+        version.gate.open()
+        async with await running as response:
+            assert (response.status, await response.json()) == (200, {"predictions": [[3.0, 5.0]]})
+        await served.task
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await served.client.get("/v2/health/live")
+
+
+@pytest.mark.sockets
+async def test_requests_that_do_not_end_are_cancelled_after_the_limit():
+    version = affine()
+    version.gate = Gate()
+    async with serving(version, limit=0.01) as served:
+        served.server._runner._shutdown_timeout = 0.01
+        running = asyncio.ensure_future(served.client.post(PREDICT, data=BODY))
+        await version.gate.arrived(1)
+        served.stopped.set()
+        with pytest.raises(aiohttp.ClientError):
+            await running
+        await served.task
+    assert (version.cancelled, version.holders) == (1, 0)
+
+
+@pytest.mark.sockets
+async def test_a_connection_without_a_request_is_closed_and_others_are_kept(monkeypatch):
+    monkeypatch.setattr(server, "_FIRST_REQUEST", 0.0)
+    monkeypatch.setattr(server, "_LOOK_EVERY", 0.01)
+    version = affine()
+    version.gate = Gate()
+    async with serving(version) as served:
+        running = asyncio.ensure_future(served.client.post(PREDICT, data=BODY))
+        await version.gate.arrived(1)
+        host, port = served.server.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nA: ")
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+        version.gate.open()
+        async with await running as response:
+            assert response.status == 200
+
+
+def test_a_port_that_is_taken_is_named():
+    with bind("127.0.0.1", 0) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(errors.UnavailableError, match=f"127.0.0.1:{port} cannot be bound: Address already in use"):
+            bind("127.0.0.1", port)
+    with bind("127.0.0.1", 0, shared=True) as first, bind("127.0.0.1", first.getsockname()[1], shared=True) as second:
+        assert first.getsockname() == second.getsockname()
