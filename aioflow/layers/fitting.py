@@ -1,17 +1,20 @@
 """The loops of `fit`, `evaluate` and `predict`: a batch after the other through a callable of the session."""
 
+import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from aioflow import errors
 from aioflow.layers.backup import Backup, Position
+from aioflow.layers.batch_line import BatchLine
 from aioflow.layers.batches import ArrayBatches, GivenBatches
 from aioflow.layers.callbacks import BackupAndRestore, Callback, CallbackList, History, Logs
 from aioflow.layers.fed import Batch
 from aioflow.layers.steps import Phase, Steps
+from aioflow.net.wire.failures import first_error
 from aioflow.session import Session
 from aioflow.tensors import nest
 
@@ -19,7 +22,18 @@ if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
 
 Batches = ArrayBatches | GivenBatches
-Step = Callable[..., Awaitable[Any]]
+
+
+class Step(NamedTuple):
+    """A step of training or of evaluation, on the device that it was built for.
+
+    Attributes:
+        call: does it for the values of a batch.
+        values: the values to feed for a batch.
+    """
+
+    call: Callable[..., Awaitable[Any]]
+    values: Callable[[Batch], list[Any]]
 
 
 class Training:
@@ -44,6 +58,7 @@ class Training:
         self._backup: Final = Backup(given[0]) if given else None
         self._resumed: Position | None = None
         self._stack: Final = contextlib.ExitStack()
+        self._telling: Final = asyncio.Lock()
         params = {"epochs": epochs, "steps": batches.count, "verbose": verbose}
         for each in self._callbacks.callbacks:
             each.model, each.session, each.params = model, session, params
@@ -110,31 +125,52 @@ class Training:
             await self._backup.save(self._steps.variables, position, self._session)
 
     async def _epoch(self, epoch: int) -> Logs:
-        told = self._callbacks.hears("on_train_batch_begin", "on_train_batch_end")
-        tell, running, number = self._callbacks.tell, None, 0 if self._resumed is None else self._resumed.batch
+        number = 0 if self._resumed is None else self._resumed.batch
         async with contextlib.aclosing(self._batches.epoch(f"epoch {epoch + 1}")) as batches:
-            async for batch in batches:
-                if running is None:
-                    running = await self._begun(batch)
-                elif self._backup is not None and self._backup.is_due(number):
-                    await self._back_up(epoch, number)
-                if told:
-                    await tell("on_train_batch_begin", number, {})
-                loss, _ = await running.call(*running.values(batch))
-                running.add(float(loss), batch.size)
-                if told:
-                    await tell("on_train_batch_end", number, {"loss": running.loss})
-                number += 1
-                if self._model.stop_training:
-                    break
-        assert running is not None  # an epoch has at least one batch
+            first = await anext(batches)  # an epoch has at least one batch
+            running = await self._begun(first)
+            line = BatchLine(batches, first, number, self._backs_up_before, lambda: self._model.stop_training)
+            while not line.ended:
+                await self._work(running, line)
+                if not line.ended:
+                    await self._back_up(epoch, line.number)
+                    line.resume()
         logs = await running.measured()
         if self._validation is not None:
-            await tell("on_test_begin", logs)
+            await self._callbacks.tell("on_test_begin", logs)
             found = await evaluated(self._model, self._session, self._validation)
             logs.update({f"val_{name}": value for name, value in found.items()})
-            await tell("on_test_end", logs)
+            await self._callbacks.tell("on_test_end", logs)
         return logs
+
+    def _backs_up_before(self, number: int) -> bool:
+        return self._backup is not None and self._backup.is_due(number)
+
+    async def _work(self, running: "_Running", line: BatchLine) -> None:
+        """Train with batches until the line ends or pauses; with several steps, by as many workers."""
+        if len(running.steps) == 1:
+            await self._train(running, running.steps[0], line)
+            return
+        try:
+            async with asyncio.TaskGroup() as group:
+                for step in running.steps:
+                    group.create_task(self._train(running, step, line))
+        except BaseExceptionGroup as several:
+            raise first_error(several) from None
+
+    async def _train(self, running: "_Running", step: Step, line: BatchLine) -> None:
+        """Train with one batch after the other. Only one worker at a time tells the callbacks."""
+        told = self._callbacks.hears("on_train_batch_begin", "on_train_batch_end")
+        while (taken := await line.take()) is not None:
+            number, batch = taken
+            if told:
+                async with self._telling:
+                    await self._callbacks.tell("on_train_batch_begin", number, {})
+            loss, _ = await step.call(*step.values(batch))
+            running.add(float(loss), batch.size)
+            if told:
+                async with self._telling:
+                    await self._callbacks.tell("on_train_batch_end", number, {"loss": running.loss})
 
     async def _begun(self, batch: Batch) -> "_Running":
         """An epoch with batches like this one, whose variables have values."""
@@ -164,7 +200,8 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches) -> L
                     steps = await model.steps_for(batch, session)
                     running = _Running(session, stack.enter_context(steps.evaluation.taken()))
                     await running.begin()
-                loss, _ = await running.call(*running.values(batch))
+                (step,) = running.steps
+                loss, _ = await step.call(*step.values(batch))
                 running.add(float(loss), batch.size)
         assert running is not None
         return await running.measured()
@@ -172,7 +209,7 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches) -> L
 
 async def predicted(model: "Trainable", session: Session, batches: Batches) -> Any:
     """The outputs for all batches, joined."""
-    step: Step | None = None
+    step = None
     found = []
     async with contextlib.aclosing(batches.epoch("the data")) as given:
         async for batch in given:
@@ -188,16 +225,16 @@ class _Running:
     """An epoch of training or of evaluation: its steps, the mean of their losses by the sizes of batches, its metrics.
 
     Attributes:
-        call: does a step for the values of a batch.
-        values: the values to feed for a batch.
+        steps: its step; in asynchronous training one for each worker.
     """
 
     def __init__(self, session: Session, phase: Phase) -> None:
-        computation = phase.computation
         self._session: Final = session
         self._phase: Final = phase
-        self.values: Final = computation.values
-        self.call: Final[Step] = session.make_callable([computation.loss, phase.update], feeds=computation.feeds)
+        self.steps: Final[Sequence[Step]] = [
+            Step(session.make_callable([each.loss, update], feeds=each.feeds), each.values)
+            for each, update in zip(phase.computations, phase.updates, strict=True)
+        ]
         self._total = 0.0
         self._count = 0
 
@@ -220,9 +257,8 @@ class _Running:
     async def go_on(self, total: float, count: int) -> None:
         """Go on with these sums, after variables were restored: copies of weights become equal to them."""
         self._total, self._count = total, count
-        equalize = self._phase.computation.equalize
-        if equalize is not None:
-            await self._session.run(equalize)
+        if self._phase.equalize is not None:
+            await self._session.run(self._phase.equalize)
 
     @property
     def loss(self) -> float:

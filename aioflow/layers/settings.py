@@ -1,13 +1,11 @@
 """What `compile` chooses: the optimizer, and a loss and metrics for each output."""
 
-import contextlib
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from aioflow.layers.distribute import Strategy
 from aioflow.layers.replicated import Replicas
-from aioflow.library.control import device
 from aioflow.library.losses.objectives import Loss, loss_of
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
@@ -86,9 +84,10 @@ class Optimizing:
             self.optimizer = make(self.rate)
         self.replicas: Final = None if strategy is None else Replicas(strategy, self.optimizer)
 
-    def first_device(self) -> contextlib.AbstractContextManager[None]:
-        """Inside the block operations are on the first device of the strategy, if there is one."""
-        return contextlib.nullcontext() if self.replicas is None else device(self.replicas.strategy.devices[0])
+    @property
+    def first_device(self) -> str | None:
+        """The first device of the strategy, if there is one."""
+        return None if self.replicas is None else self.replicas.strategy.devices[0]
 
     def variables(self) -> list[Variable]:
         """The learning rate and the optimizer's own variables."""

@@ -210,7 +210,7 @@ class Trainable(Layer):
         """Take one step of training, and return its loss."""
         self._check_compiled()
         used, batch = self._session_for(session), batch_of((x, y, sample_weight))
-        training = (await self.steps_for(batch, used)).training.computation
+        training = (await self.steps_for(batch, used)).training.computations[0]
         if training.equalize is not None:
             await used.run(training.equalize)
         loss, *_ = await used.run([training.loss, *training.updates], training.feeding(batch))
@@ -220,7 +220,7 @@ class Trainable(Layer):
         """The loss of one batch, in use."""
         self._check_compiled()
         used, batch = self._session_for(session), batch_of((x, y, sample_weight))
-        evaluation = (await self.steps_for(batch, used)).evaluation.computation
+        evaluation = (await self.steps_for(batch, used)).evaluation.computations[0]
         return float(await used.run(evaluation.loss, evaluation.feeding(batch)))
 
     async def predict_on_batch(self, x: Any, session: Session | None = None) -> Any:
