@@ -83,13 +83,19 @@ class ArrayBatches:
         self._began, done, self._done = self._random_state(), self._done, 0
         passes = itertools.chain.from_iterable(self._pass() for _ in itertools.count())
         batches = self._pass() if self._steps is None else itertools.islice(passes, self._steps)
-        for batch in itertools.islice(batches, done, None):
-            yield batch
-        self._began = self._random_state()
+        try:
+            for batch in itertools.islice(batches, done, None):
+                yield batch
+        finally:
+            self._began = self._random_state()
 
     def position(self) -> dict[str, Any]:
         """What the present epoch began with, or the next one between epochs, as plain data."""
         return {"random": self._began}
+
+    def may_go_on(self, position: Mapping[str, Any]) -> bool:
+        """Whether it is a position of arrays in such an order."""
+        return "random" in position and (position["random"] is None) == (self._random is None)
 
     def go_on(self, position: Mapping[str, Any], done: int) -> None:
         """Let the next epoch be that of a position, without as many of its batches."""
@@ -141,18 +147,22 @@ class GivenBatches:
             ValueError: one is empty, or has other parts than the first one.
         """
         first, taken, done, self._done = None, self._done, self._done, 0
-        while self._steps is None or taken < self._steps:
-            element = await self._next()
-            if element is _END:
-                break
-            taken += 1
-            batch = batch_of(element)
-            first = first or batch
-            _check(batch, first, f"{what}: batch {taken}")
-            yield batch
-            self._used += 1
-        if self._steps is None:
-            await self.aclose()
+        try:
+            while self._steps is None or taken < self._steps:
+                element = await self._next()
+                if element is _END:
+                    break
+                taken += 1
+                batch = batch_of(element)
+                first = first or batch
+                _check(batch, first, f"{what}: batch {taken}")
+                try:
+                    yield batch
+                finally:  # training may stop here
+                    self._used += 1
+        finally:
+            if self._steps is None:
+                await self.aclose()
         if taken == done or (self.count is not None and taken < self.count):
             wanted = f", and {self.count} were asked for" if self.count else ""
             raise errors.OutOfRangeError(
@@ -164,6 +174,10 @@ class GivenBatches:
         """How often the data were iterated to their end, and how many batches were used since, as plain data."""
         ended = self._is_single or self._iterator is None
         return {"ended": self._epoch - (not ended), "used": 0 if self._iterator is None else self._used}
+
+    def may_go_on(self, position: Mapping[str, Any]) -> bool:
+        """Whether it is a position of batches that an iterable gives."""
+        return "used" in position
 
     def go_on(self, position: Mapping[str, Any], done: int) -> None:
         """Let the next epoch go on at a position, as if it had already given `done` batches."""

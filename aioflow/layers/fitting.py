@@ -83,15 +83,18 @@ class Training:
             await tell("on_epoch_begin", epoch, logs)
             logs = await self._epoch(epoch)
             await tell("on_epoch_end", epoch, logs)
+            await self._back_up(epoch + 1)
             if self._model.stop_training:
                 break
-            await self._back_up(epoch + 1)
         await tell("on_train_end", logs)
         if self._backup is not None:
             await self._backup.end()
 
     async def _epochs_left(self) -> range:
-        """The epochs to train; after those of a backup, if there is one, whose learning rate hooks then find."""
+        """The epochs to train; after those of a backup, if there is one, whose learning rate hooks then find.
+
+        InvalidArgumentError if the backup is not one of this training.
+        """
         found = None if self._backup is None else await self._backup.position()
         if self._backup is None or found is None:
             return self._epochs
@@ -100,6 +103,8 @@ class Training:
         if self._model.learning_rate is not None:
             await self._backup.restore_early(self._model.learning_rate, self._session)
         left = range(found.epoch, self._epochs.stop)
+        if self._validation is not None and found.validation is not None:
+            self._validation.go_on(found.validation, 0)
         if left:
             self._batches.go_on(found.data, found.batch)
         else:
@@ -108,9 +113,16 @@ class Training:
         return left
 
     def _check_fits(self, found: Position) -> None:
-        """Raise InvalidArgumentError if the batches have no such position."""
-        now, count = self._batches.position(), self._batches.count
-        same = {name: value is None for name, value in found.data.items()} == {name: now[name] is None for name in now}
+        """Raise InvalidArgumentError if the batches have no such position, or it is before the first epoch."""
+        if found.epoch < self._epochs.start:
+            raise errors.InvalidArgumentError(
+                f"the backup goes on in epoch {found.epoch}, and initial_epoch is {self._epochs.start}: give `fit` the "
+                "same arguments as before, or delete the backup"
+            )
+        count = self._batches.count
+        same = self._batches.may_go_on(found.data)
+        if self._validation is not None and found.validation is not None:
+            same &= self._validation.may_go_on(found.validation)
         if not same or (count is not None and found.batch >= count):
             raise errors.InvalidArgumentError(
                 "the backup is one of a training on other data, or in another order: give `fit` the same arguments as "
@@ -121,7 +133,8 @@ class Training:
         """Save a backup from which training goes on at that batch."""
         if self._backup is not None and self._steps is not None and self._running is not None:
             sums = self._running.sums if batch else (0.0, 0)
-            position = Position(epoch, batch, *sums, self._batches.position())
+            validation = None if self._validation is None else self._validation.position()
+            position = Position(epoch, batch, *sums, self._batches.position(), validation)
             await self._backup.save(self._steps.variables, position, self._session)
 
     async def _epoch(self, epoch: int) -> Logs:

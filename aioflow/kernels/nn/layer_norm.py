@@ -99,7 +99,7 @@ def _means(xp: Namespace, rows: Array) -> Array:
 
 
 def _centred(xp: Namespace, rows: Array) -> tuple[Array, Array]:
-    """The mean of each row, and the rows minus it. The rounding of a first mean, which may exceed that, is taken out."""
+    """The mean of each row, and the rows minus it. The rounding of a first mean, which may be larger, is taken out."""
     mean = _means(xp, rows)
     centred = rows - mean
     rounding = _means(xp, centred)
