@@ -13,6 +13,7 @@ from aioflow.data.dataset import Dataset
 from aioflow.layers.fed import Batch
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import Array
+from aioflow.tensors.recursion import safe_repr
 
 _END: Final = object()
 
@@ -30,10 +31,10 @@ class ArrayBatches:
     ) -> None:
         """With `steps` an epoch has that many batches, from the beginning on, and begins anew at the end.
 
-        ValueError if the arrays have no rows, or not all as many, or `batch_size` is below one.
+        ValueError if the arrays have no rows, or not all as many.
         """
-        if batch_size < 1:
-            raise ValueError(f"batch_size is at least 1, not {batch_size}")
+        if not batch.values:
+            raise ValueError("there are no arrays")
         if not all(array.ndim for array in batch.values):
             raise ValueError("the first axis of inputs, labels and weights is the batch, and a single number has none")
         counts = [len(array) for array in batch.values]
@@ -52,7 +53,12 @@ class ArrayBatches:
         self.count: Final[int | None] = -(-counts[0] // batch_size) if steps is None else steps
 
     def weighted(self, class_weight: Mapping[int, float]) -> "ArrayBatches":
-        """The same with elements weighted by their class. ValueError unless there is one array of labels."""
+        """The same with elements weighted by their class.
+
+        ValueError unless there is one array of labels; TypeError unless `class_weight` has factors by class.
+        """
+        if not isinstance(class_weight, Mapping):
+            raise TypeError(f"class_weight is a dict from classes to factors, not {safe_repr(class_weight)}")
         if len(self._batch.labels) != 1:
             raise ValueError(f"class_weight is for one output, not {len(self._batch.labels)}")
         (labels,) = self._batch.labels
@@ -251,15 +257,26 @@ def batches_of(
     """The batches of arrays, or of an iterable that gives them.
 
     Raises:
-        TypeError: labels are given beside an iterable, or something is neither.
-        ValueError: arrays do not have as many rows.
+        TypeError: labels are given beside an iterable, or something is neither; a number is not whole.
+        ValueError: arrays do not have as many rows, or a number is too small.
     """
+    for name, given in (("batch_size", batch_size), ("the number of steps", steps)):
+        if given is not None:
+            check_whole(name, given, 1)
     if _are_arrays(x):
         whole = Batch(_arrays(x), [] if y is None else _arrays(y), _weights(weights))
         return ArrayBatches(whole, 32 if batch_size is None else batch_size, shuffle, steps)
     if y is not None or weights is not None:
         raise TypeError("an iterable gives labels and weights itself: give x alone")
     return GivenBatches(x, steps)
+
+
+def check_whole(name: str, given: Any, least: int) -> None:
+    """Raise TypeError unless it is a whole number, ValueError if that is below `least`."""
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)):
+        raise TypeError(f"{name} is a whole number, not {safe_repr(given)}")
+    if given < least:
+        raise ValueError(f"{name} is at least {least}, not {given}")
 
 
 def batch_of(given: Any) -> Batch:

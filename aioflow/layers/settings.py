@@ -1,10 +1,13 @@
 """What `compile` chooses: the optimizer, and a loss and metrics for each output."""
 
 import difflib
+import itertools
 from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
 from typing import Any, Final, NamedTuple
 
 from aioflow.layers.distribute import Strategy
+from aioflow.layers.named_metrics import check_metric
 from aioflow.layers.replicated import Replicas
 from aioflow.library.losses.objectives import Loss, loss_of
 from aioflow.library.variables import Variable
@@ -58,11 +61,17 @@ def settings_of(outputs: Any, loss: Any, loss_weights: Any, metrics: Any, weight
 
 
 def _lists(what: str, given: Any, outputs: Any, count: int) -> list[list[Any]]:
-    """A list of metrics for each output."""
+    """A list of metrics for each output. ValueError for an unknown name, TypeError for something else."""
     if count == 1:
-        return [list(given or [])]
-    each = [[] for _ in range(count)] if not given else _for_each(what, given, outputs)
-    return [list(item) if isinstance(item, (list, tuple)) else [item] for item in each]
+        if not isinstance(given, (list, tuple, NoneType)):
+            raise TypeError(f"{what} is a list of names and functions, not {safe_repr(given)}")
+        each = [given or []]
+    else:
+        each = [[] for _ in range(count)] if not given else _for_each(what, given, outputs)
+    found = [list(item) if isinstance(item, (list, tuple)) else [item] for item in each]
+    for metric in itertools.chain.from_iterable(found):
+        check_metric(metric)
+    return found
 
 
 class Optimizing:

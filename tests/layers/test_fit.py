@@ -431,12 +431,14 @@ async def test_settings_that_cannot_work_are_refused(model):
         ({"loss": "mes"}, ValueError, "did you mean 'mse'"),
         ({"loss": 3}, TypeError, "a loss is a name"),
         ({"loss": ["mse", "mae"]}, ValueError, "2 values for one output"),
+        ({"loss": "mse", "metrics": ["acuracy"]}, ValueError, "did you mean 'accuracy'"),
+        ({"loss": "mse", "metrics": "accuracy"}, TypeError, "metrics is a list of names and functions, not 'accuracy'"),
+        ({"loss": "mse", "metrics": [3]}, TypeError, "a metric is a name or a function"),
     ):
         with pytest.raises(error, match=text):
             model.compile(**given)
-    model.compile("sgd", "mse", ["acuracy"])
-    with pytest.raises(ValueError, match="did you mean 'accuracy'"):
-        await model.fit(X, np.zeros([50, 3]), verbose=0)
+    with pytest.raises(ValueError, match="there are no arrays"):
+        await model.evaluate([])
     async with af.Sequential([layers.Dense(2)]) as fresh:
         fresh.compile("sgd")
         with pytest.raises(RuntimeError, match="call compile"):
@@ -1092,3 +1094,22 @@ async def test_batches_count_those_after_which_training_stopped(given, steps, po
         await anext(epoch)
         await anext(epoch)
     assert batches.position() == position
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "text"),
+    [
+        ({"batch_size": 2.5}, TypeError, "batch_size is a whole number, not 2.5"),
+        ({"batch_size": 0}, ValueError, "batch_size is at least 1, not 0"),
+        ({"epochs": -1}, ValueError, "epochs is at least 0, not -1"),
+        ({"epochs": "3"}, TypeError, "epochs is a whole number, not '3'"),
+        ({"initial_epoch": -1}, ValueError, "initial_epoch is at least 0, not -1"),
+        ({"steps_per_epoch": 0}, ValueError, "the number of steps is at least 1, not 0"),
+        ({"validation_split": 0.5, "validation_steps": 0}, ValueError, "validation_steps is at least 1, not 0"),
+        ({"class_weight": [1, 2]}, TypeError, "class_weight is a dict"),
+        ({"callbacks": callbacks.History()}, TypeError, "callbacks is a list of callbacks"),
+    ],
+)
+async def test_settings_of_fit_that_mean_nothing_are_refused_by_name(model, settings, kind, text):
+    with pytest.raises(kind, match=text):
+        await model.fit(X, Y, **({"verbose": 0} | settings))
