@@ -33,6 +33,7 @@ class Position(NamedTuple):
         total: the sum of the losses of the elements of the epoch so far.
         elements: their number.
         data: the position of the batches, as plain data.
+        validation: that of the batches for validation; None if there are none.
     """
 
     epoch: int
@@ -40,6 +41,7 @@ class Position(NamedTuple):
     total: float
     elements: int
     data: Mapping[str, Any]
+    validation: Mapping[str, Any] | None
 
 
 class Backup:

@@ -13,6 +13,7 @@ from aioflow.data.dataset import Dataset
 from aioflow.layers.fed import Batch
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import Array
+from aioflow.tensors.recursion import safe_repr
 
 _END: Final = object()
 
@@ -30,10 +31,10 @@ class ArrayBatches:
     ) -> None:
         """With `steps` an epoch has that many batches, from the beginning on, and begins anew at the end.
 
-        ValueError if the arrays have no rows, or not all as many, or `batch_size` is below one.
+        ValueError if the arrays have no rows, or not all as many.
         """
-        if batch_size < 1:
-            raise ValueError(f"batch_size is at least 1, not {batch_size}")
+        if not batch.values:
+            raise ValueError("there are no arrays")
         if not all(array.ndim for array in batch.values):
             raise ValueError("the first axis of inputs, labels and weights is the batch, and a single number has none")
         counts = [len(array) for array in batch.values]
@@ -52,7 +53,12 @@ class ArrayBatches:
         self.count: Final[int | None] = -(-counts[0] // batch_size) if steps is None else steps
 
     def weighted(self, class_weight: Mapping[int, float]) -> "ArrayBatches":
-        """The same with elements weighted by their class. ValueError unless there is one array of labels."""
+        """The same with elements weighted by their class.
+
+        ValueError unless there is one array of labels; TypeError unless `class_weight` has factors by class.
+        """
+        if not isinstance(class_weight, Mapping):
+            raise TypeError(f"class_weight is a dict from classes to factors, not {safe_repr(class_weight)}")
         if len(self._batch.labels) != 1:
             raise ValueError(f"class_weight is for one output, not {len(self._batch.labels)}")
         (labels,) = self._batch.labels
@@ -83,13 +89,19 @@ class ArrayBatches:
         self._began, done, self._done = self._random_state(), self._done, 0
         passes = itertools.chain.from_iterable(self._pass() for _ in itertools.count())
         batches = self._pass() if self._steps is None else itertools.islice(passes, self._steps)
-        for batch in itertools.islice(batches, done, None):
-            yield batch
-        self._began = self._random_state()
+        try:
+            for batch in itertools.islice(batches, done, None):
+                yield batch
+        finally:
+            self._began = self._random_state()
 
     def position(self) -> dict[str, Any]:
         """What the present epoch began with, or the next one between epochs, as plain data."""
         return {"random": self._began}
+
+    def may_go_on(self, position: Mapping[str, Any]) -> bool:
+        """Whether it is a position of arrays in such an order."""
+        return "random" in position and (position["random"] is None) == (self._random is None)
 
     def go_on(self, position: Mapping[str, Any], done: int) -> None:
         """Let the next epoch be that of a position, without as many of its batches."""
@@ -141,18 +153,22 @@ class GivenBatches:
             ValueError: one is empty, or has other parts than the first one.
         """
         first, taken, done, self._done = None, self._done, self._done, 0
-        while self._steps is None or taken < self._steps:
-            element = await self._next()
-            if element is _END:
-                break
-            taken += 1
-            batch = batch_of(element)
-            first = first or batch
-            _check(batch, first, f"{what}: batch {taken}")
-            yield batch
-            self._used += 1
-        if self._steps is None:
-            await self.aclose()
+        try:
+            while self._steps is None or taken < self._steps:
+                element = await self._next()
+                if element is _END:
+                    break
+                taken += 1
+                batch = batch_of(element)
+                first = first or batch
+                _check(batch, first, f"{what}: batch {taken}")
+                try:
+                    yield batch
+                finally:  # training may stop here
+                    self._used += 1
+        finally:
+            if self._steps is None:
+                await self.aclose()
         if taken == done or (self.count is not None and taken < self.count):
             wanted = f", and {self.count} were asked for" if self.count else ""
             raise errors.OutOfRangeError(
@@ -164,6 +180,10 @@ class GivenBatches:
         """How often the data were iterated to their end, and how many batches were used since, as plain data."""
         ended = self._is_single or self._iterator is None
         return {"ended": self._epoch - (not ended), "used": 0 if self._iterator is None else self._used}
+
+    def may_go_on(self, position: Mapping[str, Any]) -> bool:
+        """Whether it is a position of batches that an iterable gives."""
+        return "used" in position
 
     def go_on(self, position: Mapping[str, Any], done: int) -> None:
         """Let the next epoch go on at a position, as if it had already given `done` batches."""
@@ -237,15 +257,26 @@ def batches_of(
     """The batches of arrays, or of an iterable that gives them.
 
     Raises:
-        TypeError: labels are given beside an iterable, or something is neither.
-        ValueError: arrays do not have as many rows.
+        TypeError: labels are given beside an iterable, or something is neither; a number is not whole.
+        ValueError: arrays do not have as many rows, or a number is too small.
     """
+    for name, given in (("batch_size", batch_size), ("the number of steps", steps)):
+        if given is not None:
+            check_whole(name, given, 1)
     if _are_arrays(x):
         whole = Batch(_arrays(x), [] if y is None else _arrays(y), _weights(weights))
         return ArrayBatches(whole, 32 if batch_size is None else batch_size, shuffle, steps)
     if y is not None or weights is not None:
         raise TypeError("an iterable gives labels and weights itself: give x alone")
     return GivenBatches(x, steps)
+
+
+def check_whole(name: str, given: Any, least: int) -> None:
+    """Raise TypeError unless it is a whole number, ValueError if that is below `least`."""
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)):
+        raise TypeError(f"{name} is a whole number, not {safe_repr(given)}")
+    if given < least:
+        raise ValueError(f"{name} is at least {least}, not {given}")
 
 
 def batch_of(given: Any) -> Batch:

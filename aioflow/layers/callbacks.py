@@ -296,8 +296,9 @@ class BackupAndRestore(Callback):
     """Saves the state of training, and goes on from it when `fit` is called again after an interruption.
 
     The further `fit` has the same arguments, in a program that builds the same model. It begins at the epoch and batch
-    of the last backup, and gives the weights that training without the interruption gives. Data are taken from the
-    beginning again, and the batches before the position are skipped. The state of other callbacks is not saved.
+    of the last backup, whatever its `initial_epoch`, which must not be above that, and gives the weights that training
+    without the interruption gives. Data, those for validation too, are taken from the beginning again, and the batches
+    before the position are skipped. The state of other callbacks is not saved.
 
     Args:
         backup_dir: a folder for the backups of this training alone, which this process and the tasks with weights see.

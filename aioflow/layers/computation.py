@@ -1,11 +1,21 @@
 """What one step computes: the common form of training on one device, training by a strategy, and evaluation."""
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.layers.fed import Batch
+from aioflow.library.control import device
+
+Place: TypeAlias = str | Callable[[Operation], str] | None
+"""A device, or a function from an operation to its device; None leaves the choice open."""
+
+
+def at(place: Place) -> contextlib.AbstractContextManager[None]:
+    """Inside the block operations are built in that place."""
+    return contextlib.nullcontext() if place is None else device(place)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -19,6 +29,7 @@ class Computation:
         loss: the loss.
         updates: in training, change the weights and what layers update.
         equalize: gives the copies of weights on other devices their values; None without copies.
+        place: where its metrics are.
     """
 
     shares: Sequence[Batch]
@@ -27,6 +38,7 @@ class Computation:
     loss: Tensor
     updates: Sequence[Operation] = ()
     equalize: Operation | None = None
+    place: Place = None
 
     @property
     def feeds(self) -> list[Tensor]:

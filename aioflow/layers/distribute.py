@@ -1,8 +1,9 @@
 """`af.distribute`: strategies, by which `compile` and `fit` train a model on several devices or tasks.
 
 Each replica trains on its share of every batch, on a device of its own. The loss, and so the gradients, are those of
-the whole batch: a fit on several devices gives the numbers of the fit on one, but for the order of sums. Layers see
-only the share: batch normalization takes the statistics of shares, and moves its averages by those of the first one.
+the whole batch: a fit on several devices gives the numbers of the fit on one, but for the order of sums; only
+asynchronous training by parameter servers differs. Layers see only the share: batch normalization takes the statistics
+of shares, and moves its averages by those of the first one.
 
     strategy = af.distribute.MirroredStrategy(["/device:GPU:0", "/device:GPU:1"])
     model.compile("adam", "mse", strategy=strategy)
@@ -31,9 +32,11 @@ class Strategy:
     Attributes:
         devices: the device of each replica, the first one for evaluation and prediction too.
         mirrored: whether each device has weights of its own, kept equal by all-reduced gradients.
+        asynchronous: whether each device takes batches of its own, and trains without waiting for the others.
     """
 
     mirrored = True
+    asynchronous = False
 
     def __init__(self, devices: Iterable[str]) -> None:
         """ValueError for no devices, repeated ones, or a malformed name."""
@@ -44,7 +47,7 @@ class Strategy:
     @property
     def num_replicas_in_sync(self) -> int:
         """The number of replicas that make a step."""
-        return len(self.devices)
+        return 1 if self.asynchronous else len(self.devices)
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
@@ -52,10 +55,11 @@ class Strategy:
 
         `fit` composes a model in this scope if it was not called before.
         """
-        with get_default_graph().device(self._placement()):
+        with get_default_graph().device(self.placement()):
             yield
 
-    def _placement(self) -> str | Callable[[Operation], str]:
+    def placement(self) -> str | Callable[[Operation], str]:
+        """The device of an operation in `scope()`, or a function that chooses it."""
         return self.devices[0]
 
     def check(self, weights: Iterable[Variable]) -> None:
@@ -80,33 +84,41 @@ class MultiWorkerMirroredStrategy(Strategy):
 
 
 class ParameterServerStrategy(Strategy):
-    """The weights are on parameter servers; workers read them in each step, and the servers add up the gradients.
+    """The weights are on parameter servers, and workers read them in each step. One program trains on all workers.
 
-    The steps are synchronous, and one program trains on all workers. Layers must be called for the first time in
-    `scope()`, or by `fit`. For replicas that train by themselves, at their own speed or with backup workers, see
-    `af.train.AsyncReplicasOptimizer` and `af.train.SyncReplicasOptimizer`.
+    In synchronous training each worker has a share of every batch, and the servers add up the gradients. In
+    asynchronous training each worker takes a whole batch as soon as it is free, and applies its gradient at once: a
+    slow worker holds up no other one, a gradient may be of weights that others have changed meanwhile, and the numbers
+    of a fit are not the same each time. Callbacks are told of one batch at a time, in the order of their ends.
+
+    Layers must be called for the first time in `scope()`, or by `fit`. For a program on each worker, with a bound on
+    how stale gradients may be or with backup workers, see `af.train.AsyncReplicasOptimizer` and
+    `af.train.SyncReplicasOptimizer`.
 
     Args:
         cluster: the cluster.
         ps_strategy: (operation) -> number of its parameter server; round-robin by default.
         ps_job: the job of the parameter servers.
         worker_job: the job of the workers.
+        asynchronous: whether the training is asynchronous.
     """
 
     mirrored = False
 
     def __init__(
         self, cluster: ClusterSpec | Mapping[str, Any], ps_strategy: PsStrategy | None = None, ps_job: str = "ps",
-        worker_job: str = "worker",
+        worker_job: str = "worker", asynchronous: bool = False,
     ) -> None:  # fmt: skip
         """ValueError for a job without tasks."""
         super().__init__(_tasks(cluster, worker_job))
+        self.asynchronous = asynchronous
         self._ps_job: Final = ps_job
         self._setter: Final = replica_device_setter(
             len(_tasks(cluster, ps_job)), f"/job:{ps_job}", self.devices[0], ps_strategy=ps_strategy
         )
 
-    def _placement(self) -> str | Callable[[Operation], str]:
+    def placement(self) -> str | Callable[[Operation], str]:
+        """Weights are on parameter servers, and all else on the first worker."""
         return self._setter or self.devices[0]
 
     def check(self, weights: Iterable[Variable]) -> None:

@@ -1,17 +1,20 @@
 """The loops of `fit`, `evaluate` and `predict`: a batch after the other through a callable of the session."""
 
+import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from aioflow import errors
 from aioflow.layers.backup import Backup, Position
+from aioflow.layers.batch_line import BatchLine
 from aioflow.layers.batches import ArrayBatches, GivenBatches
 from aioflow.layers.callbacks import BackupAndRestore, Callback, CallbackList, History, Logs
 from aioflow.layers.fed import Batch
 from aioflow.layers.steps import Phase, Steps
+from aioflow.net.wire.failures import first_error
 from aioflow.session import Session
 from aioflow.tensors import nest
 
@@ -19,7 +22,18 @@ if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
 
 Batches = ArrayBatches | GivenBatches
-Step = Callable[..., Awaitable[Any]]
+
+
+class Step(NamedTuple):
+    """A step of training or of evaluation, on the device that it was built for.
+
+    Attributes:
+        call: does it for the values of a batch.
+        values: the values to feed for a batch.
+    """
+
+    call: Callable[..., Awaitable[Any]]
+    values: Callable[[Batch], list[Any]]
 
 
 class Training:
@@ -44,6 +58,7 @@ class Training:
         self._backup: Final = Backup(given[0]) if given else None
         self._resumed: Position | None = None
         self._stack: Final = contextlib.ExitStack()
+        self._telling: Final = asyncio.Lock()
         params = {"epochs": epochs, "steps": batches.count, "verbose": verbose}
         for each in self._callbacks.callbacks:
             each.model, each.session, each.params = model, session, params
@@ -68,15 +83,18 @@ class Training:
             await tell("on_epoch_begin", epoch, logs)
             logs = await self._epoch(epoch)
             await tell("on_epoch_end", epoch, logs)
+            await self._back_up(epoch + 1)
             if self._model.stop_training:
                 break
-            await self._back_up(epoch + 1)
         await tell("on_train_end", logs)
         if self._backup is not None:
             await self._backup.end()
 
     async def _epochs_left(self) -> range:
-        """The epochs to train; after those of a backup, if there is one, whose learning rate hooks then find."""
+        """The epochs to train; after those of a backup, if there is one, whose learning rate hooks then find.
+
+        InvalidArgumentError if the backup is not one of this training.
+        """
         found = None if self._backup is None else await self._backup.position()
         if self._backup is None or found is None:
             return self._epochs
@@ -85,6 +103,8 @@ class Training:
         if self._model.learning_rate is not None:
             await self._backup.restore_early(self._model.learning_rate, self._session)
         left = range(found.epoch, self._epochs.stop)
+        if self._validation is not None and found.validation is not None:
+            self._validation.go_on(found.validation, 0)
         if left:
             self._batches.go_on(found.data, found.batch)
         else:
@@ -93,9 +113,16 @@ class Training:
         return left
 
     def _check_fits(self, found: Position) -> None:
-        """Raise InvalidArgumentError if the batches have no such position."""
-        now, count = self._batches.position(), self._batches.count
-        same = {name: value is None for name, value in found.data.items()} == {name: now[name] is None for name in now}
+        """Raise InvalidArgumentError if the batches have no such position, or it is before the first epoch."""
+        if found.epoch < self._epochs.start:
+            raise errors.InvalidArgumentError(
+                f"the backup goes on in epoch {found.epoch}, and initial_epoch is {self._epochs.start}: give `fit` the "
+                "same arguments as before, or delete the backup"
+            )
+        count = self._batches.count
+        same = self._batches.may_go_on(found.data)
+        if self._validation is not None and found.validation is not None:
+            same &= self._validation.may_go_on(found.validation)
         if not same or (count is not None and found.batch >= count):
             raise errors.InvalidArgumentError(
                 "the backup is one of a training on other data, or in another order: give `fit` the same arguments as "
@@ -106,35 +133,57 @@ class Training:
         """Save a backup from which training goes on at that batch."""
         if self._backup is not None and self._steps is not None and self._running is not None:
             sums = self._running.sums if batch else (0.0, 0)
-            position = Position(epoch, batch, *sums, self._batches.position())
+            validation = None if self._validation is None else self._validation.position()
+            position = Position(epoch, batch, *sums, self._batches.position(), validation)
             await self._backup.save(self._steps.variables, position, self._session)
 
     async def _epoch(self, epoch: int) -> Logs:
-        told = self._callbacks.hears("on_train_batch_begin", "on_train_batch_end")
-        tell, running, number = self._callbacks.tell, None, 0 if self._resumed is None else self._resumed.batch
+        number = 0 if self._resumed is None else self._resumed.batch
         async with contextlib.aclosing(self._batches.epoch(f"epoch {epoch + 1}")) as batches:
-            async for batch in batches:
-                if running is None:
-                    running = await self._begun(batch)
-                elif self._backup is not None and self._backup.is_due(number):
-                    await self._back_up(epoch, number)
-                if told:
-                    await tell("on_train_batch_begin", number, {})
-                loss, _ = await running.call(*running.values(batch))
-                running.add(float(loss), batch.size)
-                if told:
-                    await tell("on_train_batch_end", number, {"loss": running.loss})
-                number += 1
-                if self._model.stop_training:
-                    break
-        assert running is not None  # an epoch has at least one batch
+            first = await anext(batches)  # an epoch has at least one batch
+            running = await self._begun(first)
+            line = BatchLine(batches, first, number, self._backs_up_before, lambda: self._model.stop_training)
+            while not line.ended:
+                await self._work(running, line)
+                if not line.ended:
+                    await self._back_up(epoch, line.number)
+                    line.resume()
         logs = await running.measured()
         if self._validation is not None:
-            await tell("on_test_begin", logs)
+            await self._callbacks.tell("on_test_begin", logs)
             found = await evaluated(self._model, self._session, self._validation)
             logs.update({f"val_{name}": value for name, value in found.items()})
-            await tell("on_test_end", logs)
+            await self._callbacks.tell("on_test_end", logs)
         return logs
+
+    def _backs_up_before(self, number: int) -> bool:
+        return self._backup is not None and self._backup.is_due(number)
+
+    async def _work(self, running: "_Running", line: BatchLine) -> None:
+        """Train with batches until the line ends or pauses; with several steps, by as many workers."""
+        if len(running.steps) == 1:
+            await self._train(running, running.steps[0], line)
+            return
+        try:
+            async with asyncio.TaskGroup() as group:
+                for step in running.steps:
+                    group.create_task(self._train(running, step, line))
+        except BaseExceptionGroup as several:
+            raise first_error(several) from None
+
+    async def _train(self, running: "_Running", step: Step, line: BatchLine) -> None:
+        """Train with one batch after the other. Only one worker at a time tells the callbacks."""
+        told = self._callbacks.hears("on_train_batch_begin", "on_train_batch_end")
+        while (taken := await line.take()) is not None:
+            number, batch = taken
+            if told:
+                async with self._telling:
+                    await self._callbacks.tell("on_train_batch_begin", number, {})
+            loss, _ = await step.call(*step.values(batch))
+            running.add(float(loss), batch.size)
+            if told:
+                async with self._telling:
+                    await self._callbacks.tell("on_train_batch_end", number, {"loss": running.loss})
 
     async def _begun(self, batch: Batch) -> "_Running":
         """An epoch with batches like this one, whose variables have values."""
@@ -164,7 +213,8 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches) -> L
                     steps = await model.steps_for(batch, session)
                     running = _Running(session, stack.enter_context(steps.evaluation.taken()))
                     await running.begin()
-                loss, _ = await running.call(*running.values(batch))
+                (step,) = running.steps
+                loss, _ = await step.call(*step.values(batch))
                 running.add(float(loss), batch.size)
         assert running is not None
         return await running.measured()
@@ -172,7 +222,7 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches) -> L
 
 async def predicted(model: "Trainable", session: Session, batches: Batches) -> Any:
     """The outputs for all batches, joined."""
-    step: Step | None = None
+    step = None
     found = []
     async with contextlib.aclosing(batches.epoch("the data")) as given:
         async for batch in given:
@@ -188,16 +238,16 @@ class _Running:
     """An epoch of training or of evaluation: its steps, the mean of their losses by the sizes of batches, its metrics.
 
     Attributes:
-        call: does a step for the values of a batch.
-        values: the values to feed for a batch.
+        steps: its step; in asynchronous training one for each worker.
     """
 
     def __init__(self, session: Session, phase: Phase) -> None:
-        computation = phase.computation
         self._session: Final = session
         self._phase: Final = phase
-        self.values: Final = computation.values
-        self.call: Final[Step] = session.make_callable([computation.loss, phase.update], feeds=computation.feeds)
+        self.steps: Final[Sequence[Step]] = [
+            Step(session.make_callable([each.loss, update], feeds=each.feeds), each.values)
+            for each, update in zip(phase.computations, phase.updates, strict=True)
+        ]
         self._total = 0.0
         self._count = 0
 
@@ -220,9 +270,8 @@ class _Running:
     async def go_on(self, total: float, count: int) -> None:
         """Go on with these sums, after variables were restored: copies of weights become equal to them."""
         self._total, self._count = total, count
-        equalize = self._phase.computation.equalize
-        if equalize is not None:
-            await self._session.run(equalize)
+        if self._phase.equalize is not None:
+            await self._session.run(self._phase.equalize)
 
     @property
     def loss(self) -> float:

@@ -35,25 +35,32 @@ def metric_of(given: Any, labels: Tensor, predictions: Tensor) -> Metric:
     """The metric of that name, or of that function, for labels and predictions of these shapes.
 
     A function (labels, predictions) gives a tensor, whose mean is measured, or the value of a metric and its update, as
-    the functions of `af.metrics` do. ValueError for an unknown name.
+    the functions of `af.metrics` do.
     """
+    check_metric(given)
     if isinstance(given, str):
-        name = _accuracy_for(labels, predictions) if given in ("accuracy", "acc") else given.lower()
+        name = _accuracy_for(labels, predictions) if given.lower() in _ACCURACY else given.lower()
         return Metric(given, _named(name))
-    if not callable(given):
-        raise TypeError(f"a metric is a name or a function of labels and predictions, not {safe_repr(given)}")
     return Metric(getattr(given, "__name__", type(given).__name__), lambda *values: _of_function(given, *values))
+
+
+def check_metric(given: Any) -> None:
+    """Raise ValueError for an unknown name, TypeError for what is neither a name nor a function."""
+    if not isinstance(given, str):
+        if not callable(given):
+            raise TypeError(f"a metric is a name or a function of labels and predictions, not {safe_repr(given)}")
+        return
+    known = [*_FUNCTIONS, *NAMES, *_ACCURACY]
+    if given.lower() not in known:
+        close = difflib.get_close_matches(given.lower(), known, 1)
+        raise ValueError(f"no metric is named {given!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
 
 
 def _named(name: str) -> Function:
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
-    if name in NAMES:
-        loss = loss_of(name)
-        return lambda labels, predictions, weights: _mean(loss.of(labels, predictions), weights)
-    known = [*_FUNCTIONS, *NAMES, "accuracy"]
-    close = difflib.get_close_matches(name, known, 1)
-    raise ValueError(f"no metric is named {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+    loss = loss_of(name)
+    return lambda labels, predictions, weights: _mean(loss.of(labels, predictions), weights)
 
 
 def _of_function(function: Callable[..., Any], labels: Tensor, predictions: Tensor, weights: Tensor | None) -> Measured:
@@ -136,6 +143,8 @@ def _top_5(classes: Callable[[Tensor, Tensor], Tensor]) -> Function:
     return measure
 
 
+_ACCURACY: Final = ("accuracy", "acc")
+"""The names of the accuracy for labels and predictions of whatever shapes."""
 _FUNCTIONS: Final[Mapping[str, Function]] = {
     "auc": _auc, "binary_accuracy": _binary_accuracy, "categorical_accuracy": _categorical_accuracy,
     "precision": _thresholded(precision), "recall": _thresholded(recall),

@@ -56,7 +56,8 @@ class Replicas:
             batch, outputs = _joined(shares), _joined_outputs([tower.outputs for tower in towers])
         updates = [self._update(losses, loss, weights, counter)] if weights else []
         equalize = self.equalized(weights, slots=True)
-        return Computation(shares, batch, outputs, loss, [*updates, *towers[0].updates], equalize)
+        updates += towers[0].updates
+        return Computation(shares, batch, outputs, loss, updates, equalize, self.strategy.devices[0])
 
     def _fed(self, model: "Trainable", form: Form, number: int) -> Batch:
         with self._at(number):

@@ -1,13 +1,14 @@
 """What `compile` chooses: the optimizer, and a loss and metrics for each output."""
 
-import contextlib
 import difflib
+import itertools
 from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
 from typing import Any, Final, NamedTuple
 
 from aioflow.layers.distribute import Strategy
+from aioflow.layers.named_metrics import check_metric
 from aioflow.layers.replicated import Replicas
-from aioflow.library.control import device
 from aioflow.library.losses.objectives import Loss, loss_of
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
@@ -60,11 +61,17 @@ def settings_of(outputs: Any, loss: Any, loss_weights: Any, metrics: Any, weight
 
 
 def _lists(what: str, given: Any, outputs: Any, count: int) -> list[list[Any]]:
-    """A list of metrics for each output."""
+    """A list of metrics for each output. ValueError for an unknown name, TypeError for something else."""
     if count == 1:
-        return [list(given or [])]
-    each = [[] for _ in range(count)] if not given else _for_each(what, given, outputs)
-    return [list(item) if isinstance(item, (list, tuple)) else [item] for item in each]
+        if not isinstance(given, (list, tuple, NoneType)):
+            raise TypeError(f"{what} is a list of names and functions, not {safe_repr(given)}")
+        each = [given or []]
+    else:
+        each = [[] for _ in range(count)] if not given else _for_each(what, given, outputs)
+    found = [list(item) if isinstance(item, (list, tuple)) else [item] for item in each]
+    for metric in itertools.chain.from_iterable(found):
+        check_metric(metric)
+    return found
 
 
 class Optimizing:
@@ -86,9 +93,10 @@ class Optimizing:
             self.optimizer = make(self.rate)
         self.replicas: Final = None if strategy is None else Replicas(strategy, self.optimizer)
 
-    def first_device(self) -> contextlib.AbstractContextManager[None]:
-        """Inside the block operations are on the first device of the strategy, if there is one."""
-        return contextlib.nullcontext() if self.replicas is None else device(self.replicas.strategy.devices[0])
+    @property
+    def first_device(self) -> str | None:
+        """The first device of the strategy, if there is one."""
+        return None if self.replicas is None else self.replicas.strategy.devices[0]
 
     def variables(self) -> list[Variable]:
         """The learning rate and the optimizer's own variables."""

@@ -1,6 +1,8 @@
 """The operations that train and evaluate a model, built once for batches of some form."""
 
 import contextlib
+import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -9,12 +11,13 @@ from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.math.arithmetic import add_n
 from aioflow.layers import calls
-from aioflow.layers.computation import Computation
+from aioflow.layers.computation import Computation, Place, at
 from aioflow.layers.fed import Batch, Form, fed
 from aioflow.layers.masks import mask_of
 from aioflow.layers.named_metrics import metric_of, weights_and_mask
 from aioflow.layers.settings import Optimizing, Settings
 from aioflow.library.control import group
+from aioflow.library.metrics.state import SharedVariables
 from aioflow.library.state import variables_initializer
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
@@ -25,38 +28,40 @@ if TYPE_CHECKING:
 
 
 class Phase(NamedTuple):
-    """A computation with metrics that add up its steps.
+    """Computations with metrics that add up their steps.
 
     Attributes:
-        computation: the computation.
-        update: updates the metrics and does the updates of the computation.
+        computations: one computation; in asynchronous training one for each worker.
+        updates: for each computation, updates the metrics and does the updates of the computation.
         metrics: the values of the metrics by name.
         begin: sets the metrics back, and makes copies of weights equal; None if there are none.
+        equalize: makes copies of weights equal; None if there are none.
     """
 
-    computation: Computation
-    update: Operation
+    computations: Sequence[Computation]
+    updates: Sequence[Operation]
     metrics: Mapping[str, Tensor]
     begin: Operation | None
+    equalize: Operation | None
 
 
 class Phases:
-    """A computation, with metrics for each of the calls that run at the same time.
+    """Computations, with metrics for each of the calls that run at the same time.
 
     Attributes:
-        computation: the computation.
+        computations: one computation; in asynchronous training one for each worker.
     """
 
-    def __init__(self, settings: Settings, computation: Computation) -> None:
+    def __init__(self, settings: Settings, computations: Sequence[Computation]) -> None:
         """Build the metrics of one call in the default graph."""
         self._settings: Final = settings
-        self.computation: Final = computation
+        self.computations: Final = computations
         self._free: Final = [self._built()]
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[Phase]:
         """A phase that no other block has."""
-        graph = self.computation.loss.graph
+        graph = self.computations[0].loss.graph
         with graph.as_default(), graph.transaction():
             phase = self._free.pop() if self._free else self._built()
         try:
@@ -65,24 +70,48 @@ class Phases:
             self._free.append(phase)
 
     def _built(self) -> Phase:
-        of, settings = self.computation, self._settings
-        values: dict[str, Tensor] = {}
-        before = set(of.loss.graph.get_collection(GraphKeys.LOCAL_VARIABLES))
-        done = list(of.updates)
-        chosen = zip(settings.metrics, settings.weighted_metrics, of.batch.labels, of.outputs, strict=True)
-        for metrics, weighted, labels, output in chosen:
-            pairs = [*[(each, None) for each in metrics], *[(each, of.batch.weights) for each in weighted]]
-            for given, weights in pairs:
-                metric = metric_of(given, labels, output)
-                name = _unused(metric.name, values)
-                values[name], update = metric.function(labels, output, weights_and_mask(weights, mask_of(output)))
-                done.append(update.op)
-        own = [each for each in of.loss.graph.get_collection(GraphKeys.LOCAL_VARIABLES) if each not in before]
+        graph = self.computations[0].loss.graph
+        before, shared = set(_variables(graph)), SharedVariables()
+        built = []
+        for number, each in enumerate(self.computations):
+            with at(each.place), shared.used():
+                built.append(_measured(each, self._settings))
+            if number == 0:
+                own = [each for each in _variables(graph) if each not in before]
+            _check_shared(graph, before, own)
+        local = set(graph.get_collection(GraphKeys.LOCAL_VARIABLES))
+        reset, equalize = [each for each in own if each in local], self.computations[0].equalize
         begin = [
-            *([variables_initializer(own, "reset_metrics")] if own else []),
-            *([of.equalize] if of.equalize else []),
+            *([variables_initializer(reset, "reset_metrics")] if reset else []),
+            *([equalize] if equalize else []),
         ]
-        return Phase(of, group(*done), values, group(*begin) if begin else None)
+        (metrics, _), updates = built[0], [update for _, update in built]
+        return Phase(self.computations, updates, metrics, group(*begin) if begin else None, equalize)
+
+
+def _measured(of: Computation, settings: Settings) -> tuple[Mapping[str, Tensor], Operation]:
+    """The values of metrics by name, and an operation that updates them and does the updates of the computation."""
+    values: dict[str, Tensor] = {}
+    done = list(of.updates)
+    chosen = zip(settings.metrics, settings.weighted_metrics, of.batch.labels, of.outputs, strict=True)
+    for metrics, weighted, labels, output in chosen:
+        pairs = [*[(each, None) for each in metrics], *[(each, of.batch.weights) for each in weighted]]
+        for given, weights in pairs:
+            metric = metric_of(given, labels, output)
+            name = _unused(metric.name, values)
+            values[name], update = metric.function(labels, output, weights_and_mask(weights, mask_of(output)))
+            done.append(update.op)
+    return values, group(*done)
+
+
+def _check_shared(graph: Graph, before: set[Variable], own: Sequence[Variable]) -> None:
+    """Raise ValueError if the metrics of a worker made variables that others do not have."""
+    for variable in _variables(graph):
+        if variable not in before and variable not in own:
+            raise ValueError(
+                f"a metric makes the variable {variable.op.name!r} itself, and asynchronous workers cannot share it: "
+                "give a function that returns a tensor, or is composed of those of af.metrics"
+            )
 
 
 class Steps:
@@ -98,35 +127,48 @@ class Steps:
     def __init__(self, model: "Trainable", settings: Settings, form: Form, optimizing: Optimizing) -> None:
         """Build them in the default graph."""
         before = set(_variables(model.graph))
-        if optimizing.replicas is None:
-            trained = _trained(model, settings, form, optimizing)
-        else:
-            trained = optimizing.replicas.trained(model, settings, form, _counter(model.graph))
-        with optimizing.first_device():
-            self.training: Final = Phases(settings, trained)
-            self.evaluation: Final = Phases(settings, _evaluated(model, settings, fed(model, form)))
+        self.training: Final = Phases(settings, _trained(model, settings, form, optimizing))
+        self.evaluation: Final = Phases(settings, [_evaluated(model, settings, form, optimizing.first_device)])
         added = [each for each in _variables(model.graph) if each not in before]
-        computations = self.training.computation, self.evaluation.computation
+        computations = [*self.training.computations, *self.evaluation.computations]
         read = _variables_of([end for each in computations for end in (each.loss.op, *each.updates)])
         self.variables: Final = list(dict.fromkeys([*model.weights, *optimizing.variables(), *added, *read]))
 
 
-def _trained(model: "Trainable", settings: Settings, form: Form, optimizing: Optimizing) -> Computation:
-    """A step of training on one device."""
-    batch = fed(model, form)
-    with calls.gathered_effects() as effects:
+def _trained(model: "Trainable", settings: Settings, form: Form, optimizing: Optimizing) -> list[Computation]:
+    """A step of training; in asynchronous training one for each worker."""
+    replicas = optimizing.replicas
+    if replicas is None:
+        return [_trained_alone(model, settings, form, optimizing, None)]
+    strategy = replicas.strategy
+    if not strategy.asynchronous:
+        return [replicas.trained(model, settings, form, _counter(model.graph))]
+    strategy.check(model.trainable_weights)
+    made = [_trained_alone(model, settings, form, optimizing, device) for device in strategy.devices]
+    return [dataclasses.replace(made[0], place=strategy.placement()), *made[1:]]
+
+
+def _trained_alone(
+    model: "Trainable", settings: Settings, form: Form, optimizing: Optimizing, place: Place
+) -> Computation:
+    """A step of training of the whole model on one device."""
+    with at(place), calls.gathered_effects() as effects:
+        batch = fed(model, form)
         outputs = _outputs(model, batch, training=True)
-    loss = _loss(model, settings, batch, outputs, effects)
-    weights = model.trainable_weights
-    updates = [optimizing.optimizer.minimize(loss, _counter(model.graph), weights)] if weights else []
-    return Computation([batch], batch, outputs, loss, [*updates, *effects.updates])
+        loss = _loss(model, settings, batch, outputs, effects)
+    weights, counter = model.trainable_weights, _counter(model.graph)
+    minimize = functools.partial(optimizing.optimizer.minimize, colocate_gradients_with_ops=place is not None)
+    updates = [minimize(loss, counter, weights)] if weights else []
+    return Computation([batch], batch, outputs, loss, [*updates, *effects.updates], place=place)
 
 
-def _evaluated(model: "Trainable", settings: Settings, batch: Batch) -> Computation:
+def _evaluated(model: "Trainable", settings: Settings, form: Form, place: Place) -> Computation:
     """A step of evaluation."""
-    with calls.gathered_effects() as effects:
+    with at(place), calls.gathered_effects() as effects:
+        batch = fed(model, form)
         outputs = _outputs(model, batch, training=False)
-    return Computation([batch], batch, outputs, _loss(model, settings, batch, outputs, effects))
+        loss = _loss(model, settings, batch, outputs, effects)
+    return Computation([batch], batch, outputs, loss, place=place)
 
 
 def _outputs(model: "Trainable", batch: Batch, training: bool) -> list[Tensor]:

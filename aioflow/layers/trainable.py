@@ -10,7 +10,7 @@ from aioflow.graph.building import get_default_graph
 from aioflow.graph.default_session import default_session
 from aioflow.graph.graph import Graph
 from aioflow.layers import fitting
-from aioflow.layers.batches import ArrayBatches, batch_of, batches_of
+from aioflow.layers.batches import ArrayBatches, batch_of, batches_of, check_whole
 from aioflow.layers.callbacks import Callback, History
 from aioflow.layers.distribute import Strategy, checked_strategy
 from aioflow.layers.fed import Batch, Form, form_of, input_like
@@ -75,7 +75,8 @@ class Trainable(Layer):
             strategy: the devices that `fit` trains on, see `af.distribute`; one by default.
 
         Raises:
-            ValueError: there is nothing of a name. A structure is checked when the outputs are known.
+            TypeError, ValueError: there is nothing of a name, or a setting is of another kind. Losses and metrics are
+                checked when the outputs are known.
         """
         if self.outputs is not None:
             settings_of(self.outputs, loss, loss_weights, metrics, weighted_metrics)
@@ -160,6 +161,12 @@ class Trainable(Layer):
             OutOfRangeError: the batches end before the epoch does.
         """
         self._check_compiled()
+        for name, number in (("epochs", epochs), ("initial_epoch", initial_epoch)):
+            check_whole(name, number, 0)
+        if validation_steps is not None:
+            check_whole("validation_steps", validation_steps, 1)
+        if isinstance(callbacks, Callback):
+            raise TypeError("callbacks is a list of callbacks, not a single one")
         self._train_by(strategy)
         used = self._session_for(session)
         given = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, shuffle)
@@ -210,7 +217,7 @@ class Trainable(Layer):
         """Take one step of training, and return its loss."""
         self._check_compiled()
         used, batch = self._session_for(session), batch_of((x, y, sample_weight))
-        training = (await self.steps_for(batch, used)).training.computation
+        training = (await self.steps_for(batch, used)).training.computations[0]
         if training.equalize is not None:
             await used.run(training.equalize)
         loss, *_ = await used.run([training.loss, *training.updates], training.feeding(batch))
@@ -220,7 +227,7 @@ class Trainable(Layer):
         """The loss of one batch, in use."""
         self._check_compiled()
         used, batch = self._session_for(session), batch_of((x, y, sample_weight))
-        evaluation = (await self.steps_for(batch, used)).evaluation.computation
+        evaluation = (await self.steps_for(batch, used)).evaluation.computations[0]
         return float(await used.run(evaluation.loss, evaluation.feeding(batch)))
 
     async def predict_on_batch(self, x: Any, session: Session | None = None) -> Any:

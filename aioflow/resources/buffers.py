@@ -40,7 +40,7 @@ class Buffers:
                 found = np.empty(nbytes, np.uint8)
             self._kept.append(found)
             self._shrink()
-        return found[:]
+        return np.frombuffer(found.data, np.uint8)  # an owner of its own, which dies with the value
 
     def empty(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> AnyArray:
         """An array of any content in such memory."""

@@ -71,7 +71,7 @@ class DeviceExecutor:
         """The outputs of a coroutine that never waits; `proceed` runs a slice of it."""
         slices, spent = self._state.slice, 0.0
         while True:
-            self.context.due = slices.begin()
+            self._begin_slice()
             start = slices.clock()
             try:
                 proceed()
@@ -97,8 +97,11 @@ class DeviceExecutor:
         return outputs
 
     def exchanging(self, coroutine: UnitCoroutine) -> UnitCoroutine:
-        """A coroutine of several nodes that sends and receives, as it is driven here."""
-        return in_context(self._state.quiet, coroutine)
+        """A coroutine of several nodes that sends and receives, as it is driven here: in slices of time."""
+        return in_context(self._state.quiet, coroutine, self._begin_slice)
+
+    def _begin_slice(self) -> None:
+        self.context.due = self._state.slice.begin()
 
     def keeps(self, unit: Work, bucket: int) -> bool:
         """Whether a heavy unit runs on the loop, since to wake a thread would take longer.

@@ -57,7 +57,8 @@ class Wait:
         what: the action that it waits to do, if it waits for a queue or the like, or for a value of another device;
             empty if it computes.
         task: the task of the cluster that it is on; empty in this process.
-        iteration: the iterations of the loops that it is in, if it computes; empty outside of loops.
+        iteration: the iterations of the loops around it that run as one coroutine; empty if there are none. Loops that
+            run node by node are not named.
         computes: whether a kernel of it computes.
         holder: the operation that holds the lock that it waits for; None if it waits for no lock.
     """

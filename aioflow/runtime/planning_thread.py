@@ -27,12 +27,14 @@ _PILE: Final = 3_000
 
 async def plan_on(threads: Threads, work: Callable[[], T]) -> T:
     """The result of planning work, done on one of these threads."""
-    return await threads.run(functools.partial(_unnoticed, work), "planning")
+    with _UNNOTICED.held():  # a wait of the loop's thread for the interpreter lasts as long as is set when it begins
+        return await threads.run(functools.partial(_unnoticed, work), "planning")
 
 
 async def plan_beside(work: Callable[[], T]) -> T:
     """The result of planning work, done on a thread of the loop."""
-    return await asyncio.get_running_loop().run_in_executor(None, functools.partial(_unnoticed, work))
+    with _UNNOTICED.held():
+        return await asyncio.get_running_loop().run_in_executor(None, functools.partial(_unnoticed, work))
 
 
 def _unnoticed(work: Callable[[], T]) -> T:

@@ -126,11 +126,14 @@ class Suspended(Coroutine[Any, Any, T]):
 
 
 @types.coroutine
-def in_context(context: contextvars.Context, coroutine: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-    """Run a coroutine with these context variables, in the caller's task."""
+def in_context(
+    context: contextvars.Context, coroutine: Coroutine[Any, Any, T], before: Callable[[], object]
+) -> Generator[Any, Any, T]:
+    """Run a coroutine with these context variables, in the caller's task. Calls `before` each time it goes on."""
     resume: Callable[[Any], Any] = coroutine.send
     value: Any = None
     while True:
+        before()
         try:
             awaited = context.run(resume, value)
         except StopIteration as done:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import aioflow as af
 from aioflow import errors
 from aioflow.devices.memory import Holder, Ledger, account_results
+from aioflow.net.transport.segments import SegmentPool
+from aioflow.resources.buffers import BUFFERS
 from aioflow.tensors.tensor_list import TensorList
 
 KIB = 1024
@@ -32,6 +34,19 @@ def holders(ledger):
 
 
 # What counts
+
+
+@pytest.mark.parametrize("take", [BUFFERS.take, SegmentPool(1 << 24).take])
+def test_memory_that_a_pool_keeps_for_later_use_does_not_count(take):
+    ledger = Ledger("/device:CPU:0", 3 << 19)
+    for op in ("a", "b"):
+        value = ledger.hold(take(1 << 20).view(np.float32).reshape(512, 512), op)
+        part = value[3]
+        assert holders(ledger) == [(op, 1 << 20)]
+        del value
+        assert ledger.live == 1 << 20
+        del part
+        assert ledger.live == 0
 
 
 def test_an_array_counts_until_it_dies(ledger):

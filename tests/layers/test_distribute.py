@@ -16,6 +16,7 @@ WEIGHTS = RANDOM.uniform(0, 2, 22).astype(np.float32)
 DEVICES = [f"/device:CPU:{number}" for number in range(3)]
 LOCAL = af.Config(device_count={"CPU": 3})
 EPOCHS = amount(1, 2)
+LABELLED = [(X[row : row + 3], (X[row : row + 3, :1] > 0).astype(np.float32)) for row in range(0, 22, 3)]
 
 
 class Averaged(layers.Layer):
@@ -87,6 +88,97 @@ async def test_a_fit_over_a_cluster_gives_the_numbers_of_the_fit_on_one_device(k
         check_equal(await fitted(None, epochs=1), await fitted(strategy, build, simulated.target("worker", 0), 1))
     assert {name[:4] for name in placed} == {"/job"}
     assert (("/job:ps/task:1" in placed), len(set(placed))) == ((False, 1) if kind == "mirrored" else (True, 2))
+
+
+# Asynchronous training
+
+
+class Asynchronous:
+    """A model whose workers train by themselves, in a simulated cluster."""
+
+    def __init__(self, simulated, rate=0.0, metrics=("accuracy", "recall"), gated=None):
+        self.strategy = af.distribute.ParameterServerStrategy(simulated.spec, asynchronous=True)
+        self.session = af.Session(simulated.target("worker", 0))
+        with self.strategy.scope():
+            self.model = af.Sequential([layers.Input([4]), *([] if gated is None else [gated]), layers.Dense(1)])
+        loss = af.losses.BinaryCrossentropy(from_logits=True)
+        optimizer = af.train.GradientDescentOptimizer(rate)
+        self.model.compile(optimizer, loss, list(metrics), strategy=self.strategy)
+
+    async def fit(self, batches=LABELLED, **options):
+        return (await self.model.fit(batches, verbose=0, session=self.session, **options)).history
+
+
+@pytest.fixture
+async def simulated(tmp_path):
+    async with cluster({"worker": 3, "ps": 2}, config=af.Config(file_roots=[tmp_path])) as made:
+        with af.Graph().as_default():
+            yield made
+
+
+async def test_asynchronous_workers_take_each_batch_once_and_share_metrics_on_parameter_servers(simulated):
+    told = []
+    watch = af.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: told.append(batch))
+    async with (made := Asynchronous(simulated)).session:
+        history = await made.fit(epochs=2, callbacks=[watch])
+        expected = await made.model.evaluate(LABELLED, session=made.session, return_dict=True)
+        for name, value in expected.items():
+            np.testing.assert_allclose(history[name], [value, value], rtol=1e-5)
+        assert sorted(told) == sorted([*range(len(LABELLED))] * 2)
+        assert "/job:ps" in {each.device[:7] for each in af.get_collection(af.GraphKeys.METRIC_VARIABLES)}
+        assert made.strategy.num_replicas_in_sync == 1
+
+
+async def test_a_slow_worker_holds_up_no_other_one(simulated):
+    with af.device("/job:ps/task:0"):
+        queue = af.FIFOQueue(1, [af.float32], [[]])
+        put = queue.enqueue(0.0)
+    gated = layers.Lambda(lambda x: af.cond(x[0, 0] > 50, lambda: x + queue.dequeue(), lambda: x))
+    batches, done = [(LABELLED[0][0] + 100, LABELLED[0][1]), *LABELLED[1:]], []
+
+    async def told(batch, logs):
+        done.append(batch)
+        if len(done) == len(batches) - 1:
+            await made.session.run(put)
+
+    watch = af.callbacks.LambdaCallback(on_train_batch_end=told)
+    async with (made := Asynchronous(simulated, 1e-3, gated=gated)).session:
+        before = await made.model.get_weights(session=made.session)
+        await made.fit(batches, callbacks=[watch])
+        after = await made.model.get_weights(session=made.session)
+    assert done[-1] == 0
+    assert np.abs(after[0] - before[0]).max() > 0
+
+
+async def test_asynchronous_training_goes_on_from_a_backup_within_an_epoch(simulated, tmp_path):
+    def fail(batch, logs):
+        if batch == 5:
+            raise ZeroDivisionError
+
+    backup = af.callbacks.BackupAndRestore(tmp_path, save_freq=2)
+    told = []
+    watch = af.callbacks.LambdaCallback(on_train_batch_begin=lambda batch, logs: told.append(batch))
+    async with (made := Asynchronous(simulated)).session:
+        with pytest.raises(ZeroDivisionError):
+            await made.fit(callbacks=[af.callbacks.LambdaCallback(on_train_batch_end=fail), backup])
+        history = await made.fit(callbacks=[backup, watch])
+        expected = await made.model.evaluate(LABELLED, session=made.session, return_dict=True)
+    assert sorted(told) == [*range(4, len(LABELLED))]
+    for name, value in expected.items():
+        np.testing.assert_allclose(history[name], [value], rtol=1e-5)
+
+
+async def test_asynchronous_workers_refuse_metrics_that_make_variables_and_tell_errors_of_steps(simulated):
+    def counted(labels, predictions):
+        count = af.Variable(0.0, trainable=False, collections=[af.GraphKeys.LOCAL_VARIABLES], name="own")
+        return count.value(), count.assign_add(1.0)
+
+    async with (made := Asynchronous(simulated, metrics=[counted])).session:
+        with pytest.raises(ValueError, match=r"makes the variable '[^']*own[^']*' itself"):
+            await made.fit()
+    async with (made := Asynchronous(simulated)).session:
+        with pytest.raises(ValueError, match="batch 2 has"):
+            await made.fit([LABELLED[0], (X[:3],)])
 
 
 async def test_copies_follow_weights_that_are_set_while_training():

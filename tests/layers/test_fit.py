@@ -1,6 +1,7 @@
 """`fit`, `evaluate` and `predict`: the same as the loop written by hand, over arrays and whatever gives batches."""
 
 import asyncio
+import contextlib
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import aioflow as af
 from aioflow import layers
 from aioflow.layers import callbacks
+from aioflow.layers.batches import GivenBatches
 
 RANDOM = np.random.default_rng(11)
 X = RANDOM.standard_normal((50, 6)).astype(np.float32)
@@ -429,12 +431,14 @@ async def test_settings_that_cannot_work_are_refused(model):
         ({"loss": "mes"}, ValueError, "did you mean 'mse'"),
         ({"loss": 3}, TypeError, "a loss is a name"),
         ({"loss": ["mse", "mae"]}, ValueError, "2 values for one output"),
+        ({"loss": "mse", "metrics": ["acuracy"]}, ValueError, "did you mean 'accuracy'"),
+        ({"loss": "mse", "metrics": "accuracy"}, TypeError, "metrics is a list of names and functions, not 'accuracy'"),
+        ({"loss": "mse", "metrics": [3]}, TypeError, "a metric is a name or a function"),
     ):
         with pytest.raises(error, match=text):
             model.compile(**given)
-    model.compile("sgd", "mse", ["acuracy"])
-    with pytest.raises(ValueError, match="did you mean 'accuracy'"):
-        await model.fit(X, np.zeros([50, 3]), verbose=0)
+    with pytest.raises(ValueError, match="there are no arrays"):
+        await model.evaluate([])
     async with af.Sequential([layers.Dense(2)]) as fresh:
         fresh.compile("sgd")
         with pytest.raises(RuntimeError, match="call compile"):
@@ -1022,3 +1026,90 @@ async def test_two_backups_of_one_training_are_refused(tmp_path):
     async with model:
         with pytest.raises(ValueError, match="one BackupAndRestore, not 2"):
             await model.fit(X, Y, verbose=0, callbacks=[callbacks.BackupAndRestore(tmp_path) for _ in range(2)])
+
+
+async def test_a_backup_has_the_position_in_the_validation_data(tmp_path):
+    async def trained(*more):
+        with af.Graph().as_default():
+            model = with_dropout()
+            validation = af.data.Dataset.from_tensor_slices((X, Y)).shuffle(50, seed=5).batch(8)
+            async with model:
+                return (
+                    await model.fit(X, Y, 8, 3, 0, more, shuffle=False, validation_data=validation, validation_steps=2)
+                ).history["val_loss"]
+
+    expected = await trained()
+    for at, save_freq in (((2, 1), "epoch"), ((2, 4), 3)):
+        with pytest.raises(Interrupted):
+            await trained(callbacks.BackupAndRestore(tmp_path, save_freq), interrupting(*at))
+        assert await trained(callbacks.BackupAndRestore(tmp_path, save_freq)) == expected[2:]
+
+
+@pytest.mark.parametrize("data", [as_arrays, as_dataset, as_generator])
+@pytest.mark.parametrize("stopping", ["on_train_batch_end", "on_epoch_end"])
+async def test_a_kept_backup_of_a_stopped_training_has_its_last_epoch(data, stopping, tmp_path, monkeypatch):
+    draw = np.random.default_rng
+    monkeypatch.setattr(np.random, "default_rng", lambda seed=7: draw(seed))
+
+    def stop(model):
+        hooks = {stopping: lambda number, logs: setattr(model, "stop_training", number == 1)}
+        return callbacks.LambdaCallback(**hooks)
+
+    given = data()
+
+    async def trained(epochs, stopped, **settings):
+        with af.Graph().as_default():
+            model = with_dropout()
+            backup = callbacks.BackupAndRestore(tmp_path, delete_checkpoint=False)
+            async with model:
+                told = [backup, *([stop(model)] if stopped else [])]
+                history = await model.fit(**(given | settings), epochs=epochs, verbose=0, callbacks=told)
+                return history.epoch, await model.get_weights()
+
+    done, weights = await trained(5, stopped=True)
+    if data is as_generator:
+        given = as_generator()
+    went_on, same = await trained(done[-1] + 1, stopped=False)
+    assert went_on == []
+    for one, other in zip(weights, same, strict=True):
+        np.testing.assert_array_equal(one, other)
+    if data is as_generator:
+        given = as_generator()
+    with pytest.raises(af.errors.InvalidArgumentError, match=f"goes on in epoch {len(done)}, and initial_epoch is 4"):
+        await trained(9, stopped=False, initial_epoch=4)
+    assert (await trained(4, stopped=False))[0] == [*range(len(done), 4)]
+
+
+@pytest.mark.parametrize(
+    ("given", "steps", "position"),
+    [
+        (list, 3, {"ended": 0, "used": 2}),
+        (list, None, {"ended": 1, "used": 0}),
+        (iter, 3, {"ended": 0, "used": 2}),
+    ],
+)
+async def test_batches_count_those_after_which_training_stopped(given, steps, position):
+    batches = GivenBatches(given(list(pairs())), steps)
+    async with contextlib.aclosing(batches.epoch("epoch 1")) as epoch:
+        await anext(epoch)
+        await anext(epoch)
+    assert batches.position() == position
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "text"),
+    [
+        ({"batch_size": 2.5}, TypeError, "batch_size is a whole number, not 2.5"),
+        ({"batch_size": 0}, ValueError, "batch_size is at least 1, not 0"),
+        ({"epochs": -1}, ValueError, "epochs is at least 0, not -1"),
+        ({"epochs": "3"}, TypeError, "epochs is a whole number, not '3'"),
+        ({"initial_epoch": -1}, ValueError, "initial_epoch is at least 0, not -1"),
+        ({"steps_per_epoch": 0}, ValueError, "the number of steps is at least 1, not 0"),
+        ({"validation_split": 0.5, "validation_steps": 0}, ValueError, "validation_steps is at least 1, not 0"),
+        ({"class_weight": [1, 2]}, TypeError, "class_weight is a dict"),
+        ({"callbacks": callbacks.History()}, TypeError, "callbacks is a list of callbacks"),
+    ],
+)
+async def test_settings_of_fit_that_mean_nothing_are_refused_by_name(model, settings, kind, text):
+    with pytest.raises(kind, match=text):
+        await model.fit(X, Y, **({"verbose": 0} | settings))

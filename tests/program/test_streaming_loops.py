@@ -1,6 +1,8 @@
 """Loops that wait for a queue: which of them are one coroutine, and that nobody can tell."""
 
 import asyncio
+import itertools
+import time
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import aioflow as af
 from aioflow.program import assemble, pieces
 from aioflow.program.codegen import compile_region
 from aioflow.waiting.handover import KEPT_OF_LOOPS
+from aioflow.waiting.tasks import slice_of
 
 ROWS = np.arange(10, dtype=np.float32).reshape(5, 2) / 10
 EXECUTORS = pytest.mark.parametrize("executor", ["regions", "tokens"])
@@ -303,3 +306,30 @@ async def test_a_time_limit_names_the_wait(graph):
     async with af.Session(graph=graph) as session:
         with pytest.raises(af.errors.DeadlineExceededError, match="loop/body/source_dequeue"):
             await session.run(result, options=af.RunOptions(timeout=5))
+
+
+async def test_a_loop_that_finds_its_elements_does_not_give_way_before_its_slice_of_time_ends(graph):
+    source = af.FIFOQueue(2000, [af.float32], [[2]])
+    put, result = source.enqueue_many(np.zeros((2000, 2), np.float32)), total_of(source, count=2000)
+    async with af.Session(graph=graph) as session:
+        for _ in range(2):
+            await session.run(put)
+            slice_of(asyncio.get_running_loop()).clock = lambda: time.perf_counter() + 3600  # no slice ends
+            turns = await turns_of_the_loop(session.run(result))
+    assert turns < 10
+
+
+async def turns_of_the_loop(work):
+    """How often the event loop turns until the work is done."""
+    loop, turns = asyncio.get_running_loop(), itertools.count()
+
+    def count():
+        next(turns)
+        if not done:
+            loop.call_soon(count)
+
+    done = []
+    count()
+    await work
+    done.append(True)
+    return next(turns)

@@ -10,7 +10,7 @@ import pytest
 
 import aioflow as af
 from aioflow.runtime import call_cache
-from aioflow.runtime.planning_thread import plan_beside
+from aioflow.runtime.planning_thread import plan_beside, plan_on
 from tests.support.scale import amount
 
 INTERVAL = sys.getswitchinterval()
@@ -47,6 +47,18 @@ async def test_no_collection_begins_while_work_goes_on_that_may_overlap_with_oth
     end[0].set()
     assert not (await first)[0]
     assert state() == (True, INTERVAL)
+
+
+async def test_threads_take_turns_more_often_before_the_work_begins():
+    class Threads:
+        async def run(self, work, what):
+            found.append(state())
+            return work()
+
+    found = []
+    assert await plan_on(Threads(), state) == found[0]
+    assert not found[0][0]
+    assert found[0][1] < INTERVAL
 
 
 @pytest.mark.real

@@ -98,6 +98,15 @@ def _means(xp: Namespace, rows: Array) -> Array:
     return rows.mean(1, keepdims=True) if rows.shape[1] else xp.full((len(rows), 1), xp.nan, rows.dtype)
 
 
+def _centred(xp: Namespace, rows: Array) -> tuple[Array, Array]:
+    """The mean of each row, and the rows minus it. The rounding of a first mean, which may be larger, is taken out."""
+    mean = _means(xp, rows)
+    centred = rows - mean
+    rounding = _means(xp, centred)
+    centred -= rounding
+    return mean + rounding, centred
+
+
 @layer_norm.kernel(CPU, GPU, fresh=True, binds=True)
 def _normalised(xp: Namespace, node: NodeView) -> Function:
     epsilon, dtype = node.attrs["epsilon"], node.output_specs[0].dtype.np
@@ -105,8 +114,7 @@ def _normalised(xp: Namespace, node: NodeView) -> Function:
     def compute(x: Array, scale: Array, offset: Array) -> tuple[Array, Array, Array]:
         (rows,), column = _rows(xp, scale, x), onednn_layer_norm.column_of(x, scale)
         _same([scale.shape, offset.shape])
-        mean = _means(xp, rows)
-        y = rows - mean
+        mean, y = _centred(xp, rows)
         variance = _means(xp, y * y)
         y /= xp.sqrt(variance + epsilon)
         y *= scale.reshape(-1)

@@ -12,6 +12,7 @@ from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout, Routine
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.kernels import onednn_kernels
+from aioflow.kernels.nn.onednn_normalisation import is_precise
 from aioflow.resources.buffers import BUFFERS
 from aioflow.tensors.dtypes import Array, Namespace
 
@@ -91,7 +92,7 @@ def _normalise(node: NodeView, lib: Library, otherwise: Function) -> Function:
         y, mean, variance = _empty(x.shape), _empty(column), _empty(column)
         rows, *vectors = _ready(x, scale, offset)
         routine(rows, y, *vectors, mean, variance)
-        return y, mean, variance
+        return (y, mean, variance) if is_precise(mean, variance, epsilon) else otherwise(x, scale, offset)
 
     return compute
 

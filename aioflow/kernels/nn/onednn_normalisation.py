@@ -40,6 +40,15 @@ class Problem(NamedTuple):
         return self.shape[-1 if self.channels_last else 1]
 
 
+_MOST_SPREADS: Final = 100
+"""A mean of more standard deviations has a rounding, in float32, that changes the result visibly."""
+
+
+def is_precise(mean: Array, variance: Array, epsilon: float) -> bool:
+    """Whether all these means are so small beside the spread that float32 suffices to subtract them."""
+    return not (mean * mean > (variance + np.float32(epsilon)) * np.float32(_MOST_SPREADS**2)).any()
+
+
 class _Building:
     def __init__(self, build: Builder, problem: Problem) -> None:
         layout = Layout.dense(problem.shape)
@@ -93,7 +102,7 @@ def _normalise(node: NodeView, lib: Library, otherwise: Function) -> Function:
 
     def compute(x: Array, scale: Array, offset: Array, mean: Array, variance: Array) -> tuple[Array, ...]:
         problem = Problem(x.shape, last, epsilon, training)
-        given = () if training else (mean, variance)
+        given, empty = () if training else (mean, variance), (mean, variance)
         routine = _found(lib, _forward, problem, x, scale, offset, *given)
         if routine is None:
             return otherwise(x, scale, offset, mean, variance)
@@ -103,6 +112,8 @@ def _normalise(node: NodeView, lib: Library, otherwise: Function) -> Function:
         routine(images, y, *vectors, mean, variance)
         if not training:
             return y, mean.copy(), variance.copy(), mean.copy(), variance.copy()
+        if not is_precise(mean, variance, epsilon):
+            return otherwise(x, scale, offset, *empty)
         count = x.size // problem.channels
         return y, mean, variance * np.float32(count / max(count - 1, 1)), mean.copy(), variance
 

@@ -5,8 +5,10 @@ variable is updated atomically: no batch is lost, however many steps run at a ti
 updated one after the other, as in TensorFlow, so that a step may see the sum of another step without its count.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph_keys import GraphKeys
@@ -35,12 +37,45 @@ def metric_variable(shape: ShapeLike, dtype: DTypeLike, name: str | None = None)
 
     `af.local_variables_initializer()` sets it to zeros again.
     """
-    return Variable(
-        lambda: zeros(as_shape(shape), dtype),
-        trainable=False,
-        collections=[GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES],
-        name=name,
-    )
+    shared = _SHARED.get()
+    found = None if shared is None else shared.next()
+    if found is None:
+        keys = [GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES]
+        found = Variable(lambda: zeros(as_shape(shape), dtype), trainable=False, collections=keys, name=name)
+        if shared is not None:
+            shared.add(found)
+    return found
+
+
+class SharedVariables:
+    """Variables of metrics that are built several times, such as once for each worker, and add up the same sums."""
+
+    def __init__(self) -> None:
+        self._made: Final[list[Variable]] = []
+        self._used = 0
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[None]:
+        """Build metrics inside the block. All blocks build the same ones; the first makes the variables."""
+        self._used = 0
+        token = _SHARED.set(self)
+        try:
+            yield
+        finally:
+            _SHARED.reset(token)
+
+    def next(self) -> Variable | None:
+        """The next variable of an earlier block; None if there is none."""
+        found = self._made[self._used] if self._used < len(self._made) else None
+        self._used += 1
+        return found
+
+    def add(self, variable: Variable) -> None:
+        """Keep a variable for further blocks."""
+        self._made.append(variable)
+
+
+_SHARED: Final[contextvars.ContextVar[SharedVariables | None]] = contextvars.ContextVar("shared", default=None)
 
 
 def sum_up(batch: Tensor, name: str) -> Sum:

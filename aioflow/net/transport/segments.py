@@ -63,6 +63,7 @@ class Segment:
 
     Attributes:
         memory: all its bytes.
+        key: its key in pools.
         start: their address.
         loans: how many times it is lent.
         users: the channels whose peers map it.
@@ -83,6 +84,7 @@ class Segment:
             os.close(self._file)
             raise
         self.memory: Final[AnyArray] = np.frombuffer(self._map, np.uint8)
+        self.key: Final = id(self._map)
         self.start: Final[int] = self.memory.__array_interface__["data"][0]
         weakref.finalize(self, os.close, self._file)
 
@@ -90,14 +92,19 @@ class Segment:
         """The file of the memory, which can be sent to another process."""
         return self._file
 
+    def array(self, nbytes: int) -> AnyArray:
+        """Its first bytes. The owner of the array is of this array and its views alone, and dies with them."""
+        return np.frombuffer(self._map, np.uint8, nbytes)[:]
+
     @property
     def is_free(self) -> bool:
         """Whether nothing uses its memory in this process, and no peer has it."""
         return self.is_used_by(0)
 
     def is_used_by(self, arrays: int) -> bool:
-        """Whether exactly `arrays` arrays of this process use its memory, and no peer has it. Hold the pool's lock."""
-        return not self.loans and sys.getrefcount(self.memory) == _ONLY_OURS + arrays
+        """Whether arrays of exactly as many owners use its memory, and no peer has it. Hold the pool's lock."""
+        alone = sys.getrefcount(self.memory) == _ONLY_OURS
+        return alone and not self.loans and sys.getrefcount(self._map) == _ONLY_OURS + 1 + arrays
 
 
 class _Holder:
@@ -130,7 +137,7 @@ class SegmentPool:
         self.most: Final[int] = most
         self._kept: Final = kept
         self._segments: Final[dict[int, Segment]] = {}
-        """By the identity of their memory, in the order in which they were made."""
+        """By their keys, in the order in which they were made."""
         self._lock: Final = threading.Lock()
 
     @property
@@ -163,7 +170,7 @@ class SegmentPool:
             return None
         found.loans = 1
         with self._lock:
-            self._segments[id(found.memory)] = found
+            self._segments[found.key] = found
         return found
 
     def take(self, nbytes: int) -> AnyArray | None:
@@ -174,14 +181,14 @@ class SegmentPool:
         segment = self.reuse(nbytes) or self.create(nbytes)
         if segment is None:
             return None
-        found = segment.memory[:nbytes]
+        found = segment.array(nbytes)
         self.give_back(segment)
         return found
 
     def lend(self, buffer: bytes | memoryview) -> "Piece | None":
         """Lend the segment of which these are the first bytes, as `take` gives them; None if there is none."""
         with self._lock:
-            segment = self._segments.get(id(_viewed(buffer)))
+            segment = self._segments.get(_key_of(buffer.obj)) if isinstance(buffer, memoryview) else None
             if segment is None or np.frombuffer(buffer, np.uint8).__array_interface__["data"][0] != segment.start:
                 return None
             segment.loans += 1
@@ -189,13 +196,13 @@ class SegmentPool:
 
     def has(self, array: AnyArray) -> bool:
         """Whether the array is in one of the segments."""
-        return id(array.base) in self._segments
+        return _key_of(array) in self._segments
 
     def is_unshared(self, array: AnyArray) -> bool:
         """Whether the array is in a segment, and neither a peer nor another array of this process uses it there."""
         with self._lock:
-            segment = self._segments.get(id(array.base))
-            return segment is not None and segment.is_used_by(1)
+            segment = self._segments.get(_key_of(array))
+            return segment is not None and segment.is_used_by(1) and _owner_references(array) == _ONLY_OURS
 
     def give_back(self, segment: Segment) -> None:
         """End one loan."""
@@ -212,7 +219,7 @@ class SegmentPool:
     def discard(self, segment: Segment) -> None:
         """Do not use that segment again: a lost peer may still read it."""
         with self._lock:
-            if id(segment.memory) in self._segments:
+            if segment.key in self._segments:
                 self._drop(segment)
 
     def _shrink(self, most: int, many: int) -> None:
@@ -226,7 +233,7 @@ class SegmentPool:
             self._drop(segment)
 
     def _drop(self, segment: Segment) -> None:
-        del self._segments[id(segment.memory)]
+        del self._segments[segment.key]
         segment.is_dropped = True
         for user in list(segment.users):
             user.dropped(segment)
@@ -320,15 +327,20 @@ def _filled(pool: SegmentPool, segment: Segment, sizes: Sequence[int], values: V
     piece = Piece(pool, segment, sizes)
     piece.fill(values)
     if len(values) == len(values[0]) == 1:
-        LENDABLE.sent(np.frombuffer(values[0][0], np.uint8), segment.memory[: sizes[0]])
+        LENDABLE.sent(np.frombuffer(values[0][0], np.uint8), segment.array(sizes[0]))
     return piece
 
 
-def _viewed(buffer: bytes | memoryview) -> AnyArray | None:
-    """The array of whose memory a buffer is a view, as the bytes of values are."""
-    array = buffer.obj if isinstance(buffer, memoryview) else None
-    base = array.base if isinstance(array, np.ndarray) else None
-    return base if isinstance(base, np.ndarray) else None
+def _key_of(array: object) -> int:
+    """The key of the segment in which an array is, as `Segment.array` makes it; -1 if it is in none."""
+    owner = array.base if isinstance(array, np.ndarray) else None
+    memory = owner.base if isinstance(owner, np.ndarray) else None
+    return id(memory.obj) if isinstance(memory, memoryview) else -1
+
+
+def _owner_references(array: AnyArray) -> int:
+    """How many references there are to the owner of the memory of an array."""
+    return sys.getrefcount(array.base)
 
 
 def _release(work: "asyncio.Future[Piece | None]") -> None:

@@ -537,6 +537,19 @@ def test_layers_that_are_not_finite_or_far_from_zero_are_normalised_as_by_numpy(
     np.testing.assert_allclose(y, (exact - exact.mean(1)[:, None]) / np.sqrt(exact.var(1) + 1e-3)[:, None], atol=2e-3)
 
 
+@needs_library
+@pytest.mark.parametrize("length", [200, 5000])
+def test_constant_rows_and_channels_are_normalised_to_zero_however_long_they_are(length):
+    rows = np.repeat(np.array([[3000.1], [-77777.3], [0.3]], np.float32), length, 1).repeat(80, 0)
+    ones = [np.ones(size, np.float32) for size in (length, 240)]
+    with Graph().as_default():
+        layer, mean, _ = evaluate(list(layer_norm(rows, ones[0], ones[0] * 0)))
+        batch, *_ = evaluate(list(fused_batch_norm(rows.T.reshape(length, 1, 1, 240), ones[1], ones[1] * 0)))
+    np.testing.assert_array_equal(mean[:, 0], rows[:, 0])
+    assert np.abs(layer).max() < 1e-6
+    assert np.abs(batch).max() < 0.01  # of about 2e6, which is subtracted from as much
+
+
 # Sums
 
 
