@@ -94,6 +94,7 @@ def test_the_demo_runs_on_either_loop(loop):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_convolutional_demo_reads_most_digits_after_a_few_epochs():
     done = run("examples/convnet_digits.py", "--epochs", "5")
     assert done.returncode == 0, done.stderr
@@ -174,6 +175,7 @@ async def test_the_transformer_prints_as_many_words_as_it_is_asked_for(small_tra
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_residual_net_reads_most_digits_after_a_few_epochs():
     done = run("examples/resnet_digits.py", "--epochs", amount(3, 30))
     assert done.returncode == 0, done.stderr
@@ -336,6 +338,7 @@ async def test_each_layer_is_on_its_device_with_its_gradients_and_sums():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_two_workers_train_a_net_on_two_parameter_servers_and_all_end():
     epochs = amount(1, 4)
     done = run("examples/cluster_digits.py", "--epochs", epochs)

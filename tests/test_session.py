@@ -13,6 +13,7 @@ import pytest
 import aioflow as af
 from aioflow.testing import Gate, VirtualTimeLoop, no_leaks
 from tests.support.doubles import gated, heavy, light, waiting
+from tests.support.scale import amount
 
 EXECUTORS = pytest.mark.parametrize("executor", ["regions", "tokens"])
 
@@ -530,7 +531,7 @@ class TestPlans:
 
     async def test_hundreds_of_signatures_leave_a_bounded_cache(self, graph):
         x = af.placeholder(af.float32, [])
-        values = [x * float(i) for i in range(300)]
+        values = [x * float(i) for i in range(amount(60, 300))]
         async with af.Session(graph=graph, config=af.Config(plan_cache_size=10)) as session:
             for i, value in enumerate(values):
                 assert await session.run(value, {x: 2.0}) == 2.0 * i

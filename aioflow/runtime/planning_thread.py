@@ -50,6 +50,7 @@ class _Unnoticed:
         self._count = 0
         self._interval = 0.0
         self._collects = False
+        self._thaws = True
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -73,13 +74,22 @@ class _Unnoticed:
 
     def _end(self) -> None:
         sys.setswitchinterval(self._interval)
-        if not self._collects:
+        if self._collects:
+            self._make_old()
+            gc.enable()
+
+    def _make_old(self) -> None:
+        """Move all objects to the oldest generation, at which the next collection does not look.
+
+        Objects that the application has frozen must stay so. They are counted until there are some, and then never
+        again: to count a million of them takes some 10 ms, and it would be done after each planning.
+        """
+        if not self._thaws or gc.get_count()[0] <= _PILE:
             return
-        # An application may have frozen objects, which must stay so; to count them takes long, too.
-        if gc.get_count()[0] > _PILE and gc.get_freeze_count() < _FROZEN:
+        self._thaws = gc.get_freeze_count() < _FROZEN
+        if self._thaws:
             gc.freeze()
-            gc.unfreeze()  # now all objects are in the oldest generation, and the next collection does not look at them
-        gc.enable()
+            gc.unfreeze()
 
 
 _UNNOTICED: Final = _Unnoticed()

@@ -124,7 +124,7 @@ def prepared(disk, program):
 
 @pytest.mark.parametrize("world", range(WORLDS))
 def test_everything_may_end_before_any_operation(disk, program, world):
-    for step in some(range(steps(disk, program) + 1), 6):
+    for step in some(range(steps(disk, program) + 1), 4):
         there = prepared(disk, program)
         there.cut_at = step
         try:
@@ -189,7 +189,7 @@ def strays(disk):
     ids=["the disk is full for a moment", "writing is refused from then on"],
 )
 def test_any_operation_may_fail(disk, program, fault, for_ever, error):
-    for step in some(range(1, steps(disk, program) + 1), 6):
+    for step in some(range(1, steps(disk, program) + 1), 4):
         there = prepared(disk, program)
         there.fail_at, there.fault, there.for_ever = step, fault, for_ever
         try:

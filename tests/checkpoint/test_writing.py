@@ -121,5 +121,6 @@ def test_a_disk_that_is_full_on_the_way_leaves_nothing(tmp_path, passing):
     assert not [thread for thread in threading.enumerate() if "aioflow-files" in thread.name]
 
 
+@pytest.mark.long
 def test_this_machine_writes_large_files_whole(tmp_path):
     assert written(tmp_path, [*ODD, 3 * writing.SPAN + 4097, 77])

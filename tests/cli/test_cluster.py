@@ -84,7 +84,7 @@ def run(target, build, config=None):
     ("loop", "number"),
     [
         ("uvloop", signal.SIGTERM),
-        ("asyncio", signal.SIGINT),
+        pytest.param("asyncio", signal.SIGINT, marks=pytest.mark.long),
         pytest.param("uvloop", signal.SIGINT, marks=pytest.mark.long),
         pytest.param("asyncio", signal.SIGTERM, marks=pytest.mark.long),
     ],
@@ -164,6 +164,7 @@ def test_a_worker_that_cannot_be_says_why_and_ends_with_1(text, tmp_path, monkey
 
 @pytest.mark.sockets
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_worker_gives_up_a_peer_that_is_silent_for_as_long_as_it_is_told(one):
     async def silent(address):
         """The worker's answer to the greeting. Says nothing more until the worker closes the connection."""
@@ -350,6 +351,7 @@ def test_tasks_that_cannot_be_asked_to_stop_are_named(tmp_path, capsys):
 
 @pytest.mark.sockets
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_cluster_goes_down_though_one_task_is_already_dead(tmp_path, caplog):
     ports = free_ports(2)
     file = tmp_path / "cluster.json"

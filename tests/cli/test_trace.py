@@ -172,6 +172,7 @@ def test_a_running_task_is_traced_to_a_file_that_viewers_open(one, tmp_path, cap
 
 @pytest.mark.sockets
 @pytest.mark.slow
+@pytest.mark.long
 def test_tasks_that_are_not_there_are_named_and_the_others_are_traced(tmp_path, capsys):
     there, absent = (f"127.0.0.1:{port}" for port in free_ports(2))
     (tmp_path / "cluster.json").write_text(json.dumps({"worker": [there, absent]}))

@@ -390,6 +390,7 @@ async def test_an_agent_has_a_task_that_ends_when_it_is_told_or_killed():
 
 @pytest.mark.real
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
 async def test_a_task_listens_at_an_address_of_ipv6_as_at_any_other():
     agent = Agent()
@@ -414,6 +415,7 @@ async def test_a_task_that_may_not_be_says_so_in_one_line(capfd):
 
 @pytest.mark.real
 @pytest.mark.slow
+@pytest.mark.long
 async def test_an_agent_says_why_a_task_does_not_come_up(capfd):
     agent = Agent()
     assert (await agent.reserve("192.0.2.123")).startswith("!OSError: ")
@@ -429,6 +431,7 @@ async def test_an_agent_says_why_a_task_does_not_come_up(capfd):
 
 @pytest.mark.real
 @pytest.mark.slow
+@pytest.mark.long
 async def test_processes_of_this_machine_are_a_cluster_for_the_time_of_a_block():
     with af.Graph().as_default() as graph, af.device("/job:worker/task:1"):
         total = af.reduce_sum(af.constant([1.0, 2.0]))

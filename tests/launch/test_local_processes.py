@@ -64,6 +64,7 @@ async def test_a_task_that_is_killed_is_named_and_the_others_go_on():
         assert alive(pids(launch)[1])
 
 
+@pytest.mark.long
 async def test_the_token_is_the_users_if_there_is_one(tmp_path):
     (tmp_path / "token").touch(0o600)
     (tmp_path / "token").write_text(SECRET)
@@ -105,6 +106,7 @@ async def test_a_module_of_functions_that_is_not_there_is_named(capfd):
     assert "nonesuch" in capfd.readouterr().err
 
 
+@pytest.mark.long
 async def test_a_block_that_is_cancelled_leaves_nothing():
     async def body():
         async with launch:

@@ -239,6 +239,7 @@ async def test_weights_in_the_wrong_place_or_read_outside_of_layers_are_named():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.real
 async def test_a_fit_over_processes_of_this_machine():
     async with af.launch.local(workers=2) as processes:

@@ -712,6 +712,7 @@ async def test_integers_are_inputs_of_layers_with_weights(layer):
         assert (await model.predict(np.arange(6).reshape(3, 2))).dtype == np.float32
 
 
+@pytest.mark.long
 async def test_weights_reach_metrics_of_every_shape():
     x = layers.Input([6])
     labels, weights = (RANDOM.uniform(size=(50, 3)) > 0.5).astype(np.float32), RANDOM.uniform(0.1, 2, 50)

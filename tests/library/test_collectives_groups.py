@@ -133,6 +133,7 @@ async def test_each_byte_leaves_a_host_once(size):
     assert left == dict.fromkeys(range(3), 2 * 2 * 4 * size // 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("size", "messages"), [(1000, 12), (1_000_000, 12), (1_100_000, 24)])
 async def test_a_small_tensor_is_reduced_by_each_device_of_the_only_group(size, messages):
     tensors, feeds = on_devices(drawn(4, [size], np.float32))

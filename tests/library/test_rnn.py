@@ -193,12 +193,13 @@ def small_lstm(x, kernel, bias, lengths=None):
 WEIGHTS = [DRAW.standard_normal((4, 8)), DRAW.standard_normal(8)]
 
 
-@pytest.mark.parametrize("lengths", [None, [1, 3]])
+@pytest.mark.parametrize("lengths", [pytest.param(None, marks=pytest.mark.long), [1, 3]])
 async def test_gradients_of_an_lstm_are_right_to_the_second_order(lengths):
     await check_gradients(lambda *given: small_lstm(*given, lengths), [X[:2, :3], *WEIGHTS])
 
 
 @pytest.mark.slow
+@pytest.mark.long
 async def test_gradients_of_an_lstm_are_right_with_tokens():
     await check_gradients(lambda x: small_lstm(x, *WEIGHTS), [X[:1, :2]], compute=by_tokens)
 

@@ -384,7 +384,7 @@ async def test_large_constants_and_graphs_get_there(session):  # noqa: F811
     assert await session.run(total) == values.sum() + len(values)
     x = af.placeholder(af.float32, [])
     y = x
-    size = amount(1500, 3000)
+    size = amount(800, 3000)
     for _ in range(size):
         y = y + 1.0
     assert await session.run(y, {x: 1.0}) == size + 1.0
@@ -443,7 +443,7 @@ async def test_a_task_whose_steps_do_not_go_on_says_so_in_its_log(graph, caplog)
             element = af.FIFOQueue(2, [af.float32], shapes=[[]], name="letters").dequeue(name="letter")
         async with af.Session(cluster.target("worker", 0), graph=graph) as session:
             task = asyncio.create_task(session.run(element))
-            await asyncio.sleep(1000)
+            await asyncio.sleep(100)
             texts = [record.getMessage() for record in caplog.records if record.name == "aioflow.session"]
             assert any(
                 "no operation has ended for 30 s" in text and "'letter' (queue_dequeue)" in text for text in texts

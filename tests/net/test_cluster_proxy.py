@@ -131,7 +131,7 @@ async def test_a_step_continues_over_a_repeatedly_cut_connection(how, session, p
     await processes.nothing_runs()
 
 
-@pytest.mark.parametrize("how", ["reset", "finish"])
+@pytest.mark.parametrize("how", ["reset", pytest.param("finish", marks=pytest.mark.long)])
 async def test_a_large_value_arrives_whole_over_connections_cut_in_its_middle(how, session, processes, between):
     x = af.placeholder(af.float32, [None])
     y, value = there_and_back(x), np.arange(3_000_000, dtype=np.float32)

@@ -115,7 +115,7 @@ async def test_values_travel_between_tasks_that_no_master_asks(cluster, graph):
     assert found == expected
 
 
-@pytest.mark.parametrize("where", [INNER, LEAF, WORKERS - 1])
+@pytest.mark.parametrize("where", [INNER, LEAF, pytest.param(WORKERS - 1, marks=pytest.mark.long)])
 async def test_an_error_anywhere_ends_the_step_everywhere_and_names_its_task(cluster, graph, where):
     counts, add = counters()
     with on(where):
@@ -206,6 +206,7 @@ async def test_taken_elements_return_from_tasks_that_no_master_asks(cluster, gra
         assert 0 < taken < 18
 
 
+@pytest.mark.long
 async def test_taken_elements_return_when_another_task_is_lost(cluster, graph):
     with on(LEAF):
         queue = af.FIFOQueue(4, [af.int32], shapes=[[]], name="numbers")

@@ -52,7 +52,9 @@ NESTS = [loops, branches, maps, mixed]
 DEEP = [pytest.param(depth, marks=pytest.mark.long) for depth in (14, 15, 16, 17, 40)]
 
 
-@pytest.mark.parametrize("depth", [1, 13, pytest.param(31, marks=pytest.mark.long), *DEEP])
+@pytest.mark.parametrize(
+    "depth", [pytest.param(1, marks=pytest.mark.long), 13, pytest.param(31, marks=pytest.mark.long), *DEEP]
+)
 @pytest.mark.parametrize("build", NESTS)
 async def test_a_nest_of_any_depth_has_the_values_and_gradients_of_a_shallow_graph(build, depth, graph):
     x = af.placeholder(af.float32, [])

@@ -163,7 +163,7 @@ def test_a_short_region_never_looks_at_the_clock_and_a_long_one_does():
     assert "await pause()" in long.text
 
 
-@pytest.mark.parametrize(("nodes", "regions"), [(1000, 1), pytest.param(2900, 3, marks=pytest.mark.long), (4500, 5)])
+@pytest.mark.parametrize(("nodes", "regions"), [(1000, 1), (2900, 3), pytest.param(4500, 5, marks=pytest.mark.long)])
 def test_a_graph_of_many_nodes_is_cut_into_regions_that_still_agree(graph, nodes, regions):
     x = af.placeholder(af.float32, [])
     y = x
@@ -177,10 +177,10 @@ def test_a_graph_of_many_nodes_is_cut_into_regions_that_still_agree(graph, nodes
 async def test_a_cut_region_gives_the_right_value(graph):
     x = af.placeholder(af.float32, [])
     y = x
-    for _ in range(4500):
+    for _ in range(1500):
         y = y + x
     async with af.Session(graph=graph) as session:
-        assert await session.run(y, {x: 1.0}) == 4501.0
+        assert await session.run(y, {x: 1.0}) == 1501.0
 
 
 @pytest.mark.parametrize(("inputs", "longest"), [(200, 210), (1000, 1), pytest.param(3000, 1, marks=pytest.mark.long)])

@@ -202,7 +202,7 @@ LOSES_NONE = [what for what in LOSSES if what != "a task with variables"]
     [*itertools.product(LOSES_NONE, ["all"]), *some(itertools.product(LOSES_NONE, ["lost"]), 1)],
 )
 def test_a_run_that_loses_no_variable_happens_once(what, restore):
-    recoveries = sum(check_once(what, restore, at) for at in moments(amount(83, 11)))
+    recoveries = sum(check_once(what, restore, at) for at in moments(amount(166, 11)))
     assert recoveries or what == "the connection of the client", "a connection is made again, and the run goes on"
 
 
@@ -216,7 +216,7 @@ def test_a_run_that_loses_no_variable_happens_once_for_a_loss_at_any_message(wha
 
 @pytest.mark.parametrize("restore", ["all", "lost"])
 def test_a_run_that_loses_variables_happens_once_and_restored_values_are_reported(restore):
-    assert sum(check_told(restore, at) for at in moments(amount(61, 11)))
+    assert sum(check_told(restore, at) for at in moments(amount(122, 11)))
 
 
 @pytest.mark.long

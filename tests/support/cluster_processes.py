@@ -26,6 +26,7 @@ from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.worker_verbs import GetStatus, Inspect, Status
 from aioflow.net.worker.introspection import TaskReport
 from aioflow.testing import no_pending_tasks
+from tests.support.forked_worker import ForkedWorker
 
 ROOT = Path(__file__).parents[2]
 PS, FIRST, SECOND = (
@@ -34,6 +35,7 @@ PS, FIRST, SECOND = (
 THREE = {"ps": 1, "worker": 2}
 LONGEST = 120.0
 """Seconds after which a test counts as hanging, on a machine however slow, so that what fails says why."""
+_Process = ForkedWorker | subprocess.Popen[str]
 RUNNING = ("steps", "meetings")
 """What a worker counts that is of steps."""
 
@@ -97,7 +99,7 @@ class Processes:
         self._absent = set(without)
         self._options = options
         self._before = before
-        self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._processes: dict[str, _Process] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="aioflow-")
 
     def __enter__(self) -> Self:
@@ -151,15 +153,20 @@ class Processes:
 
     def _begin(self, task: str) -> None:
         spec = DeviceSpec.from_string(task)
-        with open(self._complaints(task), "ab") as complaints:
-            self._processes[task] = subprocess.Popen(
-                [
-                    *self._before(task), sys.executable, "-W", "error", "-m", "aioflow", "worker",
-                    "--cluster", f"{self._folder.name}/cluster.json", "--job", spec.job, "--task", str(spec.task),
-                    *self._options(task),
-                ],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, text=True, cwd=ROOT,
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
+        arguments = [
+            "worker", "--cluster", f"{self._folder.name}/cluster.json", "--job", spec.job, "--task", str(spec.task),
+            *self._options(task),
+        ]  # fmt: skip
+        self._processes[task] = self._started(arguments, self._complaints(task), self._before(task))
+
+    def _started(self, arguments: list[str], complaints: Path, before: Sequence[str]) -> _Process:
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        if not before:
+            return ForkedWorker(arguments, stderr=complaints, folder=ROOT, environment=environment)
+        with open(complaints, "ab") as stderr:
+            return subprocess.Popen(
+                [*before, sys.executable, "-W", "error", "-m", "aioflow", *arguments],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=ROOT, env=environment,
             )  # fmt: skip
 
     def _await(self, task: str) -> None:

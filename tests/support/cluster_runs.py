@@ -21,7 +21,7 @@ from aioflow.testing.loop import describe
 from tests.support.scale import amount
 
 ONE = os.environ.get("AIOFLOW_SEED")
-COUNT = 1 if ONE else amount(6, 200, "AIOFLOW_SEEDS")
+COUNT = 1 if ONE else amount(3, 200, "AIOFLOW_SEEDS")
 FIRST = int(ONE) if ONE else 0 if "CI" in os.environ else int.from_bytes(os.urandom(4))
 BLOCK = 40
 """So many seeds make one test."""

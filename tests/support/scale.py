@@ -12,7 +12,7 @@ import zlib
 from collections import Counter, defaultdict
 
 LONG = os.environ.get("AIOFLOW_LONG", "0") != "0"
-MOST = 20
+MOST = 8
 """The most cases of a test in a short run."""
 
 

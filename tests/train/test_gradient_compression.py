@@ -122,7 +122,7 @@ async def test_a_net_that_learns_from_lossy_gradients_reads_digits_as_well(accur
 
 
 @pytest.mark.parametrize("codec", [pytest.param(None, marks=pytest.mark.long), *some(FEWER, 1)])
-@pytest.mark.parametrize("how", ["server", "ring"])
+@pytest.mark.parametrize("how", [pytest.param("server", marks=pytest.mark.long), "ring"])
 async def test_a_cluster_learns_to_the_bit_what_devices_of_one_process_do(how, codec):
     seen, _ = load_digits()
     batches = list(seen.batches(np.random.default_rng(1)))[:6]
@@ -140,7 +140,7 @@ async def test_a_cluster_learns_to_the_bit_what_devices_of_one_process_do(how, c
 
 
 @pytest.mark.parametrize("codec", some(FEWER, 1))
-@pytest.mark.parametrize("how", ["server", "ring"])
+@pytest.mark.parametrize("how", ["server", pytest.param("ring", marks=pytest.mark.long)])
 async def test_gradients_take_fewer_bytes_on_their_way_between_tasks(how, codec):
     def carries_gradients(transfer):
         to_server = transfer.target.startswith("/job:ps")

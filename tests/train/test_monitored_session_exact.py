@@ -45,7 +45,7 @@ async def trained(folder, fails_at, steps=16):
 @pytest.mark.slow
 async def test_a_run_with_queues_and_random_numbers_goes_on_exactly(tmp_path):
     expected, _ = await trained(tmp_path / "undisturbed", ())
-    for number in some(range(1, 17, 2), 3):
+    for number in some(range(1, 17, 2), 2):
         found, recoveries = await trained(tmp_path / str(number), (number, 17))
         assert found == expected
         assert recoveries == 2

@@ -156,6 +156,7 @@ asyncio.run(main())
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_training_whose_process_is_killed_goes_on_in_the_next(tmp_path):
     """Killed after each of some steps, and at any time while it saves, it has in the end the loss it has to have."""
     program = PROGRAM.format(root=str(Path(__file__).parents[2]), folder=str(tmp_path))
@@ -217,6 +218,7 @@ async def counts(run, files):
             assert watch.checked == len(session.recoveries)
 
 
+@pytest.mark.long
 @every_fourth_seed
 def test_only_what_is_lost_goes_back_if_that_is_asked_for(seeds, files):
     options = {

@@ -66,7 +66,9 @@ def simulated_cluster():
     return cluster(SPEC, latency=1e-3, clients=[f"client{index}" for index in range(REPLICAS)])
 
 
-@pytest.mark.parametrize("make", [in_step(REPLICAS), free], ids=["in step", "free"])
+@pytest.mark.parametrize(
+    "make", [in_step(REPLICAS), pytest.param(free, marks=pytest.mark.long)], ids=["in step", "free"]
+)
 async def test_replicas_with_more_and_less_data_train_to_the_end_of_theirs(make):
     replicas = [Replica(index, make) for index in range(REPLICAS)]
     async with simulated_cluster() as simulated:
@@ -125,6 +127,7 @@ async def test_a_drop_is_reported_once_however_often_training_recovers_and_of_th
         assert len(session.recoveries) == 2
 
 
+@pytest.mark.long
 async def test_a_replica_waits_for_its_chief_to_open_training_no_longer_than_for_the_session():
     chief, worker = Replica(0, in_step(2)), Replica(1, in_step(2))
     async with simulated_cluster() as simulated:
@@ -138,6 +141,7 @@ async def test_a_replica_waits_for_its_chief_to_open_training_no_longer_than_for
     assert "waits to admit replica 1" in str(caught.value)
 
 
+@pytest.mark.long
 async def test_a_worker_that_dies_is_not_waited_for_longer_than_it_takes_to_notice():
     replicas = [Replica(index, in_step(REPLICAS)) for index in range(REPLICAS)]
     async with simulated_cluster() as simulated:
@@ -162,6 +166,7 @@ async def test_a_worker_that_dies_is_not_waited_for_longer_than_it_takes_to_noti
             await dying
 
 
+@pytest.mark.long
 async def test_what_is_dropped_of_a_replica_is_logged_and_reported_by_its_hook(caplog):
     caplog.set_level(logging.INFO, logger="aioflow.train")
     replicas = [Replica(index, in_step(1)) for index in range(2)]

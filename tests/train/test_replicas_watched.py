@@ -52,6 +52,7 @@ def simulated_cluster():
     return cluster(SPEC, latency=1e-3, clients=[f"client{task}" for task in range(REPLICAS)])
 
 
+@pytest.mark.long
 async def test_replicas_in_step_stop_at_the_last_step_and_hooks_see_the_step_that_a_run_has_led_to():
     async with simulated_cluster() as simulated:
         steps = [Steps() for _ in range(REPLICAS)]
@@ -69,7 +70,7 @@ async def test_replicas_in_step_stop_at_the_last_step_and_hooks_see_the_step_tha
     assert [each.seen for each in steps] == [list(range(1, STEPS + 1))] * REPLICAS
 
 
-@pytest.mark.parametrize("make", [sync, free], ids=["in step", "free"])
+@pytest.mark.parametrize("make", [sync, pytest.param(free, marks=pytest.mark.long)], ids=["in step", "free"])
 async def test_there_are_as_many_replicas_as_have_come_and_are_not_lost(make):
     async with simulated_cluster() as simulated:
         made, gate, counts = [Replica(task, make, simulated) for task in range(REPLICAS)], Gate(), []

@@ -65,7 +65,7 @@ async def run(parts, flows, feeds, fused=True):
     return values, world.memory.peak, asyncio.get_running_loop().time() - begin
 
 
-@pytest.mark.parametrize("fused", [False, True], ids=["tokens", "regions"])
+@pytest.mark.parametrize("fused", [pytest.param(False, marks=pytest.mark.long), True], ids=["tokens", "regions"])
 async def test_64_values_that_are_there_early_take_a_fraction_of_the_memory_and_no_more_time(fused):
     values, first, total, places = early(64)
     parts = parts_of([total], [values[0].op.inputs[0], first], places)
