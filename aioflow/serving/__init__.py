@@ -2,7 +2,8 @@
 
 `models.Models` has the models by name, `served_version.ServedVersion` runs the requests of one version. Input: arrays
 by name. Output: arrays by name. Protocols are built on these two: `on_aiohttp` and `on_asgi` hand requests of HTTP to
-`service.Service`, which chooses a handler of `open_inference` or `tensorflow_rest`. `server` is a whole server.
+`service.Service`, which chooses a handler of `open_inference` or `tensorflow_rest`, and `on_grpc` calls of gRPC, for
+those of `open_inference_grpc`. `server` is a whole server.
 
 A model comes from a directory (`served_model`, by way of `version_loader`) or from training in this process
 (`publication`). `choice` decides which version a request gets, and `signature_runner` checks a request and runs it.
@@ -17,6 +18,7 @@ _face = Face(__name__, {
     "aioflow.serving.models": "Models",
     "aioflow.serving.on_aiohttp": "aiohttp_app",
     "aioflow.serving.on_asgi": "asgi_app",
+    "aioflow.serving.on_grpc": "grpc_server",
     "aioflow.serving.publication": "Publication",
     "aioflow.serving.served_version": "ServedVersion",
     "aioflow.serving.status": "VersionStatus",

@@ -70,6 +70,30 @@ Handlers: TypeAlias = Mapping[str, Handler]
 """The handlers of a path, by method."""
 
 
+class Route(NamedTuple):
+    """What answers a request.
+
+    Attributes:
+        handler: its handler.
+        infers: whether it runs a model, and counts as one of the inferences at a time.
+    """
+
+    handler: Handler
+    infers: bool
+
+
+class Routes(NamedTuple):
+    """How a transport finds handlers and tells errors.
+
+    Attributes:
+        find: returns the route of a request. RequestRefusedError or OpError if there is none.
+        fail: returns the response for an error.
+    """
+
+    find: Callable[[Request], Route]
+    fail: Callable[[Exception], Response]
+
+
 def version_number(text: str) -> int:
     """Return the number of a version in a path. NotFoundError if it is none."""
     if not (text.isascii() and text.isdigit() and len(text) <= 18):

@@ -1,4 +1,4 @@
-"""What a client is told of an error: a status of HTTP and `{"error": "..."}`, the form of both protocols.
+"""What a client is told of an error: a status of HTTP and `{"error": "..."}`, or a code of gRPC and a text.
 
 An error by which a request is to blame tells its text. Any other is told in general words, since its text may show
 files and lines of the server; the log has it whole.
@@ -6,7 +6,7 @@ files and lines of the server; the log has it whole.
 
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from aioflow import errors
 from aioflow.serving.request import Response, json_response
@@ -29,6 +29,13 @@ _STATUS: Final[Mapping[type[errors.OpError], int]] = {
 }
 """All other errors are faults of the server, 500."""
 
+_CODE: Final[Mapping[int, int]] = {
+    401: errors.UNAUTHENTICATED,
+    403: errors.PERMISSION_DENIED,
+    413: errors.RESOURCE_EXHAUSTED,
+}
+"""The codes of gRPC for the statuses with which a request is refused; for all others INVALID_ARGUMENT."""
+
 RETRY_AFTER: Final = "1"
 """Seconds after which a client that was refused for want of room may try again."""
 
@@ -49,19 +56,37 @@ class RequestRefusedError(Exception):
         self.headers: Final = headers or {}
 
 
-def error_response(error: Exception) -> Response:
-    """Return the response for an error, and log an error of the server."""
+class Failure(NamedTuple):
+    """What a client is told of an error.
+
+    Attributes:
+        status: the status of HTTP.
+        code: the code of gRPC.
+        text: the reason.
+        headers: further headers of the response.
+    """
+
+    status: int
+    code: int
+    text: str
+    headers: Mapping[str, str] = {}
+
+
+def describe_failure(error: Exception) -> Failure:
+    """Return what a client is told of an error, and log an error of the server."""
     if isinstance(error, RequestRefusedError):
-        return _response(error.status, error.text, error.headers)
+        return Failure(error.status, _CODE.get(error.status, errors.INVALID_ARGUMENT), error.text, error.headers)
     if isinstance(error, TimeoutError) and not isinstance(error, errors.OpError):
-        return _response(504, "the request was not answered within its timeout", {})
+        return Failure(504, errors.DEADLINE_EXCEEDED, "the request was not answered within its timeout")
     status = _STATUS.get(type(error), 500) if isinstance(error, errors.OpError) else 500
     if status == 500 or not isinstance(error, errors.OpError):
         _log.error("a request failed: %s", error, exc_info=error)
-        return _response(500, "the server failed to compute the answer; its log has the reason", {})
-    return _response(status, error.message, {})
+        return Failure(500, errors.INTERNAL, "the server failed to compute the answer; its log has the reason")
+    code = errors.UNAVAILABLE if isinstance(error, errors.CancelledError) else error.error_code
+    return Failure(status, code, error.message, {"retry-after": RETRY_AFTER} if status == 503 else {})
 
 
-def _response(status: int, text: str, headers: Mapping[str, str]) -> Response:
-    retry = {"retry-after": RETRY_AFTER} if status == 503 else {}
-    return json_response({"error": text}, status, {**retry, **headers})
+def error_response(error: Exception) -> Response:
+    """Return the response of HTTP for an error."""
+    failure = describe_failure(error)
+    return json_response({"error": failure.text}, failure.status, failure.headers)

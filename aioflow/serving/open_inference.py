@@ -67,8 +67,33 @@ def _of_model(address: ModelAddress, rest: Sequence[str]) -> Handlers | None:
 # Health and metadata
 
 
+def describe_server() -> dict[str, Any]:
+    """Return the metadata of the server."""
+    return {"name": "aioflow", "version": __version__, "extensions": ["binary_tensor_data", "generate"]}
+
+
+def describe_model(address: ModelAddress, exchange: Exchange) -> dict[str, Any]:
+    """Return the metadata of a model: the tensors of the default signature, or of the only one."""
+    served = exchange.find(address)
+    signature = served.signatures.get(SERVING_DEFAULT) or next(iter(served.signatures.values()))
+    return {
+        "name": served.name, "versions": [*map(str, exchange.models.versions(served.name))], "platform": "aioflow",
+        "inputs": _describe(signature.inputs), "outputs": _describe(signature.outputs),
+    }  # fmt: skip
+
+
+def is_ready(exchange: Exchange) -> bool:
+    """Whether the server takes requests, and every model can be asked."""
+    return exchange.ready and exchange.models.ready
+
+
+def is_model_ready(address: ModelAddress, exchange: Exchange) -> bool:
+    """Whether a model can be asked. NotFoundError if there is no such model or version."""
+    return exchange.ready and exchange.find(address).state == "available"
+
+
 async def _server_metadata(exchange: Exchange) -> Response:
-    return json_response({"name": "aioflow", "version": __version__, "extensions": ["binary_tensor_data", "generate"]})
+    return json_response(describe_server())
 
 
 async def _live(exchange: Exchange) -> Response:
@@ -76,24 +101,17 @@ async def _live(exchange: Exchange) -> Response:
 
 
 async def _ready(exchange: Exchange) -> Response:
-    ready = exchange.ready and exchange.models.ready
+    ready = is_ready(exchange)
     return json_response({"ready": ready}, 200 if ready else 503)
 
 
 async def _model_ready(address: ModelAddress, exchange: Exchange) -> Response:
-    ready = exchange.ready and exchange.find(address).state == "available"
+    ready = is_model_ready(address, exchange)
     return json_response({"name": address.name, "ready": ready}, 200 if ready else 503)
 
 
 async def _metadata(address: ModelAddress, exchange: Exchange) -> Response:
-    """The tensors of the default signature, or of the only one."""
-    served = exchange.find(address)
-    signature = served.signatures.get(SERVING_DEFAULT) or next(iter(served.signatures.values()))
-    versions = map(str, exchange.models.versions(served.name))
-    return json_response({
-        "name": served.name, "versions": [*versions], "platform": "aioflow",
-        "inputs": _describe(signature.inputs), "outputs": _describe(signature.outputs),
-    })  # fmt: skip
+    return json_response(describe_model(address, exchange))
 
 
 def _describe(tensors: Mapping[str, Tensor]) -> list[dict[str, Any]]:
@@ -121,7 +139,7 @@ async def _infer(address: ModelAddress, exchange: Exchange) -> Response:
         header = parse_object(body[:json_size], exchange.limits)
         inputs = read_tensors(header.get("inputs"), body[len(body) if json_size is None else json_size :])
         exchange.rows = count_rows(inputs)
-        options = _Options.read(header)
+        options = InferenceOptions.read(header)
         async with options.limit():
             outputs = await served.infer(inputs, options.signature, options.names, options.priority)
         return _respond(outputs, header, options, f"{served.version}", served.name)
@@ -137,7 +155,7 @@ def _json_size(exchange: Exchange) -> int | None:
     return int(text)
 
 
-class _Options(NamedTuple):
+class InferenceOptions(NamedTuple):
     """What a request asks for besides its inputs.
 
     Attributes:
@@ -157,7 +175,7 @@ class _Options(NamedTuple):
     timeout: float | None
 
     @classmethod
-    def read(cls, header: Mapping[str, Any]) -> "_Options":
+    def read(cls, header: Mapping[str, Any]) -> "InferenceOptions":
         """Return the options in the JSON of a request. InvalidArgumentError names a wrong one."""
         parameters = read_parameters(header)
         names, binary = _read_outputs(header.get("outputs"))
@@ -204,7 +222,7 @@ def _read_outputs(given: Any) -> tuple[list[str] | None, dict[str, bool]]:
 
 
 def _respond(
-    outputs: Mapping[str, Array], header: Mapping[str, Any], options: _Options, version: str, name: str
+    outputs: Mapping[str, Array], header: Mapping[str, Any], options: InferenceOptions, version: str, name: str
 ) -> Response:
     head: dict[str, Any] = {"model_name": name, "model_version": version}
     if isinstance(header.get("id"), str):

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 from aioflow import errors
 from aioflow.net.transport.credentials import Token
 from aioflow.serving import open_inference, tensorflow_rest
-from aioflow.serving.exchange import Exchange, Handler
+from aioflow.serving.exchange import Exchange, Route, Routes
 from aioflow.serving.failures import RequestRefusedError, error_response
 from aioflow.serving.limits import Limits
 from aioflow.serving.models import Models
@@ -23,7 +23,10 @@ from aioflow.serving.request import Request, Response
 
 _CLIENT_GONE: Final = 499
 """The recorded status of a request whose client left before its response was sent."""
-_OPEN_TO_ALL: Final = frozenset({"/v2/health/live", "/v2/health/ready"})
+_OPEN_TO_ALL: Final = frozenset({
+    "/v2/health/live", "/v2/health/ready",
+    "/inference.GRPCInferenceService/ServerLive", "/inference.GRPCInferenceService/ServerReady",
+})  # fmt: skip
 """The paths that need no token: probes have none."""
 _PROTOCOLS: Final = {"v1": tensorflow_rest.find_handlers, "v2": open_inference.find_handlers}
 
@@ -56,7 +59,7 @@ Observer: TypeAlias = Callable[[Record], None]
 
 
 class Service:
-    """Models behind requests of HTTP.
+    """Models behind requests of HTTP and gRPC.
 
     Attributes:
         models: the models.
@@ -92,13 +95,16 @@ class Service:
         return self._running
 
     @contextlib.asynccontextmanager
-    async def answer(self, request: Request) -> AsyncIterator[Response]:
-        """The response, which must be sent inside the block. Cancelling the block cancels the inference."""
+    async def answer(self, request: Request, routes: Routes | None = None) -> AsyncIterator[Response]:
+        """The response, which must be sent inside the block. Cancelling the block cancels the inference.
+
+        `routes` are those of REST by default.
+        """
         exchange = Exchange(request, self.models, self.limits, self.ready)
         start, status, size = time.perf_counter(), _CLIENT_GONE, 0
         try:
             with contextlib.ExitStack() as stack:
-                response = await self._respond(exchange, stack)
+                response = await self._respond(exchange, routes or _REST, stack)
                 size = response.size
                 async with _closing(response):
                     yield response
@@ -110,15 +116,15 @@ class Service:
         """Wait until no inference runs."""
         await self._idle.wait()
 
-    async def _respond(self, exchange: Exchange, stack: contextlib.ExitStack) -> Response:
+    async def _respond(self, exchange: Exchange, routes: Routes, stack: contextlib.ExitStack) -> Response:
         try:
             self._admit(exchange.request)
-            handler = _find_handler(exchange.request)
-            if exchange.request.method == "POST":
+            route = routes.find(exchange.request)
+            if route.infers:
                 stack.enter_context(self._place())
-            return await handler(exchange)
+            return await route.handler(exchange)
         except Exception as error:
-            return error_response(error)
+            return routes.fail(error)
 
     def _admit(self, request: Request) -> None:
         """Raise RequestRefusedError for a client that may not ask."""
@@ -156,8 +162,8 @@ class Service:
             observer(record)
 
 
-def _find_handler(request: Request) -> Handler:
-    """Return the handler of a request. RequestRefusedError if there is no such path, or not with this method."""
+def _find_route(request: Request) -> Route:
+    """Return the route of a request. RequestRefusedError if there is no such path, or not with this method."""
     protocol, *path = request.path.strip("/").split("/")
     find = _PROTOCOLS.get(protocol)
     handlers = None if find is None else find(path)
@@ -167,7 +173,10 @@ def _find_handler(request: Request) -> Handler:
     if handler is None:
         allowed = ", ".join(handlers)
         raise RequestRefusedError(405, f"{request.path} takes {allowed}, not {request.method}", {"allow": allowed})
-    return handler
+    return Route(handler, request.method == "POST")
+
+
+_REST: Final = Routes(_find_route, error_response)
 
 
 @contextlib.asynccontextmanager

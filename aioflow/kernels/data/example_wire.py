@@ -22,7 +22,6 @@ BYTES, FLOATS, INTS = 1, 2, 3
 """The kinds of a feature, by the number of its field."""
 NAMES: Final = {BYTES: "strings", FLOATS: "floats", INTS: "integers"}
 _MOST: Final = (1 << 64) - 1
-_FEW: Final = 24
 
 Feature = tuple[int, Any]
 """A kind, and its values: a list of bytes, or an array of float32 or int64."""
@@ -86,11 +85,11 @@ def _numbers(data: bytes, part: Part, which: int) -> AnyArray:
             if single:
                 pieces.append(np.array(single, pieces[0].dtype))
                 single = []
-            pieces.append(_floats(data, begin, end) if which == FLOATS else _integers(data, begin, end))
+            pieces.append(_floats(data, begin, end) if which == FLOATS else wire.integers(data, begin, end))
         elif which == FLOATS and kind == wire.FOUR:
             single.append(struct.unpack_from("<f", data, begin)[0])
         elif which == INTS and kind == wire.VARINT:
-            single.append(_signed(read_varint(data, begin, end)[0]))
+            single.append(wire.signed(read_varint(data, begin, end)[0]))
     return np.concatenate([*pieces, np.array(single, pieces[0].dtype)])
 
 
@@ -98,32 +97,6 @@ def _floats(data: bytes, begin: int, end: int) -> AnyArray:
     if (end - begin) % 4:
         raise ValueError(f"{end - begin} bytes at byte {begin} are not floats")
     return np.frombuffer(data, "<f4", (end - begin) // 4, begin).astype(np.float32)
-
-
-def _integers(data: bytes, begin: int, end: int) -> AnyArray:
-    if end - begin < _FEW:
-        values = []
-        while begin < end:
-            value, begin = read_varint(data, begin, end)
-            values.append(_signed(value))
-        return np.array(values, np.int64)
-    array = np.frombuffer(data, np.uint8, end - begin, begin)
-    ends = np.flatnonzero(array < 128)
-    if array[-1] > 127:
-        raise ValueError(f"a number is cut off at byte {end}")
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    lengths = ends - starts + 1
-    if lengths.max() > 10:
-        raise ValueError(f"a number after byte {begin} has more than 10 bytes")
-    values64 = np.zeros(len(ends), np.uint64)
-    for place in range(int(lengths.max())):
-        longer = np.flatnonzero(lengths > place)
-        values64[longer] |= (array[starts[longer] + place] & np.uint64(127)).astype(np.uint64) << np.uint64(7 * place)
-    return values64.view(np.int64)
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
 
 
 # Writing

@@ -7,9 +7,14 @@ followed by that many bytes. The parser does not recur and checks every length a
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+
+from aioflow.tensors.as_array import AnyArray
+
 VARINT, EIGHT, BYTES, FOUR = 0, 1, 2, 5
 """The kinds of a field."""
 _MOST: Final = (1 << 64) - 1
+_FEW: Final = 24
 
 Part = tuple[int, int]
 """Where a message begins and ends in the bytes."""
@@ -57,6 +62,34 @@ def parts(data: bytes, part: Part, number: int) -> Iterator[Part]:
     for found, kind, begin, end in fields(data, part):
         if found == number and kind == BYTES:
             yield begin, end
+
+
+def integers(data: bytes, begin: int, end: int) -> AnyArray:
+    """The packed numbers between two offsets, as int64."""
+    if end - begin < _FEW:
+        values = []
+        while begin < end:
+            value, begin = read_varint(data, begin, end)
+            values.append(signed(value))
+        return np.array(values, np.int64)
+    array = np.frombuffer(data, np.uint8, end - begin, begin)
+    ends = np.flatnonzero(array < 128)
+    if array[-1] > 127:
+        raise ValueError(f"a number is cut off at byte {end}")
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    lengths = ends - starts + 1
+    if lengths.max() > 10:
+        raise ValueError(f"a number after byte {begin} has more than 10 bytes")
+    values64 = np.zeros(len(ends), np.uint64)
+    for place in range(int(lengths.max())):
+        longer = np.flatnonzero(lengths > place)
+        values64[longer] |= (array[starts[longer] + place] & np.uint64(127)).astype(np.uint64) << np.uint64(7 * place)
+    return values64.view(np.int64)
+
+
+def signed(value: int) -> int:
+    """The number from -2**63 on that a varint stands for."""
+    return value - (1 << 64) if value >> 63 else value
 
 
 def varint(value: int) -> bytes:

@@ -1,0 +1,104 @@
+"""Models as a server of gRPC, by the package grpcio alone: the messages need no generated code."""
+
+import functools
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final
+
+from aioflow import errors
+from aioflow.net.transport.credentials import Token
+from aioflow.serving.limits import Limits
+from aioflow.serving.models import Models
+from aioflow.serving.open_inference_grpc import MESSAGE, PATHS, ROUTES, SERVICE, STATUS
+from aioflow.serving.request import Request
+from aioflow.serving.service import Service
+
+if TYPE_CHECKING:
+    from grpc.aio import Server, ServicerContext
+
+_BINARY: Final = "-bin"
+"""How the names of metadata end whose values are bytes."""
+
+
+def grpc_server(models: Models, limits: Limits | None = None, *, token: str | None = None) -> "Server":
+    """Return a server of `grpc.aio` that serves models by the Open Inference Protocol.
+
+    The caller runs it, and may add other services:
+
+        server = af.serving.grpc_server(models)
+        server.add_insecure_port("127.0.0.1:8001")
+        await server.start()
+        ...
+        await server.stop(grace=60)
+
+    A call is cancelled when its client cancels it or leaves, and when its deadline passes. The models stay the
+    caller's, who closes them after the server.
+
+    Args:
+        models: the models.
+        limits: the bounds of requests. gRPC itself refuses larger messages; `body_seconds` does not count.
+        token: what each call must show in its metadata, `authorization: Bearer ...`, except ServerLive and
+            ServerReady; None for nothing.
+
+    Raises:
+        UnimplementedError: the package grpcio is not installed.
+    """
+    return make_server(Service(models, limits, token=None if token is None else Token(token)))
+
+
+def make_server(service: Service, shared: bool = False) -> "Server":
+    """Return a server that a service answers. UnimplementedError as `grpc_server`.
+
+    Args:
+        service: the service.
+        shared: whether other processes may listen on the same port, and share the connections.
+    """
+    grpc = package()
+    server = grpc.aio.server(
+        options=[
+            ("grpc.max_receive_message_length", service.limits.body),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.so_reuseport", int(shared)),
+        ]
+    )
+    calls = {
+        path.rpartition("/")[2]: grpc.unary_unary_rpc_method_handler(functools.partial(_answer, service, path))
+        for path in PATHS
+    }
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, calls)])
+    return server
+
+
+def package() -> Any:
+    """Return the package grpc. UnimplementedError that names the extra, if it is not installed."""
+    try:
+        import grpc
+        import grpc.aio
+    except ImportError:
+        raise errors.UnimplementedError("serving by gRPC needs grpcio: pip install aioflow-engine[grpc]") from None
+    return grpc
+
+
+async def _answer(service: Service, path: str, message: bytes, context: "ServicerContext") -> bytes:
+    """Answer a call. gRPC cancels it when its client is gone or its deadline has passed."""
+    request = Request("POST", path, _headers(context), _chunks(message))
+    async with service.answer(request, ROUTES) as response:
+        answer = b"".join(response.body)
+        headers = dict(response.headers)
+    code, text = int(headers.pop(STATUS)), headers.pop(MESSAGE, "")
+    if code != errors.OK:
+        await context.abort(_status(code), text, tuple(headers.items()))
+    return answer
+
+
+def _headers(context: "ServicerContext") -> dict[str, str]:
+    return {name: value for name, value in context.invocation_metadata() or () if not name.endswith(_BINARY)}
+
+
+async def _chunks(message: bytes) -> AsyncIterator[bytes]:
+    yield message
+
+
+@functools.cache
+def _status(code: int) -> Any:
+    """Return gRPC's own object for a code."""
+    return next(status for status in package().StatusCode if status.value[0] == code)
