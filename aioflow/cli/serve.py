@@ -5,21 +5,25 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from aioflow import errors
 from aioflow.cli.worker import loop_factory, seconds, stopping_signals
 
 if TYPE_CHECKING:
+    from aioflow.serving.grpc_listener import GrpcListener
     from aioflow.serving.models import Models
     from aioflow.serving.server import HttpServer
+    from aioflow.serving.service import Service
+
+    Servers = Sequence[HttpServer | GrpcListener]
 
 Run = Callable[[argparse.Namespace], int]
 
 
 def serve(parser: argparse.ArgumentParser) -> Run:
-    """Serve saved models over HTTP, by the Open Inference Protocol and TensorFlow Serving's REST."""
+    """Serve saved models, by the Open Inference Protocol over HTTP and gRPC, and by TensorFlow Serving's REST."""
     add = parser.add_argument
     add(
         "--model", metavar="NAME=DIR", type=_pair, action="append", required=True,
@@ -31,6 +35,7 @@ def serve(parser: argparse.ArgumentParser) -> Run:
     )  # fmt: skip
     add("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
     add("--port", type=int, default=8500, help="the port to listen on; 0 for any (default: %(default)s)")
+    add("--grpc-port", type=int, metavar="PORT", help="a port for gRPC, too; 0 for any (default: none)")
     add("--workers", type=_count, default=1, help="processes that share the port (default: %(default)s)")
     add("--token-file", metavar="FILE", help="the token that clients must show; else AIOFLOW_TOKEN, if set")
     add(
@@ -95,9 +100,9 @@ def _run(options: argparse.Namespace) -> int:
     async def alone() -> None:
         stopped = asyncio.Event()
         with stopping_signals(stopped.set):
-            async with open_server(options) as (models, server):
-                print(f"serving {describe(models)} at {server.url}", flush=True)
-                await server.serve(stopped, options.drain_delay)
+            async with open_servers(options) as (models, servers):
+                print(f"serving {describe(models)} at {urls(servers)}", flush=True)
+                await serve_all(servers, stopped, options.drain_delay)
 
     with asyncio.Runner(loop_factory=loop_factory(options.loop)) as runner:
         runner.run(alone())
@@ -115,8 +120,8 @@ def _check(options: argparse.Namespace) -> None:
 
 
 @contextlib.asynccontextmanager
-async def open_server(options: argparse.Namespace) -> AsyncIterator[tuple["Models", "HttpServer"]]:
-    """The models of the options, and a server that listens, inside the block. New versions are looked for meanwhile."""
+async def open_servers(options: argparse.Namespace) -> AsyncIterator[tuple["Models", "Servers"]]:
+    """The models of the options, and servers that listen, inside the block. New versions are looked for meanwhile."""
     from aioflow.net.transport.credentials import check_binding, load_token, server_tls
     from aioflow.serving.access_log import log_request
     from aioflow.serving.batching import Batching
@@ -133,20 +138,39 @@ async def open_server(options: argparse.Namespace) -> AsyncIterator[tuple["Model
     batching = Batching(max_rows=options.max_rows, max_delay=options.max_delay, max_waiting=options.max_waiting)
     limits = Limits(body=options.max_body << 20, requests=options.max_requests)
     with bind(options.host, options.port, options.workers > 1) as listening:
-        async with Models(poll_interval=options.poll) as models:
+        async with Models(poll_interval=options.poll) as models, contextlib.AsyncExitStack() as stack:
             for name, directory in options.model:
                 labels = {label: version for model, label, version in options.label if model == name}
                 await models.add(name, directory, labels=labels, batching=batching)
             service = Service(models, limits, token=token, origins=options.origin, observers=[log_request])
-            server = HttpServer(service, listening, tls)
-            watching = asyncio.ensure_future(models.watch())
-            try:
+            servers = [HttpServer(service, listening, tls), *_grpc_listener(options, service, mutual=token is None)]
+            stack.push_async_callback(_end, asyncio.ensure_future(models.watch()))
+            for server in servers:
+                stack.push_async_callback(server.close)
                 await server.start()
-                yield models, server
-            finally:
-                watching.cancel()
-                await asyncio.wait([watching])
-                await server.close()
+            yield models, servers
+
+
+def _grpc_listener(options: argparse.Namespace, service: "Service", mutual: bool) -> "list[GrpcListener]":
+    """Return the server of gRPC, if the options ask for one."""
+    if options.grpc_port is None:
+        return []
+    from aioflow.serving.grpc_listener import GrpcListener
+
+    shared = options.workers > 1
+    return [GrpcListener(service, options.host, options.grpc_port, tls=options.tls, mutual=mutual, shared=shared)]
+
+
+async def _end(task: asyncio.Future[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def serve_all(servers: "Servers", stopped: asyncio.Event, delay: float) -> None:
+    """Serve until the event is set, and end all servers at the same time."""
+    async with asyncio.TaskGroup() as group:
+        for server in servers:
+            group.create_task(server.serve(stopped, delay))
 
 
 def _log_requests() -> None:
@@ -161,3 +185,8 @@ def _log_requests() -> None:
 def describe(models: "Models") -> str:
     """Return the models and their newest versions, as `digits (version 3)`."""
     return ", ".join(f"{name} (version {models.versions(name)[-1]})" for name in models.names())
+
+
+def urls(servers: "Servers") -> str:
+    """Return where servers listen."""
+    return " and ".join(server.url for server in servers)

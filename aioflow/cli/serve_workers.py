@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from aioflow import errors
-from aioflow.cli.serve import describe, open_server
+from aioflow.cli.serve import describe, open_servers, serve_all, urls
 from aioflow.cli.worker import loop_factory, stopping_signals
 from aioflow.launch.local_processes import THREADS
 
@@ -26,8 +26,11 @@ def run_workers(options: argparse.Namespace) -> int:
     """Serve by processes until a signal comes, or one of them ends, which is a failure. Returns the exit status."""
     from aioflow.serving.server import bind
 
-    with bind(options.host, options.port, shared=True) as reserved:
-        options.port = reserved.getsockname()[1]
+    with contextlib.ExitStack() as reserved:
+        for name in ("port", "grpc_port"):
+            if getattr(options, name) is not None:
+                bound = reserved.enter_context(bind(options.host, getattr(options, name), shared=True))
+                setattr(options, name, bound.getsockname()[1])
         with asyncio.Runner(loop_factory=loop_factory(options.loop)) as runner:
             return runner.run(_supervise(options))
 
@@ -97,11 +100,11 @@ def main() -> int:
 async def _serve(options: argparse.Namespace) -> None:
     stopped = asyncio.Event()
     with stopping_signals(stopped.set):
-        async with open_server(options) as (models, server):
-            print(f"serving {describe(models)} at {server.url}", flush=True)
+        async with open_servers(options) as (models, servers):
+            print(f"serving {describe(models)} at {urls(servers)}", flush=True)
             watching = asyncio.ensure_future(_input_ended(stopped))
             try:
-                await server.serve(stopped, options.drain_delay)
+                await serve_all(servers, stopped, options.drain_delay)
             finally:
                 watching.cancel()
                 await asyncio.wait([watching])

@@ -1,17 +1,23 @@
 """`aioflow serve`: a server as a process, with one worker and with several."""
 
+import asyncio
 import contextlib
+import gc
 import json
 import re
 import signal
 import urllib.error
 import urllib.request
 
+import grpc
+import grpc.aio
+import numpy as np
 import pytest
 
 import aioflow as af
 from aioflow import cli
 from tests.cli.test_cluster import SECRET, running
+from tests.serving.inference_proto import message
 
 ROWS = json.dumps({"instances": [[1, 2], [3, 4]]}).encode()
 
@@ -44,6 +50,18 @@ def ask(url, path, body=None, **headers):
     except urllib.error.HTTPError as error:
         with contextlib.closing(error):
             return error.code, json.loads(error.read())
+
+
+async def ask_by_grpc(address, credentials=None, **options):
+    """The rows of an answer by gRPC."""
+    open_channel = grpc.aio.insecure_channel if credentials is None else grpc.aio.secure_channel
+    tensor = {"name": "x", "datatype": "FP32", "shape": [2, 2], "contents": {"fp32_contents": [1, 2, 3, 4]}}
+    request = message("ModelInferRequest")(model_name="scale", inputs=[tensor])
+    async with open_channel(*(each for each in (address, credentials) if each is not None)) as channel:
+        call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+        found = message("ModelInferResponse").FromString(await call(request.SerializeToString(), **options))
+    gc.collect()  # which ends the thread of gRPC
+    return np.frombuffer(found.raw_output_contents[0], np.float32).tolist()
 
 
 def url_in(line):
@@ -87,6 +105,28 @@ def test_workers_share_a_port_and_end_together(model):
             assert ask(url, "/v1/models/scale:predict", ROWS) == (200, {"predictions": [[3, 6], [9, 12]]})
         process.send_signal(signal.SIGTERM)
         assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.real
+async def test_workers_share_a_port_of_grpc_with_tls_and_the_token(model, tmp_path):
+    token, certificates = tmp_path / "token", tmp_path / "ca"
+    token.write_text(SECRET)
+    token.chmod(0o600)
+    assert cli.main(["ca", "init", str(certificates)]) == 0
+    options = ["--token-file", token, "--tls", certificates, "--workers", "2", "--drain-delay", "0"]
+    with running("serve", "--model", f"scale={model}", "--port", "0", "--grpc-port", "0", *options) as process:
+        line = await asyncio.to_thread(process.stdout.readline)
+        address = re.search(r" at https://127\.0\.0\.1:\d+ and grpcs://(127\.0\.0\.1:\d+) by 2 processes\n", line)[1]
+        credentials = grpc.ssl_channel_credentials((certificates / "ca.pem").read_bytes())
+        shown = [("authorization", f"Bearer {SECRET}")]
+        for _ in range(4):
+            assert await ask_by_grpc(address, credentials, metadata=shown) == [3, 6, 9, 12]
+        with pytest.raises(grpc.aio.AioRpcError, match="must show the server's token"):
+            await ask_by_grpc(address, credentials)
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.communicate) == ("", "")
     assert process.returncode == 0
 
 

@@ -39,12 +39,19 @@ def fields(data: bytes, part: Part) -> Iterator[tuple[int, int, int, int]]:
     """The fields of a message: number, kind, and where the value begins and ends."""
     at, end = part
     while at < end:
-        key, at = read_varint(data, at, end)
+        key = data[at]
+        if key < 128:
+            at += 1
+        else:
+            key, at = read_varint(data, at, end)
         number, kind = key >> 3, key & 7
         if not 0 < number < 1 << 29:
             raise ValueError(f"{number} is not a field number, at byte {at}")
         if kind == BYTES:
-            length, at = read_varint(data, at, end)
+            if at < end and data[at] < 128:
+                length, at = data[at], at + 1
+            else:
+                length, at = read_varint(data, at, end)
         elif kind == VARINT:
             length = read_varint(data, at, end)[1] - at
         elif kind in (EIGHT, FOUR):
