@@ -2,7 +2,8 @@
 
 `models.Models` has the models by name, `served_version.ServedVersion` runs the requests of one version. Input: arrays
 by name. Output: arrays by name. Protocols are built on these two: `on_aiohttp` and `on_asgi` hand requests of HTTP to
-`service.Service`, which chooses a handler of `open_inference` or `tensorflow_rest`. `server` is a whole server.
+`service.Service`, which chooses a handler of `open_inference` or `tensorflow_rest`, and `on_grpc` calls of gRPC, for
+those of `open_inference_grpc`. `server` is a whole server.
 
 A model comes from a directory (`served_model`, by way of `version_loader`) or from training in this process
 (`publication`). `choice` decides which version a request gets, and `signature_runner` checks a request and runs it.
@@ -24,8 +25,10 @@ from aioflow.serving.limits import Limits as Limits
 from aioflow.serving.models import Models as Models
 from aioflow.serving.on_aiohttp import aiohttp_app as aiohttp_app
 from aioflow.serving.on_asgi import asgi_app as asgi_app
+from aioflow.serving.on_grpc import grpc_server as grpc_server
 from aioflow.serving.publication import Publication as Publication
 from aioflow.serving.served_version import ServedVersion as ServedVersion
 from aioflow.serving.status import VersionStatus as VersionStatus
 
-__all__ = ["Batching", "Limits", "Models", "Publication", "ServedVersion", "VersionStatus", "aiohttp_app", "asgi_app"]
+__all__ = ["Batching", "Limits", "Models", "Publication", "ServedVersion", "VersionStatus", "aiohttp_app", "asgi_app",
+    "grpc_server"]

@@ -42,7 +42,7 @@ def aiohttp_app(
 def application(service: Service) -> web.Application:
     """Return an application that a service answers."""
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", _Adapter(service).handle)
+    app.router.add_route("*", r"/{path:[\s\S]*}", _Adapter(service).handle)  # a path may have line breaks
     return app
 
 

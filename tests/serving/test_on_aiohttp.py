@@ -73,8 +73,9 @@ async def test_models_are_served_beside_other_routes():
             assert (response.status, await response.json()) == (200, {"predictions": [[3.0, 5.0]]})
         async with client.post(PREDICT, data=b"{") as response:
             assert (response.status, [*await response.json()]) == (400, ["error"])
-        async with client.get("/models/v2/models/affine%2Fx") as response:
-            assert response.status == 404
+        for path in ("affine%2Fx", "affine%0Ax"):
+            async with client.get(f"/models/v2/models/{path}") as response:
+                assert (response.status, [*await response.json()]) == (404, ["error"])
         rows = np.arange(400_000, dtype=np.float32).reshape(-1, 2)
         parameters = {"binary_data_size": rows.nbytes}
         inputs = [{"name": "x", "shape": rows.shape, "datatype": "FP32", "parameters": parameters}]
