@@ -22,7 +22,7 @@ _BINARY: Final = "-bin"
 def grpc_server(models: Models, limits: Limits | None = None, *, token: str | None = None) -> "Server":
     """Return a server of `grpc.aio` that serves models by the Open Inference Protocol.
 
-    The caller runs it, and may add other services:
+    It belongs to the running event loop. The caller runs it, and may add other services:
 
         server = af.serving.grpc_server(models)
         server.add_insecure_port("127.0.0.1:8001")

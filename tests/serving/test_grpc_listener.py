@@ -3,11 +3,9 @@
 import asyncio
 import gc
 
-import pytest
-
-pytest.importorskip("grpc", reason="grpcio is not installed")
 import grpc
 import grpc.aio
+import pytest
 
 from aioflow import errors
 from aioflow.serving.grpc_listener import GrpcListener

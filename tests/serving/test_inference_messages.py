@@ -18,8 +18,6 @@ from aioflow.serving.inference_messages import (
 )
 from aioflow.serving.inference_tensors import read_tensors
 from aioflow.serving.limits import Limits
-
-pytest.importorskip("google.protobuf", reason="protobuf is not installed")
 from tests.serving.inference_proto import message, parameters
 
 TYPED = [

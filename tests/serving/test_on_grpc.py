@@ -2,7 +2,10 @@
 
 import contextlib
 import gc
+import sys
 
+import grpc
+import grpc.aio
 import numpy as np
 import pytest
 
@@ -10,12 +13,6 @@ import aioflow as af
 from aioflow import errors
 from aioflow.testing import Gate
 from tests.serving.doubles import Models, affine
-
-pytest.importorskip("google.protobuf", reason="protobuf is not installed")
-pytest.importorskip("grpc", reason="grpcio is not installed")
-import grpc
-import grpc.aio
-
 from tests.serving.inference_proto import message, parameters
 
 pytestmark = pytest.mark.sockets
@@ -172,3 +169,9 @@ async def test_the_server_is_bounded_and_asks_for_its_token():
                 await client.infer(np.zeros((100_000, 2), np.float32), {**shown, "compression": packing})
             assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert len(version.seen) == 1
+
+
+def test_the_extra_is_named_where_grpcio_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow-engine\[grpc\]"):
+        af.serving.grpc_server(Models())
