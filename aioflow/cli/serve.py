@@ -143,7 +143,8 @@ async def open_servers(options: argparse.Namespace) -> AsyncIterator[tuple["Mode
                 labels = {label: version for model, label, version in options.label if model == name}
                 await models.add(name, directory, labels=labels, batching=batching)
             service = Service(models, limits, token=token, origins=options.origin, observers=[log_request])
-            servers = [HttpServer(service, listening, tls), *_grpc_listener(options, service, mutual=token is None)]
+            by_grpc = _grpc_listener(options, service, mutual=token is None)
+            servers: Servers = [HttpServer(service, listening, tls), *by_grpc]
             stack.push_async_callback(_end, asyncio.ensure_future(models.watch()))
             for server in servers:
                 stack.push_async_callback(server.close)

@@ -216,9 +216,9 @@ class _Reader:
 
 
 def _integers(number: int, values: Array) -> list[Any]:
-    if number == _BOOL_CONTENTS:
-        return (values != 0).tolist()
-    return values.view(np.uint64).tolist() if number == _UINT64_CONTENTS else values.tolist()
+    kinds = {_BOOL_CONTENTS: np.bool_, _UINT64_CONTENTS: np.uint64}
+    items: list[Any] = values.astype(kinds.get(number, np.int64)).tolist()
+    return items
 
 
 # To a response
