@@ -82,9 +82,10 @@ async def test_a_connection_without_a_request_is_closed_and_others_are_kept(monk
         host, port = served.server.url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nA: ")
-        assert await reader.read() == b""
-        writer.close()
-        await writer.wait_closed()
+        with contextlib.suppress(ConnectionResetError):  # if the server had not read the bytes yet
+            assert await reader.read() == b""
+            writer.close()
+            await writer.wait_closed()
         version.gate.open()
         async with await running as response:
             assert response.status == 200
