@@ -123,8 +123,12 @@ def request(method, path, body=b"", headers=None, chunk=None):
     return Request(method, path, {**sized, **(headers or {})}, chunks())
 
 
+async def received(response):
+    """The status, headers and body of a response."""
+    rest = [piece async for piece in response.stream] if response.stream is not None else []
+    return response.status, response.headers, b"".join([*response.pieces, *rest])
+
+
 async def answer(service, *args, **kwargs):
     """The status, headers and body of the answer to a request."""
-    async with service.answer(request(*args, **kwargs)) as response:
-        rest = [piece async for piece in response.stream] if response.stream is not None else []
-        return response.status, response.headers, b"".join([*response.pieces, *rest])
+    return await service.answer(request(*args, **kwargs), received)
