@@ -1,6 +1,7 @@
 """`aioflow serve`: a server as a process, with one worker and with several."""
 
 import contextlib
+import gc
 import json
 import re
 import signal
@@ -11,6 +12,7 @@ import pytest
 
 import aioflow as af
 from aioflow import cli
+from aioflow.cli.serve import collect_seldom
 from tests.cli.test_cluster import SECRET, running
 
 ROWS = json.dumps({"instances": [[1, 2], [3, 4]]}).encode()
@@ -117,3 +119,14 @@ def test_options_that_cannot_work_are_refused(options, text, capsys, monkeypatch
     monkeypatch.delenv("AIOFLOW_TOKEN", raising=False)
     assert cli.main(["serve", "--port", "0", *options]) == 1
     assert text in capsys.readouterr().err
+
+
+def test_a_server_looks_for_garbage_seldom_and_not_among_what_it_has_loaded():
+    thresholds = gc.get_threshold()
+    try:
+        collect_seldom()
+        assert gc.get_freeze_count() > 10_000
+        assert gc.get_threshold()[0] == 10_000
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
