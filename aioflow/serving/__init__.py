@@ -14,6 +14,7 @@ from aioflow.lazy import Face
 _face = Face(__name__, {
     "aioflow.serving.batching": "Batching",
     "aioflow.serving.limits": "Limits",
+    "aioflow.serving.metrics": "Metrics",
     "aioflow.serving.models": "Models",
     "aioflow.serving.on_aiohttp": "aiohttp_app",
     "aioflow.serving.on_asgi": "asgi_app",

@@ -120,7 +120,7 @@ def _open_sizes(tensor: Tensor) -> list[int]:
 
 
 async def _infer(address: ModelAddress, exchange: Exchange) -> Response:
-    with exchange.find(address).held() as served:
+    with exchange.hold(address) as served:
         json_size = _json_size(exchange)
         body = await read_body(exchange.request, exchange.limits, json_size)
         if json_size is not None and json_size > len(body):

@@ -57,6 +57,14 @@ class ServedVersion:
         if not self._users:
             self._unused.set()
 
+    def check_room(self) -> None:
+        """ResourceExhaustedError if the queues of all signatures are full, so that a request need not be read."""
+        for runner in self._runners.values():
+            if runner.has_room:
+                return
+        text = f"as many rows wait for model {self.name!r} as may; try again later, or set max_waiting="
+        raise errors.ResourceExhaustedError(text)
+
     async def infer(
         self,
         inputs: Mapping[str, Any],

@@ -9,8 +9,8 @@ costs a busy server more than the headers do.
 import asyncio
 import functools
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Final, TypeVar
 
 from aioflow import errors
 from aioflow.net.transport.credentials import Token
@@ -18,7 +18,9 @@ from aioflow.serving import open_inference, tensorflow_rest
 from aioflow.serving.exchange import Exchange, Handler
 from aioflow.serving.failures import RequestRefusedError, error_response
 from aioflow.serving.limits import Limits
+from aioflow.serving.metrics import Metrics
 from aioflow.serving.models import Models
+from aioflow.serving.record import Observer, Record
 from aioflow.serving.request import Request, Response
 
 T = TypeVar("T")
@@ -31,35 +33,8 @@ _PATHS: Final = 256
 _PROTOCOLS: Final = {"v1": tensorflow_rest.find_handlers, "v2": open_inference.find_handlers}
 
 
-class Record(NamedTuple):
-    """One request that has ended.
-
-    Attributes:
-        method: its method.
-        path: its path.
-        status: the status of the response; 499 if the client left before.
-        seconds: from the headers until the response was sent.
-        model: the name of the model that answered; None if there was none.
-        version: its version.
-        rows: the rows of the inputs.
-        size: the bytes of the response.
-    """
-
-    method: str
-    path: str
-    status: int
-    seconds: float
-    model: str | None
-    version: int | None
-    rows: int
-    size: int
-
-
-Observer: TypeAlias = Callable[[Record], None]
-
-
 class Service:
-    """Models behind requests of HTTP.
+    """Models behind requests of HTTP. If the models have metrics, it measures its requests, and shows them.
 
     Attributes:
         models: the models.
@@ -82,7 +57,11 @@ class Service:
         self.models: Final = models
         self.limits: Final = limits or Limits()
         self.ready = True
-        self.observers: Final = observers
+        metrics = models.metrics
+        self.observers: Final = observers if metrics is None else (*observers, metrics.observe_request)
+        self._shown: Final[Mapping[tuple[str, str], Handler]] = (
+            {} if metrics is None else {("GET", "/metrics"): functools.partial(_show, metrics)}
+        )
         self._token: Final = token
         self._origins: Final = origins
         self._running = 0
@@ -101,7 +80,8 @@ class Service:
         try:
             try:
                 self._admit(request)
-                handler = _find_handler(request.method, request.path)
+                asked = request.method, request.path
+                handler = self._shown.get(asked) or _find_handler(*asked)
                 if request.method == "POST":
                     self._take_place()
                     has_place = True
@@ -152,6 +132,10 @@ class Service:
         record = Record(request.method, request.path, status, seconds, name, version, exchange.rows, size)
         for observer in self.observers:
             observer(record)
+
+
+async def _show(metrics: Metrics, exchange: Exchange) -> Response:
+    return metrics.show()
 
 
 async def _send_stream(

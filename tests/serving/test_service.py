@@ -103,6 +103,18 @@ async def test_more_requests_than_places_are_refused_unread_and_drain_waits_for_
     assert service.running == 0
 
 
+@pytest.mark.parametrize("path", [PREDICT, "/v2/models/affine/infer", "/v2/models/affine/generate"])
+async def test_a_full_queue_refuses_a_request_before_its_body_is_read(path):
+    version = affine()
+    version.full = True
+    asked = request("POST", path, BODY)
+    response = await Service(Models(version)).answer(asked, kept)
+    assert (response.status, response.headers["retry-after"]) == (503, "1")
+    assert error_of(response.body[0]) == "4096 rows wait"
+    assert b"".join([chunk async for chunk in asked.body]) == BODY
+    assert version.holders == 0
+
+
 async def test_a_body_that_is_there_already_is_taken_as_one_that_arrives():
     service = Service(Models(affine()), Limits(body=64))
     packed = gzip.compress(BODY)
