@@ -3,10 +3,11 @@
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aioflow import errors
 from aioflow.cli.worker import loop_factory, seconds, stopping_signals
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from aioflow.serving.models import Models
     from aioflow.serving.server import HttpServer
 
+_YOUNG: Final = 10_000
+"""Objects after whose making the garbage collector comes."""
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -47,6 +50,7 @@ def serve(parser: argparse.ArgumentParser) -> Run:
         help="at the end, the time between turning unready and refusing connections (default: %(default)g)",
     )  # fmt: skip
     add("--access-log", action="store_true", help="write a line of JSON for each request to the standard error")
+    add("--metrics", action="store_true", help="show metrics for Prometheus at /metrics")
     add("--loop", choices=["uvloop", "asyncio"], default="uvloop", help="default: uvloop if installed")
     return _run
 
@@ -96,6 +100,7 @@ def _run(options: argparse.Namespace) -> int:
         stopped = asyncio.Event()
         with stopping_signals(stopped.set):
             async with open_server(options) as (models, server):
+                collect_seldom()
                 print(f"serving {describe(models)} at {server.url}", flush=True)
                 await server.serve(stopped, options.drain_delay)
 
@@ -109,6 +114,8 @@ def _check(options: argparse.Namespace) -> None:
     names = [name for name, _ in options.model]
     if len({*names}) < len(names):
         raise errors.InvalidArgumentError(f"--model names a model twice: {', '.join(sorted(names))}")
+    if options.metrics and options.workers > 1:
+        raise errors.InvalidArgumentError("--metrics shows those of one process: it needs --workers 1")
     for name, label, _ in options.label:
         if name not in names:
             raise errors.InvalidArgumentError(f"--label {name}:{label}: there is no --model {name}=DIR")
@@ -121,6 +128,7 @@ async def open_server(options: argparse.Namespace) -> AsyncIterator[tuple["Model
     from aioflow.serving.access_log import log_request
     from aioflow.serving.batching import Batching
     from aioflow.serving.limits import Limits
+    from aioflow.serving.metrics import Metrics
     from aioflow.serving.models import Models
     from aioflow.serving.server import HttpServer, bind
     from aioflow.serving.service import Service
@@ -133,20 +141,35 @@ async def open_server(options: argparse.Namespace) -> AsyncIterator[tuple["Model
     batching = Batching(max_rows=options.max_rows, max_delay=options.max_delay, max_waiting=options.max_waiting)
     limits = Limits(body=options.max_body << 20, requests=options.max_requests)
     with bind(options.host, options.port, options.workers > 1) as listening:
-        async with Models(poll_interval=options.poll) as models:
+        metrics = Metrics() if options.metrics else None
+        async with Models(poll_interval=options.poll, metrics=metrics) as models:
             for name, directory in options.model:
                 labels = {label: version for model, label, version in options.label if model == name}
                 await models.add(name, directory, labels=labels, batching=batching)
             service = Service(models, limits, token=token, origins=options.origin, observers=[log_request])
             server = HttpServer(service, listening, tls)
-            watching = asyncio.ensure_future(models.watch())
+            watching = [asyncio.ensure_future(models.watch())]
+            if metrics is not None:
+                watching.append(asyncio.ensure_future(metrics.watch_loop()))
             try:
                 await server.start()
                 yield models, server
             finally:
-                watching.cancel()
-                await asyncio.wait([watching])
+                for task in watching:
+                    task.cancel()
+                await asyncio.wait(watching)
                 await server.close()
+
+
+def collect_seldom() -> None:
+    """Let the garbage collector leave alone what there is, as the graphs of the models, and come seldom.
+
+    Some hundred requests at a time have thousands of objects, which end without it. By Python's defaults it would come
+    for each few requests, and a look at the graphs holds up all of them for tens of milliseconds.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG)
 
 
 def _log_requests() -> None:

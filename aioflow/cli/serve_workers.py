@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from aioflow import errors
-from aioflow.cli.serve import describe, open_server
+from aioflow.cli.serve import collect_seldom, describe, open_server
 from aioflow.cli.worker import loop_factory, stopping_signals
 from aioflow.launch.local_processes import THREADS
 
@@ -98,6 +98,7 @@ async def _serve(options: argparse.Namespace) -> None:
     stopped = asyncio.Event()
     with stopping_signals(stopped.set):
         async with open_server(options) as (models, server):
+            collect_seldom()
             print(f"serving {describe(models)} at {server.url}", flush=True)
             watching = asyncio.ensure_future(_input_ended(stopped))
             try:

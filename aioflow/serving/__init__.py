@@ -6,7 +6,7 @@ by name. Output: arrays by name. Protocols are built on these two: `on_aiohttp` 
 
 A model comes from a directory (`served_model`, by way of `version_loader`) or from training in this process
 (`publication`). `choice` decides which version a request gets, and `signature_runner` checks a request and runs it.
-This folder may use everything below it.
+A `record` of each request that has ended goes to `access_log` and `metrics`. This folder may use everything below it.
 """
 
 from aioflow.lazy import Face
@@ -14,6 +14,7 @@ from aioflow.lazy import Face
 _face = Face(__name__, {
     "aioflow.serving.batching": "Batching",
     "aioflow.serving.limits": "Limits",
+    "aioflow.serving.metrics": "Metrics",
     "aioflow.serving.models": "Models",
     "aioflow.serving.on_aiohttp": "aiohttp_app",
     "aioflow.serving.on_asgi": "asgi_app",

@@ -6,7 +6,7 @@ by name. Output: arrays by name. Protocols are built on these two: `on_aiohttp` 
 
 A model comes from a directory (`served_model`, by way of `version_loader`) or from training in this process
 (`publication`). `choice` decides which version a request gets, and `signature_runner` checks a request and runs it.
-This folder may use everything below it.
+A `record` of each request that has ended goes to `access_log` and `metrics`. This folder may use everything below it.
 """
 
 # Made by `make stubs`.
@@ -21,6 +21,7 @@ from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow.serving.batching import Batching as Batching
 from aioflow.serving.limits import Limits as Limits
+from aioflow.serving.metrics import Metrics as Metrics
 from aioflow.serving.models import Models as Models
 from aioflow.serving.on_aiohttp import aiohttp_app as aiohttp_app
 from aioflow.serving.on_asgi import asgi_app as asgi_app
@@ -28,4 +29,5 @@ from aioflow.serving.publication import Publication as Publication
 from aioflow.serving.served_version import ServedVersion as ServedVersion
 from aioflow.serving.status import VersionStatus as VersionStatus
 
-__all__ = ["Batching", "Limits", "Models", "Publication", "ServedVersion", "VersionStatus", "aiohttp_app", "asgi_app"]
+__all__ = ["Batching", "Limits", "Metrics", "Models", "Publication", "ServedVersion", "VersionStatus", "aiohttp_app",
+    "asgi_app"]

@@ -1,5 +1,6 @@
 """One request while it is answered: what its handler may use, and what the access log and metrics want to know."""
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -53,6 +54,15 @@ class Exchange:
         """Return the version at an address. OpError as `Models.find`."""
         self.served = self.models.find(address.name, address.version, address.label)
         return self.served
+
+    def hold(self, address: ModelAddress) -> contextlib.AbstractContextManager[ServedVersion]:
+        """Find the version at an address for an inference, and hold it inside the block.
+
+        ResourceExhaustedError if its queue is full: then the body of the request is not even read.
+        """
+        served = self.find(address)
+        served.check_room()
+        return served.held()
 
     def signature(self, name: Any) -> Signature:
         """Return the signature of that name of the version. InvalidArgumentError if there is none."""

@@ -13,12 +13,14 @@ from aioflow.files.filesystem import Path
 from aioflow.saved_model.signature import Signature
 from aioflow.serving.batching import Batching
 from aioflow.serving.choice import VersionChoice
+from aioflow.serving.metrics import Metrics
 from aioflow.serving.publication import Publication
 from aioflow.serving.served_model import ServedModel
 from aioflow.serving.served_version import ServedVersion
 from aioflow.serving.status import VersionStatus
 from aioflow.serving.version_loader import VersionLoader
 from aioflow.session import Session
+from aioflow.session.request_batcher import BatchObserver
 from aioflow.tensors.recursion import safe_repr
 
 _log: Final = logging.getLogger("aioflow.serving")
@@ -51,6 +53,10 @@ class Models:
         config: the configuration of the session of each version.
         poll_interval: the seconds between two looks of `watch` at the directories.
         chooser: draws the versions of a traffic split.
+        metrics: measures the batches, and the requests of servers of these models, which show them at `/metrics`.
+
+    Attributes:
+        metrics: them; None if nothing is measured.
     """
 
     def __init__(
@@ -59,10 +65,12 @@ class Models:
         *,
         poll_interval: float = 1.0,
         chooser: random.Random | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         expect("config", config, Config)
         if not poll_interval > 0:
             raise ValueError(f"poll_interval is {poll_interval} s, and must be positive")
+        self.metrics: Final = metrics
         self._config: Final = config
         self._poll_interval: Final = poll_interval
         self._chooser: Final = chooser or random.Random()
@@ -92,7 +100,8 @@ class Models:
                 later format, or names files elsewhere. Nothing was added.
             ValueError: a limit of `batching` makes no sense.
         """
-        model = ServedModel(name, VersionLoader(name, directory, batching, self._config), self._chooser)
+        loader = VersionLoader(name, directory, batching, self._config, self._observer(name))
+        model = ServedModel(name, loader, self._chooser)
         self._reserve(name, model)
         try:
             return await model.open(labels or {})
@@ -132,7 +141,7 @@ class Models:
             FailedPreconditionError: a variable has no value.
             ValueError: the signatures belong to another graph, or `every` is below 1.
         """
-        publication = Publication(name, session, signatures, every, batching)
+        publication = Publication(name, session, signatures, every, batching, self._observer(name))
         self._reserve(name, publication)
         try:
             await publication.publish()
@@ -141,6 +150,9 @@ class Models:
             await publication.close()
             raise
         return publication
+
+    def _observer(self, name: str) -> BatchObserver | None:
+        return None if self.metrics is None else self.metrics.batch_observer(name)
 
     def _reserve(self, name: str, model: _Source) -> None:
         if not isinstance(name, str) or not name:

@@ -28,6 +28,7 @@ from aioflow.serving.served_version import ServedVersion
 from aioflow.serving.signature_runner import SignatureRunner, make_runners
 from aioflow.serving.status import VersionStatus
 from aioflow.session import Session
+from aioflow.session.request_batcher import BatchObserver
 
 _log: Final = logging.getLogger("aioflow.serving")
 _PATIENCE: Final = 10.0
@@ -58,7 +59,13 @@ class Publication:
     """
 
     def __init__(
-        self, name: str, session: Session, signatures: Mapping[str, Signature], every: int, batching: Batching | None
+        self,
+        name: str,
+        session: Session,
+        signatures: Mapping[str, Signature],
+        every: int,
+        batching: Batching | None,
+        observer: BatchObserver | None = None,
     ) -> None:
         if every < 1:
             raise ValueError(f"every is {every} steps, and must be at least 1")
@@ -70,6 +77,7 @@ class Publication:
         self._session: Final = session
         self._signatures: Final = dict(signatures)
         self._batching: Final = batching
+        self._observer: Final = observer
         self._copies: list[_Copy] = []
         self._trained: frozenset[Operation] = frozenset()
         self._publishing: Final = asyncio.Lock()
@@ -134,7 +142,7 @@ class Publication:
             signatures, take = await asyncio.to_thread(
                 _copied, self._session.graph, exported, self._signatures, f"published/{number}"
             )
-            self._copies.append(_Copy(make_runners(signatures, self._session, self._batching), take))
+            self._copies.append(_Copy(make_runners(signatures, self._session, self._batching, self._observer), take))
 
     # A source of versions for `Models`
 

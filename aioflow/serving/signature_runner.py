@@ -11,7 +11,7 @@ from aioflow.runtime.feeds import fits
 from aioflow.saved_model.signature import Signature
 from aioflow.serving.batching import Batching
 from aioflow.session import Session
-from aioflow.session.request_batcher import RequestBatcher
+from aioflow.session.request_batcher import BatchObserver, RequestBatcher
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import as_array
 from aioflow.tensors.dtypes import Array
@@ -29,7 +29,14 @@ class SignatureRunner:
         signature: the signature.
     """
 
-    def __init__(self, name: str, signature: Signature, session: Session, batching: Batching | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        signature: Signature,
+        session: Session,
+        batching: Batching | None,
+        observer: BatchObserver | None = None,
+    ) -> None:
         """ValueError if the limits of `batching` make no sense."""
         self.signature: Final = signature
         self._name: Final = name
@@ -38,6 +45,8 @@ class SignatureRunner:
         self._batcher: Final = (
             None if batching is None or not has_rows(signature) else _batcher(signature, session, batching)
         )
+        if self._batcher is not None:
+            self._batcher.observer = observer
         self._inputs: Final = [_Input(key, tensor) for key, tensor in signature.inputs.items()]
         self._outputs: Final = tuple(signature.outputs)
         self._runs: Final[dict[tuple[str, ...], Callable[..., Awaitable[Outputs]]]] = {}
@@ -46,6 +55,11 @@ class SignatureRunner:
     def batches(self) -> bool:
         """Whether requests share runs."""
         return self._batcher is not None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a further row may wait."""
+        return self._batcher is None or self._batcher.has_room
 
     async def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, priority: int) -> Outputs:
         """Return outputs by name, all by default. Raises as `ServedVersion.infer` does."""
@@ -154,7 +168,12 @@ class _Input:
 
 
 def make_runners(
-    signatures: Mapping[str, Signature], session: Session, batching: Batching | None
+    signatures: Mapping[str, Signature],
+    session: Session,
+    batching: Batching | None,
+    observer: BatchObserver | None = None,
 ) -> dict[str, SignatureRunner]:
-    """Return a runner for each signature, by name."""
-    return {name: SignatureRunner(name, signature, session, batching) for name, signature in signatures.items()}
+    """Return a runner for each signature, by name. The observer is told of each batch that has ended."""
+    return {
+        name: SignatureRunner(name, signature, session, batching, observer) for name, signature in signatures.items()
+    }

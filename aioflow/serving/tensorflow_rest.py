@@ -112,7 +112,7 @@ def _dtype_name(dtype: DType) -> str:
 
 
 async def _run(address: ModelAddress, method: Method, exchange: Exchange) -> Response:
-    with exchange.find(address).held() as served:
+    with exchange.hold(address) as served:
         body = parse_object(await read_body(exchange.request, exchange.limits), exchange.limits)
         name = body.get("signature_name", SERVING_DEFAULT)
         signature = exchange.signature(name)

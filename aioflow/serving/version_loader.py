@@ -15,6 +15,7 @@ from aioflow.serving.batching import Batching
 from aioflow.serving.served_version import ServedVersion
 from aioflow.serving.signature_runner import make_runners
 from aioflow.session import Session
+from aioflow.session.request_batcher import BatchObserver
 
 Close = Callable[[], Awaitable[None]]
 
@@ -22,11 +23,19 @@ Close = Callable[[], Awaitable[None]]
 class VersionLoader:
     """The directory of a model, with a version in each folder whose name is a number."""
 
-    def __init__(self, name: str, directory: Path, batching: Batching | None, config: Config | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        batching: Batching | None,
+        config: Config | None,
+        observer: BatchObserver | None = None,
+    ) -> None:
         self._name: Final = name
         self._directory: Final = as_name(directory).rstrip("/")
         self._batching: Final = batching
         self._config: Final = config
+        self._observer: Final = observer
 
     async def found(self) -> list[int]:
         """Return the numbers of the versions that are completely written, rising."""
@@ -57,7 +66,8 @@ class VersionLoader:
         session = Session(graph=Graph(), config=self._config)
         try:
             model = await load(self._path(number), session)
-            version = ServedVersion(self._name, number, make_runners(model.signatures, session, self._batching))
+            runners = make_runners(model.signatures, session, self._batching, self._observer)
+            version = ServedVersion(self._name, number, runners)
             await _warm_up(version, model)
         except (TypeError, ValueError) as error:
             await session.close()

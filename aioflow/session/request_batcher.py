@@ -10,7 +10,7 @@ import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from aioflow import errors
 from aioflow.session.batch_rows import RowChecks, together
@@ -52,6 +52,25 @@ class BatchingStatistics:
     cancelled: int = 0
 
 
+class FinishedBatch(NamedTuple):
+    """A batch that has ended.
+
+    Attributes:
+        reason: why it began.
+        rows: its rows, without those that fill it up.
+        waits: for each call that has rows in it, the seconds from the call to the begin of the batch.
+        seconds: the time of the run, with putting its rows together and dividing the results.
+    """
+
+    reason: Reason
+    rows: int
+    waits: Sequence[float]
+    seconds: float
+
+
+BatchObserver = Callable[[FinishedBatch], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of a batcher, as `Session.batched` takes them. ValueError if one makes no sense."""
@@ -84,7 +103,10 @@ class RequestBatcher(Generic[R]):
 
     Attributes:
         statistics: what it has done so far.
+        observer: is told of each batch that has ended, however it ended.
     """
+
+    observer: BatchObserver | None = None
 
     def __init__(
         self,
@@ -153,6 +175,11 @@ class RequestBatcher(Generic[R]):
             raise
         return self._build(self._rows.cut(call, results) if call.own_sizes else results)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a further row may wait: a server asks before it reads the values of a call."""
+        return self._waiting.rows < self._limits.max_waiting
+
     def _admit(self, call: BatchedCall, priority: int) -> None:
         """Refuse a call for which there is no level or no room."""
         if not 0 <= priority < self._limits.priorities:
@@ -204,10 +231,12 @@ class RequestBatcher(Generic[R]):
         turn = slice.turns
         self._count_batch("idle", call.count)
         self._lone_turn = _NEVER
+        begin = asyncio.get_running_loop().time()
         try:
             results = await self._run(call.values)
         finally:
             self._running -= 1
+            self._observe("idle", call.count, [0.0], begin)
             if self._waiting.calls:
                 self._gather_next()
             else:
@@ -222,6 +251,11 @@ class RequestBatcher(Generic[R]):
             self._set_timer()
         call.leave()
 
+    def _observe(self, reason: Reason, rows: int, waits: Sequence[float], begin: float) -> None:
+        """Tell the observer, if there is one, of a batch that began at that time, and ends now."""
+        if self.observer is not None:
+            self.observer(FinishedBatch(reason, rows, waits, asyncio.get_running_loop().time() - begin))
+
     # When batches begin
 
     def _begin_batches(self) -> None:
@@ -230,11 +264,18 @@ class RequestBatcher(Generic[R]):
             chosen = self._choose()
             if chosen is None:
                 break
-            batch = self._take_batch(*chosen)
-            batch.task = asyncio.get_running_loop().create_task(self._run_batch(batch))
-            self._tasks.add(batch.task)
-            batch.task.add_done_callback(functools.partial(self._end_task, batch))
+            self._begin_batch(*chosen)
         self._set_timer()
+
+    def _begin_batch(self, shape: Hashable, reason: Reason) -> None:
+        batch, loop = self._take_batch(shape, reason), asyncio.get_running_loop()
+        batch.task = loop.create_task(self._run_batch(batch))
+        self._tasks.add(batch.task)
+        batch.task.add_done_callback(functools.partial(self._end_task, batch))
+        if self.observer is not None:
+            begin = loop.time()
+            waits = [begin - call.since for call in batch.calls()]
+            batch.task.add_done_callback(lambda _: self._observe(reason, batch.rows, waits, begin))
 
     def _choose(self) -> tuple[Hashable, Reason] | None:
         """The shape of the rows of the next batch, and why it begins now."""

@@ -1,6 +1,7 @@
 """`aioflow serve`: a server as a process, with one worker and with several."""
 
 import contextlib
+import gc
 import json
 import re
 import signal
@@ -11,6 +12,7 @@ import pytest
 
 import aioflow as af
 from aioflow import cli
+from aioflow.cli.serve import collect_seldom
 from tests.cli.test_cluster import SECRET, running
 
 ROWS = json.dumps({"instances": [[1, 2], [3, 4]]}).encode()
@@ -56,7 +58,7 @@ def test_a_server_serves_versions_and_labels_to_those_with_its_token_and_ends_cl
     token = tmp_path / "token"
     token.write_text(SECRET)
     token.chmod(0o600)
-    options = ["--label", "scale:stable=1", "--token-file", token, "--access-log", "--drain-delay", "0"]
+    options = ["--label", "scale:stable=1", "--token-file", token, "--access-log", "--metrics", "--drain-delay", "0"]
     with running("serve", "--model", f"scale={model}", "--port", "0", *options) as process:
         url = url_in(process.stdout.readline())
         assert ask(url, "/v2/health/ready") == (200, {"ready": True})
@@ -66,11 +68,13 @@ def test_a_server_serves_versions_and_labels_to_those_with_its_token_and_ends_cl
         path = "/v1/models/scale/labels/stable:predict"
         assert ask(url, path, ROWS, **shown) == (200, {"predictions": [[2, 4], [6, 8]]})
         assert ask(url, path, ROWS, Origin="http://example.org", **shown)[0] == 403
+        with urllib.request.urlopen(urllib.request.Request(f"{url}/metrics", headers=shown)) as response:
+            assert b'aioflow_rows_total{model="scale"} 4.0' in response.read()
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=60)
     assert process.returncode == 0
     lines = [json.loads(line) for line in log.splitlines()]
-    assert [line["status"] for line in lines] == [200, 401, 200, 200, 403]
+    assert [line["status"] for line in lines] == [200, 401, 200, 200, 403, 200]
     assert {key: lines[3][key] for key in ("method", "path", "model", "version", "rows")} == {
         "method": "POST", "path": path, "model": "scale", "version": 1, "rows": 2,
     }  # fmt: skip
@@ -111,9 +115,21 @@ def test_options_that_cannot_be_understood_are_named(options, text, capsys):
         (["--model", "a=b", "--label", "c:stable=1"], "--label c:stable: there is no --model c=DIR"),
         (["--model", "a=b", "--host", "0.0.0.0"], "can be reached from other machines"),
         (["--model", "a=/nowhere/at/all"], "/nowhere/at/all"),
+        (["--model", "a=b", "--metrics", "--workers", "2"], "--metrics shows those of one process"),
     ],
 )
 def test_options_that_cannot_work_are_refused(options, text, capsys, monkeypatch):
     monkeypatch.delenv("AIOFLOW_TOKEN", raising=False)
     assert cli.main(["serve", "--port", "0", *options]) == 1
     assert text in capsys.readouterr().err
+
+
+def test_a_server_looks_for_garbage_seldom_and_not_among_what_it_has_loaded():
+    thresholds = gc.get_threshold()
+    try:
+        collect_seldom()
+        assert gc.get_freeze_count() > 10_000
+        assert gc.get_threshold()[0] == 10_000
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)

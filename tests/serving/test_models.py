@@ -5,6 +5,7 @@ import contextlib
 import random
 import shutil
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.saved_model import WarmUpRequest
-from aioflow.serving import Batching, Models
+from aioflow.serving import Batching, Models, ServedVersion
 from aioflow.testing import Gate
 from tests.support.saved_models import GATES, Line, rows, turns
 
@@ -297,6 +298,12 @@ class TestRequests:
         gate.open()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert {type(result) for result in results} <= {dict, errors.ResourceExhaustedError}
+
+    def test_a_version_has_room_as_long_as_one_of_its_queues_has(self):
+        full, free = (SimpleNamespace(signature=None, has_room=room) for room in (False, True))
+        ServedVersion("line", 1, {"a": full, "b": free}).check_room()
+        with pytest.raises(errors.ResourceExhaustedError, match="as many rows wait for model 'line' as may"):
+            ServedVersion("line", 1, {"a": full}).check_room()
 
     async def test_a_stream_yields_iterations_which_share_runs_and_ends_with_its_reader(self, models, tmp_path):
         await Line(2.0).save(tmp_path, 1)

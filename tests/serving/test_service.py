@@ -26,12 +26,16 @@ def error_of(body):
     return item[1]
 
 
+async def kept(response):
+    return response
+
+
 async def test_a_length_beyond_the_limit_is_refused_before_the_body_is_read():
     asked = request("POST", PREDICT, BODY, {"content-length": "65"})
-    async with Service(Models(affine()), Limits(body=64)).answer(asked) as response:
-        assert response.status == 413
-        assert error_of(b"".join(response.body)) == "the body has 65 bytes or more; at most 64 are taken"
-    assert b"".join([chunk async for chunk in asked.chunks]) == BODY  # nobody has read it
+    response = await Service(Models(affine()), Limits(body=64)).answer(asked, kept)
+    assert response.status == 413
+    assert error_of(b"".join(response.body)) == "the body has 65 bytes or more; at most 64 are taken"
+    assert b"".join([chunk async for chunk in asked.body]) == BODY  # nobody has read it
 
 
 async def test_a_body_that_turns_out_too_long_is_cut_off_also_when_it_unpacks_to_more():
@@ -74,8 +78,8 @@ async def test_a_body_that_does_not_arrive_is_given_up():
 
     service = Service(Models(affine()), Limits(body_seconds=20))
     start = asyncio.get_running_loop().time()
-    async with service.answer(request("POST", PREDICT)._replace(chunks=chunks())) as response:
-        assert (response.status, response.headers["connection"]) == (408, "close")
+    response = await service.answer(request("POST", PREDICT)._replace(body=chunks()), kept)
+    assert (response.status, response.headers["connection"]) == (408, "close")
     assert asyncio.get_running_loop().time() - start == pytest.approx(20)
 
 
@@ -87,9 +91,9 @@ async def test_more_requests_than_places_are_refused_unread_and_drain_waits_for_
         running = [group.create_task(answer(service, "POST", PREDICT, BODY)) for _ in range(2)]
         await version.gate.arrived(2)
         asked = request("POST", PREDICT, BODY)
-        async with service.answer(asked) as response:
-            assert (response.status, response.headers["retry-after"]) == (503, "1")
-        assert b"".join([chunk async for chunk in asked.chunks]) == BODY
+        response = await service.answer(asked, kept)
+        assert (response.status, response.headers["retry-after"]) == (503, "1")
+        assert b"".join([chunk async for chunk in asked.body]) == BODY
         assert (await answer(service, "GET", "/v1/models/affine"))[0] == 200  # which needs no place
         drained = group.create_task(service.drain())
         await asyncio.sleep(1)
@@ -97,6 +101,29 @@ async def test_more_requests_than_places_are_refused_unread_and_drain_waits_for_
         version.gate.open()
     assert [task.result()[0] for task in running] == [200, 200]
     assert service.running == 0
+
+
+@pytest.mark.parametrize("path", [PREDICT, "/v2/models/affine/infer", "/v2/models/affine/generate"])
+async def test_a_full_queue_refuses_a_request_before_its_body_is_read(path):
+    version = affine()
+    version.full = True
+    asked = request("POST", path, BODY)
+    response = await Service(Models(version)).answer(asked, kept)
+    assert (response.status, response.headers["retry-after"]) == (503, "1")
+    assert error_of(response.body[0]) == "4096 rows wait"
+    assert b"".join([chunk async for chunk in asked.body]) == BODY
+    assert version.holders == 0
+
+
+async def test_a_body_that_is_there_already_is_taken_as_one_that_arrives():
+    service = Service(Models(affine()), Limits(body=64))
+    packed = gzip.compress(BODY)
+    for body, headers, status in [
+        (BODY, {}, 200), (packed, {"content-encoding": "gzip"}, 200), (b" " * 65, {}, 413),
+        (packed[:-1], {"content-encoding": "gzip"}, 400),
+    ]:  # fmt: skip
+        response = await service.answer(request("POST", PREDICT, headers=headers)._replace(body=body), kept)
+        assert response.status == status
 
 
 async def test_a_thousand_requests_that_are_cancelled_leave_nothing():

@@ -356,8 +356,10 @@ class TestErrors:
         double = session.batched(net.y, [net.x], max_rows=2, max_waiting=5)
         runs = [asyncio.create_task(double(rows(2))) for _ in range(4)]
         await gate.arrived(2)
+        assert double.has_room
         runs.append(asyncio.create_task(double(rows(1))))
         await turns()
+        assert not double.has_room
         with pytest.raises(af.errors.ResourceExhaustedError, match="5 rows wait, and 1 more"):
             await double(rows(1))
         gate.open()
