@@ -13,6 +13,7 @@ from aioflow.lazy import Face
 
 _face = Face(__name__, {
     "aioflow.serving.batching": "Batching",
+    "aioflow.serving.failures": "http_error",
     "aioflow.serving.limits": "Limits",
     "aioflow.serving.models": "Models",
     "aioflow.serving.on_aiohttp": "aiohttp_app",

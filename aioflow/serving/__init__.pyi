@@ -20,6 +20,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow.serving.batching import Batching as Batching
+from aioflow.serving.failures import http_error as http_error
 from aioflow.serving.limits import Limits as Limits
 from aioflow.serving.models import Models as Models
 from aioflow.serving.on_aiohttp import aiohttp_app as aiohttp_app
@@ -28,4 +29,5 @@ from aioflow.serving.publication import Publication as Publication
 from aioflow.serving.served_version import ServedVersion as ServedVersion
 from aioflow.serving.status import VersionStatus as VersionStatus
 
-__all__ = ["Batching", "Limits", "Models", "Publication", "ServedVersion", "VersionStatus", "aiohttp_app", "asgi_app"]
+__all__ = ["Batching", "Limits", "Models", "Publication", "ServedVersion", "VersionStatus", "aiohttp_app", "asgi_app",
+    "http_error"]

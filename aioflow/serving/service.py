@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Seque
 from typing import Final, NamedTuple, TypeAlias
 
 from aioflow import errors
+from aioflow.config import expect
+from aioflow.graph.operation import items_of
 from aioflow.net.transport.credentials import Token
 from aioflow.serving import open_inference, tensorflow_rest
 from aioflow.serving.exchange import Exchange, Handler
@@ -76,12 +78,14 @@ class Service:
         self, models: Models, limits: Limits | None = None, *, token: Token | None = None,
         origins: Collection[str] | None = None, observers: Sequence[Observer] = (),
     ) -> None:  # fmt: skip
+        expect("models", models, Models)
+        expect("limits", limits, Limits)
         self.models: Final = models
         self.limits: Final = limits or Limits()
         self.ready = True
         self.observers: Final = observers
         self._token: Final = token
-        self._origins: Final = origins
+        self._origins: Final = None if origins is None else frozenset(items_of("origins", origins))
         self._running = 0
         self._idle = asyncio.Event()
         self._idle.set()

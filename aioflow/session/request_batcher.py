@@ -54,7 +54,7 @@ class BatchingStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a batcher, as `Session.batched` takes them. ValueError if one makes no sense."""
+    """The limits of a batcher, as `Session.batched` takes them. TypeError or ValueError if one makes no sense."""
 
     max_rows: int
     max_delay: float
@@ -63,8 +63,13 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in ("max_rows", "max_waiting", "priorities"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, and must be at least 1")
+            value = getattr(self, name)
+            if not isinstance(value, int):
+                raise TypeError(f"{name} is a whole number, not {value!r}")
+            if value < 1:
+                raise ValueError(f"{name} is {value}, and must be at least 1")
+        if not isinstance(self.max_delay, (int, float)):
+            raise TypeError(f"max_delay is a number of seconds, not {self.max_delay!r}")
         if not self.max_delay >= 0:
             raise ValueError(f"max_delay is {self.max_delay} s, and must not be negative")
 
