@@ -9,8 +9,8 @@ A transport hands in a `Request` and sends the `Response` inside the block of `S
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from typing import Final
 
 from aioflow import errors
 from aioflow.config import expect
@@ -21,40 +21,15 @@ from aioflow.serving.exchange import Exchange, Handler
 from aioflow.serving.failures import RequestRefusedError, error_response
 from aioflow.serving.limits import Limits
 from aioflow.serving.models import Models
+from aioflow.serving.record import Observer, Record
 from aioflow.serving.request import Request, Response
+from aioflow.serving.spans import RequestSpan, open_span
 
 _CLIENT_GONE: Final = 499
 """The recorded status of a request whose client left before its response was sent."""
 _OPEN_TO_ALL: Final = frozenset({"/v2/health/live", "/v2/health/ready"})
 """The paths that need no token: probes have none."""
 _PROTOCOLS: Final = {"v1": tensorflow_rest.find_handlers, "v2": open_inference.find_handlers}
-
-
-class Record(NamedTuple):
-    """One request that has ended.
-
-    Attributes:
-        method: its method.
-        path: its path.
-        status: the status of the response; 499 if the client left before.
-        seconds: from the headers until the response was sent.
-        model: the name of the model that answered; None if there was none.
-        version: its version.
-        rows: the rows of the inputs.
-        size: the bytes of the response.
-    """
-
-    method: str
-    path: str
-    status: int
-    seconds: float
-    model: str | None
-    version: int | None
-    rows: int
-    size: int
-
-
-Observer: TypeAlias = Callable[[Record], None]
 
 
 class Service:
@@ -100,6 +75,7 @@ class Service:
         """The response, which must be sent inside the block. Cancelling the block cancels the inference."""
         exchange = Exchange(request, self.models, self.limits, self.ready)
         start, status, size = time.perf_counter(), _CLIENT_GONE, 0
+        span = open_span(request)
         try:
             with contextlib.ExitStack() as stack:
                 response = await self._respond(exchange, stack)
@@ -108,7 +84,8 @@ class Service:
                     yield response
                 status = response.status
         finally:
-            self._record(exchange, status, time.perf_counter() - start, size)
+            if span is not None or self.observers:
+                self._record(exchange, status, time.perf_counter() - start, size, span)
 
     async def drain(self) -> None:
         """Wait until no inference runs."""
@@ -150,12 +127,12 @@ class Service:
             if not self._running:
                 self._idle.set()
 
-    def _record(self, exchange: Exchange, status: int, seconds: float, size: int) -> None:
-        if not self.observers:
-            return
+    def _record(self, exchange: Exchange, status: int, seconds: float, size: int, span: RequestSpan | None) -> None:
         request, served = exchange.request, exchange.served
         name, version = (None, None) if served is None else (served.name, served.version)
         record = Record(request.method, request.path, status, seconds, name, version, exchange.rows, size)
+        if span is not None:
+            span.end(record)
         for observer in self.observers:
             observer(record)
 
