@@ -10,6 +10,7 @@ from aioflow.graph.operation import Tensor
 from aioflow.runtime.feeds import fits
 from aioflow.saved_model.signature import Signature
 from aioflow.serving.batching import Batching
+from aioflow.serving.spans import BatchSpans
 from aioflow.session import Session
 from aioflow.session.request_batcher import RequestBatcher
 from aioflow.tensors import dtypes
@@ -38,6 +39,8 @@ class SignatureRunner:
         self._batcher: Final = (
             None if batching is None or not has_rows(signature) else _batcher(signature, session, batching)
         )
+        if self._batcher is not None:
+            self._batcher.surroundings = BatchSpans(name)
         self._inputs: Final = [_Input(key, tensor) for key, tensor in signature.inputs.items()]
         self._outputs: Final = tuple(signature.outputs)
         self._runs: Final[dict[tuple[str, ...], Callable[..., Awaitable[Outputs]]]] = {}

@@ -1,10 +1,13 @@
-"""Spans of OpenTelemetry: one for each request, as a child of the client's.
+"""Spans of OpenTelemetry: one for each request, as a child of the client's, and one for each batch.
 
-They come from opentelemetry-api, in programs that have imported it, for others can record no spans. The client's span is
-in the header `traceparent`. If a framework has begun a span for the request already, that is the parent.
+They come from opentelemetry-api, in programs that have imported it, for others can record no spans. The client's span
+is in the header `traceparent`. If a framework has begun a span for the request already, that is the parent. A batch has
+no parent, since it serves many requests: it has a link to each. A request that runs alone has its own span only.
 """
 
+import contextlib
 import sys
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from aioflow.serving.record import Record
@@ -47,3 +50,30 @@ class RequestSpan:
         if record.status >= _SERVER_ERROR:
             self._span.set_status(trace.StatusCode.ERROR)
         self._span.end()
+
+
+class BatchSpans:
+    """Gives the batches of a signature spans, with links to the spans of their callers."""
+
+    def __init__(self, signature: str) -> None:
+        self._signature: Final = signature
+
+    def note_caller(self) -> Any:
+        """Return the current span; None if this program records no spans."""
+        trace = sys.modules.get(_API)
+        return None if trace is None else trace.get_current_span()
+
+    @contextlib.contextmanager
+    def around(self, callers: Sequence[Any], rows: int) -> Iterator[None]:
+        """Inside the block, the span of a batch is the current one, if a caller has a span."""
+        contexts = [caller.get_span_context() for caller in callers if caller is not None]
+        if not any(context.is_valid for context in contexts):
+            yield
+            return
+        from opentelemetry import context, trace
+
+        links = [trace.Link(each) for each in contexts if each.is_valid]
+        attributes = {"aioflow.signature": self._signature, "aioflow.rows": rows, "aioflow.calls": len(callers)}
+        tracer = trace.get_tracer("aioflow", __version__)
+        with tracer.start_as_current_span("batch", context.Context(), links=links, attributes=attributes):
+            yield

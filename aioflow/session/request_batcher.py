@@ -6,11 +6,13 @@ may join it, and then runs in its own task.
 """
 
 import asyncio
+import contextlib
 import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from aioflow import errors
 from aioflow.session.batch_rows import RowChecks, together
@@ -52,6 +54,16 @@ class BatchingStatistics:
     cancelled: int = 0
 
 
+class BatchSurroundings(Protocol):
+    """Runs around each batch, as spans of it do. A call that runs alone has none: it runs in its caller's task."""
+
+    def note_caller(self) -> object:
+        """Return what is to be known of the caller of a call. It runs in the caller's task."""
+
+    def around(self, callers: Sequence[Any], rows: int) -> AbstractContextManager[object]:
+        """Return a block around a batch, with what was noted of the caller of each of its calls."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of a batcher, as `Session.batched` takes them. TypeError or ValueError if one makes no sense."""
@@ -89,7 +101,10 @@ class RequestBatcher(Generic[R]):
 
     Attributes:
         statistics: what it has done so far.
+        surroundings: runs around each batch; None for nothing.
     """
+
+    surroundings: BatchSurroundings | None = None
 
     def __init__(
         self,
@@ -148,6 +163,8 @@ class RequestBatcher(Generic[R]):
         call = self._rows.call(values)
         if priority or self._waiting.rows + call.count > self._limits.max_waiting:
             self._admit(call, priority)
+        if self.surroundings is not None:
+            call.caller = self.surroundings.note_caller()
         self.statistics.calls += 1
         try:
             results = await self._submit(call)
@@ -295,10 +312,16 @@ class RequestBatcher(Generic[R]):
 
     async def _run_batch(self, batch: Batch) -> None:
         """Run a batch, and answer its calls."""
-        try:
-            batch.deliver(await self._compute_parts(batch.parts()))
-        except Exception as error:
-            await self._fail_batch(batch, error)
+        with self._around(batch):
+            try:
+                batch.deliver(await self._compute_parts(batch.parts()))
+            except Exception as error:
+                await self._fail_batch(batch, error)
+
+    def _around(self, batch: Batch) -> AbstractContextManager[object]:
+        if self.surroundings is None:
+            return contextlib.nullcontext()
+        return self.surroundings.around([call.caller for call in batch.calls()], batch.rows)
 
     async def _compute_parts(self, parts: Sequence[Sequence[Array]]) -> Results:
         """The fetches for the values of several parts."""

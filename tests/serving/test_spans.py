@@ -1,13 +1,18 @@
-"""Spans of requests: their parents, what they tell, and that they end however the request ends."""
+"""Spans of requests and batches: their parents, what they tell, and that they end however the request ends."""
 
 import asyncio
+import contextlib
 import logging
 import sys
 
+import numpy as np
 import pytest
 
+import aioflow as af
 from aioflow import errors
+from aioflow.serving import Batching
 from aioflow.serving.service import Service
+from aioflow.serving.signature_runner import SignatureRunner
 from aioflow.testing import Gate
 from tests.serving.doubles import Models, affine, answer
 
@@ -22,11 +27,11 @@ CLIENT_TRACE, CLIENT_SPAN = 0x0123456789ABCDEF0123456789ABCDEF, 0x0123456789ABCD
 class Span(trace.NonRecordingSpan):
     """A span that remembers what it is told."""
 
-    def __init__(self, number, name, parent, kind, attributes):
+    def __init__(self, number, name, parent, kind, attributes, links=()):
         trace_id = parent.trace_id if parent.is_valid else 99
         super().__init__(trace.SpanContext(trace_id, number, False, trace.TraceFlags(1)))
         self.name, self.parent, self.kind, self.attributes = name, parent, kind, dict(attributes)
-        self.ended, self.status = 0, None
+        self.ended, self.status, self.links = 0, None, links
 
     def update_name(self, name):
         self.name = name
@@ -50,10 +55,16 @@ class Tracer(trace.NoOpTracer):
     def __init__(self):
         self.spans = []
 
-    def start_span(self, name, context=None, kind=trace.SpanKind.INTERNAL, attributes=None, **others):
+    def start_span(self, name, context=None, kind=trace.SpanKind.INTERNAL, attributes=None, links=(), **others):
         parent = trace.get_current_span(context).get_span_context()
-        self.spans.append(Span(len(self.spans) + 1, name, parent, kind, attributes or {}))
+        self.spans.append(Span(len(self.spans) + 1, name, parent, kind, attributes or {}, links))
         return self.spans[-1]
+
+    @contextlib.contextmanager
+    def start_as_current_span(self, name, context=None, **others):
+        span = self.start_span(name, context, **others)
+        with trace.use_span(span, end_on_exit=True):
+            yield span
 
 
 @pytest.fixture
@@ -118,6 +129,35 @@ async def test_the_span_of_a_request_whose_client_leaves_ends(tracer):
     await asyncio.wait([asking])
     (span,) = tracer.spans
     assert (span.ended, span.attributes["http.response.status_code"]) == (1, 499)
+
+
+async def test_a_batch_has_a_span_of_its_own_with_links_to_those_of_its_callers(tracer):
+    inside = []
+
+    async def note(x):
+        inside.append(trace.get_current_span())
+        return x
+
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [None], name="x")
+        y = af.py_func(note, [x], af.float32)
+        y.set_shape([None])
+
+    async def ask(runner, number):
+        with trace.use_span(Span(number, "caller", trace.INVALID_SPAN_CONTEXT, None, {})):
+            return (await runner.run({"x": np.full(number - 70, number, np.float32)}, None, 0))["y"].tolist()
+
+    async with af.Session(graph=graph) as session:
+        runner = SignatureRunner("twice", af.saved_model.Signature({"x": x}, {"y": y}), session, Batching())
+        assert await ask(runner, 71) == [71]
+        assert tracer.spans == []  # it ran alone
+        results = await asyncio.gather(*[ask(runner, number) for number in (72, 73, 74)])  # the first alone, too
+        assert results == [[72] * 2, [73] * 3, [74] * 4]
+    (span,) = tracer.spans
+    assert [each.get_span_context().span_id for each in inside] == [71, 72, 1]
+    assert (span.name, span.ended, span.parent.is_valid) == ("batch", 1, False)
+    assert [link.context.span_id for link in span.links] == [73, 74]
+    assert span.attributes == {"aioflow.signature": "twice", "aioflow.rows": 7, "aioflow.calls": 2}
 
 
 async def test_a_program_without_opentelemetry_has_no_spans(tracer, monkeypatch):
