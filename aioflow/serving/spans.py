@@ -67,7 +67,7 @@ class BatchSpans:
     def around(self, callers: Sequence[Any], rows: int) -> Iterator[None]:
         """Inside the block, the span of a batch is the current one, if a caller has a span."""
         contexts = [caller.get_span_context() for caller in callers if caller is not None]
-        if not any(context.is_valid for context in contexts):
+        if not any(each.is_valid for each in contexts):
             yield
             return
         from opentelemetry import context, trace
