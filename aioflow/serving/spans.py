@@ -44,8 +44,9 @@ class RequestSpan:
         context.detach(self._token)
         if record.model is not None:  # so that clients cannot make names
             self._span.update_name(f"{record.method} {record.path}")
-            facts = {"model": record.model, "version": record.version or 0, "rows": record.rows}
-            self._span.set_attributes({f"aioflow.{name}": fact for name, fact in facts.items()})
+            self._span.set_attribute("aioflow.model", record.model)
+            self._span.set_attribute("aioflow.version", record.version or 0)
+            self._span.set_attribute("aioflow.rows", record.rows)
         self._span.set_attribute("http.response.status_code", record.status)
         if record.status >= _SERVER_ERROR:
             self._span.set_status(trace.StatusCode.ERROR)
@@ -73,7 +74,8 @@ class BatchSpans:
         from opentelemetry import context, trace
 
         links = [trace.Link(each) for each in contexts if each.is_valid]
-        attributes = {"aioflow.signature": self._signature, "aioflow.rows": rows, "aioflow.calls": len(callers)}
+        attributes: dict[str, str | int] = {"aioflow.signature": self._signature, "aioflow.rows": rows}
+        attributes["aioflow.calls"] = len(callers)
         tracer = trace.get_tracer("aioflow", __version__)
         with tracer.start_as_current_span("batch", context.Context(), links=links, attributes=attributes):
             yield

@@ -39,9 +39,6 @@ class Span(trace.NonRecordingSpan):
     def set_attribute(self, key, value):
         self.attributes[key] = value
 
-    def set_attributes(self, attributes):
-        self.attributes.update(attributes)
-
     def set_status(self, status, description=None):
         self.status = status
 
