@@ -6,7 +6,8 @@ by name. Output: arrays by name. Protocols are built on these two: `on_aiohttp` 
 
 A model comes from a directory (`served_model`, by way of `version_loader`) or from training in this process
 (`publication`). `choice` decides which version a request gets, and `signature_runner` checks a request and runs it.
-A `record` of each request that has ended goes to `access_log` and `metrics`. This folder may use everything below it.
+A `record` of each request that has ended goes to `access_log` and `metrics`. `spans` shows requests and batches to
+OpenTelemetry. This folder may use everything below it.
 """
 
 # Made by `make stubs`.
@@ -20,6 +21,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow.serving.batching import Batching as Batching
+from aioflow.serving.failures import http_error as http_error
 from aioflow.serving.limits import Limits as Limits
 from aioflow.serving.metrics import Metrics as Metrics
 from aioflow.serving.models import Models as Models
@@ -30,4 +32,4 @@ from aioflow.serving.served_version import ServedVersion as ServedVersion
 from aioflow.serving.status import VersionStatus as VersionStatus
 
 __all__ = ["Batching", "Limits", "Metrics", "Models", "Publication", "ServedVersion", "VersionStatus", "aiohttp_app",
-    "asgi_app"]
+    "asgi_app", "http_error"]

@@ -49,17 +49,28 @@ class RequestRefusedError(Exception):
         self.headers: Final = headers or {}
 
 
+def http_error(error: Exception) -> tuple[int, str]:
+    """Return the status of HTTP and the text by which a client is told of an error of `infer`.
+
+        status, text = af.serving.http_error(error)
+
+    400 is for wrong inputs, 404 for unknown models, 503 for a full queue, 504 for a time that is over. An error by
+    which no request is to blame is 500 with a general text, and is written to the log `aioflow.serving`.
+    """
+    if isinstance(error, TimeoutError) and not isinstance(error, errors.OpError):
+        return 504, "the request was not answered within its timeout"
+    status = _STATUS.get(type(error), 500) if isinstance(error, errors.OpError) else 500
+    if status == 500 or not isinstance(error, errors.OpError):
+        _log.error("a request failed: %s", error, exc_info=error)
+        return 500, "the server failed to compute the answer; its log has the reason"
+    return status, error.message
+
+
 def error_response(error: Exception) -> Response:
     """Return the response for an error, and log an error of the server."""
     if isinstance(error, RequestRefusedError):
         return _response(error.status, error.text, error.headers)
-    if isinstance(error, TimeoutError) and not isinstance(error, errors.OpError):
-        return _response(504, "the request was not answered within its timeout", {})
-    status = _STATUS.get(type(error), 500) if isinstance(error, errors.OpError) else 500
-    if status == 500 or not isinstance(error, errors.OpError):
-        _log.error("a request failed: %s", error, exc_info=error)
-        return _response(500, "the server failed to compute the answer; its log has the reason", {})
-    return _response(status, error.message, {})
+    return _response(*http_error(error), {})
 
 
 def _response(status: int, text: str, headers: Mapping[str, str]) -> Response:

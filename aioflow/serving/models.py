@@ -100,6 +100,7 @@ class Models:
                 later format, or names files elsewhere. Nothing was added.
             ValueError: a limit of `batching` makes no sense.
         """
+        expect("batching", batching, Batching)
         loader = VersionLoader(name, directory, batching, self._config, self._observer(name))
         model = ServedModel(name, loader, self._chooser)
         self._reserve(name, model)
@@ -141,6 +142,7 @@ class Models:
             FailedPreconditionError: a variable has no value.
             ValueError: the signatures belong to another graph, or `every` is below 1.
         """
+        expect("batching", batching, Batching)
         publication = Publication(name, session, signatures, every, batching, self._observer(name))
         self._reserve(name, publication)
         try:

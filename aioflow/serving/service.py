@@ -13,6 +13,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from typing import Final, TypeVar
 
 from aioflow import errors
+from aioflow.config import expect
+from aioflow.graph.operation import items_of
 from aioflow.net.transport.credentials import Token
 from aioflow.serving import open_inference, tensorflow_rest
 from aioflow.serving.exchange import Exchange, Handler
@@ -22,6 +24,7 @@ from aioflow.serving.metrics import Metrics
 from aioflow.serving.models import Models
 from aioflow.serving.record import Observer, Record
 from aioflow.serving.request import Request, Response
+from aioflow.serving.spans import RequestSpan, open_span
 
 T = TypeVar("T")
 _CLIENT_GONE: Final = 499
@@ -54,6 +57,8 @@ class Service:
         self, models: Models, limits: Limits | None = None, *, token: Token | None = None,
         origins: Collection[str] | None = None, observers: Sequence[Observer] = (),
     ) -> None:  # fmt: skip
+        expect("models", models, Models)
+        expect("limits", limits, Limits)
         self.models: Final = models
         self.limits: Final = limits or Limits()
         self.ready = True
@@ -63,7 +68,7 @@ class Service:
             {} if metrics is None else {("GET", "/metrics"): functools.partial(_show, metrics)}
         )
         self._token: Final = token
-        self._origins: Final = origins
+        self._origins: Final = None if origins is None else frozenset(items_of("origins", origins))
         self._running = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -77,6 +82,7 @@ class Service:
         """Send the response, and return what `send` returns. Cancelling cancels the inference."""
         exchange = Exchange(request, self.models, self.limits, self.ready)
         start, status, size, has_place = time.perf_counter(), _CLIENT_GONE, 0, False
+        span = open_span(request)
         try:
             try:
                 self._admit(request)
@@ -95,8 +101,8 @@ class Service:
         finally:
             if has_place:
                 self._leave_place()
-            if self.observers:
-                self._record(exchange, status, time.perf_counter() - start, size)
+            if span is not None or self.observers:
+                self._record(exchange, status, time.perf_counter() - start, size, span)
 
     async def drain(self) -> None:
         """Wait until no inference runs."""
@@ -126,10 +132,12 @@ class Service:
         if not self._running:
             self._idle.set()
 
-    def _record(self, exchange: Exchange, status: int, seconds: float, size: int) -> None:
+    def _record(self, exchange: Exchange, status: int, seconds: float, size: int, span: RequestSpan | None) -> None:
         request, served = exchange.request, exchange.served
         name, version = (None, None) if served is None else (served.name, served.version)
         record = Record(request.method, request.path, status, seconds, name, version, exchange.rows, size)
+        if span is not None:
+            span.end(record)
         for observer in self.observers:
             observer(record)
 

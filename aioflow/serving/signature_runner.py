@@ -10,6 +10,7 @@ from aioflow.graph.operation import Tensor
 from aioflow.runtime.feeds import fits
 from aioflow.saved_model.signature import Signature
 from aioflow.serving.batching import Batching
+from aioflow.serving.spans import BatchSpans
 from aioflow.session import Session
 from aioflow.session.request_batcher import BatchObserver, RequestBatcher
 from aioflow.tensors import dtypes
@@ -47,6 +48,7 @@ class SignatureRunner:
         )
         if self._batcher is not None:
             self._batcher.observer = observer
+            self._batcher.surroundings = BatchSpans(name)
         self._inputs: Final = [_Input(key, tensor) for key, tensor in signature.inputs.items()]
         self._outputs: Final = tuple(signature.outputs)
         self._runs: Final[dict[tuple[str, ...], Callable[..., Awaitable[Outputs]]]] = {}
@@ -85,6 +87,8 @@ class SignatureRunner:
         """Return the names of outputs, all by default. InvalidArgumentError if there is no such output."""
         if outputs is None:
             return self._outputs
+        if isinstance(outputs, str):
+            raise self._error(f"expects a list of the names of outputs, as [{outputs!r}], not {outputs!r}")
         strange = [name for name in outputs if name not in self.signature.outputs]
         if strange or not outputs:
             asked = f"has no output {strange[0]!r}" if strange else "was asked for no output"
@@ -93,6 +97,8 @@ class SignatureRunner:
 
     def _values(self, inputs: Mapping[str, Any]) -> list[Array]:
         """Return the values in the order of the inputs, each as an array of its dtype and a shape that fits."""
+        if not isinstance(inputs, Mapping):
+            raise self._error(f"expects a value by name for each input, as {{'x': ...}}, not {safe_repr(inputs)}")
         if inputs.keys() != self.signature.inputs.keys():
             raise self._wrong_names(inputs)
         values = []

@@ -48,6 +48,9 @@ class VersionLoader:
         if number in partial or (number is None and partial):
             text = f"{self._path(partial[-1] if number is None else number)!r} was written only in part"
             return errors.DataLossError(f"{text}: it has no manifest, which a save writes last; save it again")
+        if await asyncio.to_thread(is_complete, self._directory):
+            text = f"{self._directory!r} is a version itself: name the folder above it"
+            return errors.NotFoundError(f"{text}, which has a folder for each version of model {self._name!r}")
         meant = "a version" if number is None else f"the version {number}"
         return errors.NotFoundError(
             f"{self._directory!r} does not have {meant} of model {self._name!r}: a version is a saved model in a "

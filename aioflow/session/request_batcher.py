@@ -6,11 +6,13 @@ may join it, and then runs in its own task.
 """
 
 import asyncio
+import contextlib
 import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from aioflow import errors
 from aioflow.session.batch_rows import RowChecks, together
@@ -71,9 +73,19 @@ class FinishedBatch(NamedTuple):
 BatchObserver = Callable[[FinishedBatch], None]
 
 
+class BatchSurroundings(Protocol):
+    """Runs around each batch, as spans of it do. A call that runs alone has none: it runs in its caller's task."""
+
+    def note_caller(self) -> object:
+        """Return what is to be known of the caller of a call. It runs in the caller's task."""
+
+    def around(self, callers: Sequence[Any], rows: int) -> AbstractContextManager[object]:
+        """Return a block around a batch, with what was noted of the caller of each of its calls."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a batcher, as `Session.batched` takes them. ValueError if one makes no sense."""
+    """The limits of a batcher, as `Session.batched` takes them. TypeError or ValueError if one makes no sense."""
 
     max_rows: int
     max_delay: float
@@ -82,8 +94,13 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in ("max_rows", "max_waiting", "priorities"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, and must be at least 1")
+            value = getattr(self, name)
+            if not isinstance(value, int):
+                raise TypeError(f"{name} is a whole number, not {value!r}")
+            if value < 1:
+                raise ValueError(f"{name} is {value}, and must be at least 1")
+        if not isinstance(self.max_delay, (int, float)):
+            raise TypeError(f"max_delay is a number of seconds, not {self.max_delay!r}")
         if not self.max_delay >= 0:
             raise ValueError(f"max_delay is {self.max_delay} s, and must not be negative")
 
@@ -104,9 +121,11 @@ class RequestBatcher(Generic[R]):
     Attributes:
         statistics: what it has done so far.
         observer: is told of each batch that has ended, however it ended.
+        surroundings: runs around each batch; None for nothing.
     """
 
     observer: BatchObserver | None = None
+    surroundings: BatchSurroundings | None = None
 
     def __init__(
         self,
@@ -165,6 +184,8 @@ class RequestBatcher(Generic[R]):
         call = self._rows.call(values)
         if priority or self._waiting.rows + call.count > self._limits.max_waiting:
             self._admit(call, priority)
+        if self.surroundings is not None:
+            call.caller = self.surroundings.note_caller()
         self.statistics.calls += 1
         try:
             results = await self._submit(call)
@@ -331,10 +352,16 @@ class RequestBatcher(Generic[R]):
 
     async def _run_batch(self, batch: Batch) -> None:
         """Run a batch, and answer its calls."""
-        try:
-            batch.deliver(await self._compute_parts(batch.parts()))
-        except Exception as error:
-            await self._fail_batch(batch, error)
+        with self._around(batch):
+            try:
+                batch.deliver(await self._compute_parts(batch.parts()))
+            except Exception as error:
+                await self._fail_batch(batch, error)
+
+    def _around(self, batch: Batch) -> AbstractContextManager[object]:
+        if self.surroundings is None:
+            return contextlib.nullcontext()
+        return self.surroundings.around([call.caller for call in batch.calls()], batch.rows)
 
     async def _compute_parts(self, parts: Sequence[Sequence[Array]]) -> Results:
         """The fetches for the values of several parts."""

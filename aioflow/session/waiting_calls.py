@@ -29,10 +29,11 @@ class BatchedCall:
         begun: its first rows, which are in batches that have begun.
         batches: these batches.
         answer: gets the results of its rows; None before the call waits.
+        caller: what the observer of batches has noted of its caller.
     """
 
     __slots__ = (
-        "_parts", "answer", "batches", "begun", "count", "own_sizes", "priority", "shape", "since", "values",
+        "_parts", "answer", "batches", "begun", "caller", "count", "own_sizes", "priority", "shape", "since", "values",
     )  # fmt: skip
 
     def __init__(
@@ -47,6 +48,7 @@ class BatchedCall:
         self.begun = 0
         self.batches: tuple[Batch, ...] = ()
         self.answer: asyncio.Future[Results] | None = None
+        self.caller: object = None
         self._parts: tuple[tuple[int, int, Results], ...] = ()
 
     def leave(self) -> None:

@@ -75,7 +75,7 @@ class Version:
                 raise errors.InvalidArgumentError(f"input {name!r} is {spec}, not {array.dtype}{list(array.shape)}")
 
 
-class Models:
+class Models(af.serving.Models):
     """Versions by name and number; `labels` is `{(name, label): number}`."""
 
     ready = True

@@ -170,6 +170,10 @@ class TestVersions:
         with pytest.raises(errors.NotFoundError, match=r"does not have the version 7 of .*there are: 2"):
             await models.add("line", tmp_path, labels={"stable": 7})
         assert models.names() == []
+        with pytest.raises(errors.NotFoundError, match=r"2' is a version itself: name the folder above it"):
+            await models.add("line", tmp_path / "2")
+        with pytest.raises(TypeError, match="batching must be Batching, not 8"):
+            await models.add("line", tmp_path, batching=8)
         await models.add("line", tmp_path)
         with pytest.raises(errors.AlreadyExistsError, match="there is a model 'line' already"):
             await models.add("line", tmp_path)
@@ -268,6 +272,8 @@ class TestRequests:
             (r"was given float32\[\]", ({"x": np.float32(1)},)),
             ("expects float32.* for 'x': ", ({"x": [["text"]]},)),
             ("expects float32.* for 'x': ", ({"x": [[1.0], [1.0, 2.0]]},)),
+            (r"expects a value by name for each input, as \{'x': ...\}, not \[1.0\]", ([1.0],)),
+            (r"expects a list of the names of outputs, as \['y'\], not 'y'", (good, "serving_default", "y")),
             ("has no priority 1, only 0 to 0", (good, "serving_default", None, 1)),
         ]:
             with pytest.raises(errors.InvalidArgumentError, match=text):
@@ -324,6 +330,9 @@ class TestRequests:
     def test_limits_that_make_no_sense_are_refused(self):
         for arguments in ({"max_rows": 0}, {"max_delay": -1.0}, {"buckets": [0]}):
             with pytest.raises(ValueError, match=r"must|at least"):
+                Batching(**arguments)
+        for arguments in ({"max_rows": "8"}, {"max_delay": None}, {"buckets": 8}):
+            with pytest.raises(TypeError, match=rf"{next(iter(arguments))} (is|must be) a"):
                 Batching(**arguments)
         with pytest.raises(ValueError, match="must be positive"):
             Models(poll_interval=0)

@@ -9,6 +9,7 @@ import pytest
 
 from aioflow import errors
 from aioflow.net.transport.credentials import Token
+from aioflow.serving.failures import http_error
 from aioflow.serving.limits import Limits
 from aioflow.serving.service import Service
 from aioflow.testing import Gate
@@ -179,6 +180,18 @@ async def test_an_error_of_the_client_tells_its_text_and_one_of_the_server_is_in
     assert (found, error_of(body)) == (status, text)
     assert ("retry-after" in headers) is (status == 503)
     assert ("secret.py" in caplog.text) is (status == 500)
+    assert http_error(error) == (status, text)
+
+
+def test_wrong_arguments_are_refused_by_name():
+    for wrong, text in [
+        (({"affine": affine()},), "models must be Models, not "),
+        ((Models(), 5), "limits must be Limits, not 5"),
+    ]:
+        with pytest.raises(TypeError, match=text):
+            Service(*wrong)
+    with pytest.raises(TypeError, match=r"origins must be a list, not 'https://example\.org'"):
+        Service(Models(), origins="https://example.org")
 
 
 async def test_each_request_is_recorded():

@@ -389,6 +389,9 @@ class TestErrors:
         for wrong in ({"max_rows": 0}, {"max_delay": -1.0}, {"max_waiting": 0}, {"priorities": 0}, {"buckets": [0]}):
             with pytest.raises(ValueError, match=next(iter(wrong))):
                 session.batched(net.y, [net.x], **wrong)
+        for wrong in ({"max_rows": None}, {"max_delay": "0"}, {"buckets": 4}):
+            with pytest.raises(TypeError, match=next(iter(wrong))):
+                session.batched(net.y, [net.x], **wrong)
 
     async def test_after_the_session_nothing_runs(self, graph):
         gate = Gate()
