@@ -291,9 +291,14 @@ class RequestBatcher(Generic[R]):
     async def _run_batch(self, batch: Batch) -> None:
         """Run a batch, and answer its calls."""
         try:
-            batch.deliver(await self._compute_parts(batch.parts()))
+            await self._deliver(batch)
         except Exception as error:
             await self._fail_batch(batch, error)
+
+    async def _deliver(self, batch: Batch) -> None:
+        """Compute a batch, and answer its calls. The loop turns after every few answers."""
+        for _ in batch.deliver(await self._compute_parts(batch.parts())):
+            await asyncio.sleep(0)
 
     async def _compute_parts(self, parts: Sequence[Sequence[Array]]) -> Results:
         """The fetches for the values of several parts."""
@@ -319,7 +324,7 @@ class RequestBatcher(Generic[R]):
             if call.is_answered():
                 continue  # it was cancelled, or other rows of it failed
             try:
-                own.deliver(await self._compute_parts(own.parts()))
+                await self._deliver(own)
             except Exception as its:
                 self._fail(call, its)
 
