@@ -354,7 +354,7 @@ class RequestBatcher(Generic[R]):
         """Run a batch, and answer its calls."""
         with self._around(batch):
             try:
-                batch.deliver(await self._compute_parts(batch.parts()))
+                await self._deliver(batch)
             except Exception as error:
                 await self._fail_batch(batch, error)
 
@@ -362,6 +362,11 @@ class RequestBatcher(Generic[R]):
         if self.surroundings is None:
             return contextlib.nullcontext()
         return self.surroundings.around([call.caller for call in batch.calls()], batch.rows)
+
+    async def _deliver(self, batch: Batch) -> None:
+        """Compute a batch, and answer its calls. The loop turns after every few answers."""
+        for _ in batch.deliver(await self._compute_parts(batch.parts())):
+            await asyncio.sleep(0)
 
     async def _compute_parts(self, parts: Sequence[Sequence[Array]]) -> Results:
         """The fetches for the values of several parts."""
@@ -387,7 +392,7 @@ class RequestBatcher(Generic[R]):
             if call.is_answered():
                 continue  # it was cancelled, or other rows of it failed
             try:
-                own.deliver(await self._compute_parts(own.parts()))
+                await self._deliver(own)
             except Exception as its:
                 self._fail(call, its)
 

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import weakref
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -68,6 +69,21 @@ class TestBatches:
             np.testing.assert_array_equal(theirs, 2 * mine)
         assert double.statistics.batches == {"idle": 1}
         assert (double.statistics.calls, double.statistics.rows) == (4, 7)
+
+    async def test_a_large_batch_answers_few_calls_in_one_turn_of_the_loop(self, session):
+        net = Net()
+        double, answered, turn = session.batched(net.y, [net.x], max_rows=400), [], 0
+
+        async def call(place):
+            np.testing.assert_array_equal(await double(rows(1, place)), 2 * rows(1, place))
+            answered.append(turn)
+
+        calls = [asyncio.create_task(call(place)) for place in range(200)]
+        while not all(each.done() for each in calls):
+            await asyncio.sleep(0)
+            turn += 1
+        assert net.sizes == [200]
+        assert sorted(Counter(answered).values()) == [8] + 6 * [32]
 
     async def test_a_call_that_stays_alone_runs_in_its_own_task_after_one_turn(self, session):
         net = Net()
