@@ -67,6 +67,7 @@ class Models:
         self._poll_interval: Final = poll_interval
         self._chooser: Final = chooser or random.Random()
         self._models: Final[dict[str, _Source]] = {}
+        self._ending: Final[set[_Source]] = set()
         self._closed = False
 
     async def add(
@@ -97,8 +98,7 @@ class Models:
         try:
             return await model.open(labels or {})
         except BaseException:
-            self._models.pop(name, None)
-            await model.close()
+            await self._end(name, model)
             raise
 
     async def publish(
@@ -137,8 +137,7 @@ class Models:
         try:
             await publication.publish()
         except BaseException:
-            self._models.pop(name, None)
-            await publication.close()
+            await self._end(name, publication)
             raise
         return publication
 
@@ -153,9 +152,14 @@ class Models:
 
     async def remove(self, name: str) -> None:
         """Serve the model no longer. Waits for the requests that run. NotFoundError if there is none."""
-        model = self._model(name)
-        del self._models[name]
+        await self._end(name, self._model(name))
+
+    async def _end(self, name: str, model: _Source) -> None:
+        """Take a model out, and close it. If that is cancelled, `close` does the rest."""
+        self._models.pop(name, None)
+        self._ending.add(model)
         await model.close()
+        self._ending.discard(model)
 
     def _model(self, name: str) -> _Source:
         found = self._models.get(name)
@@ -247,7 +251,7 @@ class Models:
     async def close(self) -> None:
         """Refuse further requests, wait for those that run, and close all versions. Closing twice is allowed."""
         self._closed = True
-        await asyncio.gather(*[model.close() for model in self._models.values()])
+        await asyncio.gather(*[model.close() for model in (*self._models.values(), *self._ending)])
 
     async def __aenter__(self) -> Self:
         return self

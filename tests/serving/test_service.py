@@ -58,7 +58,7 @@ async def test_a_body_that_turns_out_too_long_is_cut_off_also_when_it_unpacks_to
         ("br", BODY, 415, "none of gzip, deflate, identity"),
     ],
 )
-@pytest.mark.parametrize("chunk", [None, 5])
+@pytest.mark.parametrize("chunk", [None, 5, len(gzip.compress(BODY))])
 async def test_packed_bodies_are_unpacked_and_damaged_ones_refused(packing, body, status, text, chunk):
     found, _, body = await answer(
         Service(Models(affine())), "POST", PREDICT, body, {"content-encoding": packing}, chunk
