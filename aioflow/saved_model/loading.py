@@ -124,7 +124,9 @@ def _variable(handle: Tensor, trainable: bool, value: Array) -> Variable:
     with graph.colocate_with(handle, ignore_existing=True):
         snapshot = read_variable(handle, name=f"{handle.op.name}/value")
         if value.dtype != snapshot.dtype.np or not snapshot.shape.is_compatible_with(value.shape):
-            raise ValueError(f"variable {handle.op.name!r} is {snapshot.spec}, and its value {value.dtype}{list(value.shape)}")
+            raise ValueError(
+                f"variable {handle.op.name!r} is {snapshot.spec}, and its value {value.dtype}{list(value.shape)}"
+            )
         initializer = assign_variable(handle, snapshot, name=f"{handle.op.name}/initializer").op
     parts = {
         "variable_name": handle.name, "initial_value_name": snapshot.name, "initializer_name": initializer.name,

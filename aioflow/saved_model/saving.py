@@ -36,7 +36,7 @@ async def save(
 
     The directory is there when all of it is on the disk, or not at all. The values of all variables belong to one
     moment between steps of the session: runs that change them wait until the values are taken.
-    Cancelling gives up the save, unless the directory is there already.
+    The elements of queues are not saved. Cancelling gives up the save, unless the directory is there already.
 
     Args:
         session: the session of the variables.

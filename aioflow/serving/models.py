@@ -123,7 +123,8 @@ class Models:
         Args:
             name: the name of the model.
             session: the session that trains; it must stay open until the model is removed.
-            signatures: functions of its graph, by name. The graph gets two copies of what they need.
+            signatures: functions of its graph, by name. The graph gets two copies of what they need, up to four
+                while requests are slow.
             every: the number of steps from one version to the next.
             batching: how requests share runs; None: each has a run of its own.
 

@@ -39,6 +39,11 @@ class ServedVersion:
         self._unused = asyncio.Event()
         self._unused.set()
 
+    @property
+    def is_used(self) -> bool:
+        """Whether a request runs, or a caller holds it."""
+        return bool(self._users)
+
     @contextlib.contextmanager
     def held(self) -> Iterator["ServedVersion"]:
         """Inside the block it is not closed, even if another version replaces it. UnavailableError if it has ended."""
