@@ -20,6 +20,7 @@ from aioflow.serving.failures import RequestRefusedError, error_response
 from aioflow.serving.limits import Limits
 from aioflow.serving.models import Models
 from aioflow.serving.request import Request, Response
+from aioflow.serving.web_pages import WebPages
 
 _CLIENT_GONE: Final = 499
 """The recorded status of a request whose client left before its response was sent."""
@@ -81,7 +82,7 @@ class Service:
         self.ready = True
         self.observers: Final = observers
         self._token: Final = token
-        self._origins: Final = origins
+        self._pages: Final = WebPages(origins)
         self._running = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -98,7 +99,7 @@ class Service:
         start, status, size = time.perf_counter(), _CLIENT_GONE, 0
         try:
             with contextlib.ExitStack() as stack:
-                response = await self._respond(exchange, stack)
+                response = self._pages.mark(request, await self._respond(exchange, stack))
                 size = response.size
                 async with _closing(response):
                     yield response
@@ -112,6 +113,9 @@ class Service:
 
     async def _respond(self, exchange: Exchange, stack: contextlib.ExitStack) -> Response:
         try:
+            self._pages.check(exchange.request)
+            if self._pages.asks_first(exchange.request):
+                return self._pages.permission()
             self._admit(exchange.request)
             handler = _find_handler(exchange.request)
             if exchange.request.method == "POST":
@@ -121,10 +125,7 @@ class Service:
             return error_response(error)
 
     def _admit(self, request: Request) -> None:
-        """Raise RequestRefusedError for a client that may not ask."""
-        origin = request.headers.get("origin")
-        if self._origins is not None and origin is not None and origin not in self._origins:
-            raise RequestRefusedError(403, "requests from web pages are refused")
+        """Raise RequestRefusedError for a client without the token."""
         if self._token is None or request.path in _OPEN_TO_ALL:
             return
         if not self._token.matches(request.headers.get("authorization", "")):
@@ -163,7 +164,7 @@ def _find_handler(request: Request) -> Handler:
     handlers = None if find is None else find(path)
     if handlers is None:
         raise RequestRefusedError(404, f"there is no {request.path}; models are below /v2/models and /v1/models")
-    handler = handlers.get(request.method)
+    handler = handlers.get("GET" if request.method == "HEAD" else request.method)
     if handler is None:
         allowed = ", ".join(handlers)
         raise RequestRefusedError(405, f"{request.path} takes {allowed}, not {request.method}", {"allow": allowed})
