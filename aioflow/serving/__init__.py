@@ -7,7 +7,7 @@ by name. Output: arrays by name. Protocols are built on these two: `on_aiohttp` 
 A model comes from a directory (`served_model`, by way of `version_loader`) or from training in this process
 (`publication`). `choice` decides which version a request gets, and `signature_runner` checks a request and runs it.
 A `record` of each request that has ended goes to `access_log` and `metrics`. `spans` shows requests and batches to
-OpenTelemetry. This folder may use everything below it.
+OpenTelemetry. `web_pages` knows which pages in browsers may ask. This folder may use everything below it.
 """
 
 from aioflow.lazy import Face

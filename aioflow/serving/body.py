@@ -102,14 +102,16 @@ async def _unpack(chunks: AsyncIterator[bytes], buffer: _Buffer) -> None:
     unpacker = zlib.decompressobj(_GZIP_OR_ZLIB)
     try:
         async for chunk in chunks:
+            rest = chunk if unpacker.eof else b""
             for piece in _pieces(unpacker, chunk):
                 buffer.add(piece)
                 await asyncio.sleep(0)
+            if rest or unpacker.unused_data:
+                raise RequestRefusedError(400, "the packed body goes on behind its end")
     except zlib.error as error:
         raise RequestRefusedError(400, f"the body is damaged: it cannot be unpacked, {error}") from None
-    if not unpacker.eof or unpacker.unused_data:
-        text = "goes on behind its end" if unpacker.eof else "ends too early"
-        raise RequestRefusedError(400, f"the packed body {text}")
+    if not unpacker.eof:
+        raise RequestRefusedError(400, "the packed body ends too early")
 
 
 def _pieces(unpacker: Any, chunk: bytes) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from aioflow import errors
+from aioflow.saved_model.manifest import MOST_DIGITS
 from aioflow.saved_model.signature import Signature
 from aioflow.serving.limits import Limits
 from aioflow.serving.models import Models
@@ -82,7 +83,7 @@ Handlers: TypeAlias = Mapping[str, Handler]
 
 def version_number(text: str) -> int:
     """Return the number of a version in a path. NotFoundError if it is none."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
         raise errors.NotFoundError(f"a version is a number, not {text!r}")
     return int(text)
 

@@ -75,6 +75,7 @@ class Models:
         self._poll_interval: Final = poll_interval
         self._chooser: Final = chooser or random.Random()
         self._models: Final[dict[str, _Source]] = {}
+        self._ending: Final[set[_Source]] = set()
         self._closed = False
 
     async def add(
@@ -107,8 +108,7 @@ class Models:
         try:
             return await model.open(labels or {})
         except BaseException:
-            self._models.pop(name, None)
-            await model.close()
+            await self._end(name, model)
             raise
 
     async def publish(
@@ -133,7 +133,8 @@ class Models:
         Args:
             name: the name of the model.
             session: the session that trains; it must stay open until the model is removed.
-            signatures: functions of its graph, by name. The graph gets two copies of what they need.
+            signatures: functions of its graph, by name. The graph gets two copies of what they need, up to four
+                while requests are slow.
             every: the number of steps from one version to the next.
             batching: how requests share runs; None: each has a run of its own.
 
@@ -148,8 +149,7 @@ class Models:
         try:
             await publication.publish()
         except BaseException:
-            self._models.pop(name, None)
-            await publication.close()
+            await self._end(name, publication)
             raise
         return publication
 
@@ -167,9 +167,14 @@ class Models:
 
     async def remove(self, name: str) -> None:
         """Serve the model no longer. Waits for the requests that run. NotFoundError if there is none."""
-        model = self._model(name)
-        del self._models[name]
+        await self._end(name, self._model(name))
+
+    async def _end(self, name: str, model: _Source) -> None:
+        """Take a model out, and close it. If that is cancelled, `close` does the rest."""
+        self._models.pop(name, None)
+        self._ending.add(model)
         await model.close()
+        self._ending.discard(model)
 
     def _model(self, name: str) -> _Source:
         found = self._models.get(name)
@@ -261,7 +266,7 @@ class Models:
     async def close(self) -> None:
         """Refuse further requests, wait for those that run, and close all versions. Closing twice is allowed."""
         self._closed = True
-        await asyncio.gather(*[model.close() for model in self._models.values()])
+        await asyncio.gather(*[model.close() for model in (*self._models.values(), *self._ending)])
 
     async def __aenter__(self) -> Self:
         return self

@@ -205,6 +205,8 @@ def _option(parameters: Mapping[str, Any], name: str, default: Any) -> Any:
     if type(value) is not type(default):
         kind = type(default).__name__
         raise errors.InvalidArgumentError(f"parameter {name!r} must be of type {kind}, not {short_repr(value)}")
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        raise errors.InvalidArgumentError(f"parameter {name!r} must fit into 64 bits, not {short_repr(value)}")
     return value
 
 
@@ -214,19 +216,19 @@ def _read_outputs(given: Any) -> tuple[list[str] | None, dict[str, bool]]:
         return None, {}
     if not isinstance(given, list):
         raise errors.InvalidArgumentError('"outputs" must be a list')
-    names: list[str] = []
+    names: dict[str, None] = {}
     binary = {}
     for item in given:
         name = read_name(item, "outputs")
         if name in names:
             raise errors.InvalidArgumentError(f"output {name!r} is asked for twice")
-        names.append(name)
+        names[name] = None
         parameters = read_parameters(item)
         if parameters.get("classification"):
             raise errors.UnimplementedError('the extension "classification" is not served')
         if "binary_data" in parameters:
             binary[name] = _option(parameters, "binary_data", False)
-    return names, binary
+    return [*names], binary
 
 
 def _respond(outputs: Mapping[str, Array], asked: _Query, name: str, version: int) -> Response:

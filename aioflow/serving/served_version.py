@@ -39,6 +39,11 @@ class ServedVersion:
         self._unused = asyncio.Event()
         self._unused.set()
 
+    @property
+    def is_used(self) -> bool:
+        """Whether a request runs, or a caller holds it."""
+        return bool(self._users)
+
     def held(self) -> contextlib.AbstractContextManager["ServedVersion"]:
         """Inside the block it is not closed, even if another version replaces it. UnavailableError if it has ended."""
         return _Hold(self)

@@ -25,6 +25,7 @@ from aioflow.serving.models import Models
 from aioflow.serving.record import Observer, Record
 from aioflow.serving.request import Request, Response
 from aioflow.serving.spans import RequestSpan, open_span
+from aioflow.serving.web_pages import WebPages, permission
 
 T = TypeVar("T")
 _CLIENT_GONE: Final = 499
@@ -68,7 +69,7 @@ class Service:
             {} if metrics is None else {("GET", "/metrics"): functools.partial(_show, metrics)}
         )
         self._token: Final = token
-        self._origins: Final = None if origins is None else frozenset(items_of("origins", origins))
+        self._pages: Final = WebPages(None if origins is None else frozenset(items_of("origins", origins)))
         self._running = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -85,15 +86,14 @@ class Service:
         span = open_span(request)
         try:
             try:
-                self._admit(request)
-                asked = request.method, request.path
-                handler = self._shown.get(asked) or _find_handler(*asked)
+                handler = self._handler_of(request)
                 if request.method == "POST":
                     self._take_place()
                     has_place = True
                 response = await handler(exchange)
             except Exception as error:
                 response = error_response(error)
+            response = self._pages.mark(request, response)
             size = response.size
             sent = await (send(response) if response.stream is None else _send_stream(response, response.stream, send))
             status = response.status
@@ -108,11 +108,17 @@ class Service:
         """Wait until no inference runs."""
         await self._idle.wait()
 
+    def _handler_of(self, request: Request) -> Handler:
+        """Return the handler of a request. RequestRefusedError for a client that may not ask, or an unknown path."""
+        self._pages.check(request)
+        if self._pages.asks_first(request):
+            return _permit
+        self._admit(request)
+        asked = request.method, request.path
+        return self._shown.get(asked) or _find_handler(*asked)
+
     def _admit(self, request: Request) -> None:
-        """Raise RequestRefusedError for a client that may not ask."""
-        origin = request.headers.get("origin")
-        if self._origins is not None and origin is not None and origin not in self._origins:
-            raise RequestRefusedError(403, "requests from web pages are refused")
+        """Raise RequestRefusedError for a client without the token."""
         if self._token is None or request.path in _OPEN_TO_ALL:
             return
         if not self._token.matches(request.headers.get("authorization", "")):
@@ -142,6 +148,10 @@ class Service:
             observer(record)
 
 
+async def _permit(exchange: Exchange) -> Response:
+    return permission()
+
+
 async def _show(metrics: Metrics, exchange: Exchange) -> Response:
     return metrics.show()
 
@@ -163,7 +173,7 @@ def _find_handler(method: str, path: str) -> Handler:
     handlers = None if find is None else find(rest)
     if handlers is None:
         raise RequestRefusedError(404, f"there is no {path}; models are below /v2/models and /v1/models")
-    handler = handlers.get(method)
+    handler = handlers.get("GET" if method == "HEAD" else method)
     if handler is None:
         allowed = ", ".join(handlers)
         raise RequestRefusedError(405, f"{path} takes {allowed}, not {method}", {"allow": allowed})

@@ -43,6 +43,7 @@ class SignatureRunner:
         self._name: Final = name
         self._session: Final = session
         self._priorities: Final = 1 if batching is None else batching.priorities
+        self._most_rows: Final = 0 if batching is None else batching.max_waiting
         self._batcher: Final = (
             None if batching is None or not has_rows(signature) else _batcher(signature, session, batching)
         )
@@ -71,6 +72,8 @@ class SignatureRunner:
             raise self._error(f"has no priority {priority}, only 0 to {self._priorities - 1}")
         if self._batcher is None:
             return await self._plain(wanted)(*values)
+        if len(values[0]) > self._most_rows:
+            raise self._error(f"takes {self._most_rows} rows at most, max_waiting, and was given {len(values[0])}")
         results = await self._batcher(*values, priority=priority)
         return results if outputs is None else {name: results[name] for name in wanted}
 

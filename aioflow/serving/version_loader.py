@@ -10,6 +10,7 @@ from aioflow.config import Config
 from aioflow.files.filesystem import FILES, Path, as_name
 from aioflow.graph.graph import Graph
 from aioflow.saved_model.loading import LoadedModel, load
+from aioflow.saved_model.manifest import MOST_DIGITS
 from aioflow.saved_model.reading import is_complete
 from aioflow.serving.batching import Batching
 from aioflow.serving.served_version import ServedVersion
@@ -90,4 +91,4 @@ async def _warm_up(version: ServedVersion, model: LoadedModel) -> None:
 
 
 def _is_number(entry: str) -> bool:
-    return entry.isascii() and entry.isdigit() and len(entry) < 19 and str(int(entry)) == entry
+    return entry.isascii() and entry.isdigit() and len(entry) <= MOST_DIGITS and str(int(entry)) == entry

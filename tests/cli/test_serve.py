@@ -5,6 +5,7 @@ import gc
 import json
 import re
 import signal
+import ssl
 import urllib.error
 import urllib.request
 
@@ -13,6 +14,8 @@ import pytest
 import aioflow as af
 from aioflow import cli
 from aioflow.cli.serve import collect_seldom
+from aioflow.net.transport import authority
+from aioflow.net.transport.credentials import client_tls
 from tests.cli.test_cluster import SECRET, running
 
 ROWS = json.dumps({"instances": [[1, 2], [3, 4]]}).encode()
@@ -37,11 +40,11 @@ async def model(tmp_path):
     return directory
 
 
-def ask(url, path, body=None, **headers):
+def ask(url, path, body=None, tls=None, **headers):
     """The status and the JSON of an answer."""
     request = urllib.request.Request(f"{url}{path}", body, headers)
     try:
-        with urllib.request.urlopen(request) as response:
+        with urllib.request.urlopen(request, context=tls) as response:
             return response.status, json.loads(response.read())
     except urllib.error.HTTPError as error:
         with contextlib.closing(error):
@@ -49,7 +52,7 @@ def ask(url, path, body=None, **headers):
 
 
 def url_in(line):
-    return re.fullmatch(r"serving scale \(version 2\) at (http://127\.0\.0\.1:\d+)( by 2 processes)?\n", line)[1]
+    return re.fullmatch(r"serving scale \(version 2\) at (https?://127\.0\.0\.1:\d+)( by 2 processes)?\n", line)[1]
 
 
 @pytest.mark.slow
@@ -79,6 +82,35 @@ def test_a_server_serves_versions_and_labels_to_those_with_its_token_and_ends_cl
         "method": "POST", "path": path, "model": "scale", "version": 1, "rows": 2,
     }  # fmt: skip
     assert SECRET not in log
+
+
+@pytest.mark.slow
+@pytest.mark.real
+@pytest.mark.parametrize("secret", [None, SECRET])
+def test_with_tls_a_client_shows_a_certificate_or_else_the_token(secret, model, tmp_path):
+    authority.init(tmp_path / "ca", [])
+    options = ["--port", "0", "--tls", tmp_path / "ca", "--drain-delay", "0"]
+    if secret is not None:
+        (tmp_path / "token").write_text(secret)
+        (tmp_path / "token").chmod(0o600)
+        options += ["--token-file", tmp_path / "token"]
+    with running("serve", "--model", f"scale={model}", *options) as process:
+        url = url_in(process.stdout.readline())
+        assert url.startswith("https://")
+        anonymous, known = client_tls(tmp_path / "ca", None), client_tls(tmp_path / "ca")
+        if secret is None:
+            with pytest.raises(OSError, match=r"(?i)certificate|reset|closed|EOF"):
+                ask(url, "/v1/models/scale:predict", ROWS, anonymous)
+            answer = ask(url, "/v1/models/scale:predict", ROWS, known)
+        else:
+            assert ask(url, "/v1/models/scale:predict", ROWS, anonymous)[0] == 401
+            answer = ask(url, "/v1/models/scale:predict", ROWS, anonymous, Authorization=f"Bearer {secret}")
+        assert answer == (200, {"predictions": [[3, 6], [9, 12]]})
+        with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+            ask(url, "/v2/health/live", tls=ssl.create_default_context())
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ import aioflow as af
 from aioflow import errors
 from aioflow.saved_model import WarmUpRequest
 from aioflow.serving import Batching, Models, ServedVersion
+from aioflow.serving.version_loader import VersionLoader
 from aioflow.testing import Gate
 from tests.support.saved_models import GATES, Line, rows, turns
 
@@ -202,6 +203,33 @@ class TestVersions:
         assert (models.names(), version.state) == ([], "ended")
         await models.add("line", tmp_path)
 
+    async def test_a_model_that_is_removed_or_relabelled_at_a_bad_moment_is_closed_all_the_same(
+        self, models, tmp_path, monkeypatch
+    ):
+        for version in (1, 2):
+            await Line(version).save(tmp_path, version)
+        version = await models.add("line", tmp_path)
+        model, loading, load = models._models["line"], Gate(), VersionLoader.load
+
+        async def load_slowly(loader, number):
+            await loading.wait()
+            return await load(loader, number)
+
+        monkeypatch.setattr(VersionLoader, "load", load_slowly)
+        labelling = asyncio.create_task(models.set_label("line", "stable", 1))
+        await loading.arrived()
+        removing = asyncio.create_task(models.remove("line"))
+        late = asyncio.create_task(model.set_label("late", 1))
+        await turns()
+        removing.cancel()
+        loading.open()
+        await labelling
+        await models.close()
+        assert [each.state for each in model.status()] == ["ended", "ended"]
+        assert version.state == "ended"
+        with pytest.raises(errors.UnavailableError, match="served no longer"):
+            await late
+
 
 class TestLabelsAndSplits:
     async def test_a_label_loads_its_version_and_moving_it_ends_the_old_one(self, models, tmp_path):
@@ -300,7 +328,9 @@ class TestRequests:
         tasks = [asyncio.create_task(version.infer({"x": rows(1)})) for _ in range(5)]
         await gate.arrived(2)
         with pytest.raises(errors.ResourceExhaustedError, match="rows wait"):
-            await version.infer({"x": rows(1, 2, 3)})
+            await version.infer({"x": rows(1, 2)})
+        with pytest.raises(errors.InvalidArgumentError, match="takes 2 rows at most, max_waiting, and was given 3"):
+            await version.infer({"x": rows(1, 2, 3)})  # there is never room for it
         gate.open()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert {type(result) for result in results} <= {dict, errors.ResourceExhaustedError}

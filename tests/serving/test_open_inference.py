@@ -12,6 +12,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.saved_model.signature import SERVING_DEFAULT, Signature
+from aioflow.serving import json_body, open_inference
 from aioflow.serving.limits import Limits
 from aioflow.serving.service import Service
 from aioflow.testing import Gate
@@ -183,6 +184,9 @@ WRONG = {
     "a bad parameter": (
         json.dumps({"inputs": [tensor(data=[1] * 4)], "parameters": {"priority": "high"}}), "'priority'",
     ),
+    "a huge parameter": (
+        json.dumps({"inputs": [tensor(data=[1] * 4)], "parameters": {"timeout": BIG}}), "'timeout' must fit into 64",
+    ),
     "an unknown signature": (
         json.dumps({"inputs": [tensor(data=[1] * 4)], "parameters": {"signature_name": "z"}}), "no signature 'z'",
     ),
@@ -203,6 +207,27 @@ async def test_wrong_json_is_refused_by_the_protocols_error(case):
     (error,) = json.loads(body).items()
     assert error[0] == "error"
     assert text in error[1]
+
+
+class CountedName(str):
+    """A name that counts how often any of them is compared."""
+
+    __slots__ = ()
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        CountedName.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_name_that_is_given_twice_is_found_without_comparing_all_pairs():
+    names = [CountedName(index) for index in [*range(1000), 999]]
+    with pytest.raises(errors.InvalidArgumentError, match="'999' twice"):
+        json_body._unique([(name, 1) for name in names])
+    with pytest.raises(errors.InvalidArgumentError, match="'999' is asked for twice"):
+        open_inference._read_outputs([{"name": name} for name in names])
+    assert CountedName.compared < 10_000
 
 
 def sized(size, shape=(2, 2), **more):

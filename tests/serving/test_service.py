@@ -63,7 +63,7 @@ async def test_a_body_that_turns_out_too_long_is_cut_off_also_when_it_unpacks_to
         ("br", BODY, 415, "none of gzip, deflate, identity"),
     ],
 )
-@pytest.mark.parametrize("chunk", [None, 5])
+@pytest.mark.parametrize("chunk", [None, 5, len(gzip.compress(BODY))])
 async def test_packed_bodies_are_unpacked_and_damaged_ones_refused(packing, body, status, text, chunk):
     found, _, body = await answer(
         Service(Models(affine())), "POST", PREDICT, body, {"content-encoding": packing}, chunk
@@ -158,8 +158,27 @@ async def test_web_pages_are_refused_unless_they_are_listed():
     page = {"origin": "https://example.org"}
     for origins, status in [(None, 200), (["https://example.org"], 200), ([], 403)]:
         service = Service(Models(affine()), origins=origins)
-        assert (await answer(service, "POST", PREDICT, BODY, page))[0] == status
-        assert (await answer(service, "POST", PREDICT, BODY))[0] == 200
+        found, headers, _ = await answer(service, "POST", PREDICT, BODY, page)
+        assert (found, headers.get("access-control-allow-origin")) == (status, page["origin"] if origins else None)
+        found, headers, _ = await answer(service, "POST", PREDICT, BODY)
+        assert (found, "access-control-allow-origin" in headers) == (200, False)
+
+
+async def test_a_browser_that_asks_first_is_told_what_a_listed_page_may_send_without_the_token():
+    service = Service(Models(affine()), token=Token(SECRET), origins=["https://example.org"])
+    status, headers, body = await answer(service, "OPTIONS", PREDICT, headers={"origin": "https://example.org"})
+    assert (status, body) == (204, b"")
+    assert "authorization, content-type" in headers["access-control-allow-headers"]
+    assert headers["access-control-allow-origin"] == "https://example.org"
+    assert (await answer(service, "OPTIONS", PREDICT, headers={"origin": "https://example.com"}))[0] == 403
+    refused = await answer(service, "POST", PREDICT, BODY, {"origin": "https://example.org"})
+    assert (refused[0], refused[1]["access-control-allow-origin"]) == (401, "https://example.org")  # it can read why
+
+
+async def test_head_is_answered_where_get_is():
+    service = Service(Models(affine()))
+    assert (await answer(service, "HEAD", "/v2/health/ready"))[0] == 200
+    assert (await answer(service, "HEAD", PREDICT))[0] == 405
 
 
 @pytest.mark.parametrize(
