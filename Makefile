@@ -66,9 +66,9 @@ test-on-%: .venvs/%/test.stamp
 	.venvs/$*/bin/$(PYTEST)
 	AIOFLOW_ONEDNN=off .venvs/$*/bin/$(PYTEST) $(NUMPY_ALONE)
 
-# Clients and servers of others, before the models of af.serving.
+# Clients and servers of others, before the models of af.serving; the pages and the example that need them.
 test-serving: .venv-serving/test.stamp
-	.venv-serving/bin/python -m pytest engines/test_serving.py
+	.venv-serving/bin/python -m pytest engines/test_serving.py tests/test_documents.py -k serving
 
 test-dask test-ray: test-%: .venv-%/test.stamp
 	.venv-$*/bin/python -m pytest engines/test_$*.py

@@ -151,6 +151,7 @@ _face = Face(__name__, {
         "arg_max arg_min gather_nd is_numeric_tensor lin_space newaxis parallel_stack repeat reverse_v2 scalar_mul "
         "to_complex128 to_complex64 where_v2"
     ),
+    "aioflow.library.batching": "BatchQueue batch_function",
     "aioflow.library.branches": "case cond switch_case",
     "aioflow.library.clip": "clip_by_average_norm clip_by_global_norm clip_by_norm global_norm",
     "aioflow.library.control": (

@@ -218,6 +218,8 @@ from aioflow.library.arrays import scalar_mul as scalar_mul
 from aioflow.library.arrays import to_complex128 as to_complex128
 from aioflow.library.arrays import to_complex64 as to_complex64
 from aioflow.library.arrays import where_v2 as where_v2
+from aioflow.library.batching import BatchQueue as BatchQueue
+from aioflow.library.batching import batch_function as batch_function
 from aioflow.library.branches import case as case
 from aioflow.library.branches import cond as cond
 from aioflow.library.branches import switch_case as switch_case
@@ -412,7 +414,7 @@ from aioflow.tracing import NodeStats as NodeStats
 from aioflow.tracing import RunMetadata as RunMetadata
 from aioflow.version import __version__ as __version__
 
-__all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchingStatistics", "Comparison",
+__all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue", "BatchingStatistics", "Comparison",
     "ConditionalAccumulator", "ConditionalAccumulatorBase", "Config", "CostModel", "CriticalSection", "DType",
     "DeviceAttributes", "DeviceSpec", "Difference", "Dimension", "FIFOQueue", "FixedLenFeature",
     "FixedLenSequenceFeature", "FixedLengthRecordReader", "Graph", "GraphDef", "GraphKeys", "IdentityReader",
@@ -429,7 +431,7 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchingStat
     "assert_integer", "assert_less", "assert_less_equal", "assert_near", "assert_negative", "assert_non_negative",
     "assert_non_positive", "assert_none_equal", "assert_positive", "assert_rank", "assert_rank_at_least",
     "assert_rank_in", "assert_same_float_dtype", "assert_scalar", "assert_type", "assert_variables_initialized",
-    "assign", "assign_add", "assign_mul", "assign_sub", "atan", "atan2", "atanh", "batch_gather",
+    "assign", "assign_add", "assign_mul", "assign_sub", "atan", "atan2", "atanh", "batch_function", "batch_gather",
     "batch_scatter_update", "batch_to_space", "batch_to_space_nd", "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e",
     "betainc", "bfloat16", "bincount", "bitcast", "bitwise", "bitwise_and", "bitwise_or", "bitwise_xor", "bool",
     "bool_", "boolean_mask", "brackets", "broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to",

@@ -97,6 +97,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.logging": "use Python's logging; aioflow's loggers begin with `aioflow`",
     "af.lookup": _TABLES,
     "af.manip": "its functions are at the top: af.roll, af.gather_nd, af.reshape, af.tile",
+    "af.nondifferentiable_batch_function": "use af.batch_function",
     "af.print": "fetch the tensor, or use af.py_func",
     "af.profiler": "use af.RunOptions(trace=True) and af.RunMetadata",
     "af.quantization": "use af.cast, or af.lossy for what is sent between devices",

@@ -38,6 +38,7 @@ ROWS = (
     "data",
     "inference",
     "batching",
+    "serving",
     "memory",
     "devices",
     "placement",

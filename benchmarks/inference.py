@@ -62,14 +62,20 @@ def claims(loads: Mapping[str, Load]) -> list[Claim]:
 @asynccontextmanager
 async def behind_pool(problem: Problem, threads: int) -> AsyncIterator[Step]:
     """Yield TensorFlow's callable, run in a pool of threads and awaited."""
+    async with with_tensorflow.inference(problem) as answer, in_pool(answer, threads) as infer:
+        yield infer
+
+
+@asynccontextmanager
+async def in_pool(answer: Step, threads: int) -> AsyncIterator[Step]:
+    """Yield a plain function as a coroutine function, which runs it in a pool of threads."""
     loop = asyncio.get_running_loop()
-    async with with_tensorflow.inference(problem) as answer:
-        with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads) as pool:
 
-            async def infer(images: Any) -> Any:
-                return await loop.run_in_executor(pool, answer, images)
+        async def infer(images: Any) -> Any:
+            return await loop.run_in_executor(pool, answer, images)
 
-            yield infer
+        yield infer
 
 
 async def check(built: Mapping[str, Step]) -> None:

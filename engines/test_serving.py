@@ -28,6 +28,10 @@ from tritonclient.utils import InferenceServerException
 
 import aioflow as af
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+import fastapi_digits
+from train_digits import load_digits
+
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(120), pytest.mark.real]
 INTERFACE = schemathesis.openapi.from_dict(
     yaml.safe_load((Path(__file__).parent / "open_inference.yaml").read_text(encoding="utf-8"))
@@ -199,3 +203,18 @@ def test_a_framework_mounts_the_models(framework, directory):
         answer = client.post("/models/v1/models/double:predict", json=body)
         assert (answer.status_code, answer.json()) == (200, {"predictions": [{"y": [2.0, 4.0], "same": "a"}]})
         assert client.post("/models/v1/models/double:predict", json={}).status_code == 400
+
+
+def test_the_example_reads_digits_by_its_own_route_and_by_a_protocol(tmp_path):
+    asyncio.run(fastapi_digits.save_net(tmp_path / "digits", epochs=3))
+    images, labels = load_digits()[1]
+    with TestClient(fastapi_digits.application(tmp_path / "digits")) as client:
+        answers = [client.post("/predict", json={"image": image}).json() for image in images[:30].tolist()]
+        assert np.mean([answer["digit"] for answer in answers] == labels[:30]) > 0.7
+        body = {"instances": images[:30].tolist()}
+        rows = client.post("/models/v1/models/digits:predict", json=body).json()["predictions"]
+        assert [int(np.argmax(row)) for row in rows] == [answer["digit"] for answer in answers]
+        refused = client.post("/predict", json={"image": [1.0]})
+        assert (refused.status_code, "float32[?, 64]" in refused.json()["detail"]) == (400, True)
+        assert client.post("/predict", json={"image": "7"}).status_code == 422
+        assert "/predict" in client.get("/openapi.json").json()["paths"]

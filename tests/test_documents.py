@@ -31,10 +31,18 @@ def as_a_user(tmp_path, monkeypatch):
     gc.set_threshold(*thresholds)
 
 
+NEEDS = {
+    "docs/onnx.md": ("onnx",),
+    "docs/serving-clients.md": ("tritonclient",),
+    "docs/serving-fastapi.md": ("fastapi", "httpx2"),
+}
+"""The packages that a page is about; `make test-serving` has those of serving."""
+
+
 def needs(name):
     """The mark that skips a page without a package that it is about."""
-    absent = name == "docs/onnx.md" and importlib.util.find_spec("onnx") is None
-    return [pytest.mark.skip("the package onnx is not installed")] if absent else []
+    absent = [package for package in NEEDS.get(name, ()) if importlib.util.find_spec(package) is None]
+    return [pytest.mark.skip(f"the package {absent[0]} is not installed")] if absent else []
 
 
 PROGRAMS = [

@@ -29,6 +29,7 @@ import cluster_digits  # noqa: E402
 import convnet_digits  # noqa: E402
 import data_parallel  # noqa: E402
 import input_pipeline  # noqa: E402
+import latency_curve  # noqa: E402
 import lstm_text  # noqa: E402
 import model_parallel  # noqa: E402
 import serve_digits  # noqa: E402
@@ -438,7 +439,8 @@ async def test_an_image_is_taken_flat_or_in_rows():
         await training
         image = unseen.images[0] * 16
         assert await read(client, image.tolist()) == await read(client, image.reshape(8, 8).tolist())
-        assert await get_status(client) | {"loss": 0} == {"state": "trained", "step": 45, "loss": 0}
+        done = {"state": "trained", "step": 45, "loss": 0, "images": 2, "runs": 2}
+        assert await get_status(client) | {"loss": 0} == done
 
 
 @pytest.mark.sockets
@@ -452,6 +454,39 @@ async def test_the_server_stops_in_the_middle_of_training_and_requests_and_leave
                 task.cancel()
             await asyncio.wait(waiting)
         await asyncio.sleep(0)  # closed sockets are let go of in the loop's next turn
+
+
+@pytest.mark.sockets
+async def test_the_clients_of_a_load_share_runs_and_their_latencies_are_drawn(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(serve_digits, "CLIENTS", (1, 64))
+    picture = tmp_path / "latencies.png"
+    async with served(epochs=1) as (client, training):
+        await training
+        async with client.get("/status") as response:
+            url = str(response.url.origin())
+        await serve_digits.measure_load(url, 100, picture)
+        status = await get_status(client)
+    assert status["images"] == 1 + 100 + 64 + 100
+    assert status["runs"] < 200
+    first, second, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("  1 clients")
+    assert second.startswith(" 64 clients")
+    assert last == f"the latencies are drawn in {picture}"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_curve_rises_where_latencies_do_and_has_a_line_for_each_decade():
+    points = [latency_curve.Point(1, 1e3, 0.001, 0.01), latency_curve.Point(4, 1e3, 0.01, 0.1)]
+    picture = latency_curve.draw(points)
+    for color, latencies in [(latency_curve.BLUE, (1e3, 1e4)), (latency_curve.RED, (1e4, 1e5))]:
+        rows, columns = np.nonzero((picture == color).all(2))
+        left, right = rows[columns == columns.min()].mean(), rows[columns == columns.max()].mean()
+        wanted = [latency_curve.scale(each, 1e3, 1e5, latency_curve.BOTTOM, latency_curve.TOP) for each in latencies]
+        np.testing.assert_allclose([left, right], wanted, atol=3)
+    grey = (picture[:, latency_curve.RIGHT - 4] == latency_curve.GREY).all(1)
+    assert grey.sum() == 2 * 3
+    one_point = latency_curve.draw(points[:1])
+    assert (one_point < 128).any()
 
 
 # Streaming

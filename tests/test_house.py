@@ -29,6 +29,8 @@ MAY_IMPORT = {
     "msgpack": ("net", "serving", "graph/graphdef.py", "tensors/plain_data.py"),
     "numpy": (".",),
     "onnx": ("onnx/protobuf.py",),
+    "opentelemetry": ("serving/spans.py",),
+    "prometheus_client": ("serving/metrics.py",),
     "ray": ("launch",),
     "tensorboard": ("summary",),
     "threadpoolctl": ("devices/blas.py",),

@@ -3,10 +3,11 @@
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aioflow import errors
 from aioflow.cli.worker import loop_factory, seconds, stopping_signals
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     Servers = Sequence[HttpServer | GrpcListener]
 
+_YOUNG: Final = 10_000
+"""Objects after whose making the garbage collector comes."""
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -52,6 +55,7 @@ def serve(parser: argparse.ArgumentParser) -> Run:
         help="at the end, the time between turning unready and refusing connections (default: %(default)g)",
     )  # fmt: skip
     add("--access-log", action="store_true", help="write a line of JSON for each request to the standard error")
+    add("--metrics", action="store_true", help="show metrics for Prometheus at /metrics")
     add("--loop", choices=["uvloop", "asyncio"], default="uvloop", help="default: uvloop if installed")
     return _run
 
@@ -101,6 +105,7 @@ def _run(options: argparse.Namespace) -> int:
         stopped = asyncio.Event()
         with stopping_signals(stopped.set):
             async with open_servers(options) as (models, servers):
+                collect_seldom()
                 print(f"serving {describe(models)} at {urls(servers)}", flush=True)
                 await serve_all(servers, stopped, options.drain_delay)
 
@@ -114,6 +119,8 @@ def _check(options: argparse.Namespace) -> None:
     names = [name for name, _ in options.model]
     if len({*names}) < len(names):
         raise errors.InvalidArgumentError(f"--model names a model twice: {', '.join(sorted(names))}")
+    if options.metrics and options.workers > 1:
+        raise errors.InvalidArgumentError("--metrics shows those of one process: it needs --workers 1")
     for name, label, _ in options.label:
         if name not in names:
             raise errors.InvalidArgumentError(f"--label {name}:{label}: there is no --model {name}=DIR")
@@ -126,6 +133,7 @@ async def open_servers(options: argparse.Namespace) -> AsyncIterator[tuple["Mode
     from aioflow.serving.access_log import log_request
     from aioflow.serving.batching import Batching
     from aioflow.serving.limits import Limits
+    from aioflow.serving.metrics import Metrics
     from aioflow.serving.models import Models
     from aioflow.serving.server import HttpServer, bind
     from aioflow.serving.service import Service
@@ -138,7 +146,11 @@ async def open_servers(options: argparse.Namespace) -> AsyncIterator[tuple["Mode
     batching = Batching(max_rows=options.max_rows, max_delay=options.max_delay, max_waiting=options.max_waiting)
     limits = Limits(body=options.max_body << 20, requests=options.max_requests)
     with bind(options.host, options.port, options.workers > 1) as listening:
-        async with Models(poll_interval=options.poll) as models, contextlib.AsyncExitStack() as stack:
+        metrics = Metrics() if options.metrics else None
+        async with (
+            Models(poll_interval=options.poll, metrics=metrics) as models,
+            contextlib.AsyncExitStack() as stack,
+        ):
             for name, directory in options.model:
                 labels = {label: version for model, label, version in options.label if model == name}
                 await models.add(name, directory, labels=labels, batching=batching)
@@ -146,6 +158,8 @@ async def open_servers(options: argparse.Namespace) -> AsyncIterator[tuple["Mode
             by_grpc = _grpc_listener(options, service, mutual=token is None)
             servers: Servers = [HttpServer(service, listening, tls), *by_grpc]
             stack.push_async_callback(_end, asyncio.ensure_future(models.watch()))
+            if metrics is not None:
+                stack.push_async_callback(_end, asyncio.ensure_future(metrics.watch_loop()))
             for server in servers:
                 stack.push_async_callback(server.close)
                 await server.start()
@@ -172,6 +186,17 @@ async def serve_all(servers: "Servers", stopped: asyncio.Event, delay: float) ->
     async with asyncio.TaskGroup() as group:
         for server in servers:
             group.create_task(server.serve(stopped, delay))
+
+
+def collect_seldom() -> None:
+    """Let the garbage collector leave alone what there is, as the graphs of the models, and come seldom.
+
+    Some hundred requests at a time have thousands of objects, which end without it. By Python's defaults it would come
+    for each few requests, and a look at the graphs holds up all of them for tens of milliseconds.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG)
 
 
 def _log_requests() -> None:

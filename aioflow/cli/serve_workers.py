@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from aioflow import errors
-from aioflow.cli.serve import describe, open_servers, serve_all, urls
+from aioflow.cli.serve import collect_seldom, describe, open_servers, serve_all, urls
 from aioflow.cli.worker import loop_factory, stopping_signals
 from aioflow.launch.local_processes import THREADS
 
@@ -101,6 +101,7 @@ async def _serve(options: argparse.Namespace) -> None:
     stopped = asyncio.Event()
     with stopping_signals(stopped.set):
         async with open_servers(options) as (models, servers):
+            collect_seldom()
             print(f"serving {describe(models)} at {urls(servers)}", flush=True)
             watching = asyncio.ensure_future(_input_ended(stopped))
             try:

@@ -22,6 +22,7 @@ from aioflow.layers.core import Dense
 from aioflow.layers.layer import Layer, known_size, one_shape
 from aioflow.layers.masks import mask_of
 from aioflow.layers.merging import several
+from aioflow.layers.numbers import rate, whole
 from aioflow.library.nn_functions import dropout
 
 _MASKED: Final = -1e9
@@ -35,7 +36,7 @@ class _Attention(Layer):
 
     def __init__(self, dropout: float = 0.0, **options: Any) -> None:
         super().__init__(**options)
-        self.dropout: Final = dropout
+        self.dropout: Final = rate("dropout", dropout)
 
     def call(
         self, inputs: Sequence[Tensor], mask: Any = None, use_causal_mask: bool = False,
@@ -137,12 +138,10 @@ class MultiHeadAttention(Layer):
     ) -> None:
         """ValueError for fewer than one head, or sizes below one."""
         super().__init__(**options)
-        if num_heads < 1 or key_dim < 1:
-            raise ValueError(f"attention has at least one head and one element, not {num_heads} and {key_dim}")
-        self.num_heads: Final = num_heads
-        self.key_dim: Final = key_dim
-        self.value_dim: Final = value_dim or key_dim
-        self.dropout: Final = dropout
+        self.num_heads: Final = whole("num_heads", num_heads, 1)
+        self.key_dim: Final = whole("key_dim", key_dim, 1)
+        self.value_dim: Final = self.key_dim if value_dim is None else whole("value_dim", value_dim, 1)
+        self.dropout: Final = rate("dropout", dropout)
         self._output_shape = output_shape
         self._dense = {
             "use_bias": use_bias,

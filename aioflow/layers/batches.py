@@ -10,9 +10,9 @@ import numpy as np
 from aioflow import errors
 from aioflow.data.checks import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from aioflow.data.dataset import Dataset
+from aioflow.layers.conversion import are_arrays, batch_of, check_rows, made_of
 from aioflow.layers.fed import Batch
-from aioflow.tensors import nest
-from aioflow.tensors.dtypes import Array
+from aioflow.layers.numbers import number, whole
 from aioflow.tensors.recursion import safe_repr
 
 _END: Final = object()
@@ -35,12 +35,8 @@ class ArrayBatches:
         """
         if not batch.values:
             raise ValueError("there are no arrays")
-        if not all(array.ndim for array in batch.values):
-            raise ValueError("the first axis of inputs, labels and weights is the batch, and a single number has none")
-        counts = [len(array) for array in batch.values]
-        if len(set(counts)) != 1:
-            raise ValueError(f"inputs, labels and weights have {counts} elements, and not all as many")
-        if not counts[0]:
+        check_rows(batch)
+        if not batch.size:
             raise ValueError("there are no elements")
         self._batch: Final = batch
         self._batch_size: Final = batch_size
@@ -50,7 +46,7 @@ class ArrayBatches:
         self._began = self._random_state()
         self._done = 0
         """The batches of the next epoch that an earlier training has used."""
-        self.count: Final[int | None] = -(-counts[0] // batch_size) if steps is None else steps
+        self.count: Final[int | None] = -(-batch.size // batch_size) if steps is None else steps
 
     def weighted(self, class_weight: Mapping[int, float]) -> "ArrayBatches":
         """The same with elements weighted by their class.
@@ -59,6 +55,9 @@ class ArrayBatches:
         """
         if not isinstance(class_weight, Mapping):
             raise TypeError(f"class_weight is a dict from classes to factors, not {safe_repr(class_weight)}")
+        for each, factor in class_weight.items():
+            number("a class of class_weight", each)
+            number(f"the factor of class {each}", factor)
         if len(self._batch.labels) != 1:
             raise ValueError(f"class_weight is for one output, not {len(self._batch.labels)}")
         (labels,) = self._batch.labels
@@ -72,8 +71,10 @@ class ArrayBatches:
     def divided(self, part: float, last_steps: int | None) -> "tuple[ArrayBatches, ArrayBatches]":
         """The elements but for that part at the end, and those, `last_steps` batches of them if it is a number.
 
-        ValueError if one of both is empty.
+        TypeError unless `part` is a number, ValueError outside of (0, 1) or if one of both is empty.
         """
+        if not 0 < number("validation_split", part) < 1:
+            raise ValueError(f"validation_split is more than 0 and less than 1, not {part}")
         kept = int(self._batch.size * (1 - part))
         if not 0 < kept < self._batch.size:
             raise ValueError(f"validation_split {part} of {self._batch.size} elements leaves nothing on one side")
@@ -133,9 +134,7 @@ class GivenBatches:
     """
 
     def __init__(self, given: Any, steps: int | None) -> None:
-        """TypeError if it cannot be iterated, ValueError if it is known to have no end and `steps` is None."""
-        if not isinstance(given, (AsyncIterable, Iterable)):
-            raise TypeError(f"arrays or an iterable of batches are wanted, not {type(given).__name__}")
+        """ValueError if it is known to have no end and `steps` is None."""
         self._given: Final = given
         self._steps: Final = steps
         self._is_single: Final = isinstance(given, (Iterator, AsyncIterator))
@@ -159,9 +158,10 @@ class GivenBatches:
                 if element is _END:
                     break
                 taken += 1
-                batch = batch_of(element)
+                name = f"{what}: batch {taken}"
+                batch = batch_of(element, name)
                 first = first or batch
-                _check(batch, first, f"{what}: batch {taken}")
+                _check(batch, first, name)
                 try:
                     yield batch
                 finally:  # training may stop here
@@ -244,9 +244,7 @@ async def _step(iterator: Any) -> Any:
 
 
 def _check(batch: Batch, first: Batch, name: str) -> None:
-    """Raise ValueError if a batch has no elements, or other parts than the first one."""
-    if not all(np.shape(array)[:1] > (0,) for array in batch.inputs):
-        raise ValueError(f"{name} has no elements: a batch is arrays with one row or more")
+    """Raise ValueError if a batch has other parts than the first one."""
     if batch.parts != first.parts:
         raise ValueError(f"{name} has {batch.parts}, and batch 1 has {first.parts}: all batches have the same parts")
 
@@ -262,49 +260,17 @@ def batches_of(
     """
     for name, given in (("batch_size", batch_size), ("the number of steps", steps)):
         if given is not None:
-            check_whole(name, given, 1)
-    if _are_arrays(x):
-        whole = Batch(_arrays(x), [] if y is None else _arrays(y), _weights(weights))
-        return ArrayBatches(whole, 32 if batch_size is None else batch_size, shuffle, steps)
+            whole(name, given, 1)
+    if are_arrays(x):
+        everything = made_of(x, y, weights)
+        return ArrayBatches(everything, 32 if batch_size is None else batch_size, shuffle, steps)
+    _check_iterable(x)
     if y is not None or weights is not None:
         raise TypeError("an iterable gives labels and weights itself: give x alone")
     return GivenBatches(x, steps)
 
 
-def check_whole(name: str, given: Any, least: int) -> None:
-    """Raise TypeError unless it is a whole number, ValueError if that is below `least`."""
-    if isinstance(given, bool) or not isinstance(given, (int, np.integer)):
-        raise TypeError(f"{name} is a whole number, not {safe_repr(given)}")
-    if given < least:
-        raise ValueError(f"{name} is at least {least}, not {given}")
-
-
-def batch_of(given: Any) -> Batch:
-    """A batch from inputs, or from a tuple of inputs, labels and weights."""
-    parts = given if isinstance(given, tuple) else (given,)
-    if not 1 <= len(parts) <= 3:
-        raise ValueError(f"a batch is inputs, or a tuple of inputs, labels and weights, not one of {len(parts)} values")
-    x, y, weights = (*parts, None, None)[:3]
-    return Batch(_arrays(x), [] if y is None else _arrays(y), _weights(weights))
-
-
-def _are_arrays(x: Any) -> bool:
-    """Whether it is an array or a structure of arrays. A list of tuples is a list of batches."""
-    if isinstance(x, list) and any(isinstance(item, tuple) for item in x):
-        return False
-    return all(isinstance(leaf, (np.ndarray, np.generic, int, float, str, bytes)) for leaf in nest.flatten(x))
-
-
-def _arrays(structure: Any) -> list[Array]:
-    """The arrays of a structure; a list of numbers is one. Double precision becomes float32, as weights have."""
-    if isinstance(structure, list) and structure and not any(isinstance(item, np.ndarray) for item in structure):
-        return [_single(np.asarray(structure))]
-    return [_single(np.asarray(leaf)) for leaf in nest.flatten(structure)]
-
-
-def _single(array: Array) -> Array:
-    return array.astype(np.float32) if array.dtype == np.float64 else array
-
-
-def _weights(given: Any) -> Array | None:
-    return None if given is None else np.asarray(given, np.float32)
+def _check_iterable(x: Any) -> None:
+    """Raise TypeError for anything but an iterable."""
+    if not isinstance(x, (AsyncIterable, Iterable)):
+        raise TypeError(f"arrays or an iterable of batches are wanted, not {type(x).__name__}")

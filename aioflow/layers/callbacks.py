@@ -130,9 +130,7 @@ class _Watching(Callback):
     def __init__(self, monitor: str = "val_loss", mode: Mode = "auto", min_delta: float = 0.0) -> None:
         if mode not in ("auto", "min", "max"):
             raise ValueError(f"mode is 'auto', 'min' or 'max', not {safe_repr(mode)}")
-        grows = mode == "max" or (
-            mode == "auto" and any(part in monitor for part in ("acc", "auc", "precision", "recall"))
-        )
+        grows = mode == "max" or (mode == "auto" and any(part in monitor for part in _GROWING))
         self.monitor: Final = monitor
         self._sign: Final = -1.0 if grows else 1.0
         self._min_delta: Final = abs(min_delta)

@@ -10,6 +10,7 @@ from aioflow.kernels.array.shapes import expand_dims, shape, squeeze
 from aioflow.kernels.nn.activation import bias_add
 from aioflow.layers import by_name
 from aioflow.layers.layer import Layer, known_size, one_shape
+from aioflow.layers.numbers import per_axis, whole
 from aioflow.library.nn_convolution import conv_transpose, convolution, depthwise_conv2d, separable_conv2d
 from aioflow.library.variables import Variable
 from aioflow.tensors.recursion import safe_repr
@@ -94,9 +95,7 @@ class _Conv(_Convolution):
     ) -> None:
         """ValueError for fewer than one filter, or sizes for another number of axes."""
         super().__init__(kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, **options)
-        if filters < 1:
-            raise ValueError(f"a convolution has at least one filter, not {filters}")
-        self.filters: Final = filters
+        self.filters: Final = whole("filters", filters, 1)
         self._kernel_options = by_name.weight(kernel_initializer, kernel_regularizer, kernel_constraint)
 
     def build(self, input_shape: Any) -> None:
@@ -237,7 +236,7 @@ class DepthwiseConv2D(_Convolution):
         **options: Any,
     ) -> None:
         super().__init__(kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, **options)
-        self.depth_multiplier: Final = depth_multiplier
+        self.depth_multiplier: Final = whole("depth_multiplier", depth_multiplier, 1)
         self._kernel_options = by_name.weight(depthwise_initializer, depthwise_regularizer, depthwise_constraint)
 
     def build(self, input_shape: Any) -> None:
@@ -280,8 +279,8 @@ class _SeparableConv(_Convolution):
         **options: Any,
     ) -> None:
         super().__init__(kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, **options)
-        self.filters: Final = filters
-        self.depth_multiplier: Final = depth_multiplier
+        self.filters: Final = whole("filters", filters, 1)
+        self.depth_multiplier: Final = whole("depth_multiplier", depth_multiplier, 1)
         self._depthwise_options = by_name.weight(depthwise_initializer, depthwise_regularizer, depthwise_constraint)
         self._pointwise_options = by_name.weight(pointwise_initializer, pointwise_regularizer, pointwise_constraint)
 
@@ -336,16 +335,6 @@ class SeparableConv1D(_SeparableConv):
             data_format=layout_of(self.data_format, 2), dilations=(1, *self.dilation_rate),
         )  # fmt: skip
         return self._ended(squeeze(images, [row]))
-
-
-def per_axis(what: str, given: Sizes, axes: int, least: int = 1) -> tuple[int, ...]:
-    """A number for each axis. ValueError for another count of numbers, or one that is too small."""
-    sizes = (given,) * axes if isinstance(given, int) else tuple(given)
-    if len(sizes) != axes or min(sizes) < least:
-        raise ValueError(
-            f"{what} is a number, or one for each of {axes} axes, at least {least}, not {safe_repr(given)}"
-        )
-    return sizes
 
 
 def checked_padding(padding: str, causal: bool = False) -> str:

@@ -17,10 +17,12 @@ from aioflow.kernels.math.comparison import not_equal
 from aioflow.kernels.math.random import random_normal
 from aioflow.kernels.math.reduction import reduce_any
 from aioflow.kernels.nn.activation import bias_add
-from aioflow.layers import by_name
+from aioflow.layers import by_name, numbers
 from aioflow.layers.layer import Layer, known_size, one_shape
+from aioflow.layers.numbers import is_sequence, whole
 from aioflow.library.nn_functions import dropout
 from aioflow.tensors.dtypes import int32
+from aioflow.tensors.recursion import safe_repr
 
 
 class Dense(Layer):
@@ -45,11 +47,9 @@ class Dense(Layer):
         bias_constraint: Any = None,
         **options: Any,
     ) -> None:
-        """ValueError for fewer than one unit."""
+        """TypeError for a number of units that is not whole, ValueError for fewer than one."""
         super().__init__(**options)
-        if units < 1:
-            raise ValueError(f"a dense layer has at least one unit, not {units}")
-        self.units: Final = units
+        self.units: Final = whole("units", units, 1)
         self.activation: Final = by_name.activation(activation)
         self.use_bias: Final = use_bias
         self._kernel_options = by_name.weight(kernel_initializer, kernel_regularizer, kernel_constraint)
@@ -103,9 +103,7 @@ class Dropout(Layer):
     ) -> None:
         """ValueError for a rate outside of [0, 1)."""
         super().__init__(**options)
-        if not 0 <= rate < 1:
-            raise ValueError(f"the rate of a dropout is at least 0 and less than 1, not {rate}")
-        self.rate: Final = rate
+        self.rate: Final = numbers.rate("rate", rate)
         self.seed: Final = seed
         self._noise_shape = noise_shape
 
@@ -120,8 +118,11 @@ class GaussianNoise(Layer):
     supports_masking = True
 
     def __init__(self, stddev: float, seed: int | None = None, **options: Any) -> None:
+        """ValueError for a deviation below 0."""
         super().__init__(**options)
-        self.stddev: Final = stddev
+        self.stddev: Final = numbers.number("stddev", stddev)
+        if not self.stddev >= 0:
+            raise ValueError(f"stddev is at least 0, not {stddev}")
         self.seed: Final = seed
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:
@@ -149,10 +150,8 @@ class Embedding(Layer):
     ) -> None:
         """ValueError for sizes below one."""
         super().__init__(**options)
-        if input_dim < 1 or output_dim < 1:
-            raise ValueError(f"an embedding has at least one row and one column, not {input_dim} and {output_dim}")
-        self.input_dim: Final = input_dim
-        self.output_dim: Final = output_dim
+        self.input_dim: Final = whole("input_dim", input_dim, 1)
+        self.output_dim: Final = whole("output_dim", output_dim, 1)
         self.mask_zero: Final = mask_zero
         self.supports_masking = mask_zero
         self._options = by_name.weight(embeddings_initializer, embeddings_regularizer, embeddings_constraint)
@@ -204,8 +203,13 @@ class Reshape(Layer):
     """Each element of the batch gets the shape `target_shape`, one size of which may be -1."""
 
     def __init__(self, target_shape: Sequence[int], **options: Any) -> None:
+        """TypeError for anything but a sequence of whole numbers, ValueError if more than one size is -1."""
         super().__init__(**options)
-        self.target_shape: Final = tuple(target_shape)
+        if not is_sequence(target_shape):
+            raise TypeError(f"target_shape is a sequence of sizes, not {safe_repr(target_shape)}")
+        self.target_shape: Final = tuple([whole("a size of target_shape", size, -1) for size in target_shape])
+        if self.target_shape.count(-1) > 1:
+            raise ValueError(f"one size of target_shape may be -1, not {self.target_shape.count(-1)}")
 
     def call(self, inputs: Tensor) -> Tensor:
         """The result."""
@@ -229,9 +233,9 @@ class Permute(Layer):
     def __init__(self, dims: Sequence[int], **options: Any) -> None:
         """ValueError unless `dims` has each number from 1 on once."""
         super().__init__(**options)
-        if sorted(dims) != list(range(1, len(dims) + 1)):
-            raise ValueError(f"dims has each number from 1 to the number of axes once, not {tuple(dims)}")
-        self.dims: Final = tuple(dims)
+        self.dims: Final = tuple([whole("a number of dims", axis, 0) for axis in dims])
+        if sorted(self.dims) != list(range(1, len(self.dims) + 1)):
+            raise ValueError(f"dims has each number from 1 to the number of axes once, not {self.dims}")
 
     def call(self, inputs: Tensor) -> Tensor:
         """The result."""
@@ -242,8 +246,9 @@ class RepeatVector(Layer):
     """Each vector of the batch `n` times: [batch, size] gives [batch, n, size]."""
 
     def __init__(self, n: int, **options: Any) -> None:
+        """ValueError for a number below one."""
         super().__init__(**options)
-        self.n: Final = n
+        self.n: Final = whole("n", n, 1)
 
     def call(self, inputs: Tensor) -> Tensor:
         """The result. ValueError unless the inputs have rank 2."""

@@ -1,7 +1,7 @@
 """Batches: arrays that are fed, and the placeholders for them."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aioflow.graph.operation import Tensor
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
 
 
+Keys = Sequence[str] | None
+
+
 class Batch(NamedTuple):
     """Tensors that are fed, or the arrays for them.
 
@@ -21,11 +24,15 @@ class Batch(NamedTuple):
         inputs: those of the model.
         labels: one for each output; none where there are only inputs.
         weights: a factor for each element of the batch, or for each of its losses; None if all count the same.
+        input_keys: the sorted keys of inputs that were given as a dict; None for others.
+        label_keys: likewise those of labels.
     """
 
     inputs: Sequence[Any]
     labels: Sequence[Any] = ()
     weights: Any = None
+    input_keys: Keys = None
+    label_keys: Keys = None
 
     @property
     def values(self) -> list[Any]:
@@ -46,20 +53,23 @@ class Batch(NamedTuple):
 
     @property
     def parts(self) -> str:
-        """The numbers of its arrays, in words."""
+        """The numbers of its arrays, and their keys, in words."""
         weights = "no weights" if self.weights is None else "weights"
-        return f"{len(self.inputs)} inputs, {len(self.labels)} labels and {weights}"
+        inputs = _counted("inputs", self.inputs, self.input_keys)
+        return f"{inputs}, {_counted('labels', self.labels, self.label_keys)} and {weights}"
 
     def rows(self, rows: slice) -> "Batch":
         """Some of its elements, as views."""
         weights = None if self.weights is None else self.weights[rows]
-        return Batch([array[rows] for array in self.inputs], [array[rows] for array in self.labels], weights)
+        inputs = [array[rows] for array in self.inputs]
+        return Batch(inputs, [array[rows] for array in self.labels], weights, self.input_keys, self.label_keys)
 
     def taken(self, numbers: Array) -> "Batch":
         """Its elements of these numbers, as copies: `take` copies short rows in a third of the time of an index."""
         weights = None if self.weights is None else self.weights.take(numbers, 0)
         inputs = [array.take(numbers, 0) for array in self.inputs]
-        return Batch(inputs, [array.take(numbers, 0) for array in self.labels], weights)
+        labels = [array.take(numbers, 0) for array in self.labels]
+        return Batch(inputs, labels, weights, self.input_keys, self.label_keys)
 
 
 def input_like(array: Any) -> Tensor:
@@ -99,6 +109,22 @@ def fed(model: "Trainable", form: Form) -> Batch:
     labels = [placeholder(dtype, sizes, name="labels") for dtype, sizes in form.labels]
     weights = None if form.weights is None else placeholder(float32, form.weights, name="sample_weight")
     return Batch(inputs, labels, weights)
+
+
+def _counted(what: str, arrays: Sequence[Any], keys: Keys) -> str:
+    """The number of arrays, and their keys, in words."""
+    return f"{len(arrays)} {what}" + (f" ({', '.join(map(str, keys))})" if keys else "")
+
+
+def check_keys(what: str, keys: Keys, wanted: Any) -> None:
+    """Raise ValueError if arrays given by these keys do not tell which of the wanted tensors each is for."""
+    expected = tuple(sorted(wanted)) if isinstance(wanted, Mapping) else None
+    if keys is None or keys == expected or (expected is None and len(keys) == len(nest.flatten(wanted)) == 1):
+        return
+    given = f"{what} were given by the keys {', '.join(map(str, keys))}"
+    if expected is None:
+        raise ValueError(f"{given}, and the model has {what} without keys: give them in a list, in the model's order")
+    raise ValueError(f"{given}, and those of the model are {', '.join(map(str, expected))}")
 
 
 def _sizes(array: Any, output: Tensor) -> tuple[int | None, ...]:

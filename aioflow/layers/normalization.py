@@ -17,6 +17,7 @@ from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.kernels.nn.normalisation import fused_batch_norm
 from aioflow.layers import by_name
 from aioflow.layers.layer import Layer, known_size, one_shape
+from aioflow.layers.numbers import whole
 from aioflow.library.nn_functions import batch_normalization, layer_normalization
 from aioflow.library.variables import Variable
 from aioflow.tensors.dtypes import float32
@@ -198,13 +199,14 @@ class GroupNormalization(_Scaled):
     """
 
     def __init__(self, groups: int = 32, epsilon: float = 1e-3, **options: Any) -> None:
+        """ValueError for fewer than one group."""
         super().__init__(epsilon, **options)
-        self.groups: Final = groups
+        self.groups: Final = whole("groups", groups, 1)
 
     def build(self, input_shape: Any) -> None:
         """Make a number for each channel. ValueError if the groups are not of one size."""
         channels = known_size(one_shape(input_shape), -1)
-        if self.groups < 1 or channels % self.groups:
+        if channels % self.groups:
             raise ValueError(f"{channels} channels cannot be divided into {self.groups} groups of one size")
         self._make_weights([channels])
 

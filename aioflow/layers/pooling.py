@@ -8,8 +8,9 @@ from aioflow.kernels.array.select import where
 from aioflow.kernels.array.shapes import expand_dims
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.reduction import reduce_max, reduce_mean, reduce_sum
-from aioflow.layers.convolution import Sizes, checked_padding, layout_of, per_axis
+from aioflow.layers.convolution import Sizes, checked_padding, layout_of
 from aioflow.layers.layer import Layer, one_shape
+from aioflow.layers.numbers import per_axis
 from aioflow.library.nn_convolution import pool
 
 

@@ -17,6 +17,7 @@ from aioflow.kernels.math.casting import cast
 from aioflow.kernels.nn.activation import bias_add
 from aioflow.layers import by_name
 from aioflow.layers.layer import Layer, known_size, one_shape
+from aioflow.layers.numbers import rate, whole
 from aioflow.library.nn_functions import dropout
 from aioflow.library.rnn import dynamic_rnn
 from aioflow.library.rnn_cell_base import RNNCell
@@ -64,19 +65,17 @@ class _Recurrent(Layer):
         zero_output_for_mask: bool = False,
         **options: Any,
     ) -> None:
-        """ValueError for fewer than one unit."""
+        """ValueError for fewer than one unit, or rates outside of [0, 1)."""
         super().__init__(**options)
-        if units < 1:
-            raise ValueError(f"a recurrent layer has at least one unit, not {units}")
-        self.units: Final = units
+        self.units: Final = whole("units", units, 1)
         self.activation: Final = by_name.activation(activation)
         self.use_bias: Final = use_bias
         self.return_sequences: Final = return_sequences
         self.return_state: Final = return_state
         self.go_backwards: Final = go_backwards
         self.zero_output_for_mask = zero_output_for_mask
-        self.dropout: Final = dropout
-        self.recurrent_dropout: Final = recurrent_dropout
+        self.dropout: Final = rate("dropout", dropout)
+        self.recurrent_dropout: Final = rate("recurrent_dropout", recurrent_dropout)
         self._kernel_options = by_name.weight(kernel_initializer, kernel_regularizer, kernel_constraint)
         self._recurrent_options = by_name.weight(recurrent_initializer, recurrent_regularizer, recurrent_constraint)
         self._bias_options = by_name.weight(bias_initializer, bias_regularizer, bias_constraint)
@@ -282,8 +281,11 @@ class Bidirectional(Layer):
         backward_layer: _Recurrent | None = None,
         **options: Any,
     ) -> None:
-        """ValueError for an unknown mode, or layers that go in the same direction."""
+        """TypeError for layers that are not recurrent, ValueError for an unknown mode or layers of one direction."""
         super().__init__(**options)
+        for each in (layer, *([] if backward_layer is None else [backward_layer])):
+            if not isinstance(each, _Recurrent):
+                raise TypeError(f"a recurrent layer such as an LSTM goes in both directions, not {safe_repr(each)}")
         if merge_mode not in ("concat", "sum", "mul", "ave", None):
             raise ValueError(f"merge_mode is 'concat', 'sum', 'mul', 'ave' or None, not {safe_repr(merge_mode)}")
         self.forward_layer: Final = layer
@@ -334,7 +336,10 @@ class TimeDistributed(Layer):
     supports_masking = True
 
     def __init__(self, layer: Layer, **options: Any) -> None:
+        """TypeError for something that is no layer."""
         super().__init__(**options)
+        if not isinstance(layer, Layer):
+            raise TypeError(f"a layer is distributed over time, not {safe_repr(layer)}")
         self.layer: Final = layer
 
     def call(self, inputs: Tensor, training: bool = False) -> Any:

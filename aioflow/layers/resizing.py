@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.pad import pad
-from aioflow.layers.convolution import Sizes, layout_of, per_axis
+from aioflow.layers.convolution import Sizes, layout_of
 from aioflow.layers.layer import Layer, one_shape
+from aioflow.layers.numbers import is_sequence, per_axis, whole
 from aioflow.library.arrays import repeat
 from aioflow.tensors.recursion import safe_repr
 
@@ -134,10 +135,10 @@ class UpSampling3D(_UpSampling):
 
 
 def borders(what: str, given: Any, axes: int) -> list[tuple[int, int]]:
-    """A pair of numbers for each axis. ValueError for another count of them, or negative ones."""
-    each = [given] * axes if isinstance(given, int) else [given] if axes == 1 else list(given)
-    pairs = [(item, item) if isinstance(item, int) else tuple(item) for item in each]
-    flat = [pair[0] if axes == 1 and isinstance(pair[0], Sequence) else pair for pair in pairs]
-    if len(flat) != axes or any(len(pair) != 2 or min(pair) < 0 for pair in flat):
+    """A pair of whole numbers for each axis. ValueError for another count of them, or negative ones."""
+    each = [given] * axes if not is_sequence(given) else [given] if axes == 1 else list(given)
+    pairs = [tuple(item) if is_sequence(item) else (item, item) for item in each]
+    flat = [pair[0] if axes == 1 and is_sequence(pair[0]) else pair for pair in pairs]
+    if len(flat) != axes or any(len(pair) != 2 for pair in flat):
         raise ValueError(f"{what} is a number, one for each of {axes} axes, or a pair for each, not {safe_repr(given)}")
-    return [(int(before), int(after)) for before, after in flat]
+    return [(whole(what, before, 0), whole(what, after, 0)) for before, after in flat]

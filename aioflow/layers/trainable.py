@@ -10,11 +10,13 @@ from aioflow.graph.building import get_default_graph
 from aioflow.graph.default_session import default_session
 from aioflow.graph.graph import Graph
 from aioflow.layers import fitting
-from aioflow.layers.batches import ArrayBatches, batch_of, batches_of, check_whole
+from aioflow.layers.batches import ArrayBatches, batches_of
 from aioflow.layers.callbacks import Callback, History
+from aioflow.layers.conversion import batch_of, is_list_of_batches
 from aioflow.layers.distribute import Strategy, checked_strategy
-from aioflow.layers.fed import Batch, Form, form_of, input_like
+from aioflow.layers.fed import Batch, Form, Keys, check_keys, form_of, input_like
 from aioflow.layers.layer import Layer, undone_on_failure
+from aioflow.layers.numbers import whole
 from aioflow.layers.own_session import OwnSession
 from aioflow.layers.progress_bar import ProgressBar
 from aioflow.layers.settings import Optimizing, Settings, check_optimizer, settings_of
@@ -162,9 +164,9 @@ class Trainable(Layer):
         """
         self._check_compiled()
         for name, number in (("epochs", epochs), ("initial_epoch", initial_epoch)):
-            check_whole(name, number, 0)
+            whole(name, number, 0)
         if validation_steps is not None:
-            check_whole("validation_steps", validation_steps, 1)
+            whole("validation_steps", validation_steps, 1)
         if isinstance(callbacks, Callback):
             raise TypeError("callbacks is a list of callbacks, not a single one")
         self._train_by(strategy)
@@ -361,16 +363,18 @@ class Trainable(Layer):
             place = contextlib.nullcontext() if self._strategy is None else self._strategy.scope()
             with self.graph.as_default(), place, self.graph.transaction(), undone_on_failure():
                 inputs = [input_like(array) for array in batch.inputs]
-                given = inputs[0] if len(inputs) == 1 else inputs
+                given = _in_structure(inputs, batch.input_keys)
                 self.inputs, self.outputs = given, self(given)
         wanted = len(nest.flatten(self.inputs))
         if len(batch.inputs) != wanted:
             raise ValueError(f"{self.name!r} has {wanted} inputs, and {len(batch.inputs)} arrays were given")
+        check_keys("inputs", batch.input_keys, self.inputs)
 
     def _check_labels(self, batch: Batch) -> None:
         wanted = len(nest.flatten(self.outputs))
         if len(batch.labels) != wanted:
             raise ValueError(f"{self.name!r} has {wanted} outputs, and {len(batch.labels)} arrays of labels were given")
+        check_keys("labels", batch.label_keys, self.outputs)
 
     async def prepare(self, session: Session) -> None:
         """Give the learning rate a value in the session, so that callbacks can read and change it."""
@@ -432,11 +436,18 @@ def _prepared(
     return batches if class_weight is None else batches.weighted(class_weight), part
 
 
+def _in_structure(inputs: list[Any], keys: Keys) -> Any:
+    """The inputs as they were given: by keys, or one by itself, or several in a list."""
+    if keys is not None and len(keys) == len(inputs):
+        return dict(zip(keys, inputs, strict=True))
+    return inputs[0] if len(inputs) == 1 else inputs
+
+
 def _validation(given: Any, batch_size: int | None, steps: int | None) -> fitting.Batches | None:
     """The batches of `validation_data`, if there are any."""
     if given is None:
         return None
-    if isinstance(given, (tuple, list)):
+    if isinstance(given, (tuple, list)) and not is_list_of_batches(given):
         if not 2 <= len(given) <= 3:
             raise ValueError(f"validation_data is (inputs, labels), perhaps with weights, not {len(given)} values")
         x, y, weights = (*given, None)[:3]

@@ -3,9 +3,13 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from aioflow import errors
 from aioflow.tensors.fixed_memory import map_file
+
+_LONGEST: Final = 255
+"""The most bytes of the path of a file from the model's folder."""
 
 
 class ExternalData:
@@ -21,7 +25,7 @@ class ExternalData:
         Raises:
             PermissionDeniedError: the file lies outside of the folder, or there is no folder.
             NotFoundError: there is no such file.
-            DataLossError: the file is shorter than the tensor, or another length is stated.
+            DataLossError: the file is too short, another length is stated, or no file has such a name.
         """
         path = self._path(tensor, entries.get("location", ""))
         offset, length = _number(tensor, entries, "offset", 0), _number(tensor, entries, "length", size)
@@ -41,8 +45,12 @@ class ExternalData:
             raise errors.PermissionDeniedError(
                 f"tensor {tensor!r} is in the file {location!r}, and bytes have no folder: load the model by its path"
             )
+        if "\0" in location or len(location.encode()) > _LONGEST:
+            raise errors.DataLossError(
+                f"tensor {tensor!r} is in the file {location[:40]!r}, which is no name of a file"
+            )
         path = Path(os.path.realpath(self._folder / location))
-        if not location or not path.is_relative_to(self._folder) or "\0" in location:
+        if not location or not path.is_relative_to(self._folder):
             raise errors.PermissionDeniedError(
                 f"tensor {tensor!r} is in the file {location!r}, outside of the model's folder"
             )

@@ -49,8 +49,9 @@ def array_of(tensor: Any, storage: Storage) -> AnyArray:
     """
     dtype, sizes = dtype_of(tensor.data_type, f"tensor {tensor.name!r}"), checked_sizes(tensor.name, tensor.dims)
     count = math.prod(sizes)
-    if count * dtype.size > _LARGEST:
-        raise errors.DataLossError(f"tensor {tensor.name!r} of shape {sizes} would have {count * dtype.size} bytes")
+    largest = math.prod([size or 1 for size in sizes]) * dtype.size  # NumPy counts sizes beside a 0, too
+    if largest > _LARGEST:
+        raise errors.DataLossError(f"tensor {tensor.name!r} of shape {sizes} would have {largest} bytes")
     if dtype is dtypes.string:
         array = _strings(tensor.name, tensor.string_data, sizes)
     elif tensor.data_location == _EXTERNAL:

@@ -19,6 +19,7 @@ from aioflow.saved_model.reading import StoredModel, read
 from aioflow.saved_model.signature import Signature
 from aioflow.saved_model.warmup import WarmUpRequest
 from aioflow.session import Session
+from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import safe_repr
 
 
@@ -91,7 +92,9 @@ def _build(stored: StoredModel, graph: Graph, name: str | None, keep_devices: bo
             found = cast("list[Tensor]", import_graph_def(nodes, return_elements=[*names, *tensors], name=scope))
             by_name = dict(zip([*names, *tensors], found, strict=True))
             variables = {
-                variable: _variable(by_name[f"{variable}:0"], variable in manifest.trainable)
+                variable: _variable(
+                    by_name[f"{variable}:0"], variable in manifest.trainable, stored.variables[variable]
+                )
                 for variable in manifest.variables
             }
             signatures = {name: _signature(each, by_name) for name, each in manifest.signatures.items()}
@@ -110,13 +113,20 @@ def _signature(named: NamedSignature, tensors: Mapping[str, Tensor]) -> Signatur
     return Signature(inputs, outputs, method, named.repeat_while or None)
 
 
-def _variable(handle: Tensor, trainable: bool) -> Variable:
-    """Return the variable of a handle. Its initial value is the value that it has."""
+def _variable(handle: Tensor, trainable: bool, value: Array) -> Variable:
+    """Return the variable of a handle. Its initial value is the value that it has.
+
+    ValueError if the stored value does not fit it.
+    """
     if handle.op.type != "variable":
         raise ValueError(f"{handle.name!r} is no variable")
     graph = handle.graph
     with graph.colocate_with(handle, ignore_existing=True):
         snapshot = read_variable(handle, name=f"{handle.op.name}/value")
+        if value.dtype != snapshot.dtype.np or not snapshot.shape.is_compatible_with(value.shape):
+            raise ValueError(
+                f"variable {handle.op.name!r} is {snapshot.spec}, and its value {value.dtype}{list(value.shape)}"
+            )
         initializer = assign_variable(handle, snapshot, name=f"{handle.op.name}/initializer").op
     parts = {
         "variable_name": handle.name, "initial_value_name": snapshot.name, "initializer_name": initializer.name,

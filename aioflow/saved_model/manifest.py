@@ -31,6 +31,8 @@ WARMUP: Final = "warmup"
 ASSETS: Final = "assets"
 FORMAT: Final = "aioflow saved model"
 VERSION: Final = 1
+MOST_DIGITS: Final = 18
+"""Digits of the number of a version of a model, at most: servers keep it in 64 bits."""
 _FILE: Final = re.compile(rf"{re.escape(GRAPH)}|{ASSETS}/[A-Za-z0-9_][A-Za-z0-9_.\-]{{0,200}}")
 
 
@@ -100,6 +102,8 @@ class Manifest:
         """
         data = unseal(FORMAT, VERSION, file, text)
         signatures = field(data, "signatures", dict)
+        if not signatures:
+            raise errors.DataLossError(f"{file!r} is damaged: a saved model has a signature or more")
         return cls(
             field(data, "created", float),
             {name: NamedSignature.from_json(item) for name, item in signatures.items()},

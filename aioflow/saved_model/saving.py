@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aioflow.files.filesystem import Path, as_name
 from aioflow.saved_model.export import Exported, export, reads
-from aioflow.saved_model.manifest import Manifest, NamedSignature, StoredRequest, check_asset_name
+from aioflow.saved_model.manifest import MOST_DIGITS, Manifest, NamedSignature, StoredRequest, check_asset_name
 from aioflow.saved_model.signature import Signature
 from aioflow.saved_model.warmup import WarmUpRequest
 from aioflow.saved_model.writing import Content, check_free, write
@@ -36,7 +36,7 @@ async def save(
 
     The directory is there when all of it is on the disk, or not at all. The values of all variables belong to one
     moment between steps of the session: runs that change them wait until the values are taken.
-    Cancelling gives up the save, unless the directory is there already.
+    The elements of queues are not saved. Cancelling gives up the save, unless the directory is there already.
 
     Args:
         session: the session of the variables.
@@ -77,8 +77,8 @@ def _check(session: Any, signatures: Any, version: Any) -> None:
             raise TypeError(f"signatures are af.saved_model.Signature by name, not {safe_repr({name: signature})}")
         if signature.graph is not session.graph:
             raise ValueError(f"signature {name!r} belongs to another graph than that of the session")
-    if version is not None and (type(version) is not int or version < 0):
-        raise ValueError(f"a version is a number of at least 0, not {safe_repr(version)}")
+    if version is not None and (type(version) is not int or not 0 <= version < 10**MOST_DIGITS):
+        raise ValueError(f"a version is a number from 0 with {MOST_DIGITS} digits at most, not {safe_repr(version)}")
 
 
 def _stored(number: int, request: Any, signatures: Mapping[str, Signature]) -> tuple[StoredRequest, dict[str, Array]]:
@@ -94,6 +94,10 @@ def _stored(number: int, request: Any, signatures: Mapping[str, Signature]) -> t
         )
     stored = StoredRequest(request.signature, sorted(request.inputs))
     values = {name: as_array(value, signature.inputs[name].dtype) for name, value in request.inputs.items()}
+    for name, value in values.items():
+        if not signature.inputs[name].shape.is_compatible_with(value.shape):
+            spec = signature.inputs[name].spec
+            raise ValueError(f"warm-up request {number} gives {name!r}, which is {spec}, shape {list(value.shape)}")
     return stored, {tensor: values[name] for name, tensor in stored.tensors(number).items()}
 
 

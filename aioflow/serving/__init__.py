@@ -7,14 +7,17 @@ those of `open_inference_grpc`. `server` is a whole server.
 
 A model comes from a directory (`served_model`, by way of `version_loader`) or from training in this process
 (`publication`). `choice` decides which version a request gets, and `signature_runner` checks a request and runs it.
-This folder may use everything below it.
+A `record` of each request that has ended goes to `access_log` and `metrics`. `spans` shows requests and batches to
+OpenTelemetry. `web_pages` knows which pages in browsers may ask. This folder may use everything below it.
 """
 
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
     "aioflow.serving.batching": "Batching",
+    "aioflow.serving.failures": "http_error",
     "aioflow.serving.limits": "Limits",
+    "aioflow.serving.metrics": "Metrics",
     "aioflow.serving.models": "Models",
     "aioflow.serving.on_aiohttp": "aiohttp_app",
     "aioflow.serving.on_asgi": "asgi_app",

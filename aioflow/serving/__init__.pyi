@@ -7,7 +7,8 @@ those of `open_inference_grpc`. `server` is a whole server.
 
 A model comes from a directory (`served_model`, by way of `version_loader`) or from training in this process
 (`publication`). `choice` decides which version a request gets, and `signature_runner` checks a request and runs it.
-This folder may use everything below it.
+A `record` of each request that has ended goes to `access_log` and `metrics`. `spans` shows requests and batches to
+OpenTelemetry. `web_pages` knows which pages in browsers may ask. This folder may use everything below it.
 """
 
 # Made by `make stubs`.
@@ -21,7 +22,9 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
 from aioflow.serving.batching import Batching as Batching
+from aioflow.serving.failures import http_error as http_error
 from aioflow.serving.limits import Limits as Limits
+from aioflow.serving.metrics import Metrics as Metrics
 from aioflow.serving.models import Models as Models
 from aioflow.serving.on_aiohttp import aiohttp_app as aiohttp_app
 from aioflow.serving.on_asgi import asgi_app as asgi_app
@@ -30,5 +33,5 @@ from aioflow.serving.publication import Publication as Publication
 from aioflow.serving.served_version import ServedVersion as ServedVersion
 from aioflow.serving.status import VersionStatus as VersionStatus
 
-__all__ = ["Batching", "Limits", "Models", "Publication", "ServedVersion", "VersionStatus", "aiohttp_app", "asgi_app",
-    "grpc_server"]
+__all__ = ["Batching", "Limits", "Metrics", "Models", "Publication", "ServedVersion", "VersionStatus", "aiohttp_app",
+    "asgi_app", "grpc_server", "http_error"]

@@ -5,7 +5,7 @@ import logging
 import time
 from typing import Final
 
-from aioflow.serving.service import Record
+from aioflow.serving.record import Record
 
 _log: Final = logging.getLogger("aioflow.serving.access")
 

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
+from aioflow.graph.operation import items_of
 from aioflow.session.request_batcher import Limits
 
 
@@ -28,5 +29,5 @@ class Batching:
 
     def __post_init__(self) -> None:
         Limits(self.max_rows, self.max_delay, self.max_waiting, self.priorities)
-        if any(bucket < 1 for bucket in self.buckets):
+        if any(bucket < 1 for bucket in items_of("buckets", self.buckets)):
             raise ValueError(f"buckets are sizes of at least 1, not {list(self.buckets)}")

@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +21,7 @@ _PACKED: Final = ("gzip", "x-gzip", "deflate")
 
 
 async def read_body(request: Request, limits: Limits, json_size: int | None = None) -> memoryview:
-    """Return the whole body. Bytes behind the first `json_size` begin at an aligned address.
+    """Return the whole body. If it has to arrive, bytes behind the first `json_size` begin at an aligned address.
 
     Raises:
         RequestRefusedError: it is too large, too slow, or packed in a way that is unknown or damaged.
@@ -30,19 +30,27 @@ async def read_body(request: Request, limits: Limits, json_size: int | None = No
     packing = request.headers.get("content-encoding", "identity").strip().lower()
     if packing not in (*_PACKED, "identity"):
         raise RequestRefusedError(415, f"content-encoding {packing!r} is none of gzip, deflate, identity")
-    plain = packing == "identity"
+    plain, body = packing == "identity", request.body
+    if isinstance(body, bytes):
+        if plain and len(body) <= limits.body:
+            return memoryview(body)
+        body = _once(body)
     buffer = _Buffer(length if plain and length is not None else _FIRST, -(json_size or 0) % _ALIGNED, limits)
     try:
         async with asyncio.timeout(limits.body_seconds):
             if plain:
-                async for chunk in request.chunks:
+                async for chunk in body:
                     buffer.add(chunk)
             else:
-                await _unpack(request, buffer)
+                await _unpack(body, buffer)
     except TimeoutError:
         text = f"the body did not arrive within {limits.body_seconds:g} s"
         raise RequestRefusedError(408, text, {"connection": "close"}) from None
     return buffer.content()
+
+
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    yield body
 
 
 def content_length(request: Request, limits: Limits) -> int | None:
@@ -90,18 +98,20 @@ def _aligned(size: int) -> Array:
     return whole[start : start + size]
 
 
-async def _unpack(request: Request, buffer: _Buffer) -> None:
+async def _unpack(chunks: AsyncIterator[bytes], buffer: _Buffer) -> None:
     unpacker = zlib.decompressobj(_GZIP_OR_ZLIB)
     try:
-        async for chunk in request.chunks:
+        async for chunk in chunks:
+            rest = chunk if unpacker.eof else b""
             for piece in _pieces(unpacker, chunk):
                 buffer.add(piece)
                 await asyncio.sleep(0)
+            if rest or unpacker.unused_data:
+                raise RequestRefusedError(400, "the packed body goes on behind its end")
     except zlib.error as error:
         raise RequestRefusedError(400, f"the body is damaged: it cannot be unpacked, {error}") from None
-    if not unpacker.eof or unpacker.unused_data:
-        text = "goes on behind its end" if unpacker.eof else "ends too early"
-        raise RequestRefusedError(400, f"the packed body {text}")
+    if not unpacker.eof:
+        raise RequestRefusedError(400, "the packed body ends too early")
 
 
 def _pieces(unpacker: Any, chunk: bytes) -> Iterator[bytes]:

@@ -1,9 +1,11 @@
 """One request while it is answered: what its handler may use, and what the access log and metrics want to know."""
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from aioflow import errors
+from aioflow.saved_model.manifest import MOST_DIGITS
 from aioflow.saved_model.signature import Signature
 from aioflow.serving.limits import Limits
 from aioflow.serving.models import Models
@@ -54,6 +56,15 @@ class Exchange:
         self.served = self.models.find(address.name, address.version, address.label)
         return self.served
 
+    def hold(self, address: ModelAddress) -> contextlib.AbstractContextManager[ServedVersion]:
+        """Find the version at an address for an inference, and hold it inside the block.
+
+        ResourceExhaustedError if its queue is full: then the body of the request is not even read.
+        """
+        served = self.find(address)
+        served.check_room()
+        return served.held()
+
     def signature(self, name: Any) -> Signature:
         """Return the signature of that name of the version. InvalidArgumentError if there is none."""
         assert self.served is not None
@@ -86,17 +97,17 @@ class Routes(NamedTuple):
     """How a transport finds handlers and tells errors.
 
     Attributes:
-        find: returns the route of a request. RequestRefusedError or OpError if there is none.
+        find: returns the route of a method and a path. RequestRefusedError or OpError if there is none.
         fail: returns the response for an error.
     """
 
-    find: Callable[[Request], Route]
+    find: Callable[[str, str], Route]
     fail: Callable[[Exception], Response]
 
 
 def version_number(text: str) -> int:
     """Return the number of a version in a path. NotFoundError if it is none."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
         raise errors.NotFoundError(f"a version is a number, not {text!r}")
     return int(text)
 

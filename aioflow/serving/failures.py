@@ -86,6 +86,18 @@ def describe_failure(error: Exception) -> Failure:
     return Failure(status, code, error.message, {"retry-after": RETRY_AFTER} if status == 503 else {})
 
 
+def http_error(error: Exception) -> tuple[int, str]:
+    """Return the status of HTTP and the text by which a client is told of an error of `infer`.
+
+        status, text = af.serving.http_error(error)
+
+    400 is for wrong inputs, 404 for unknown models, 503 for a full queue, 504 for a time that is over. An error by
+    which no request is to blame is 500 with a general text, and is written to the log `aioflow.serving`.
+    """
+    failure = describe_failure(error)
+    return failure.status, failure.text
+
+
 def error_response(error: Exception) -> Response:
     """Return the response of HTTP for an error."""
     failure = describe_failure(error)

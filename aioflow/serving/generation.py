@@ -26,7 +26,7 @@ _NOT_INPUTS: Final = ("id", "parameters")
 
 async def generate(address: ModelAddress, exchange: Exchange) -> Response:
     """Answer with the outputs of one run."""
-    with exchange.find(address).held() as served:
+    with exchange.hold(address) as served:
         signature, inputs = await _read(exchange)
         return json_response(_describe(served, await served.infer(inputs, signature)))
 
@@ -40,7 +40,7 @@ async def generate_stream(address: ModelAddress, exchange: Exchange) -> Response
 
 async def _events(address: ModelAddress, exchange: Exchange) -> AsyncGenerator[bytes, None]:
     begun = False
-    with exchange.find(address).held() as served:
+    with exchange.hold(address) as served:
         signature, inputs = await _read(exchange)
         try:
             async with contextlib.aclosing(served.stream(inputs, signature)) as iterations:

@@ -23,7 +23,7 @@ from aioflow import errors
 from aioflow.kernels.data import message_wire as wire
 from aioflow.kernels.data.message_wire import Part
 from aioflow.serving.failures import RequestRefusedError
-from aioflow.serving.inference_tensors import write_tensor
+from aioflow.serving.inference_tensors import write_binary
 from aioflow.serving.limits import Limits
 from aioflow.tensors.dtypes import Array
 
@@ -232,7 +232,9 @@ def server_response(facts: Mapping[str, Any]) -> bytes:
 def model_response(facts: Mapping[str, Any]) -> bytes:
     """Return the ModelMetadataResponse for an object of JSON."""
     tensors = [
-        wire.content(field, _tensor(item)) for field, key in ((4, "inputs"), (5, "outputs")) for item in facts[key]
+        wire.content(field, _tensor(item["name"], item["datatype"], item["shape"]))
+        for field, key in ((4, "inputs"), (5, "outputs"))
+        for item in facts[key]
     ]
     return b"".join([_text(1, facts["name"]), _texts(2, facts["versions"]), _text(3, facts["platform"]), *tensors])
 
@@ -245,20 +247,20 @@ def yes_or_no(value: bool) -> bytes:
 def inference_response(
     model: str, version: int, request_id: str, outputs: Mapping[str, Array]
 ) -> list[bytes | memoryview]:
-    """Return the parts of a ModelInferResponse with raw tensors. UnimplementedError as `write_tensor`."""
+    """Return the parts of a ModelInferResponse with raw tensors. UnimplementedError as `write_binary`."""
     head = [_text(1, model), _text(2, str(version)), _text(3, request_id)]
     raw: list[bytes | memoryview] = []
     for name, array in outputs.items():
-        item, parts = write_tensor(name, array, binary=True)
-        head.append(wire.content(5, _tensor(item)))
-        raw += [wire.varint(6 << 3 | wire.BYTES) + wire.varint(sum(map(len, parts))), *parts]
+        tensor, part = write_binary(name, array)
+        head.append(wire.content(5, _tensor(name, tensor.datatype, tensor.shape)))
+        raw += [wire.varint(6 << 3 | wire.BYTES) + wire.varint(tensor.size), part]
     return [b"".join(head), *raw]
 
 
-def _tensor(item: Mapping[str, Any]) -> bytes:
+def _tensor(name: str, datatype: str, sizes: Iterable[int]) -> bytes:
     """Return a tensor without its elements; -1 stands for an open size."""
-    shape = b"".join([wire.varint(size & _MOST) for size in item["shape"]])
-    return _text(1, item["name"]) + _text(2, item["datatype"]) + (wire.content(3, shape) if shape else b"")
+    shape = b"".join([wire.varint(size & _MOST) for size in sizes])
+    return _text(1, name) + _text(2, datatype) + (wire.content(3, shape) if shape else b"")
 
 
 def _texts(field: int, texts: Iterable[str]) -> bytes:

@@ -7,7 +7,7 @@ Arrays lie in the body itself, without a copy, where the body has them at an add
 import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,9 @@ _NAMES: Final[Mapping[DType, str]] = {
     dtypes.uint8: "UINT8", dtypes.uint16: "UINT16", dtypes.uint32: "UINT32", dtypes.uint64: "UINT64",
 }  # fmt: skip
 _DTYPES: Final = {name: dtype for dtype, name in _NAMES.items()}
+_OF_ARRAYS: Final = {dtype.np: name for dtype, name in _NAMES.items()}
+_LITTLE: Final = 4096
+"""Bytes that are copied in less time than a view of them is made."""
 _MOST_AXES: Final = 64
 _LENGTH: Final = struct.Struct("<I")
 
@@ -37,29 +40,66 @@ def datatype_of(dtype: DType) -> str:
 # From a request
 
 
-def read_tensors(given: Any, binary: memoryview) -> dict[str, Array]:
-    """Return the arrays that a request has as `inputs`, by name. `binary` is what follows its JSON.
+class GivenTensor(NamedTuple):
+    """What the JSON of a request says of an input.
 
-    Raises:
-        InvalidArgumentError: they are not what the protocol says, or the bytes are more or fewer than they need. The
-            text names the input.
+    Attributes:
+        name: its name.
+        dtype: its dtype.
+        shape: its sizes.
+        size: how many bytes of those that follow the JSON it has; None if the JSON has its elements.
+        data: these elements.
     """
+
+    name: str
+    dtype: DType
+    shape: Sequence[int]
+    size: int | None
+    data: Any
+
+
+def read_given(given: Any) -> list[GivenTensor]:
+    """Return what the `inputs` of a request say. InvalidArgumentError, naming the input, if that makes no sense."""
     if not isinstance(given, list):
         raise errors.InvalidArgumentError(f'"inputs" must be a list of tensors, not {_kind(given)}')
-    found: dict[str, Array] = {}
-    start = 0
+    found: dict[str, GivenTensor] = {}
     for item in given:
         name = read_name(item, "inputs")
         if name in found:
             raise errors.InvalidArgumentError(f"input {name!r} is given twice")
         try:
-            found[name], start = _read_tensor(item, binary, start)
+            found[name] = _read_given(name, item)
+        except ValueError as error:
+            raise _wrong_input(name, error) from None
+    return list(found.values())
+
+
+def read_tensors(given: Sequence[GivenTensor], binary: memoryview) -> dict[str, Array]:
+    """Return the arrays of a request, by name. `binary` is what follows its JSON.
+
+    Raises:
+        InvalidArgumentError: the elements do not fit what the JSON says, or the bytes are more or fewer than they need.
+            The text names the input.
+    """
+    found: dict[str, Array] = {}
+    start = 0
+    for tensor in given:
+        try:
+            if tensor.size is None:
+                found[tensor.name] = _from_json(tensor.data, tensor.dtype, tensor.shape)
+            else:
+                found[tensor.name] = _read_binary(tensor, tensor.size, binary, start)
+                start += tensor.size
         except (TypeError, ValueError) as error:
-            raise errors.InvalidArgumentError(f"input {name!r}: {error}") from None
+            raise _wrong_input(tensor.name, error) from None
     if start != len(binary):
         text = f"the binary inputs need {start} bytes, and {len(binary)} bytes follow the JSON"
         raise errors.InvalidArgumentError(text)
     return found
+
+
+def _wrong_input(name: str, error: Exception) -> errors.InvalidArgumentError:
+    return errors.InvalidArgumentError(f"input {name!r}: {error}")
 
 
 def read_name(item: Any, where: str) -> str:
@@ -78,18 +118,20 @@ def read_parameters(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
-def _read_tensor(item: Mapping[str, Any], binary: memoryview, start: int) -> tuple[Array, int]:
+def _read_given(name: str, item: Mapping[str, Any]) -> GivenTensor:
     dtype, shape = _read_dtype(item.get("datatype")), _read_shape(item.get("shape"))
     size = read_parameters(item).get("binary_data_size")
     if (size is None) is ("data" not in item):
         raise ValueError('it must have either "data" or the parameter "binary_data_size"')
-    if size is None:
-        return _from_json(item["data"], dtype, shape), start
-    if not _is_size(size):
+    if size is not None and not _is_size(size):
         raise ValueError(f'"binary_data_size" must be a number of bytes, not {short_repr(size)}')
+    return GivenTensor(name, dtype, shape, size, item.get("data"))
+
+
+def _read_binary(tensor: GivenTensor, size: int, binary: memoryview, start: int) -> Array:
     if size > len(binary) - start:
         raise ValueError(f"it has {size} bytes, and {len(binary) - start} are left of those that follow the JSON")
-    return _from_bytes(binary[start : start + size], dtype, shape), start + size
+    return _from_bytes(binary[start : start + size], tensor.dtype, tensor.shape)
 
 
 def _read_dtype(name: Any) -> DType:
@@ -129,10 +171,10 @@ def _from_bytes(data: memoryview, dtype: DType, shape: Sequence[int]) -> Array:
         return make_array(list(_split_strings(data, count)), shape)
     if len(data) != count * dtype.size:
         raise ValueError(f"it has {len(data)} bytes, and {datatype_of(dtype)}{shape} needs {count * dtype.size}")
-    array = np.frombuffer(data, np.uint8).view(dtype.np) if count else np.empty(0, dtype.np)
+    array = np.frombuffer(data, dtype.np) if count else np.empty(0, dtype.np)
     if dtype is dtypes.bool_ and (array.view(np.uint8) > 1).any():
         raise ValueError("a byte of BOOL is neither 0 nor 1")
-    return np.require(array, requirements="A").reshape(shape)
+    return (array if array.flags.aligned else array.copy()).reshape(shape)
 
 
 def _split_strings(data: memoryview, count: int) -> Iterator[bytes]:
@@ -159,20 +201,50 @@ def _kind(value: Any) -> str:
 # To a response
 
 
-def write_tensor(name: str, array: Array, binary: bool) -> tuple[dict[str, Any], list[bytes | memoryview]]:
-    """Return a tensor's object of JSON, and the bytes that follow the JSON.
+class BinaryTensor(NamedTuple):
+    """A tensor whose bytes follow the JSON of a response."""
 
-    UnimplementedError if the protocol has no name for its dtype; InvalidArgumentError if JSON cannot hold its text.
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    size: int
+
+    def describe(self) -> dict[str, Any]:
+        """Return its object of JSON."""
+        parameters = {"binary_data_size": self.size}
+        return {"name": self.name, "datatype": self.datatype, "shape": self.shape, "parameters": parameters}
+
+
+def write_tensor(
+    name: str, array: Array, binary: bool
+) -> tuple[Mapping[str, Any] | BinaryTensor, list[bytes | memoryview]]:
+    """Return what the JSON says of a tensor, and the bytes that follow the JSON.
+
+    UnimplementedError as `write_binary`; InvalidArgumentError if JSON cannot hold its text.
     """
+    if binary:
+        item, part = write_binary(name, array)
+        return item, [part]
     array = np.asarray(array)
-    dtype = dtypes.as_dtype(array.dtype)
-    if dtype not in _NAMES:
-        raise errors.UnimplementedError(f"output {name!r} is {dtype.name}, for which the protocol has no name: cast it")
-    item: dict[str, Any] = {"name": name, "datatype": _NAMES[dtype], "shape": list(array.shape)}
-    if not binary:
-        return item | {"data": _to_list(name, array, dtype)}, []
-    parts = [_to_strings(array) if dtype is dtypes.string else _to_bytes(array)]
-    return item | {"parameters": {"binary_data_size": sum(map(len, parts))}}, parts
+    datatype = _datatype_of_output(name, array)
+    data = _to_list(name, array, _DTYPES[datatype])
+    return {"name": name, "datatype": datatype, "shape": array.shape, "data": data}, []
+
+
+def write_binary(name: str, array: Array) -> tuple[BinaryTensor, bytes | memoryview]:
+    """Return a tensor as bytes, and what describes it. UnimplementedError if the protocol has no name for its dtype."""
+    array = np.asarray(array)
+    datatype = _datatype_of_output(name, array)
+    part = _to_strings(array) if datatype == "BYTES" else _to_bytes(array)
+    return BinaryTensor(name, datatype, array.shape, len(part)), part
+
+
+def _datatype_of_output(name: str, array: Array) -> str:
+    datatype = _OF_ARRAYS.get(array.dtype)
+    if datatype is None:
+        text = f"output {name!r} is {array.dtype.name}, for which the protocol has no name: cast it"
+        raise errors.UnimplementedError(text)
+    return datatype
 
 
 def _to_list(name: str, array: Array, dtype: DType) -> list[Any]:
@@ -190,6 +262,9 @@ def _to_list(name: str, array: Array, dtype: DType) -> list[Any]:
 
 
 def _to_bytes(array: Array) -> bytes | memoryview:
+    if array.nbytes <= _LITTLE:
+        copied: bytes = array.tobytes()
+        return copied
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 

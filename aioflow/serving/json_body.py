@@ -1,6 +1,7 @@
 """Parses JSON of a request: every key of an object once, and a depth that Python can hold."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -34,8 +35,8 @@ def parse_object(text: memoryview, limits: Limits) -> Mapping[str, Any]:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter([name for name, _ in pairs])
+        twice = next(name for name, count in counts.items() if count > 1)
         raise errors.InvalidArgumentError(f"the JSON has {short_repr(twice)} twice in one object")
     return found
 

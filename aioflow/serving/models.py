@@ -13,12 +13,14 @@ from aioflow.files.filesystem import Path
 from aioflow.saved_model.signature import Signature
 from aioflow.serving.batching import Batching
 from aioflow.serving.choice import VersionChoice
+from aioflow.serving.metrics import Metrics
 from aioflow.serving.publication import Publication
 from aioflow.serving.served_model import ServedModel
 from aioflow.serving.served_version import ServedVersion
 from aioflow.serving.status import VersionStatus
 from aioflow.serving.version_loader import VersionLoader
 from aioflow.session import Session
+from aioflow.session.request_batcher import BatchObserver
 from aioflow.tensors.recursion import safe_repr
 
 _log: Final = logging.getLogger("aioflow.serving")
@@ -51,6 +53,10 @@ class Models:
         config: the configuration of the session of each version.
         poll_interval: the seconds between two looks of `watch` at the directories.
         chooser: draws the versions of a traffic split.
+        metrics: measures the batches, and the requests of servers of these models, which show them at `/metrics`.
+
+    Attributes:
+        metrics: them; None if nothing is measured.
     """
 
     def __init__(
@@ -59,14 +65,17 @@ class Models:
         *,
         poll_interval: float = 1.0,
         chooser: random.Random | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         expect("config", config, Config)
         if not poll_interval > 0:
             raise ValueError(f"poll_interval is {poll_interval} s, and must be positive")
+        self.metrics: Final = metrics
         self._config: Final = config
         self._poll_interval: Final = poll_interval
         self._chooser: Final = chooser or random.Random()
         self._models: Final[dict[str, _Source]] = {}
+        self._ending: Final[set[_Source]] = set()
         self._closed = False
 
     async def add(
@@ -92,13 +101,14 @@ class Models:
                 later format, or names files elsewhere. Nothing was added.
             ValueError: a limit of `batching` makes no sense.
         """
-        model = ServedModel(name, VersionLoader(name, directory, batching, self._config), self._chooser)
+        expect("batching", batching, Batching)
+        loader = VersionLoader(name, directory, batching, self._config, self._observer(name))
+        model = ServedModel(name, loader, self._chooser)
         self._reserve(name, model)
         try:
             return await model.open(labels or {})
         except BaseException:
-            self._models.pop(name, None)
-            await model.close()
+            await self._end(name, model)
             raise
 
     async def publish(
@@ -123,7 +133,8 @@ class Models:
         Args:
             name: the name of the model.
             session: the session that trains; it must stay open until the model is removed.
-            signatures: functions of its graph, by name. The graph gets two copies of what they need.
+            signatures: functions of its graph, by name. The graph gets two copies of what they need, up to four
+                while requests are slow.
             every: the number of steps from one version to the next.
             batching: how requests share runs; None: each has a run of its own.
 
@@ -132,15 +143,18 @@ class Models:
             FailedPreconditionError: a variable has no value.
             ValueError: the signatures belong to another graph, or `every` is below 1.
         """
-        publication = Publication(name, session, signatures, every, batching)
+        expect("batching", batching, Batching)
+        publication = Publication(name, session, signatures, every, batching, self._observer(name))
         self._reserve(name, publication)
         try:
             await publication.publish()
         except BaseException:
-            self._models.pop(name, None)
-            await publication.close()
+            await self._end(name, publication)
             raise
         return publication
+
+    def _observer(self, name: str) -> BatchObserver | None:
+        return None if self.metrics is None else self.metrics.batch_observer(name)
 
     def _reserve(self, name: str, model: _Source) -> None:
         if not isinstance(name, str) or not name:
@@ -153,9 +167,14 @@ class Models:
 
     async def remove(self, name: str) -> None:
         """Serve the model no longer. Waits for the requests that run. NotFoundError if there is none."""
-        model = self._model(name)
-        del self._models[name]
+        await self._end(name, self._model(name))
+
+    async def _end(self, name: str, model: _Source) -> None:
+        """Take a model out, and close it. If that is cancelled, `close` does the rest."""
+        self._models.pop(name, None)
+        self._ending.add(model)
         await model.close()
+        self._ending.discard(model)
 
     def _model(self, name: str) -> _Source:
         found = self._models.get(name)
@@ -247,7 +266,7 @@ class Models:
     async def close(self) -> None:
         """Refuse further requests, wait for those that run, and close all versions. Closing twice is allowed."""
         self._closed = True
-        await asyncio.gather(*[model.close() for model in self._models.values()])
+        await asyncio.gather(*[model.close() for model in (*self._models.values(), *self._ending)])
 
     async def __aenter__(self) -> Self:
         return self

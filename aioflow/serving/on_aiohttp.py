@@ -1,8 +1,8 @@
 """Models as a sub-application of aiohttp: `app.add_subapp("/models", af.serving.aiohttp_app(models))`."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Collection, Iterator
+import functools
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Final
 
 import aiohttp
@@ -36,11 +36,7 @@ def aiohttp_app(
         token: what each request must show as `Authorization: Bearer ...`, except those for health; None for nothing.
         origins: the web pages that may send requests, such as `https://example.org`; None for any.
     """
-    return application(Service(models, limits, token=None if token is None else Token(token), origins=origins))
-
-
-def application(service: Service) -> web.Application:
-    """Return an application that a service answers."""
+    service = Service(models, limits, token=None if token is None else Token(token), origins=origins)
     app = web.Application()
     app.router.add_route("*", r"/{path:[\s\S]*}", _Adapter(service).handle)  # a path may have line breaks
     return app
@@ -59,45 +55,44 @@ class _Adapter:
         self._timer: asyncio.TimerHandle | None = None
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer a request."""
-        with self._watched(request):
-            async with self._service.answer(_neutral(request)) as response:
-                sent = await _send(request, response)
-            if not request.content.at_eof():
-                await _refuse_the_rest(request, sent)
-            return sent
-
-    @contextlib.contextmanager
-    def _watched(self, request: web.Request) -> Iterator[None]:
-        """Inside the block, the task is cancelled when its client is gone."""
+        """Answer a request. Its task is cancelled when its client is gone."""
         task = asyncio.current_task()
         assert task is not None
         self._running[task] = request
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
         try:
-            yield
+            return await answer(self._service, request, f"/{request.match_info['path']}")
         finally:
             del self._running[task]
-            if not self._running and self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
 
     def _look(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
+        self._timer = None
+        if self._running:
+            self._timer = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
         for task, request in self._running.items():
             if request.transport is None or request.transport.is_closing():
                 task.cancel()
 
 
-def _neutral(request: web.Request) -> Request:
-    headers = {name.lower(): value for name, value in request.headers.items()}
+async def answer(service: Service, request: web.BaseRequest, path: str) -> web.StreamResponse:
+    """Answer a request with that path below the place where the models are mounted."""
+    sent = await service.answer(_neutral(request, path), functools.partial(_send, request))
+    if not request.content.at_eof():
+        await _refuse_the_rest(request, sent)
+    return sent
+
+
+def _neutral(request: web.BaseRequest, path: str) -> Request:
+    headers: Mapping[str, str] = request.headers
     if headers.get("content-encoding", "").strip().lower() in _UNPACKED:
-        del headers["content-encoding"]
-    return Request(request.method, f"/{request.match_info['path']}", headers, _chunks(request))
+        headers = {name.lower(): value for name, value in headers.items() if name.lower() != "content-encoding"}
+    content = request.content
+    is_there = content.is_eof() and content.exception() is None
+    return Request(request.method, path, headers, content.read_nowait() if is_there else _chunks(request))
 
 
-async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
+async def _chunks(request: web.BaseRequest) -> AsyncIterator[bytes]:
     """The body as it arrives. RequestRefusedError if it does not arrive whole."""
     try:
         async for chunk in request.content.iter_any():
@@ -106,7 +101,7 @@ async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
         raise RequestRefusedError(400, f"the body did not arrive whole: {error}") from None
 
 
-async def _send(request: web.Request, response: Response) -> web.StreamResponse:
+async def _send(request: web.BaseRequest, response: Response) -> web.StreamResponse:
     pieces = response.pieces
     if response.stream is None and len(pieces) == 1:
         return web.Response(body=pieces[0], status=response.status, headers=response.headers)
@@ -123,7 +118,7 @@ async def _send(request: web.Request, response: Response) -> web.StreamResponse:
     return sent
 
 
-async def _refuse_the_rest(request: web.Request, response: web.StreamResponse) -> None:
+async def _refuse_the_rest(request: web.BaseRequest, response: web.StreamResponse) -> None:
     """Send a response before the body has been read, throw the rest of the body away, and soon close the connection.
 
     A connection that is closed at once breaks while its client sends, who then never sees the response. aiohttp by

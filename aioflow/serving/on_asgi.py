@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, MutableMapping
 from typing import Any, Final, TypeAlias
 
@@ -58,7 +59,7 @@ async def _serve(service: Service, scope: Mapping[str, Any], receive: Receive, s
     """Answer a request. As soon as its client is gone, the answer is cancelled."""
     arrived = asyncio.Event()
     request = Request(scope["method"], _path(scope), _headers(scope), _chunks(receive, arrived))
-    answering = asyncio.ensure_future(_answer(service, request, send))
+    answering = asyncio.ensure_future(service.answer(request, functools.partial(_send, send)))
     watching = asyncio.ensure_future(_client_gone(receive, arrived))
     try:
         await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
@@ -68,11 +69,6 @@ async def _serve(service: Service, scope: Mapping[str, Any], receive: Receive, s
         await asyncio.gather(answering, watching, return_exceptions=True)
     with contextlib.suppress(asyncio.CancelledError):
         answering.result()
-
-
-async def _answer(service: Service, request: Request, send: Send) -> None:
-    async with service.answer(request) as response:
-        await _send(response, send)
 
 
 async def _client_gone(receive: Receive, arrived: asyncio.Event) -> None:
@@ -106,7 +102,7 @@ def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-async def _send(response: Response, send: Send) -> None:
+async def _send(send: Send, response: Response) -> None:
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items()]
     if response.stream is None:
         headers.append((b"content-length", str(response.size).encode()))

@@ -1,7 +1,6 @@
 """Models as a server of gRPC, by the package grpcio alone: the messages need no generated code."""
 
 import functools
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final
 
 from aioflow import errors
@@ -9,7 +8,7 @@ from aioflow.net.transport.credentials import Token
 from aioflow.serving.limits import Limits
 from aioflow.serving.models import Models
 from aioflow.serving.open_inference_grpc import MESSAGE, PATHS, ROUTES, SERVICE, STATUS
-from aioflow.serving.request import Request
+from aioflow.serving.request import Request, Response
 from aioflow.serving.service import Service
 
 if TYPE_CHECKING:
@@ -80,22 +79,20 @@ def package() -> Any:
 
 async def _answer(service: Service, path: str, message: bytes, context: "ServicerContext") -> bytes:
     """Answer a call. gRPC cancels it when its client is gone or its deadline has passed."""
-    request = Request("POST", path, _headers(context), _chunks(message))
-    async with service.answer(request, ROUTES) as response:
-        answer = b"".join(response.body)
-        headers = dict(response.headers)
+    headers, answer = await service.answer(Request("POST", path, _headers(context), message), _join, ROUTES)
     code, text = int(headers.pop(STATUS)), headers.pop(MESSAGE, "")
     if code != errors.OK:
         await context.abort(_status(code), text, tuple(headers.items()))
     return answer
 
 
+async def _join(response: Response) -> tuple[dict[str, str], bytes]:
+    """Return the headers and the message of a response. gRPC itself sends what a call returns."""
+    return dict(response.headers), b"".join(response.body)
+
+
 def _headers(context: "ServicerContext") -> dict[str, str]:
     return {name: value for name, value in context.invocation_metadata() or () if not name.endswith(_BINARY)}
-
-
-async def _chunks(message: bytes) -> AsyncIterator[bytes]:
-    yield message
 
 
 @functools.cache

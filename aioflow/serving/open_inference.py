@@ -5,10 +5,9 @@ A request names inputs by a list of tensors. The parameter `signature_name` choo
 """
 
 import asyncio
-import contextlib
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any, Final, NamedTuple, TypeVar
 
 from aioflow import errors
 from aioflow.graph.operation import Tensor
@@ -17,20 +16,29 @@ from aioflow.serving import generation
 from aioflow.serving.body import read_body
 from aioflow.serving.exchange import Exchange, Handlers, ModelAddress, count_rows, version_number
 from aioflow.serving.inference_tensors import (
+    BinaryTensor,
+    GivenTensor,
     datatype_of,
+    read_given,
     read_name,
     read_parameters,
     read_tensors,
     write_tensor,
 )
 from aioflow.serving.json_body import parse_object
+from aioflow.serving.limits import Limits
 from aioflow.serving.request import BINARY, JSON, Response, json_response, to_json
+from aioflow.serving.served_version import ServedVersion
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import short_repr
 from aioflow.version import __version__
 
+T = TypeVar("T")
 JSON_LENGTH: Final = "inference-header-content-length"
 """The header with the length of the JSON before binary tensors."""
+_SHORT: Final = 1024
+"""Bytes of JSON before binary tensors that are remembered: a client's requests have the same, again and again."""
+_REMEMBERED: Final = 256
 
 
 def find_handlers(path: Sequence[str]) -> Handlers | None:
@@ -131,18 +139,28 @@ def _open_sizes(tensor: Tensor) -> list[int]:
 
 
 async def _infer(address: ModelAddress, exchange: Exchange) -> Response:
-    with exchange.find(address).held() as served:
+    with exchange.hold(address) as served:
         json_size = _json_size(exchange)
         body = await read_body(exchange.request, exchange.limits, json_size)
         if json_size is not None and json_size > len(body):
             raise errors.InvalidArgumentError(f"the JSON should have {json_size} bytes, and the body has {len(body)}")
-        header = parse_object(body[:json_size], exchange.limits)
-        inputs = read_tensors(header.get("inputs"), body[len(body) if json_size is None else json_size :])
+        asked = _read_query(body, json_size, exchange.limits)
+        inputs = read_tensors(asked.inputs, body[len(body) if json_size is None else json_size :])
         exchange.rows = count_rows(inputs)
-        options = InferenceOptions.read(header)
-        async with options.limit():
-            outputs = await served.infer(inputs, options.signature, options.names, options.priority)
-        return _respond(outputs, header, options, f"{served.version}", served.name)
+        outputs = await asked.run(served, inputs)
+        return _respond(outputs, asked, served.name, served.version)
+
+
+def _read_query(body: memoryview, json_size: int | None, limits: Limits) -> "Query":
+    """Return what the JSON of a request asks for. Nobody may change it, for other requests may have the same."""
+    if json_size is None or json_size > min(_SHORT, limits.json):
+        return Query.read(parse_object(body[:json_size], limits))
+    return _read_short(bytes(body[:json_size]))
+
+
+@lru_cache(_REMEMBERED)
+def _read_short(text: bytes) -> "Query":
+    return Query.read(parse_object(memoryview(text), Limits()))
 
 
 def _json_size(exchange: Exchange) -> int | None:
@@ -155,10 +173,12 @@ def _json_size(exchange: Exchange) -> int | None:
     return int(text)
 
 
-class InferenceOptions(NamedTuple):
-    """What a request asks for besides its inputs.
+class Query(NamedTuple):
+    """What a request asks for.
 
     Attributes:
+        inputs: the description of its tensors.
+        id: what it calls itself, if it does.
         signature: the signature to run.
         names: the outputs that it wants; None for all.
         binary: whether each output is sent as bytes, by name.
@@ -167,6 +187,8 @@ class InferenceOptions(NamedTuple):
         timeout: the seconds until the answer; None for no limit.
     """
 
+    inputs: Sequence[GivenTensor]
+    id: str | None
     signature: str
     names: Sequence[str] | None
     binary: Mapping[str, bool]
@@ -175,20 +197,29 @@ class InferenceOptions(NamedTuple):
     timeout: float | None
 
     @classmethod
-    def read(cls, header: Mapping[str, Any]) -> "InferenceOptions":
-        """Return the options in the JSON of a request. InvalidArgumentError names a wrong one."""
+    def read(cls, header: Mapping[str, Any]) -> "Query":
+        """Return what the JSON of a request asks for. InvalidArgumentError names a wrong input or option."""
+        given = header.get("id")
         parameters = read_parameters(header)
         names, binary = _read_outputs(header.get("outputs"))
         timeout = _option(parameters, "timeout", 0)
         return cls(
+            read_given(header.get("inputs")), given if isinstance(given, str) else None,
             _option(parameters, "signature_name", SERVING_DEFAULT), names, binary,
             _option(parameters, "binary_data_output", False), _option(parameters, "priority", 0),
             timeout / 1e6 if timeout > 0 else None,
         )  # fmt: skip
 
-    def limit(self) -> contextlib.AbstractAsyncContextManager[object]:
-        """Inside the block, TimeoutError when the time is over."""
-        return contextlib.nullcontext() if self.timeout is None else asyncio.timeout(self.timeout)
+    def run(self, served: ServedVersion, inputs: Mapping[str, Array]) -> Awaitable[dict[str, Array]]:
+        """The outputs of a version. TimeoutError when the time is over; OpError as `ServedVersion.infer`."""
+        answer = served.infer(inputs, self.signature, self.names, self.priority)
+        return answer if self.timeout is None else _in_time(answer, self.timeout)
+
+
+async def _in_time(answer: Awaitable[T], seconds: float) -> T:
+    """TimeoutError when the time is over."""
+    async with asyncio.timeout(seconds):
+        return await answer
 
 
 def _option(parameters: Mapping[str, Any], name: str, default: Any) -> Any:
@@ -197,6 +228,8 @@ def _option(parameters: Mapping[str, Any], name: str, default: Any) -> Any:
     if type(value) is not type(default):
         kind = type(default).__name__
         raise errors.InvalidArgumentError(f"parameter {name!r} must be of type {kind}, not {short_repr(value)}")
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        raise errors.InvalidArgumentError(f"parameter {name!r} must fit into 64 bits, not {short_repr(value)}")
     return value
 
 
@@ -206,33 +239,45 @@ def _read_outputs(given: Any) -> tuple[list[str] | None, dict[str, bool]]:
         return None, {}
     if not isinstance(given, list):
         raise errors.InvalidArgumentError('"outputs" must be a list')
-    names: list[str] = []
+    names: dict[str, None] = {}
     binary = {}
     for item in given:
         name = read_name(item, "outputs")
         if name in names:
             raise errors.InvalidArgumentError(f"output {name!r} is asked for twice")
-        names.append(name)
+        names[name] = None
         parameters = read_parameters(item)
         if parameters.get("classification"):
             raise errors.UnimplementedError('the extension "classification" is not served')
         if "binary_data" in parameters:
             binary[name] = _option(parameters, "binary_data", False)
-    return names, binary
+    return [*names], binary
 
 
-def _respond(
-    outputs: Mapping[str, Array], header: Mapping[str, Any], options: InferenceOptions, version: str, name: str
-) -> Response:
-    head: dict[str, Any] = {"model_name": name, "model_version": version}
-    if isinstance(header.get("id"), str):
-        head["id"] = header["id"]
-    items, parts = [], []
+def _respond(outputs: Mapping[str, Array], asked: Query, name: str, version: int) -> Response:
+    items: list[Mapping[str, Any] | BinaryTensor] = []
+    parts: list[bytes | memoryview] = []
     for output, array in outputs.items():
-        item, after = write_tensor(output, array, options.binary.get(output, options.binary_default))
+        item, after = write_tensor(output, array, asked.binary.get(output, asked.binary_default))
         items.append(item)
         parts += after
-    text = to_json(head | {"outputs": items})
-    if all("data" in item for item in items):
-        return Response(200, {"content-type": JSON}, [text])
+    if not parts:
+        return Response(200, {"content-type": JSON}, [_write_head(name, version, asked.id, items)])
+    if asked.id is None and all(isinstance(item, BinaryTensor) for item in items):
+        text = _write_again(name, version, None, tuple(items))
+    else:
+        text = _write_head(name, version, asked.id, items)
     return Response(200, {"content-type": BINARY, JSON_LENGTH: str(len(text))}, [text, *parts])
+
+
+def _write_head(name: str, version: int, id: str | None, outputs: Sequence[Mapping[str, Any] | BinaryTensor]) -> bytes:
+    """Return the JSON of a response."""
+    head: dict[str, Any] = {"model_name": name, "model_version": str(version)}
+    if id is not None:
+        head["id"] = id
+    items = [item.describe() if isinstance(item, BinaryTensor) else item for item in outputs]
+    return to_json(head | {"outputs": items})
+
+
+_write_again: Final = lru_cache(_REMEMBERED)(_write_head)
+"""The same for binary tensors alone, of which a model has the same again and again."""

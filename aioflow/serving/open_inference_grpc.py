@@ -21,13 +21,13 @@ from aioflow.serving.inference_messages import (
 )
 from aioflow.serving.inference_tensors import read_tensors
 from aioflow.serving.open_inference import (
-    InferenceOptions,
+    Query,
     describe_model,
     describe_server,
     is_model_ready,
     is_ready,
 )
-from aioflow.serving.request import Request, Response
+from aioflow.serving.request import Response
 
 SERVICE: Final = "inference.GRPCInferenceService"
 STATUS: Final = "grpc-status"
@@ -46,7 +46,7 @@ async def _server_ready(exchange: Exchange) -> Response:
 
 async def _model_ready(exchange: Exchange) -> Response:
     """A model that does not exist is not ready: clients wait in this way for one that is being loaded."""
-    address = _address(*read_model(await _message(exchange)))
+    address = _address(*read_model(_message(exchange)))
     try:
         return _response([yes_or_no(is_model_ready(address, exchange))])
     except errors.NotFoundError:
@@ -58,20 +58,19 @@ async def _server_metadata(exchange: Exchange) -> Response:
 
 
 async def _model_metadata(exchange: Exchange) -> Response:
-    address = _address(*read_model(await _message(exchange)))
+    address = _address(*read_model(_message(exchange)))
     return _response([model_response(describe_model(address, exchange))])
 
 
 async def _model_infer(exchange: Exchange) -> Response:
-    header, raw = read_inference(await _message(exchange), exchange.limits)
+    header, raw = read_inference(_message(exchange), exchange.limits)
     address = _address(header.get("model_name", ""), header.get("model_version", ""))
-    with exchange.find(address).held() as served:
-        inputs = read_tensors(header["inputs"], raw)
+    with exchange.hold(address) as served:
+        asked = Query.read(header)
+        inputs = read_tensors(asked.inputs, raw)
         exchange.rows = count_rows(inputs)
-        options = InferenceOptions.read(header)
-        async with options.limit():
-            outputs = await served.infer(inputs, options.signature, options.names, options.priority)
-        return _response(inference_response(served.name, served.version, header.get("id", ""), outputs))
+        outputs = await asked.run(served, inputs)
+        return _response(inference_response(served.name, served.version, asked.id or "", outputs))
 
 
 _ROUTES: Final[Mapping[str, Route]] = {
@@ -86,8 +85,11 @@ PATHS: Final = tuple(_ROUTES)
 """The paths of the calls."""
 
 
-async def _message(exchange: Exchange) -> bytes:
-    return b"".join([chunk async for chunk in exchange.request.chunks])
+def _message(exchange: Exchange) -> bytes:
+    """Return the message. It is there when a call begins."""
+    message = exchange.request.body
+    assert isinstance(message, bytes)
+    return message
 
 
 def _address(name: str, version: str) -> ModelAddress:
@@ -98,8 +100,8 @@ def _response(body: Sequence[bytes | memoryview]) -> Response:
     return Response(200, {STATUS: str(errors.OK)}, body)
 
 
-def _find(request: Request) -> Route:
-    return _ROUTES[request.path]
+def _find(method: str, path: str) -> Route:
+    return _ROUTES[path]
 
 
 def _fail(error: Exception) -> Response:

@@ -1,7 +1,8 @@
 """Serves variables while they are trained: requests see all of them as they were at one moment between steps.
 
-The graph of the training gets two copies of what the signatures need, with variables of their own. One copy serves. To
-publish, the other one takes the present values of the trained variables between two steps, and then serves in its turn.
+The graph of the training gets copies of what the signatures need, with variables of their own; queues and other objects
+are those of the training. One copy serves. To publish, another one takes the present values of the trained variables
+between two steps, and then serves in its turn. There are two, and further ones while requests use the others.
 Nothing is copied: both variables hold one array, and the next update of the trained one is made elsewhere, since the
 array has another holder. Requests that run go on with the copy that they began with.
 """
@@ -28,10 +29,12 @@ from aioflow.serving.served_version import ServedVersion
 from aioflow.serving.signature_runner import SignatureRunner, make_runners
 from aioflow.serving.status import VersionStatus
 from aioflow.session import Session
+from aioflow.session.request_batcher import BatchObserver
 
 _log: Final = logging.getLogger("aioflow.serving")
 _PATIENCE: Final = 10.0
 """Seconds within which a moment between steps must come."""
+_MOST_COPIES: Final = 4
 
 
 @dataclasses.dataclass(slots=True)
@@ -58,7 +61,13 @@ class Publication:
     """
 
     def __init__(
-        self, name: str, session: Session, signatures: Mapping[str, Signature], every: int, batching: Batching | None
+        self,
+        name: str,
+        session: Session,
+        signatures: Mapping[str, Signature],
+        every: int,
+        batching: Batching | None,
+        observer: BatchObserver | None = None,
     ) -> None:
         if every < 1:
             raise ValueError(f"every is {every} steps, and must be at least 1")
@@ -70,8 +79,9 @@ class Publication:
         self._session: Final = session
         self._signatures: Final = dict(signatures)
         self._batching: Final = batching
+        self._observer: Final = observer
         self._copies: list[_Copy] = []
-        self._trained: frozenset[Operation] = frozenset()
+        self._exported: Exported | None = None
         self._publishing: Final = asyncio.Lock()
         self._steps = self._number = 0
         self._closed = False
@@ -85,8 +95,8 @@ class Publication:
     async def publish(self) -> int:
         """Serve the present values from now on. Returns the number of the version.
 
-        Waits until no step is changing the variables, and until the requests of the version before the last one have
-        ended. If steps do not end for 10 s the last version stays, and the log says so.
+        Waits until no step is changing the variables, but for no request. If steps do not end for 10 s, or requests use
+        four versions, the last version stays, and the log says so.
 
         Raises:
             FailedPreconditionError: a variable has no value, or there is no version that could stay.
@@ -95,17 +105,28 @@ class Publication:
         async with self._publishing:
             if self._closed:
                 raise errors.UnavailableError(f"model {self._name!r} is served no longer, and takes no further version")
-            if not self._copies:
-                await self._build()
-            copy = self._copies[self._number % len(self._copies)]
-            if copy.version is not None:
-                await copy.version.end()
-            if await self._take(copy):
+            copy = await self._unused_copy()
+            if copy is not None and await self._take(copy):
                 self._serve(copy)
             return self._number
 
+    async def _unused_copy(self) -> _Copy | None:
+        """Return a copy that no request uses, perhaps a new one; None if there are too many."""
+        for copy in self._copies:
+            if copy.version is None:
+                return copy
+            if copy.version.version != self._number and not copy.version.is_used:
+                await copy.version.end()
+                return copy
+        if len(self._copies) == _MOST_COPIES:
+            _log.warning("requests use %d versions of model %r, which keeps its version", _MOST_COPIES, self._name)
+            return None
+        return await self._build_copy()
+
     async def _take(self, copy: _Copy) -> bool:
-        async with self._session.boundary.between(self._trained, _PATIENCE) as reached:
+        assert self._exported is not None
+        trained = frozenset(self._exported.variables.values())
+        async with self._session.boundary.between(trained, _PATIENCE) as reached:
             if reached:
                 await self._session.run(copy.take)
                 return True
@@ -127,14 +148,16 @@ class Publication:
         self.choice.available[self._number] = copy.version
         self.choice.newest = self._number
 
-    async def _build(self) -> None:
-        exported = await asyncio.to_thread(export, self._signatures)
-        self._trained = frozenset(exported.variables.values())
-        for number in range(2):
-            signatures, take = await asyncio.to_thread(
-                _copied, self._session.graph, exported, self._signatures, f"published/{number}"
-            )
-            self._copies.append(_Copy(make_runners(signatures, self._session, self._batching), take))
+    async def _build_copy(self) -> _Copy:
+        if self._exported is None:
+            self._exported = await asyncio.to_thread(export, self._signatures)
+        scope = f"published/{len(self._copies)}"
+        signatures, take = await asyncio.to_thread(
+            _copied, self._session.graph, self._exported, self._signatures, scope
+        )
+        copy = _Copy(make_runners(signatures, self._session, self._batching, self._observer), take)
+        self._copies.append(copy)
+        return copy
 
     # A source of versions for `Models`
 
@@ -181,10 +204,13 @@ def _copied(
 
 
 def _apart(node: NodeDef) -> NodeDef:
-    """Return the node; a variable is then shared with no other graph."""
-    if node.op != "variable":
+    """Return the node: a variable of its own, but the same queue, or other object of a container."""
+    if "shared_name" not in node.attr:
         return node
-    return dataclasses.replace(node, attr={**node.attr, "container": "", "shared_name": ""})
+    place = {"shared_name": node.attr["shared_name"] or node.name}
+    if node.op == "variable":
+        place = {"container": "", "shared_name": ""}
+    return dataclasses.replace(node, attr={**node.attr, **place})
 
 
 def _taking(trained: Tensor, handle: Tensor) -> Operation:

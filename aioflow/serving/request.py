@@ -12,19 +12,19 @@ _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 class Request(NamedTuple):
-    """A request whose body may not have arrived yet.
+    """A request, whose body may not have arrived yet.
 
     Attributes:
         method: such as `GET`.
         path: the decoded path below the place where the models are mounted, such as `/v2/models/digits`.
-        headers: the values by name, in lower case.
-        chunks: the body as it arrives. It is read at most once.
+        headers: the values by name, which are looked up in lower case.
+        body: the body; if it was not there when the request began, as it arrives. It is read at most once.
     """
 
     method: str
     path: str
     headers: Mapping[str, str]
-    chunks: AsyncIterator[bytes]
+    body: bytes | AsyncIterator[bytes]
 
 
 class Response(NamedTuple):

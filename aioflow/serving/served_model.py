@@ -85,6 +85,8 @@ class ServedModel:
     async def set_label(self, label: str, version: int | None) -> None:
         """Let a label name a version, which is loaded first, or none. See `Models.set_label`."""
         async with self._changing:
+            if self._closed:
+                raise errors.UnavailableError(f"model {self._name!r} is served no longer, and takes no further label")
             if version is not None:
                 await self._load(version)
             self.choice.set_label(label, version)

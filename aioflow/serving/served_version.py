@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
@@ -39,16 +39,17 @@ class ServedVersion:
         self._unused = asyncio.Event()
         self._unused.set()
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator["ServedVersion"]:
+    @property
+    def is_used(self) -> bool:
+        """Whether a request runs, or a caller holds it."""
+        return bool(self._users)
+
+    def held(self) -> contextlib.AbstractContextManager["ServedVersion"]:
         """Inside the block it is not closed, even if another version replaces it. UnavailableError if it has ended."""
-        self._enter()
-        try:
-            yield self
-        finally:
-            self._leave()
+        return _Hold(self)
 
     def _enter(self) -> None:
+        """Hold the version. UnavailableError if it has ended."""
         if self.state == "ended":
             raise errors.UnavailableError(
                 f"version {self.version} of model {self.name!r} has ended: find the model again, or hold a version"
@@ -60,6 +61,14 @@ class ServedVersion:
         self._users -= 1
         if not self._users:
             self._unused.set()
+
+    def check_room(self) -> None:
+        """ResourceExhaustedError if the queues of all signatures are full, so that a request need not be read."""
+        for runner in self._runners.values():
+            if runner.has_room:
+                return
+        text = f"as many rows wait for model {self.name!r} as may; try again later, or set max_waiting="
+        raise errors.ResourceExhaustedError(text)
 
     async def infer(
         self,
@@ -136,3 +145,19 @@ class ServedVersion:
 
     def __repr__(self) -> str:
         return f"<af.serving.ServedVersion {self.name!r} {self.version}, {self.state}>"
+
+
+class _Hold:
+    """Holds a version in a block. Each request has one, so it is no generator, which takes three times as long."""
+
+    __slots__ = ("_version",)
+
+    def __init__(self, version: ServedVersion) -> None:
+        self._version: Final = version
+
+    def __enter__(self) -> ServedVersion:
+        self._version._enter()
+        return self._version
+
+    def __exit__(self, *_: object) -> None:
+        self._version._leave()

@@ -8,11 +8,11 @@ import ssl
 from typing import Final
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.http import HttpVersion11
 
 from aioflow import errors
 from aioflow.net.transport.addresses import join_address
-from aioflow.serving.on_aiohttp import application
+from aioflow.serving.on_aiohttp import answer
 from aioflow.serving.service import Service
 
 _FIRST_REQUEST: Final = 20.0
@@ -38,9 +38,8 @@ class HttpServer:
         host, port = listening.getsockname()[:2]
         self.url: Final = f"{'http' if tls is None else 'https'}://{join_address(host, port)}"
         self._first_requests: Final = _FirstRequests()
-        app = application(service)
-        app.middlewares.append(self._first_requests.note)
-        self._runner: Final = web.AppRunner(app, access_log=None, handler_cancellation=True)
+        # No web.Application: its router and middlewares take longer than the service for a path that it knows.
+        self._runner: Final = web.ServerRunner(web.Server(self._handle, access_log=None, handler_cancellation=True))
         self._socket: Final = listening
         self._tls: Final = tls
         self._site: web.SockSite | None = None
@@ -72,6 +71,13 @@ class HttpServer:
         await self._runner.cleanup()
         self._socket.close()
 
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request."""
+        self._first_requests.note(request)
+        if "expect" in request.headers:
+            await _expect(request)
+        return await answer(self.service, request, request.path)
+
     async def _end(self, delay: float, limit: float) -> None:
         self.service.ready = False
         await asyncio.sleep(delay)
@@ -84,6 +90,15 @@ class HttpServer:
             pass  # the end of the runner cancels them
 
 
+async def _expect(request: web.BaseRequest) -> None:
+    """Tell a client that waits before it sends the body to go on. HTTPExpectationFailed if it expects anything else."""
+    if request.headers["expect"].lower() != "100-continue":
+        raise web.HTTPExpectationFailed
+    if request.version >= HttpVersion11:
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the response has not begun
+
+
 class _FirstRequests:
     """Closes connections that do not send a first request, as a slow attacker's."""
 
@@ -91,13 +106,11 @@ class _FirstRequests:
         self._since: dict[web.RequestHandler, float] = {}
         self._known: set[web.RequestHandler] = set()
 
-    @web.middleware
-    async def note(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Note that a request has arrived, and answer it."""
+    def note(self, request: web.BaseRequest) -> None:
+        """Note that a request has arrived."""
         self._known.add(request.protocol)
-        return await handler(request)
 
-    async def watch(self, runner: web.AppRunner) -> None:
+    async def watch(self, runner: web.ServerRunner) -> None:
         """Look at all connections every second."""
         loop = asyncio.get_running_loop()
         while True:

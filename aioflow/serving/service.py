@@ -1,26 +1,33 @@
-"""Answers requests to models, whatever carries them: which handler, who may ask, how many at a time, what is recorded.
+"""Answers requests to models, whatever carries them: which route, who may ask, how many at a time, what is recorded.
 
-A transport hands in a `Request` and sends the `Response` inside the block of `Service.answer`:
+A transport hands in a `Request`, and a function that sends the `Response`: `await service.answer(request, send)`.
 
-    async with service.answer(request) as response:
-        ...  # send it
+This is the way of each request. So it is one coroutine with one `try`: each context manager, generator and timer on it
+costs a busy server more than the headers do.
 """
 
 import asyncio
-import contextlib
+import functools
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Final, TypeVar
 
 from aioflow import errors
+from aioflow.config import expect
+from aioflow.graph.operation import items_of
 from aioflow.net.transport.credentials import Token
 from aioflow.serving import open_inference, tensorflow_rest
 from aioflow.serving.exchange import Exchange, Route, Routes
 from aioflow.serving.failures import RequestRefusedError, error_response
 from aioflow.serving.limits import Limits
+from aioflow.serving.metrics import Metrics
 from aioflow.serving.models import Models
+from aioflow.serving.record import Observer, Record
 from aioflow.serving.request import Request, Response
+from aioflow.serving.spans import RequestSpan, open_span
+from aioflow.serving.web_pages import WebPages, permission
 
+T = TypeVar("T")
 _CLIENT_GONE: Final = 499
 """The recorded status of a request whose client left before its response was sent."""
 _OPEN_TO_ALL: Final = frozenset({
@@ -28,38 +35,31 @@ _OPEN_TO_ALL: Final = frozenset({
     "/inference.GRPCInferenceService/ServerLive", "/inference.GRPCInferenceService/ServerReady",
 })  # fmt: skip
 """The paths that need no token: probes have none."""
+_PATHS: Final = 256
+"""Paths whose handlers are remembered: those of a request to infer need longer to be found than the model."""
 _PROTOCOLS: Final = {"v1": tensorflow_rest.find_handlers, "v2": open_inference.find_handlers}
 
 
-class Record(NamedTuple):
-    """One request that has ended.
-
-    Attributes:
-        method: its method.
-        path: its path.
-        status: the status of the response; 499 if the client left before.
-        seconds: from the headers until the response was sent.
-        model: the name of the model that answered; None if there was none.
-        version: its version.
-        rows: the rows of the inputs.
-        size: the bytes of the response.
-    """
-
-    method: str
-    path: str
-    status: int
-    seconds: float
-    model: str | None
-    version: int | None
-    rows: int
-    size: int
+@functools.lru_cache(_PATHS)
+def _find_route(method: str, path: str) -> Route:
+    """Return the route of a request of REST. RequestRefusedError if there is no such path, or not with this method."""
+    protocol, *rest = path.strip("/").split("/")
+    find = _PROTOCOLS.get(protocol)
+    handlers = None if find is None else find(rest)
+    if handlers is None:
+        raise RequestRefusedError(404, f"there is no {path}; models are below /v2/models and /v1/models")
+    handler = handlers.get("GET" if method == "HEAD" else method)
+    if handler is None:
+        allowed = ", ".join(handlers)
+        raise RequestRefusedError(405, f"{path} takes {allowed}, not {method}", {"allow": allowed})
+    return Route(handler, infers=method == "POST")
 
 
-Observer: TypeAlias = Callable[[Record], None]
+_REST: Final = Routes(_find_route, error_response)
 
 
 class Service:
-    """Models behind requests of HTTP and gRPC.
+    """Models behind requests of HTTP and gRPC. If the models have metrics, it measures its requests, and shows them.
 
     Attributes:
         models: the models.
@@ -79,12 +79,18 @@ class Service:
         self, models: Models, limits: Limits | None = None, *, token: Token | None = None,
         origins: Collection[str] | None = None, observers: Sequence[Observer] = (),
     ) -> None:  # fmt: skip
+        expect("models", models, Models)
+        expect("limits", limits, Limits)
         self.models: Final = models
         self.limits: Final = limits or Limits()
         self.ready = True
-        self.observers: Final = observers
+        metrics = models.metrics
+        self.observers: Final = observers if metrics is None else (*observers, metrics.observe_request)
+        self._shown: Final[Mapping[tuple[str, str], Route]] = (
+            {} if metrics is None else {("GET", "/metrics"): Route(functools.partial(_show, metrics), infers=False)}
+        )
         self._token: Final = token
-        self._origins: Final = origins
+        self._pages: Final = WebPages(None if origins is None else frozenset(items_of("origins", origins)))
         self._running = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -94,95 +100,87 @@ class Service:
         """The inferences that run now."""
         return self._running
 
-    @contextlib.asynccontextmanager
-    async def answer(self, request: Request, routes: Routes | None = None) -> AsyncIterator[Response]:
-        """The response, which must be sent inside the block. Cancelling the block cancels the inference.
-
-        `routes` are those of REST by default.
-        """
+    async def answer(self, request: Request, send: Callable[[Response], Awaitable[T]], routes: Routes = _REST) -> T:
+        """Send the response, and return what `send` returns. Cancelling cancels the inference."""
         exchange = Exchange(request, self.models, self.limits, self.ready)
-        start, status, size = time.perf_counter(), _CLIENT_GONE, 0
+        start, status, size, has_place = time.perf_counter(), _CLIENT_GONE, 0, False
+        span = open_span(request)
         try:
-            with contextlib.ExitStack() as stack:
-                response = await self._respond(exchange, routes or _REST, stack)
-                size = response.size
-                async with _closing(response):
-                    yield response
-                status = response.status
+            try:
+                route = self._route_of(request, routes)
+                if route.infers:
+                    self._take_place()
+                    has_place = True
+                response = await route.handler(exchange)
+            except Exception as error:
+                response = routes.fail(error)
+            response = self._pages.mark(request, response)
+            size = response.size
+            sent = await (send(response) if response.stream is None else _send_stream(response, response.stream, send))
+            status = response.status
+            return sent
         finally:
-            self._record(exchange, status, time.perf_counter() - start, size)
+            if has_place:
+                self._leave_place()
+            if span is not None or self.observers:
+                self._record(exchange, status, time.perf_counter() - start, size, span)
 
     async def drain(self) -> None:
         """Wait until no inference runs."""
         await self._idle.wait()
 
-    async def _respond(self, exchange: Exchange, routes: Routes, stack: contextlib.ExitStack) -> Response:
-        try:
-            self._admit(exchange.request)
-            route = routes.find(exchange.request)
-            if route.infers:
-                stack.enter_context(self._place())
-            return await route.handler(exchange)
-        except Exception as error:
-            return routes.fail(error)
+    def _route_of(self, request: Request, routes: Routes) -> Route:
+        """Return the route of a request. RequestRefusedError for a client that may not ask, or an unknown path."""
+        self._pages.check(request)
+        if self._pages.asks_first(request):
+            return Route(_permit, infers=False)
+        self._admit(request)
+        asked = request.method, request.path
+        return self._shown.get(asked) or routes.find(*asked)
 
     def _admit(self, request: Request) -> None:
-        """Raise RequestRefusedError for a client that may not ask."""
-        origin = request.headers.get("origin")
-        if self._origins is not None and origin is not None and origin not in self._origins:
-            raise RequestRefusedError(403, "requests from web pages are refused")
+        """Raise RequestRefusedError for a client without the token."""
         if self._token is None or request.path in _OPEN_TO_ALL:
             return
         if not self._token.matches(request.headers.get("authorization", "")):
             text = "the request must show the server's token, as Authorization: Bearer TOKEN"
             raise RequestRefusedError(401, text, {"www-authenticate": "Bearer"})
 
-    @contextlib.contextmanager
-    def _place(self) -> Iterator[None]:
-        """Inside the block, one more inference runs. ResourceExhaustedError if there are too many."""
+    def _take_place(self) -> None:
+        """Let one more inference run. ResourceExhaustedError if there are too many."""
         if self._running >= self.limits.requests:
             text = f"{self._running} requests run already, the most that the server takes at a time; try again"
             raise errors.ResourceExhaustedError(text)
         self._running += 1
         self._idle.clear()
-        try:
-            yield
-        finally:
-            self._running -= 1
-            if not self._running:
-                self._idle.set()
 
-    def _record(self, exchange: Exchange, status: int, seconds: float, size: int) -> None:
-        if not self.observers:
-            return
+    def _leave_place(self) -> None:
+        self._running -= 1
+        if not self._running:
+            self._idle.set()
+
+    def _record(self, exchange: Exchange, status: int, seconds: float, size: int, span: RequestSpan | None) -> None:
         request, served = exchange.request, exchange.served
         name, version = (None, None) if served is None else (served.name, served.version)
         record = Record(request.method, request.path, status, seconds, name, version, exchange.rows, size)
+        if span is not None:
+            span.end(record)
         for observer in self.observers:
             observer(record)
 
 
-def _find_route(request: Request) -> Route:
-    """Return the route of a request. RequestRefusedError if there is no such path, or not with this method."""
-    protocol, *path = request.path.strip("/").split("/")
-    find = _PROTOCOLS.get(protocol)
-    handlers = None if find is None else find(path)
-    if handlers is None:
-        raise RequestRefusedError(404, f"there is no {request.path}; models are below /v2/models and /v1/models")
-    handler = handlers.get(request.method)
-    if handler is None:
-        allowed = ", ".join(handlers)
-        raise RequestRefusedError(405, f"{request.path} takes {allowed}, not {request.method}", {"allow": allowed})
-    return Route(handler, request.method == "POST")
+async def _permit(exchange: Exchange) -> Response:
+    return permission()
 
 
-_REST: Final = Routes(_find_route, error_response)
+async def _show(metrics: Metrics, exchange: Exchange) -> Response:
+    return metrics.show()
 
 
-@contextlib.asynccontextmanager
-async def _closing(response: Response) -> AsyncIterator[None]:
+async def _send_stream(
+    response: Response, stream: AsyncGenerator[bytes, None], send: Callable[[Response], Awaitable[T]]
+) -> T:
     try:
-        yield
+        return await send(response)
     finally:
-        if response.stream is not None:
-            await response.stream.aclose()
+        await stream.aclose()

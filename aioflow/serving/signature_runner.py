@@ -10,8 +10,9 @@ from aioflow.graph.operation import Tensor
 from aioflow.runtime.feeds import fits
 from aioflow.saved_model.signature import Signature
 from aioflow.serving.batching import Batching
+from aioflow.serving.spans import BatchSpans
 from aioflow.session import Session
-from aioflow.session.request_batcher import RequestBatcher
+from aioflow.session.request_batcher import BatchObserver, RequestBatcher
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import as_array
 from aioflow.tensors.dtypes import Array
@@ -29,15 +30,26 @@ class SignatureRunner:
         signature: the signature.
     """
 
-    def __init__(self, name: str, signature: Signature, session: Session, batching: Batching | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        signature: Signature,
+        session: Session,
+        batching: Batching | None,
+        observer: BatchObserver | None = None,
+    ) -> None:
         """ValueError if the limits of `batching` make no sense."""
         self.signature: Final = signature
         self._name: Final = name
         self._session: Final = session
         self._priorities: Final = 1 if batching is None else batching.priorities
+        self._most_rows: Final = 0 if batching is None else batching.max_waiting
         self._batcher: Final = (
             None if batching is None or not has_rows(signature) else _batcher(signature, session, batching)
         )
+        if self._batcher is not None:
+            self._batcher.observer = observer
+            self._batcher.surroundings = BatchSpans(name)
         self._inputs: Final = [_Input(key, tensor) for key, tensor in signature.inputs.items()]
         self._outputs: Final = tuple(signature.outputs)
         self._runs: Final[dict[tuple[str, ...], Callable[..., Awaitable[Outputs]]]] = {}
@@ -47,6 +59,11 @@ class SignatureRunner:
         """Whether requests share runs."""
         return self._batcher is not None
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a further row may wait."""
+        return self._batcher is None or self._batcher.has_room
+
     async def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, priority: int) -> Outputs:
         """Return outputs by name, all by default. Raises as `ServedVersion.infer` does."""
         wanted = self._outputs if outputs is None else self.wanted(outputs)
@@ -55,6 +72,8 @@ class SignatureRunner:
             raise self._error(f"has no priority {priority}, only 0 to {self._priorities - 1}")
         if self._batcher is None:
             return await self._plain(wanted)(*values)
+        if len(values[0]) > self._most_rows:
+            raise self._error(f"takes {self._most_rows} rows at most, max_waiting, and was given {len(values[0])}")
         results = await self._batcher(*values, priority=priority)
         return results if outputs is None else {name: results[name] for name in wanted}
 
@@ -71,6 +90,8 @@ class SignatureRunner:
         """Return the names of outputs, all by default. InvalidArgumentError if there is no such output."""
         if outputs is None:
             return self._outputs
+        if isinstance(outputs, str):
+            raise self._error(f"expects a list of the names of outputs, as [{outputs!r}], not {outputs!r}")
         strange = [name for name in outputs if name not in self.signature.outputs]
         if strange or not outputs:
             asked = f"has no output {strange[0]!r}" if strange else "was asked for no output"
@@ -79,6 +100,8 @@ class SignatureRunner:
 
     def _values(self, inputs: Mapping[str, Any]) -> list[Array]:
         """Return the values in the order of the inputs, each as an array of its dtype and a shape that fits."""
+        if not isinstance(inputs, Mapping):
+            raise self._error(f"expects a value by name for each input, as {{'x': ...}}, not {safe_repr(inputs)}")
         if inputs.keys() != self.signature.inputs.keys():
             raise self._wrong_names(inputs)
         values = []
@@ -154,7 +177,12 @@ class _Input:
 
 
 def make_runners(
-    signatures: Mapping[str, Signature], session: Session, batching: Batching | None
+    signatures: Mapping[str, Signature],
+    session: Session,
+    batching: Batching | None,
+    observer: BatchObserver | None = None,
 ) -> dict[str, SignatureRunner]:
-    """Return a runner for each signature, by name."""
-    return {name: SignatureRunner(name, signature, session, batching) for name, signature in signatures.items()}
+    """Return a runner for each signature, by name. The observer is told of each batch that has ended."""
+    return {
+        name: SignatureRunner(name, signature, session, batching, observer) for name, signature in signatures.items()
+    }

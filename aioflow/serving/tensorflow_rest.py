@@ -112,7 +112,7 @@ def _dtype_name(dtype: DType) -> str:
 
 
 async def _run(address: ModelAddress, method: Method, exchange: Exchange) -> Response:
-    with exchange.find(address).held() as served:
+    with exchange.hold(address) as served:
         body = parse_object(await read_body(exchange.request, exchange.limits), exchange.limits)
         name = body.get("signature_name", SERVING_DEFAULT)
         signature = exchange.signature(name)
@@ -143,9 +143,15 @@ def _read_inputs(body: Mapping[str, Any], signature: Signature, method: Method) 
 
 
 def _scores(outputs: Mapping[str, Array]) -> list[Any]:
-    """Return pairs of class and score for each row; an output that is missing leaves its halves empty."""
-    given = outputs.get("classes", outputs.get("scores"))
-    assert given is not None  # one of the two is an output of each signature to classify
+    """Return pairs of class and score for each row; an output that is missing leaves its halves empty.
+
+    InvalidArgumentError if a row has not as many classes as scores.
+    """
+    given = next(iter(outputs.values()))
+    if given.ndim != 2 or any(array.shape != given.shape for array in outputs.values()):
+        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in outputs.items())
+        text = f"a signature to classify has a list of classes, and one of as many scores, a row; its outputs: {shapes}"
+        raise errors.InvalidArgumentError(text)
     classes = outputs.get("classes", np.full(given.shape, b"", object))
     scores = outputs.get("scores", np.zeros(given.shape, np.float32))
     return [

@@ -10,11 +10,13 @@ from aioflow.config import Config
 from aioflow.files.filesystem import FILES, Path, as_name
 from aioflow.graph.graph import Graph
 from aioflow.saved_model.loading import LoadedModel, load
+from aioflow.saved_model.manifest import MOST_DIGITS
 from aioflow.saved_model.reading import is_complete
 from aioflow.serving.batching import Batching
 from aioflow.serving.served_version import ServedVersion
 from aioflow.serving.signature_runner import make_runners
 from aioflow.session import Session
+from aioflow.session.request_batcher import BatchObserver
 
 Close = Callable[[], Awaitable[None]]
 
@@ -22,11 +24,19 @@ Close = Callable[[], Awaitable[None]]
 class VersionLoader:
     """The directory of a model, with a version in each folder whose name is a number."""
 
-    def __init__(self, name: str, directory: Path, batching: Batching | None, config: Config | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        batching: Batching | None,
+        config: Config | None,
+        observer: BatchObserver | None = None,
+    ) -> None:
         self._name: Final = name
         self._directory: Final = as_name(directory).rstrip("/")
         self._batching: Final = batching
         self._config: Final = config
+        self._observer: Final = observer
 
     async def found(self) -> list[int]:
         """Return the numbers of the versions that are completely written, rising."""
@@ -39,6 +49,9 @@ class VersionLoader:
         if number in partial or (number is None and partial):
             text = f"{self._path(partial[-1] if number is None else number)!r} was written only in part"
             return errors.DataLossError(f"{text}: it has no manifest, which a save writes last; save it again")
+        if await asyncio.to_thread(is_complete, self._directory):
+            text = f"{self._directory!r} is a version itself: name the folder above it"
+            return errors.NotFoundError(f"{text}, which has a folder for each version of model {self._name!r}")
         meant = "a version" if number is None else f"the version {number}"
         return errors.NotFoundError(
             f"{self._directory!r} does not have {meant} of model {self._name!r}: a version is a saved model in a "
@@ -57,7 +70,8 @@ class VersionLoader:
         session = Session(graph=Graph(), config=self._config)
         try:
             model = await load(self._path(number), session)
-            version = ServedVersion(self._name, number, make_runners(model.signatures, session, self._batching))
+            runners = make_runners(model.signatures, session, self._batching, self._observer)
+            version = ServedVersion(self._name, number, runners)
             await _warm_up(version, model)
         except (TypeError, ValueError) as error:
             await session.close()
@@ -77,4 +91,4 @@ async def _warm_up(version: ServedVersion, model: LoadedModel) -> None:
 
 
 def _is_number(entry: str) -> bool:
-    return entry.isascii() and entry.isdigit() and len(entry) < 19 and str(int(entry)) == entry
+    return entry.isascii() and entry.isdigit() and len(entry) <= MOST_DIGITS and str(int(entry)) == entry

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow import errors
-from aioflow.graph.operation import Tensor, describe_line
+from aioflow.graph.operation import Tensor, describe_line, items_of
 from aioflow.runtime.feeds import converter, known_row
 from aioflow.session.waiting_calls import BatchedCall
 from aioflow.tensors.dtypes import Array, Sizes
@@ -21,7 +21,7 @@ class RowChecks:
 
     def __init__(self, fetches: Sequence[Tensor], feeds: Sequence[Tensor], buckets: Sequence[int]) -> None:
         """ValueError, with the mend, if a feed or a fetch cannot have rows."""
-        if any(bucket < 1 for bucket in buckets):
+        if any(bucket < 1 for bucket in items_of("buckets", buckets)):
             raise ValueError(f"buckets are sizes of at least 1, not {list(buckets)}")
         self._feeds: Final = feeds
         self._fetches: Final = fetches

@@ -6,11 +6,13 @@ may join it, and then runs in its own task.
 """
 
 import asyncio
+import contextlib
 import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from aioflow import errors
 from aioflow.session.batch_rows import RowChecks, together
@@ -52,9 +54,38 @@ class BatchingStatistics:
     cancelled: int = 0
 
 
+class FinishedBatch(NamedTuple):
+    """A batch that has ended.
+
+    Attributes:
+        reason: why it began.
+        rows: its rows, without those that fill it up.
+        waits: for each call that has rows in it, the seconds from the call to the begin of the batch.
+        seconds: the time of the run, with putting its rows together and dividing the results.
+    """
+
+    reason: Reason
+    rows: int
+    waits: Sequence[float]
+    seconds: float
+
+
+BatchObserver = Callable[[FinishedBatch], None]
+
+
+class BatchSurroundings(Protocol):
+    """Runs around each batch, as spans of it do. A call that runs alone has none: it runs in its caller's task."""
+
+    def note_caller(self) -> object:
+        """Return what is to be known of the caller of a call. It runs in the caller's task."""
+
+    def around(self, callers: Sequence[Any], rows: int) -> AbstractContextManager[object]:
+        """Return a block around a batch, with what was noted of the caller of each of its calls."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a batcher, as `Session.batched` takes them. ValueError if one makes no sense."""
+    """The limits of a batcher, as `Session.batched` takes them. TypeError or ValueError if one makes no sense."""
 
     max_rows: int
     max_delay: float
@@ -63,8 +94,13 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in ("max_rows", "max_waiting", "priorities"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, and must be at least 1")
+            value = getattr(self, name)
+            if not isinstance(value, int):
+                raise TypeError(f"{name} is a whole number, not {value!r}")
+            if value < 1:
+                raise ValueError(f"{name} is {value}, and must be at least 1")
+        if not isinstance(self.max_delay, (int, float)):
+            raise TypeError(f"max_delay is a number of seconds, not {self.max_delay!r}")
         if not self.max_delay >= 0:
             raise ValueError(f"max_delay is {self.max_delay} s, and must not be negative")
 
@@ -84,7 +120,12 @@ class RequestBatcher(Generic[R]):
 
     Attributes:
         statistics: what it has done so far.
+        observer: is told of each batch that has ended, however it ended.
+        surroundings: runs around each batch; None for nothing.
     """
+
+    observer: BatchObserver | None = None
+    surroundings: BatchSurroundings | None = None
 
     def __init__(
         self,
@@ -143,6 +184,8 @@ class RequestBatcher(Generic[R]):
         call = self._rows.call(values)
         if priority or self._waiting.rows + call.count > self._limits.max_waiting:
             self._admit(call, priority)
+        if self.surroundings is not None:
+            call.caller = self.surroundings.note_caller()
         self.statistics.calls += 1
         try:
             results = await self._submit(call)
@@ -152,6 +195,11 @@ class RequestBatcher(Generic[R]):
             self._forget(call)
             raise
         return self._build(self._rows.cut(call, results) if call.own_sizes else results)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a further row may wait: a server asks before it reads the values of a call."""
+        return self._waiting.rows < self._limits.max_waiting
 
     def _admit(self, call: BatchedCall, priority: int) -> None:
         """Refuse a call for which there is no level or no room."""
@@ -204,10 +252,12 @@ class RequestBatcher(Generic[R]):
         turn = slice.turns
         self._count_batch("idle", call.count)
         self._lone_turn = _NEVER
+        begin = asyncio.get_running_loop().time()
         try:
             results = await self._run(call.values)
         finally:
             self._running -= 1
+            self._observe("idle", call.count, [0.0], begin)
             if self._waiting.calls:
                 self._gather_next()
             else:
@@ -222,6 +272,11 @@ class RequestBatcher(Generic[R]):
             self._set_timer()
         call.leave()
 
+    def _observe(self, reason: Reason, rows: int, waits: Sequence[float], begin: float) -> None:
+        """Tell the observer, if there is one, of a batch that began at that time, and ends now."""
+        if self.observer is not None:
+            self.observer(FinishedBatch(reason, rows, waits, asyncio.get_running_loop().time() - begin))
+
     # When batches begin
 
     def _begin_batches(self) -> None:
@@ -230,11 +285,18 @@ class RequestBatcher(Generic[R]):
             chosen = self._choose()
             if chosen is None:
                 break
-            batch = self._take_batch(*chosen)
-            batch.task = asyncio.get_running_loop().create_task(self._run_batch(batch))
-            self._tasks.add(batch.task)
-            batch.task.add_done_callback(functools.partial(self._end_task, batch))
+            self._begin_batch(*chosen)
         self._set_timer()
+
+    def _begin_batch(self, shape: Hashable, reason: Reason) -> None:
+        batch, loop = self._take_batch(shape, reason), asyncio.get_running_loop()
+        batch.task = loop.create_task(self._run_batch(batch))
+        self._tasks.add(batch.task)
+        batch.task.add_done_callback(functools.partial(self._end_task, batch))
+        if self.observer is not None:
+            begin = loop.time()
+            waits = [begin - call.since for call in batch.calls()]
+            batch.task.add_done_callback(lambda _: self._observe(reason, batch.rows, waits, begin))
 
     def _choose(self) -> tuple[Hashable, Reason] | None:
         """The shape of the rows of the next batch, and why it begins now."""
@@ -290,10 +352,21 @@ class RequestBatcher(Generic[R]):
 
     async def _run_batch(self, batch: Batch) -> None:
         """Run a batch, and answer its calls."""
-        try:
-            batch.deliver(await self._compute_parts(batch.parts()))
-        except Exception as error:
-            await self._fail_batch(batch, error)
+        with self._around(batch):
+            try:
+                await self._deliver(batch)
+            except Exception as error:
+                await self._fail_batch(batch, error)
+
+    def _around(self, batch: Batch) -> AbstractContextManager[object]:
+        if self.surroundings is None:
+            return contextlib.nullcontext()
+        return self.surroundings.around([call.caller for call in batch.calls()], batch.rows)
+
+    async def _deliver(self, batch: Batch) -> None:
+        """Compute a batch, and answer its calls. The loop turns after every few answers."""
+        for _ in batch.deliver(await self._compute_parts(batch.parts())):
+            await asyncio.sleep(0)
 
     async def _compute_parts(self, parts: Sequence[Sequence[Array]]) -> Results:
         """The fetches for the values of several parts."""
@@ -319,7 +392,7 @@ class RequestBatcher(Generic[R]):
             if call.is_answered():
                 continue  # it was cancelled, or other rows of it failed
             try:
-                own.deliver(await self._compute_parts(own.parts()))
+                await self._deliver(own)
             except Exception as its:
                 self._fail(call, its)
 

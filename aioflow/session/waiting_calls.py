@@ -29,10 +29,11 @@ class BatchedCall:
         begun: its first rows, which are in batches that have begun.
         batches: these batches.
         answer: gets the results of its rows; None before the call waits.
+        caller: what the observer of batches has noted of its caller.
     """
 
     __slots__ = (
-        "_parts", "answer", "batches", "begun", "count", "own_sizes", "priority", "shape", "since", "values",
+        "_parts", "answer", "batches", "begun", "caller", "count", "own_sizes", "priority", "shape", "since", "values",
     )  # fmt: skip
 
     def __init__(
@@ -47,6 +48,7 @@ class BatchedCall:
         self.begun = 0
         self.batches: tuple[Batch, ...] = ()
         self.answer: asyncio.Future[Results] | None = None
+        self.caller: object = None
         self._parts: tuple[tuple[int, int, Results], ...] = ()
 
     def leave(self) -> None:
@@ -147,15 +149,23 @@ class Batch:
         """The calls that have rows in it."""
         return [call for call, _, _ in self.shares]
 
-    def deliver(self, results: Results) -> None:
-        """Give its calls the results of their rows."""
+    def deliver(self, results: Results) -> Iterator[None]:
+        """Give its calls the results of their rows. Yields after every few calls."""
         ends = [0, *itertools.accumulate([stop - start for _, start, stop in self.shares])]
         divided = zip(*[_divided(result, ends) for result in results], strict=True)
-        for (call, start, stop), rows in zip(self.shares, divided, strict=True):
-            if stop - start == call.count:
-                call.finish(rows)
-            else:
-                call.deliver(start, stop, rows)
+        pairs = zip(self.shares, divided, strict=True)
+        for left in range(len(self.shares), 0, -_AT_ONCE):
+            for (call, start, stop), rows in itertools.islice(pairs, _AT_ONCE):
+                if stop - start == call.count:
+                    call.finish(rows)
+                else:
+                    call.deliver(start, stop, rows)
+            if left > _AT_ONCE:
+                yield
+
+
+_AT_ONCE: Final = 32
+"""Calls that are answered in one turn of the loop: their tasks go on in the next one, all in one turn."""
 
 
 def _divided(result: Array, ends: Sequence[int]) -> Iterable[Array]:

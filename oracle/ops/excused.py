@@ -66,6 +66,7 @@ WAITING = "it waits, or holds what outlives a step: its tests compare it with a 
 excuse(
     WAITING, "*accumulator*", "barrier*", "*queue", "queue_*", "stage", "stage_*", "staging_area", "unstage", "map_*"
 )
+excuse(WAITING, "row_batches", "batch", "unbatch", "unbatch_grad")
 excuse(WAITING, "*_reader", "reader_*")
 excuse("checkpoints have another form than TensorFlow's", "*_checkpoint", "save_shard", "restore_tensor")
 excuse("it takes or gives values for checkpoints", "mark_*", "cut_*", "adopt_variable", "restore_queue", "*run_counts")

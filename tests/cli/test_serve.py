@@ -6,6 +6,7 @@ import gc
 import json
 import re
 import signal
+import ssl
 import urllib.error
 import urllib.request
 
@@ -16,6 +17,9 @@ import pytest
 
 import aioflow as af
 from aioflow import cli
+from aioflow.cli.serve import collect_seldom
+from aioflow.net.transport import authority
+from aioflow.net.transport.credentials import client_tls
 from tests.cli.test_cluster import SECRET, running
 from tests.serving.inference_proto import message
 
@@ -41,11 +45,11 @@ async def model(tmp_path):
     return directory
 
 
-def ask(url, path, body=None, **headers):
+def ask(url, path, body=None, tls=None, **headers):
     """The status and the JSON of an answer."""
     request = urllib.request.Request(f"{url}{path}", body, headers)
     try:
-        with urllib.request.urlopen(request) as response:
+        with urllib.request.urlopen(request, context=tls) as response:
             return response.status, json.loads(response.read())
     except urllib.error.HTTPError as error:
         with contextlib.closing(error):
@@ -65,7 +69,7 @@ async def ask_by_grpc(address, credentials=None, **options):
 
 
 def url_in(line):
-    return re.fullmatch(r"serving scale \(version 2\) at (http://127\.0\.0\.1:\d+)( by 2 processes)?\n", line)[1]
+    return re.fullmatch(r"serving scale \(version 2\) at (https?://127\.0\.0\.1:\d+)( by 2 processes)?\n", line)[1]
 
 
 @pytest.mark.slow
@@ -74,7 +78,7 @@ def test_a_server_serves_versions_and_labels_to_those_with_its_token_and_ends_cl
     token = tmp_path / "token"
     token.write_text(SECRET)
     token.chmod(0o600)
-    options = ["--label", "scale:stable=1", "--token-file", token, "--access-log", "--drain-delay", "0"]
+    options = ["--label", "scale:stable=1", "--token-file", token, "--access-log", "--metrics", "--drain-delay", "0"]
     with running("serve", "--model", f"scale={model}", "--port", "0", *options) as process:
         url = url_in(process.stdout.readline())
         assert ask(url, "/v2/health/ready") == (200, {"ready": True})
@@ -84,15 +88,46 @@ def test_a_server_serves_versions_and_labels_to_those_with_its_token_and_ends_cl
         path = "/v1/models/scale/labels/stable:predict"
         assert ask(url, path, ROWS, **shown) == (200, {"predictions": [[2, 4], [6, 8]]})
         assert ask(url, path, ROWS, Origin="http://example.org", **shown)[0] == 403
+        with urllib.request.urlopen(urllib.request.Request(f"{url}/metrics", headers=shown)) as response:
+            assert b'aioflow_rows_total{model="scale"} 4.0' in response.read()
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=60)
     assert process.returncode == 0
     lines = [json.loads(line) for line in log.splitlines()]
-    assert [line["status"] for line in lines] == [200, 401, 200, 200, 403]
+    assert [line["status"] for line in lines] == [200, 401, 200, 200, 403, 200]
     assert {key: lines[3][key] for key in ("method", "path", "model", "version", "rows")} == {
         "method": "POST", "path": path, "model": "scale", "version": 1, "rows": 2,
     }  # fmt: skip
     assert SECRET not in log
+
+
+@pytest.mark.slow
+@pytest.mark.real
+@pytest.mark.parametrize("secret", [None, SECRET])
+def test_with_tls_a_client_shows_a_certificate_or_else_the_token(secret, model, tmp_path):
+    authority.init(tmp_path / "ca", [])
+    options = ["--port", "0", "--tls", tmp_path / "ca", "--drain-delay", "0"]
+    if secret is not None:
+        (tmp_path / "token").write_text(secret)
+        (tmp_path / "token").chmod(0o600)
+        options += ["--token-file", tmp_path / "token"]
+    with running("serve", "--model", f"scale={model}", *options) as process:
+        url = url_in(process.stdout.readline())
+        assert url.startswith("https://")
+        anonymous, known = client_tls(tmp_path / "ca", None), client_tls(tmp_path / "ca")
+        if secret is None:
+            with pytest.raises(OSError, match=r"(?i)certificate|reset|closed|EOF"):
+                ask(url, "/v1/models/scale:predict", ROWS, anonymous)
+            answer = ask(url, "/v1/models/scale:predict", ROWS, known)
+        else:
+            assert ask(url, "/v1/models/scale:predict", ROWS, anonymous)[0] == 401
+            answer = ask(url, "/v1/models/scale:predict", ROWS, anonymous, Authorization=f"Bearer {secret}")
+        assert answer == (200, {"predictions": [[3, 6], [9, 12]]})
+        with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+            ask(url, "/v2/health/live", tls=ssl.create_default_context())
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
 
 
 @pytest.mark.slow
@@ -151,9 +186,21 @@ def test_options_that_cannot_be_understood_are_named(options, text, capsys):
         (["--model", "a=b", "--label", "c:stable=1"], "--label c:stable: there is no --model c=DIR"),
         (["--model", "a=b", "--host", "0.0.0.0"], "can be reached from other machines"),
         (["--model", "a=/nowhere/at/all"], "/nowhere/at/all"),
+        (["--model", "a=b", "--metrics", "--workers", "2"], "--metrics shows those of one process"),
     ],
 )
 def test_options_that_cannot_work_are_refused(options, text, capsys, monkeypatch):
     monkeypatch.delenv("AIOFLOW_TOKEN", raising=False)
     assert cli.main(["serve", "--port", "0", *options]) == 1
     assert text in capsys.readouterr().err
+
+
+def test_a_server_looks_for_garbage_seldom_and_not_among_what_it_has_loaded():
+    thresholds = gc.get_threshold()
+    try:
+        collect_seldom()
+        assert gc.get_freeze_count() > 10_000
+        assert gc.get_threshold()[0] == 10_000
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)

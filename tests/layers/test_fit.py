@@ -411,6 +411,11 @@ async def test_progress_is_written(model, capsys, verbose):
         ({"x": [(X, Y, Y), (X, Y)]}, ValueError, "batch 2 has 1 inputs, 1 labels and no weights, and batch 1"),
         ({"x": [(X, Y), X]}, ValueError, "batch 2 has 1 inputs, 0 labels"),
         ({"x": [(3.0, Y)]}, ValueError, "epoch 1: batch 1 has no elements"),
+        ({"x": [(X, Y, Y[:1])]}, ValueError, r"epoch 1: batch 1: .* have \[50, 50, 1\] elements"),
+        ({"x": [[1.0, 2.0], [3.0]], "y": Y}, ValueError, r"the items of .* have different lengths.*padded_batch"),
+        ({"x": X, "y": Y, "sample_weight": [1, [2]]}, ValueError, "have different lengths"),
+        ({"x": None, "y": Y}, TypeError, "arrays or an iterable of batches are wanted, not NoneType"),
+        ({"x": {"b": X, "a": X}, "y": Y}, ValueError, "has 1 inputs, and 2 arrays"),
         ({"x": X, "y": Y, "validation_data": iter([(X[:0], Y[:0])])}, ValueError, "batch 1 has no elements"),
         ({"x": af.data.Dataset.range(0)}, af.errors.OutOfRangeError, "epoch 1 has 0 batches: a generator"),
         ({"x": af.data.Dataset.range(1).repeat()}, ValueError, "has no end: give steps_per_epoch"),
@@ -1108,9 +1113,70 @@ async def test_batches_count_those_after_which_training_stopped(given, steps, po
         ({"steps_per_epoch": 0}, ValueError, "the number of steps is at least 1, not 0"),
         ({"validation_split": 0.5, "validation_steps": 0}, ValueError, "validation_steps is at least 1, not 0"),
         ({"class_weight": [1, 2]}, TypeError, "class_weight is a dict"),
+        ({"class_weight": {"cat": 2.0}}, TypeError, "a class of class_weight is a number, not 'cat'"),
+        ({"class_weight": {1: "heavy"}}, TypeError, "the factor of class 1 is a number, not 'heavy'"),
+        ({"validation_split": "half"}, TypeError, "validation_split is a number, not 'half'"),
+        ({"validation_split": float("nan")}, ValueError, "validation_split is more than 0 and less than 1, not nan"),
         ({"callbacks": callbacks.History()}, TypeError, "callbacks is a list of callbacks"),
     ],
 )
 async def test_settings_of_fit_that_mean_nothing_are_refused_by_name(model, settings, kind, text):
     with pytest.raises(kind, match=text):
         await model.fit(X, Y, **({"verbose": 0} | settings))
+
+
+async def test_inputs_and_labels_given_by_keys_go_to_the_tensors_of_these_keys_or_are_refused():
+    one, two = (layers.Input([1], name=name) for name in ("zebra", "ant"))
+    ones = np.ones((2, 1), np.float32)
+    async with af.Model({"p": one, "q": two}, {"r": one * 10.0 + two}) as model:
+        model.compile("sgd", "mse")
+        np.testing.assert_array_equal((await model.predict({"q": ones, "p": 2 * ones}))["r"], 21 * ones)
+        for inputs in ({"p": ones, "x": ones}, [({"x": ones, "p": ones}, ones)]):
+            with pytest.raises(ValueError, match="inputs were given by the keys p, x, and those of the model are p, q"):
+                await model.predict(inputs)
+        with pytest.raises(ValueError, match="labels were given by the keys s, and those of the model are r"):
+            await model.evaluate({"p": ones, "q": ones}, {"s": ones})
+        with pytest.raises(ValueError, match=r"batch 2 has 2 inputs \(p, x\).*batch 1 has 2 inputs \(p, q\)"):
+            await model.evaluate([({"p": ones, "q": ones}, ones), ({"p": ones, "x": ones}, ones)])
+    async with af.Model([one, two], one * 10.0 + two) as model:
+        with pytest.raises(ValueError, match="keys ant, zebra, and the model has inputs without keys: give them in a"):
+            await model.predict({"zebra": ones, "ant": ones})
+
+
+async def test_a_subclass_is_called_with_the_keys_that_it_is_given():
+    class Difference(af.Model):
+        def call(self, inputs, training=False):
+            return inputs["b"] - inputs["a"]
+
+    async with Difference() as model:
+        np.testing.assert_array_equal(await model.predict({"b": X * 3, "a": X}), X * 3 - X)
+
+
+async def test_a_step_on_a_batch_without_elements_is_refused_and_changes_no_weight(model):
+    with pytest.raises(ValueError, match="the batch has no elements"):
+        await model.train_on_batch(X[:0], Y[:0])
+    with pytest.raises(ValueError, match=r"the batch: .* have \[50, 10\] elements"):
+        await model.train_on_batch(X, Y[:10])
+    with pytest.raises(ValueError, match="the batch has no elements"):
+        await model.predict_on_batch(X[:0])
+    for found, first in zip(await model.get_weights(), FIRST, strict=True):
+        np.testing.assert_array_equal(found, first)
+
+
+async def test_lists_tables_of_other_libraries_and_lists_of_batches_are_data(model):
+    class Table:
+        """A table of rows, as those of pandas."""
+
+        def __array__(self, dtype=None, copy=None):
+            return X
+
+        def __iter__(self):
+            return iter("columns")
+
+    whole = await model.evaluate(X, Y)
+    assert await model.evaluate(Table(), Y.tolist()) == whole
+    history = await model.fit(Table(), Y, validation_data=[(X[:25], Y[:25]), (X[25:], Y[25:])], verbose=0)
+    np.testing.assert_allclose(history.history["val_loss"], (await model.evaluate(X, Y))[0], rtol=1e-6)
+    one, two = layers.Input([6]), layers.Input([6])
+    async with af.Model([one, two], one - two) as difference:
+        np.testing.assert_array_equal(await difference.predict([X, (X / 2).tolist()]), X - X / 2)

@@ -347,7 +347,15 @@ def test_a_trainable_flag_set_later_changes_which_weights_are_trained():
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: layers.Dense(0), "at least one unit"),
+        (lambda: layers.Dense(0), "units is at least 1, not 0"),
+        (lambda: layers.SeparableConv2D(0, 3), "filters is at least 1, not 0"),
+        (lambda: layers.MultiHeadAttention(2, 4, value_dim=0), "value_dim is at least 1, not 0"),
+        (lambda: layers.GRU(2, recurrent_dropout=2), "recurrent_dropout is at least 0 and less than 1, not 2"),
+        (lambda: layers.Attention(dropout=-1), "dropout is at least 0 and less than 1, not -1"),
+        (lambda: layers.GaussianNoise(-0.5), "stddev is at least 0, not -0.5"),
+        (lambda: layers.RepeatVector(-1), "n is at least 1, not -1"),
+        (lambda: layers.Reshape((-1, -1)), "one size of target_shape may be -1, not 2"),
+        (lambda: layers.ZeroPadding2D(((1, -1), 0)), "padding is at least 0, not -1"),
         (lambda: layers.Dense(2, activation="rellu"), "did you mean 'relu'"),
         (lambda: layers.Dense(2, kernel_initializer="zeroes"), "did you mean 'zeros'"),
         (lambda: layers.Conv2D(2, (3, 3, 3)), "kernel_size is a number, or one for each of 2 axes"),
@@ -363,6 +371,39 @@ def test_a_trainable_flag_set_later_changes_which_weights_are_trained():
 def test_a_layer_refuses_arguments_that_cannot_work(make, text):
     with pytest.raises(ValueError, match=text):
         make()
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: layers.Dense(2.5), "units is a whole number, not 2.5"),
+        (lambda: layers.Dense(True), "units is a whole number, not True"),
+        (lambda: layers.Conv2D("4", 3), "filters is a whole number, not '4'"),
+        (lambda: layers.Conv2D(4, (3, 2.5)), "kernel_size is a whole number, not 2.5"),
+        (lambda: layers.MaxPooling2D(2.5), "pool_size is a whole number, not 2.5"),
+        (lambda: layers.DepthwiseConv2D(3, depth_multiplier=1.5), "depth_multiplier is a whole number"),
+        (lambda: layers.LSTM(2.5), "units is a whole number"),
+        (lambda: layers.Embedding(10, 2.5), "output_dim is a whole number"),
+        (lambda: layers.MultiHeadAttention(2, 4.5), "key_dim is a whole number"),
+        (lambda: layers.GroupNormalization(2.5), "groups is a whole number"),
+        (lambda: layers.Reshape(4), "target_shape is a sequence of sizes, not 4"),
+        (lambda: layers.Permute((1.0,)), "dims is a whole number"),
+        (lambda: layers.Cropping1D(1.5), "cropping is a whole number, not 1.5"),
+        (lambda: layers.Dropout("a"), "rate is a number, not 'a'"),
+        (lambda: layers.Bidirectional(layers.Dense(2)), "a recurrent layer such as an LSTM"),
+        (lambda: layers.TimeDistributed(3), "a layer is distributed over time, not 3"),
+    ],
+)
+def test_a_layer_refuses_arguments_of_another_kind_when_it_is_made(make, text):
+    with pytest.raises(TypeError, match=text):
+        make()
+
+
+def test_numbers_of_numpy_are_sizes_of_layers():
+    layer = layers.Conv2D(np.int64(4), np.int32(3), strides=np.array([1, 2]))
+    assert (layer.filters, layer.kernel_size, layer.strides) == (4, (3, 3), (1, 2))
+    assert layers.ZeroPadding1D(np.int64(1))(af.zeros([2, 3, 1])).shape.as_list() == [2, 5, 1]
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,6 @@ async def check_works(session):
 
 async def scenario():
     """The second worker is heard by nobody; the third and the parameter server hear all but each other."""
-    loop = asyncio.get_running_loop()
     async with asyncio.timeout(LONGEST), contextlib.AsyncExitStack() as stack:
         hosts = Hosts(stack)
         ps, *others = [f"{address}:2222" for address in ADDRESSES.values()]
@@ -119,11 +118,9 @@ async def scenario():
         ]
         steps = [asyncio.ensure_future(session.run("never:0")) for session in sessions]
         await cluster.running(SECOND, THIRD)
-        began = loop.time()
         hosts.unplug(SECOND)
         hosts.isolate(PS, THIRD)
         second, third = [await outcome(step) for step in steps]
-        assert loop.time() - began < 6.5  # 5 s are promised, and what was just heard counts
         check_silent(second, SECOND)
         check_silent(third, PS, THIRD)
         hosts.plug(SECOND)

@@ -157,6 +157,7 @@ def test_graphs_inside_each_other_without_end_are_refused():
     ("dims", "match"),
     [
         ([1 << 40, 1 << 40], "would have"),
+        ([0, 1 << 62, 1 << 62], "would have"),
         ([-2], "cannot have the shape"),
         ([3], "needs 12 bytes, the model has 8"),
         ([1] * 70, "cannot have the shape"),
@@ -214,6 +215,8 @@ async def test_external_data_beside_the_model_are_read(tmp_path):
         ({"location": "/etc/passwd"}, af.errors.PermissionDeniedError, "outside of the model's folder"),
         ({"location": "link"}, af.errors.PermissionDeniedError, "outside of the model's folder"),
         ({"location": ""}, af.errors.PermissionDeniedError, "outside of the model's folder"),
+        ({"location": "weights\0.bin"}, af.errors.DataLossError, "no name of a file"),
+        ({"location": "x" * 5000}, af.errors.DataLossError, "no name of a file"),
         ({"location": "nothing.bin"}, af.errors.NotFoundError, "does not exist"),
         ({"location": "short.bin"}, af.errors.DataLossError, "needs 8 bytes from byte 0 .*which has 4"),
         ({"location": "short.bin", "offset": "-4"}, af.errors.DataLossError, "offset '-4'"),

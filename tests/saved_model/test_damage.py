@@ -5,6 +5,7 @@ import fcntl
 import os
 import shutil
 
+import numpy as np
 import pytest
 
 import aioflow as af
@@ -155,6 +156,7 @@ async def test_a_forged_manifest_reads_no_file_elsewhere_and_builds_nothing(mode
         (errors.DataLossError, "instead of", {"files": {"graph.msgpack": [1 << 60, 0]}}),
         (errors.DataLossError, "different: ", {"variables": ["factor"]}),
         (errors.DataLossError, "are texts", {"variables": [7]}),
+        (errors.DataLossError, "a signature or more", {"signatures": {}}),
         (errors.DataLossError, "no field 'created'", {"created": "now"}),
         (errors.DataLossError, "no field 'inputs'", {"signatures": {"f": {**good, "inputs": []}}}),
         (
@@ -175,6 +177,23 @@ async def test_a_forged_manifest_reads_no_file_elsewhere_and_builds_nothing(mode
     (model / manifest.MANIFEST).write_bytes(seal(manifest.FORMAT, 2, {}))
     with pytest.raises(errors.UnimplementedError, match="has version 2, this aioflow reads version 1"):
         read(model)
+
+
+async def test_values_of_another_shape_than_that_of_their_variables_are_refused_and_build_nothing(model, tmp_path):
+    wide = af.Graph()
+    with wide.as_default():
+        made = {name: af.Variable(np.zeros([3], np.float32), name=name) for name in ("factor", "bias")}
+        init, total = af.global_variables_initializer(), made["factor"] + made["bias"]
+    async with af.Session(graph=wide) as session:
+        await session.run(init)
+        signature = af.saved_model.Signature({}, {"y": total})
+        other = await af.saved_model.save(session, tmp_path / "wide", {"serving_default": signature})
+    shutil.rmtree(model / "variables")
+    shutil.copytree(f"{other}/variables", model / "variables")
+    async with af.Session(graph=af.Graph()) as session:
+        with pytest.raises(errors.DataLossError, match=r"is float32\[1\], and its value float32\[3\]"):
+            await load(model, session)
+        assert session.graph.version == 0
 
 
 @pytest.mark.parametrize("name", ["variables", "warmup", "assets", "assets/words.txt", "graph.msgpack"])

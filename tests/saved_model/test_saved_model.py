@@ -197,12 +197,15 @@ async def test_bad_arguments_of_save_say_what_is_expected(tmp_path):
                 await save(session, path if error is errors.AlreadyExistsError else tmp_path / "new", *arguments)
         with pytest.raises(ValueError, match=r"warm-up request 0 has the inputs z .*\(x: float32\[\?, 1\]\)"):
             await save(session, tmp_path / "new", signatures, warmup=[WarmUpRequest({"z": rows(1)})])
+        with pytest.raises(ValueError, match=r"gives 'x', which is float32\[\?, 1\], shape \[1, 2\]"):
+            await save(session, tmp_path / "new", signatures, warmup=[WarmUpRequest({"x": [[1, 2]]})])
         with pytest.raises(errors.InvalidArgumentError, match="cannot be the name of an asset"):
             await save(session, tmp_path / "new", signatures, assets={"../x": path})
         with pytest.raises(errors.NotFoundError, match="missing-file"):
             await save(session, tmp_path / "new", signatures, assets={"x": tmp_path / "missing-file"})
-        with pytest.raises(ValueError, match="a version is a number"):
-            await save(session, tmp_path, signatures, version=-1)
+        for version in (-1, 10**18, True):  # a server finds no folder with more digits
+            with pytest.raises(ValueError, match="a version is a number"):
+                await save(session, tmp_path, signatures, version=version)
     assert [entry.name for entry in tmp_path.iterdir()] == ["1"]  # nothing is left of what failed
 
 

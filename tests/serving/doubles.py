@@ -16,6 +16,7 @@ class Version:
     """A version whose signatures are computed by functions, `{name: (signature, function)}`."""
 
     state = "available"
+    full = False
 
     def __init__(self, name, version, functions):
         self.name, self.version = name, version
@@ -25,6 +26,10 @@ class Version:
         self.left = asyncio.Semaphore(0)
         self.seen = []
         self.holders = self.cancelled = self.most_priority = 0
+
+    def check_room(self):
+        if self.full:
+            raise errors.ResourceExhaustedError("4096 rows wait")
 
     @contextlib.contextmanager
     def held(self):
@@ -70,12 +75,13 @@ class Version:
                 raise errors.InvalidArgumentError(f"input {name!r} is {spec}, not {array.dtype}{list(array.shape)}")
 
 
-class Models:
+class Models(af.serving.Models):
     """Versions by name and number; `labels` is `{(name, label): number}`."""
 
     ready = True
 
-    def __init__(self, *versions, labels=None):
+    def __init__(self, *versions, labels=None, metrics=None):
+        self.metrics = metrics
         self._versions = {(version.name, version.version): version for version in versions}
         self._labels = labels or {}
 
@@ -123,8 +129,12 @@ def request(method, path, body=b"", headers=None, chunk=None):
     return Request(method, path, {**sized, **(headers or {})}, chunks())
 
 
+async def received(response):
+    """The status, headers and body of a response."""
+    rest = [piece async for piece in response.stream] if response.stream is not None else []
+    return response.status, response.headers, b"".join([*response.pieces, *rest])
+
+
 async def answer(service, *args, **kwargs):
     """The status, headers and body of the answer to a request."""
-    async with service.answer(request(*args, **kwargs)) as response:
-        rest = [piece async for piece in response.stream] if response.stream is not None else []
-        return response.status, response.headers, b"".join([*response.pieces, *rest])
+    return await service.answer(request(*args, **kwargs), received)

@@ -16,7 +16,7 @@ from aioflow.serving.inference_messages import (
     server_response,
     yes_or_no,
 )
-from aioflow.serving.inference_tensors import read_tensors
+from aioflow.serving.inference_tensors import read_given, read_tensors
 from aioflow.serving.limits import Limits
 from tests.serving.inference_proto import message, parameters
 
@@ -41,7 +41,7 @@ def inference(inputs, packed=True, **fields):
 
 def tensors(data, limits=None):
     found, raw = read_inference(data, limits or Limits())
-    return read_tensors(found["inputs"], raw)
+    return read_tensors(read_given(found["inputs"]), raw)
 
 
 @pytest.mark.parametrize("packed", [True, False])

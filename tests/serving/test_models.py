@@ -5,6 +5,7 @@ import contextlib
 import random
 import shutil
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.saved_model import WarmUpRequest
-from aioflow.serving import Batching, Models
+from aioflow.serving import Batching, Models, ServedVersion
+from aioflow.serving.version_loader import VersionLoader
 from aioflow.testing import Gate
 from tests.support.saved_models import GATES, Line, rows, turns
 
@@ -169,6 +171,10 @@ class TestVersions:
         with pytest.raises(errors.NotFoundError, match=r"does not have the version 7 of .*there are: 2"):
             await models.add("line", tmp_path, labels={"stable": 7})
         assert models.names() == []
+        with pytest.raises(errors.NotFoundError, match=r"2' is a version itself: name the folder above it"):
+            await models.add("line", tmp_path / "2")
+        with pytest.raises(TypeError, match="batching must be Batching, not 8"):
+            await models.add("line", tmp_path, batching=8)
         await models.add("line", tmp_path)
         with pytest.raises(errors.AlreadyExistsError, match="there is a model 'line' already"):
             await models.add("line", tmp_path)
@@ -196,6 +202,33 @@ class TestVersions:
         await models.remove("line")
         assert (models.names(), version.state) == ([], "ended")
         await models.add("line", tmp_path)
+
+    async def test_a_model_that_is_removed_or_relabelled_at_a_bad_moment_is_closed_all_the_same(
+        self, models, tmp_path, monkeypatch
+    ):
+        for version in (1, 2):
+            await Line(version).save(tmp_path, version)
+        version = await models.add("line", tmp_path)
+        model, loading, load = models._models["line"], Gate(), VersionLoader.load
+
+        async def load_slowly(loader, number):
+            await loading.wait()
+            return await load(loader, number)
+
+        monkeypatch.setattr(VersionLoader, "load", load_slowly)
+        labelling = asyncio.create_task(models.set_label("line", "stable", 1))
+        await loading.arrived()
+        removing = asyncio.create_task(models.remove("line"))
+        late = asyncio.create_task(model.set_label("late", 1))
+        await turns()
+        removing.cancel()
+        loading.open()
+        await labelling
+        await models.close()
+        assert [each.state for each in model.status()] == ["ended", "ended"]
+        assert version.state == "ended"
+        with pytest.raises(errors.UnavailableError, match="served no longer"):
+            await late
 
 
 class TestLabelsAndSplits:
@@ -267,6 +300,8 @@ class TestRequests:
             (r"was given float32\[\]", ({"x": np.float32(1)},)),
             ("expects float32.* for 'x': ", ({"x": [["text"]]},)),
             ("expects float32.* for 'x': ", ({"x": [[1.0], [1.0, 2.0]]},)),
+            (r"expects a value by name for each input, as \{'x': ...\}, not \[1.0\]", ([1.0],)),
+            (r"expects a list of the names of outputs, as \['y'\], not 'y'", (good, "serving_default", "y")),
             ("has no priority 1, only 0 to 0", (good, "serving_default", None, 1)),
         ]:
             with pytest.raises(errors.InvalidArgumentError, match=text):
@@ -293,10 +328,18 @@ class TestRequests:
         tasks = [asyncio.create_task(version.infer({"x": rows(1)})) for _ in range(5)]
         await gate.arrived(2)
         with pytest.raises(errors.ResourceExhaustedError, match="rows wait"):
-            await version.infer({"x": rows(1, 2, 3)})
+            await version.infer({"x": rows(1, 2)})
+        with pytest.raises(errors.InvalidArgumentError, match="takes 2 rows at most, max_waiting, and was given 3"):
+            await version.infer({"x": rows(1, 2, 3)})  # there is never room for it
         gate.open()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert {type(result) for result in results} <= {dict, errors.ResourceExhaustedError}
+
+    def test_a_version_has_room_as_long_as_one_of_its_queues_has(self):
+        full, free = (SimpleNamespace(signature=None, has_room=room) for room in (False, True))
+        ServedVersion("line", 1, {"a": full, "b": free}).check_room()
+        with pytest.raises(errors.ResourceExhaustedError, match="as many rows wait for model 'line' as may"):
+            ServedVersion("line", 1, {"a": full}).check_room()
 
     async def test_a_stream_yields_iterations_which_share_runs_and_ends_with_its_reader(self, models, tmp_path):
         await Line(2.0).save(tmp_path, 1)
@@ -317,6 +360,9 @@ class TestRequests:
     def test_limits_that_make_no_sense_are_refused(self):
         for arguments in ({"max_rows": 0}, {"max_delay": -1.0}, {"buckets": [0]}):
             with pytest.raises(ValueError, match=r"must|at least"):
+                Batching(**arguments)
+        for arguments in ({"max_rows": "8"}, {"max_delay": None}, {"buckets": 8}):
+            with pytest.raises(TypeError, match=rf"{next(iter(arguments))} (is|must be) a"):
                 Batching(**arguments)
         with pytest.raises(ValueError, match="must be positive"):
             Models(poll_interval=0)

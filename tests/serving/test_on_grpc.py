@@ -11,6 +11,8 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
+from aioflow.serving.on_grpc import make_server
+from aioflow.serving.service import Service
 from aioflow.testing import Gate
 from tests.serving.doubles import Models, affine
 from tests.serving.inference_proto import message, parameters
@@ -48,9 +50,9 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def serving(*versions, models=None, **options):
+async def serving(*versions, models=None, server=None, **options):
     """A client of a server."""
-    server = af.serving.grpc_server(models or Models(*versions), **options)
+    server = server or af.serving.grpc_server(models or Models(*versions), **options)
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
     try:
@@ -169,6 +171,22 @@ async def test_the_server_is_bounded_and_asks_for_its_token():
                 await client.infer(np.zeros((100_000, 2), np.float32), {**shown, "compression": packing})
             assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert len(version.seen) == 1
+
+
+async def test_each_call_is_recorded_and_a_full_queue_refuses_before_the_tensors_are_read():
+    version, records = affine(), []
+    service = Service(Models(version), observers=[records.append])
+    async with serving(server=make_server(service)) as client:
+        await client.infer()
+        with refused(grpc.StatusCode.NOT_FOUND, "there is no model 'other'"):
+            await client.infer(model_name="other")
+        version.full = True
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "4096 rows wait"):
+            await client.infer(raw_input_contents=[b"of a wrong length"])
+    assert [(each.status, each.model, each.rows) for each in records] == [
+        (200, "affine", 2), (404, None, 0), (503, "affine", 0),
+    ]  # fmt: skip
+    assert {each.path for each in records} == {"/inference.GRPCInferenceService/ModelInfer"}
 
 
 def test_the_extra_is_named_where_grpcio_is_not_installed(monkeypatch):

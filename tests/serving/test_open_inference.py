@@ -12,10 +12,11 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.saved_model.signature import SERVING_DEFAULT, Signature
+from aioflow.serving import json_body, open_inference
 from aioflow.serving.limits import Limits
 from aioflow.serving.service import Service
 from aioflow.testing import Gate
-from tests.serving.doubles import Models, Version, affine, answer, counter, request
+from tests.serving.doubles import Models, Version, affine, answer, counter, received, request
 
 INFER = "/v2/models/affine/infer"
 JSON_LENGTH = "inference-header-content-length"
@@ -183,6 +184,9 @@ WRONG = {
     "a bad parameter": (
         json.dumps({"inputs": [tensor(data=[1] * 4)], "parameters": {"priority": "high"}}), "'priority'",
     ),
+    "a huge parameter": (
+        json.dumps({"inputs": [tensor(data=[1] * 4)], "parameters": {"timeout": BIG}}), "'timeout' must fit into 64",
+    ),
     "an unknown signature": (
         json.dumps({"inputs": [tensor(data=[1] * 4)], "parameters": {"signature_name": "z"}}), "no signature 'z'",
     ),
@@ -203,6 +207,27 @@ async def test_wrong_json_is_refused_by_the_protocols_error(case):
     (error,) = json.loads(body).items()
     assert error[0] == "error"
     assert text in error[1]
+
+
+class CountedName(str):
+    """A name that counts how often any of them is compared."""
+
+    __slots__ = ()
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        CountedName.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_name_that_is_given_twice_is_found_without_comparing_all_pairs():
+    names = [CountedName(index) for index in [*range(1000), 999]]
+    with pytest.raises(errors.InvalidArgumentError, match="'999' twice"):
+        json_body._unique([(name, 1) for name in names])
+    with pytest.raises(errors.InvalidArgumentError, match="'999' is asked for twice"):
+        open_inference._read_outputs([{"name": name} for name in names])
+    assert CountedName.compared < 10_000
 
 
 def sized(size, shape=(2, 2), **more):
@@ -301,12 +326,39 @@ async def test_a_stream_that_is_left_stops_and_one_that_fails_says_so_in_an_even
     version = counter()
     service = Service(Models(version))
     body = b'{"n": [1000000]}'
-    async with service.answer(request("POST", "/v2/models/counter/generate_stream", body)) as response:
+
+    async def leave(response):
         await anext(response.stream)
         assert (version.holders, service.running) == (1, 1)
+
+    await service.answer(request("POST", "/v2/models/counter/generate_stream", body), leave)
     assert (version.holders, service.running) == (0, 0)
     assert len(version.seen) == 2
-    async with service.answer(request("POST", "/v2/models/counter/generate_stream", body)) as response:
+
+    async def fail(response):
         version.error = errors.AbortedError("another version")
-        events = [event async for event in response.stream]
+        return [event async for event in response.stream]
+
+    events = await service.answer(request("POST", "/v2/models/counter/generate_stream", body), fail)
     assert events == [b'data: {"error":"another version"}\n\n']
+
+
+async def test_requests_with_the_same_json_are_read_alike_wherever_their_bytes_lie():
+    service = Service(Models(affine(), affine(2)))
+    header = {"inputs": [tensor(parameters={"binary_data_size": 16})], "parameters": {"binary_data_output": True}}
+    for spaces in (0, 1, 2, 3, 0):
+        for rows in (ROWS, -ROWS):
+            text = json.dumps(header).encode() + b" " * spaces
+            asked = request("POST", INFER, headers={JSON_LENGTH: str(len(text))})._replace(body=text + rows.tobytes())
+            status, headers, body = await service.answer(asked, received)
+            said, after = parse_binary(headers, body)
+            assert (status, said["model_version"]) == (200, "2")
+            np.testing.assert_array_equal(np.frombuffer(after, np.float32).reshape(2, 2), 2 * rows + 1)
+    short = asked._replace(body=asked.body[:-1])
+    assert (await service.answer(short, received))[0] == 400
+    few = Service(Models(affine()), Limits(json=10))
+    assert (await few.answer(asked, received))[0] == 413
+    body, headers = binary_body(header | {"id": "mine"}, ROWS)
+    _, headers, body = await answer(service, "POST", INFER.replace("/infer", "/versions/1/infer"), body, headers)
+    said, _ = parse_binary(headers, body)
+    assert (said["model_version"], said["id"]) == ("1", "mine")

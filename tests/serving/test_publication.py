@@ -49,6 +49,7 @@ async def test_requests_see_whole_versions_while_a_writer_interleaves():
             for _ in range(60):
                 await session.run(pair.step)
                 await publication.step()
+                await turns()  # in which requests come and go
 
         async def asks():
             while not training.done():
@@ -64,26 +65,41 @@ async def test_requests_see_whole_versions_while_a_writer_interleaves():
         assert models.versions("pair") == [21]
 
 
-async def test_a_request_that_runs_keeps_its_values_and_the_next_but_one_version_waits_for_it():
+async def test_requests_that_run_keep_their_values_and_hold_back_no_publication(caplog):
     gate = GATES["published"] = Gate()
     pair = Pair(gate="published")
     async with af.Session(graph=pair.graph) as session, Models() as models:
         await session.run(pair.init)
         publication = await models.publish("pair", session, pair.signatures)
-        running = asyncio.create_task(ask(models))
-        await gate.arrived()
-        await session.run(pair.step)
-        assert await publication.publish() == 2
-        assert [(each.version, each.state) for each in models.status("pair")] == [(2, "available"), (1, "ending")]
-        await session.run(pair.step)
-        publishing = asyncio.create_task(publication.publish())
-        await turns()
-        assert not publishing.done()  # its copy still serves the request
+        running = []
+        for number in range(4):
+            running.append(asyncio.create_task(ask(models)))
+            await gate.arrived(number + 1)
+            await session.run(pair.step)
+            assert await publication.publish() == min(number + 2, 4)
+        assert "requests use 4 versions of model 'pair'" in caplog.text
+        states = [(each.version, each.state) for each in models.status("pair")]
+        assert states == [(4, "available"), (3, "ending"), (2, "ending"), (1, "ending")]
         gate.open()
-        assert await running == [0.0, 0.0]
-        assert await publishing == 3
-        assert await ask(models) == [2.0, 2.0]
+        assert await asyncio.gather(*running) == [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+        assert await publication.publish() == 5
+        assert await ask(models) == [4.0, 4.0]
     del GATES["published"]
+
+
+async def test_a_queue_is_that_of_the_training():
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [None], name="x")
+        queue = af.FIFOQueue(10, [af.float32], [[]])
+        signatures = {"serving_default": Signature({"x": x}, {"y": x + queue.dequeue()})}
+        fill = queue.enqueue_many([[1.0, 2.0]])
+    async with af.Session(graph=graph) as session, Models() as models:
+        await session.run(fill)
+        publication = await models.publish("queue", session, signatures)
+        for expected in (1.0, 2.0):
+            found = await models.find("queue").infer({"x": np.zeros(1, np.float32)})
+            assert found["y"].tolist() == [expected]
+            await publication.publish()
 
 
 async def test_values_are_shared_until_the_next_step_and_the_training_gets_the_same_bits():

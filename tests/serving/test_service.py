@@ -9,6 +9,7 @@ import pytest
 
 from aioflow import errors
 from aioflow.net.transport.credentials import Token
+from aioflow.serving.failures import http_error
 from aioflow.serving.limits import Limits
 from aioflow.serving.service import Service
 from aioflow.testing import Gate
@@ -26,12 +27,16 @@ def error_of(body):
     return item[1]
 
 
+async def kept(response):
+    return response
+
+
 async def test_a_length_beyond_the_limit_is_refused_before_the_body_is_read():
     asked = request("POST", PREDICT, BODY, {"content-length": "65"})
-    async with Service(Models(affine()), Limits(body=64)).answer(asked) as response:
-        assert response.status == 413
-        assert error_of(b"".join(response.body)) == "the body has 65 bytes or more; at most 64 are taken"
-    assert b"".join([chunk async for chunk in asked.chunks]) == BODY  # nobody has read it
+    response = await Service(Models(affine()), Limits(body=64)).answer(asked, kept)
+    assert response.status == 413
+    assert error_of(b"".join(response.body)) == "the body has 65 bytes or more; at most 64 are taken"
+    assert b"".join([chunk async for chunk in asked.body]) == BODY  # nobody has read it
 
 
 async def test_a_body_that_turns_out_too_long_is_cut_off_also_when_it_unpacks_to_more():
@@ -58,7 +63,7 @@ async def test_a_body_that_turns_out_too_long_is_cut_off_also_when_it_unpacks_to
         ("br", BODY, 415, "none of gzip, deflate, identity"),
     ],
 )
-@pytest.mark.parametrize("chunk", [None, 5])
+@pytest.mark.parametrize("chunk", [None, 5, len(gzip.compress(BODY))])
 async def test_packed_bodies_are_unpacked_and_damaged_ones_refused(packing, body, status, text, chunk):
     found, _, body = await answer(
         Service(Models(affine())), "POST", PREDICT, body, {"content-encoding": packing}, chunk
@@ -74,8 +79,8 @@ async def test_a_body_that_does_not_arrive_is_given_up():
 
     service = Service(Models(affine()), Limits(body_seconds=20))
     start = asyncio.get_running_loop().time()
-    async with service.answer(request("POST", PREDICT)._replace(chunks=chunks())) as response:
-        assert (response.status, response.headers["connection"]) == (408, "close")
+    response = await service.answer(request("POST", PREDICT)._replace(body=chunks()), kept)
+    assert (response.status, response.headers["connection"]) == (408, "close")
     assert asyncio.get_running_loop().time() - start == pytest.approx(20)
 
 
@@ -87,9 +92,9 @@ async def test_more_requests_than_places_are_refused_unread_and_drain_waits_for_
         running = [group.create_task(answer(service, "POST", PREDICT, BODY)) for _ in range(2)]
         await version.gate.arrived(2)
         asked = request("POST", PREDICT, BODY)
-        async with service.answer(asked) as response:
-            assert (response.status, response.headers["retry-after"]) == (503, "1")
-        assert b"".join([chunk async for chunk in asked.chunks]) == BODY
+        response = await service.answer(asked, kept)
+        assert (response.status, response.headers["retry-after"]) == (503, "1")
+        assert b"".join([chunk async for chunk in asked.body]) == BODY
         assert (await answer(service, "GET", "/v1/models/affine"))[0] == 200  # which needs no place
         drained = group.create_task(service.drain())
         await asyncio.sleep(1)
@@ -97,6 +102,29 @@ async def test_more_requests_than_places_are_refused_unread_and_drain_waits_for_
         version.gate.open()
     assert [task.result()[0] for task in running] == [200, 200]
     assert service.running == 0
+
+
+@pytest.mark.parametrize("path", [PREDICT, "/v2/models/affine/infer", "/v2/models/affine/generate"])
+async def test_a_full_queue_refuses_a_request_before_its_body_is_read(path):
+    version = affine()
+    version.full = True
+    asked = request("POST", path, BODY)
+    response = await Service(Models(version)).answer(asked, kept)
+    assert (response.status, response.headers["retry-after"]) == (503, "1")
+    assert error_of(response.body[0]) == "4096 rows wait"
+    assert b"".join([chunk async for chunk in asked.body]) == BODY
+    assert version.holders == 0
+
+
+async def test_a_body_that_is_there_already_is_taken_as_one_that_arrives():
+    service = Service(Models(affine()), Limits(body=64))
+    packed = gzip.compress(BODY)
+    for body, headers, status in [
+        (BODY, {}, 200), (packed, {"content-encoding": "gzip"}, 200), (b" " * 65, {}, 413),
+        (packed[:-1], {"content-encoding": "gzip"}, 400),
+    ]:  # fmt: skip
+        response = await service.answer(request("POST", PREDICT, headers=headers)._replace(body=body), kept)
+        assert response.status == status
 
 
 async def test_a_thousand_requests_that_are_cancelled_leave_nothing():
@@ -130,8 +158,27 @@ async def test_web_pages_are_refused_unless_they_are_listed():
     page = {"origin": "https://example.org"}
     for origins, status in [(None, 200), (["https://example.org"], 200), ([], 403)]:
         service = Service(Models(affine()), origins=origins)
-        assert (await answer(service, "POST", PREDICT, BODY, page))[0] == status
-        assert (await answer(service, "POST", PREDICT, BODY))[0] == 200
+        found, headers, _ = await answer(service, "POST", PREDICT, BODY, page)
+        assert (found, headers.get("access-control-allow-origin")) == (status, page["origin"] if origins else None)
+        found, headers, _ = await answer(service, "POST", PREDICT, BODY)
+        assert (found, "access-control-allow-origin" in headers) == (200, False)
+
+
+async def test_a_browser_that_asks_first_is_told_what_a_listed_page_may_send_without_the_token():
+    service = Service(Models(affine()), token=Token(SECRET), origins=["https://example.org"])
+    status, headers, body = await answer(service, "OPTIONS", PREDICT, headers={"origin": "https://example.org"})
+    assert (status, body) == (204, b"")
+    assert "authorization, content-type" in headers["access-control-allow-headers"]
+    assert headers["access-control-allow-origin"] == "https://example.org"
+    assert (await answer(service, "OPTIONS", PREDICT, headers={"origin": "https://example.com"}))[0] == 403
+    refused = await answer(service, "POST", PREDICT, BODY, {"origin": "https://example.org"})
+    assert (refused[0], refused[1]["access-control-allow-origin"]) == (401, "https://example.org")  # it can read why
+
+
+async def test_head_is_answered_where_get_is():
+    service = Service(Models(affine()))
+    assert (await answer(service, "HEAD", "/v2/health/ready"))[0] == 200
+    assert (await answer(service, "HEAD", PREDICT))[0] == 405
 
 
 @pytest.mark.parametrize(
@@ -152,6 +199,18 @@ async def test_an_error_of_the_client_tells_its_text_and_one_of_the_server_is_in
     assert (found, error_of(body)) == (status, text)
     assert ("retry-after" in headers) is (status == 503)
     assert ("secret.py" in caplog.text) is (status == 500)
+    assert http_error(error) == (status, text)
+
+
+def test_wrong_arguments_are_refused_by_name():
+    for wrong, text in [
+        (({"affine": affine()},), "models must be Models, not "),
+        ((Models(), 5), "limits must be Limits, not 5"),
+    ]:
+        with pytest.raises(TypeError, match=text):
+            Service(*wrong)
+    with pytest.raises(TypeError, match=r"origins must be a list, not 'https://example\.org'"):
+        Service(Models(), origins="https://example.org")
 
 
 async def test_each_request_is_recorded():

@@ -30,6 +30,10 @@ def pair():
             lambda a: {"classes": np.full(a.shape, b"even", object), "scores": a},
         ),
         "scores": (Signature({"a": a}, {"scores": scores}, method="classify"), lambda a: {"scores": a}),
+        "one class a row": (
+            Signature({"a": a}, {"classes": n, "scores": scores}, method="classify"),
+            lambda a: {"classes": a.argmax(1), "scores": a},
+        ),
         "regress": (
             Signature({"a": a, "n": n}, {"outputs": scores}, method="regress"),
             lambda a, n: {"outputs": (a.sum(1) + n)[:, np.newaxis].astype(np.float32)},
@@ -178,6 +182,12 @@ WRONG = {
         {"signature_name": "number", "instances": [{"number": 1}]},
         400,
         "input 'number'",
+    ),
+    "classes that are no lists": (
+        "pair:classify",
+        {"signature_name": "one class a row", "examples": [{"a": [1, 2]}]},
+        400,
+        "its outputs: classes [1], scores [1, 2]",
     ),
     "no examples": ("pair:regress", {"signature_name": "regress"}, 400, '"examples" must be a list'),
     "an example without names": ("pair:regress", {"signature_name": "regress", "examples": [1]}, 400, "values by name"),

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import weakref
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -68,6 +69,21 @@ class TestBatches:
             np.testing.assert_array_equal(theirs, 2 * mine)
         assert double.statistics.batches == {"idle": 1}
         assert (double.statistics.calls, double.statistics.rows) == (4, 7)
+
+    async def test_a_large_batch_answers_few_calls_in_one_turn_of_the_loop(self, session):
+        net = Net()
+        double, answered, turn = session.batched(net.y, [net.x], max_rows=400), [], 0
+
+        async def call(place):
+            np.testing.assert_array_equal(await double(rows(1, place)), 2 * rows(1, place))
+            answered.append(turn)
+
+        calls = [asyncio.create_task(call(place)) for place in range(200)]
+        while not all(each.done() for each in calls):
+            await asyncio.sleep(0)
+            turn += 1
+        assert net.sizes == [200]
+        assert sorted(Counter(answered).values()) == [8] + 6 * [32]
 
     async def test_a_call_that_stays_alone_runs_in_its_own_task_after_one_turn(self, session):
         net = Net()
@@ -356,8 +372,10 @@ class TestErrors:
         double = session.batched(net.y, [net.x], max_rows=2, max_waiting=5)
         runs = [asyncio.create_task(double(rows(2))) for _ in range(4)]
         await gate.arrived(2)
+        assert double.has_room
         runs.append(asyncio.create_task(double(rows(1))))
         await turns()
+        assert not double.has_room
         with pytest.raises(af.errors.ResourceExhaustedError, match="5 rows wait, and 1 more"):
             await double(rows(1))
         gate.open()
@@ -386,6 +404,9 @@ class TestErrors:
                 session.batched(fetches, feeds)
         for wrong in ({"max_rows": 0}, {"max_delay": -1.0}, {"max_waiting": 0}, {"priorities": 0}, {"buckets": [0]}):
             with pytest.raises(ValueError, match=next(iter(wrong))):
+                session.batched(net.y, [net.x], **wrong)
+        for wrong in ({"max_rows": None}, {"max_delay": "0"}, {"buckets": 4}):
+            with pytest.raises(TypeError, match=next(iter(wrong))):
                 session.batched(net.y, [net.x], **wrong)
 
     async def test_after_the_session_nothing_runs(self, graph):

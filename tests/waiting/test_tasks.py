@@ -29,9 +29,9 @@ async def test_a_coroutine_in_a_context_sees_its_variables_and_others_do_not():
         seen.append(NAME.get())
         gate.set()
 
-    found, _ = await asyncio.gather(in_context(inside(), work()), opens())
+    found, _ = await asyncio.gather(in_context(inside(), work(), lambda: seen.append("next")), opens())
     assert found == "inside"
-    assert seen == ["inside", "outside", "inside"]
+    assert seen == ["next", "inside", "outside", "next", "inside"]
 
 
 async def test_errors_and_cancels_reach_a_coroutine_in_a_context():
@@ -46,7 +46,7 @@ async def test_errors_and_cancels_reach_a_coroutine_in_a_context():
             raise ValueError("instead") from None
 
     async def run():
-        await in_context(inside(), work())
+        await in_context(inside(), work(), int)
 
     task = asyncio.ensure_future(run())
     await asyncio.sleep(0)
@@ -69,7 +69,7 @@ def test_a_coroutine_in_a_context_is_closed_with_it():
         def __await__(self):
             yield
 
-    coroutine = in_context(inside(), work())
+    coroutine = in_context(inside(), work(), int)
     coroutine.send(None)
     coroutine.close()
     assert seen == ["closed"]

@@ -2,6 +2,8 @@
 
 Plans make it of neighbours. The steps for each channel become part of the filter and of one bias, the sum with other
 images and the rectifier part of the convolution, so the images are written once.
+
+The rectifier within it gives NaN for -inf, where `relu` by itself gives 0: see `onednn_fused_convolution`.
 """
 
 from collections.abc import Sequence

@@ -153,15 +153,17 @@ def _seen(shape: tuple[int, ...], last: bool, itemsize: int) -> Channels:
 
 def _moments(xp: Namespace, x: Array, seen: Channels) -> tuple[Array, Array]:
     """Mean and variance of each channel, as float64; NaN for no elements."""
-    mean = sum(seen.sums(xp, block) for (block,) in seen.blocks(x)) / xp.float64(seen.elements)
-    middle = seen.laid(xp, mean.astype(x.dtype))
-    total = 0
+    count = xp.float64(seen.elements)
+    near = (sum(seen.sums(xp, block) for (block,) in seen.blocks(x)) / count).astype(x.dtype)
+    middle = seen.laid(xp, near)
+    rest = total = 0
     for (block,) in seen.blocks(x):
         off = block - middle
+        rest = rest + seen.sums(xp, off)
         off *= off
         total = total + seen.sums(xp, off)
-    rounding = mean - mean.astype(x.dtype)
-    return mean, total / xp.float64(seen.elements) - rounding * rounding
+    rest = rest / count
+    return near + rest, total / count - rest * rest
 
 
 @_fused_batch_norm.kernel(CPU, GPU, fresh=True, binds=True)
@@ -175,7 +177,10 @@ def _normalised(xp: Namespace, node: NodeView) -> Function:
         _check(x.shape[-1 if last else 1], scale, offset, *(() if training else (mean, variance)))
         middle, spread = _batch_moments(xp, images, seen) if training else (mean, variance)
         factor = scale / xp.sqrt(spread + epsilon)
-        y = _stretched(xp, images, seen, factor, offset - middle * factor).astype(dtype.np, copy=False)
+        is_plain = xp is np and onednn_normalisation.is_precise(middle, spread, epsilon)  # a GPU would wait
+        near = None if is_plain else middle.astype(images.dtype)
+        shift = offset - (middle if near is None else middle - near) * factor
+        y = _stretched(xp, images, seen, near, factor, shift).astype(dtype.np, copy=False)
         unbiased = spread * (seen.elements / max(seen.elements - 1, 1)) if training else spread
         vectors = [vector.astype(scale.dtype) for vector in (middle, unbiased, middle, spread)]
         return y, *vectors
@@ -196,12 +201,13 @@ def _check(channels: int, *vectors: Array) -> None:
             raise ValueError(f"{channels} channels do not go with a vector of shape {list(vector.shape)}")
 
 
-def _stretched(xp: Namespace, x: Array, seen: Channels, factor: Array, shift: Array) -> Array:
-    """Images times `factor` plus `shift`."""
+def _stretched(xp: Namespace, x: Array, seen: Channels, middle: Array | None, factor: Array, shift: Array) -> Array:
+    """Images, minus `middle` if it is given, times `factor` plus `shift`."""
     factor, shift = seen.laid(xp, factor.astype(x.dtype)), seen.laid(xp, shift.astype(x.dtype))
+    middle = None if middle is None else seen.laid(xp, middle)
     y = xp.empty(x.shape, x.dtype)
     for block, into in seen.blocks(x, y) if x.size else ():
-        xp.multiply(block, factor, out=into)
+        xp.multiply(block if middle is None else block - middle, factor, out=into)
         into += shift
     return y
 

@@ -50,7 +50,10 @@ class _Layer(NamedTuple):
 
 
 def _rectifier(library: Library) -> Sequence[AfterStep]:
-    """The steps of the rectifier. The sign of its zeros was not tried with AVX-512, so 0 is added there."""
+    """The steps of the rectifier, which keeps NaN, and gives NaN for -inf.
+
+    The sign of its zeros was not tried with AVX-512, so 0 is added there.
+    """
     leaky = AfterStep.rectify()
     return (leaky, AfterStep.plus_zero()) if library.avx512 else (leaky,)
 

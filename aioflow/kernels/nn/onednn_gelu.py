@@ -1,4 +1,7 @@
-"""Gelu and its gradient by oneDNN, for many floats: as exact as the formulas in float32."""
+"""Gelu and its gradient by oneDNN, for arrays of floats: as exact as the formulas in float32.
+
+It computes short arrays, too: a chain cuts arrays into blocks of any length, which must get the bits of the whole.
+"""
 
 import functools
 from collections.abc import Callable
@@ -19,8 +22,6 @@ Function = Callable[..., Array]
 
 BY_TANH, BY_ERF = 0x2B, 0x31
 """oneDNN's numbers of the two functions."""
-SMALLEST: Final = 1 << 14
-"""The number of elements from which on oneDNN computes. The blocks of a chain have more, so they get the same bits."""
 _BLOCK: Final = 1 << 17
 """Up to so many elements are computed by the calling thread alone: others have blocks of their own."""
 _TRAINING: Final = 64
@@ -57,7 +58,7 @@ def _compute(
     out: Array | None = None,
 ) -> Array:  # fmt: skip
     shape, size = inputs[-1].shape, inputs[-1].size
-    if size < SMALLEST or inputs[0].shape != shape:
+    if not (shape and size) or inputs[0].shape != shape:
         return otherwise(*inputs, out=out)
     routine = ROUTINES.find(lib, (_compute, key, size), functools.partial(build, size))
     if routine is None:

@@ -57,15 +57,22 @@ def demands(flow: Flow, sites: Sequence[Site], *, soft: bool, homes: Mapping[Has
             rules.check(node.operation)
     found: dict[Node, Demand] = {}
     for each in together(flow):
-        on_host, others = _apart_from_gpus(rules, each)
-        demand = _Group(rules, others).demand(homes)
-        found.update(dict.fromkeys(others.members, demand))
-        if on_host:
-            found.update(dict.fromkeys(on_host, _on_hosts_of(demand, rules)))
+        found.update(_shared(rules, each, homes))
     alike: dict[Hashable, Demand] = {}
     for node in flow.nodes:
         if node not in found and not is_everywhere(node):
             found[node] = _alone(node, rules, alike)
+    return found
+
+
+def _shared(rules: Rules, group: Together, homes: Mapping[Hashable, str]) -> dict[Node, Demand]:
+    """The demand of each node of a set that shares a device, except those that leave it for a CPU beside a GPU."""
+    on_host, others = _apart_from_gpus(rules, group)
+    demand = _Group(rules, others).demand(homes)
+    if on_host and all(rules.sites[number].kind is DeviceKind.CPU for number in demand.sites):
+        return dict.fromkeys(group.members, _Group(rules, group).demand(homes))
+    found = dict.fromkeys(others.members, demand)
+    found.update({node: _on_host_of(demand, node, rules) for node in on_host})
     return found
 
 
@@ -90,11 +97,17 @@ def _only_asks(node: Node) -> bool:
     )
 
 
-def _on_hosts_of(demand: Demand, rules: Rules) -> Demand:
-    """Return the CPUs of the tasks of these devices."""
+def _on_host_of(demand: Demand, node: Node, rules: Rules) -> Demand:
+    """Return the CPUs of the tasks of these devices; of them those that the node requests, if there are any."""
     tasks = {without_device(rules.sites[number].spec) for number in demand.sites}
-    cpus = [site.kind is DeviceKind.CPU and without_device(site.spec) in tasks for site in rules.sites]
-    return Demand(tuple(number for number, fits in enumerate(cpus) if fits), "kernels for CPU alone")
+    cpus = [
+        number
+        for number, site in enumerate(rules.sites)
+        if site.kind is DeviceKind.CPU and without_device(site.spec) in tasks
+    ]
+    wanted = requested(node.operation)
+    asked = [number for number in cpus if conflict(rules.sites[number].spec, wanted) is None]
+    return Demand(tuple(asked or cpus), "kernels for CPU alone")
 
 
 def _alone(node: Node, rules: Rules, alike: dict[Hashable, Demand]) -> Demand:

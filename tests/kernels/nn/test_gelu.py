@@ -4,11 +4,11 @@ import pytest
 import aioflow as af
 from aioflow.devices import onednn
 from aioflow.graph.graph import Graph
-from aioflow.kernels.nn import gelu, onednn_gelu
+from aioflow.kernels.nn import gelu
 from tests.kernels.samples.gelu import by_tanh, tanh_slope
 from tests.support.evaluate import evaluate
 
-X = np.linspace(-8, 8, onednn_gelu.SMALLEST, dtype=np.float32)
+X = np.linspace(-8, 8, 1 << 14, dtype=np.float32)
 DY = np.linspace(1, 2, X.size, dtype=np.float32)
 
 
@@ -17,7 +17,7 @@ def by_formula(op, *inputs):
         return evaluate(op(*[value.astype(np.float64) for value in inputs]))
 
 
-def test_many_floats_are_as_exact_as_the_formulas():
+def test_floats_are_as_exact_as_the_formulas():
     with Graph().as_default():
         for made, expected in (
             (gelu.gelu_tanh(X), by_tanh(X.astype(np.float64))),
@@ -34,7 +34,8 @@ def test_blocks_have_the_bits_of_the_whole_array():
     with Graph().as_default():
         for op, inputs in ((gelu.gelu_tanh, [many]), (gelu.gelu_erf_grad, [many + 1, many])):
             whole = evaluate(op(*inputs))
-            parts = [evaluate(op(*part)) for part in zip(*[np.split(value, 8) for value in inputs], strict=True)]
+            cuts = [1, 8, 3000, 1 << 17]
+            parts = [evaluate(op(*part)) for part in zip(*[np.split(value, cuts) for value in inputs], strict=True)]
             np.testing.assert_array_equal(whole, np.concatenate(parts))
 
 
@@ -46,3 +47,17 @@ async def test_chains_compute_what_single_kernels_do():
     async with af.Session(graph=graph) as session:
         one, other = await session.run([alone, chained], {x: np.resize(X, 1 << 19)})
     np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+async def test_one_number_for_each_row_has_the_bits_of_the_token_executor_in_a_chain(approximate):
+    with Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [1 << 15, 32])
+        y = af.nn.gelu(af.reduce_mean(x, -1, keepdims=True) * 3.0, approximate) * x
+        outputs = [y, *af.gradients(y, [x])]
+    found = []
+    for executor in ("regions", "tokens"):
+        async with af.Session(graph=graph, config=af.Config(executor=executor)) as session:
+            found.append(await session.run(outputs, {x: np.resize(X, (1 << 15, 32)) + np.float32(0.25)}))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -73,3 +73,16 @@ def test_local_response_normalisation():
     build = lambda x: local_response_normalization(x, 2, 1.5, 0.3, 0.75)  # noqa: E731
     agree(build, numbers(2, 5, 4, 16))
     agree(build, numbers(3, 16))
+
+
+@needs_library
+@pytest.mark.parametrize("length", [200, 5000])
+def test_constant_rows_and_channels_are_normalised_to_zero_however_long_they_are(length):
+    rows = np.repeat(np.array([[3000.1], [-77777.3], [0.3], [1000003]], np.float32), length, 1).repeat(60, 0)
+    ones = [np.ones(size, np.float32) for size in (length, 240)]
+    with Graph().as_default():
+        layer, mean, _ = evaluate(list(layer_norm(rows, ones[0], ones[0] * 0)))
+        batch, *_ = evaluate(list(fused_batch_norm(rows.T.reshape(length, 1, 1, 240), ones[1], ones[1] * 0)))
+    np.testing.assert_array_equal(mean[:, 0], rows[:, 0])
+    assert np.abs(layer).max() < 1e-6
+    assert np.abs(batch).max() < 1e-6

@@ -498,3 +498,25 @@ def test_whatever_is_placed_keeps_to_all_constraints_and_is_placed_so_again(data
         return
     assert error.op is not None
     assert "device" in error.message
+
+
+@pytest.mark.parametrize(
+    ("home", "asked", "found"),
+    [("/cpu:1", "", "CPU:1"), ("/gpu:0", "", "CPU:0"), ("/gpu:0", "/cpu:2", "CPU:2"), ("/gpu:0", "/gpu:0", "CPU:0")],
+)
+def test_an_op_colocated_with_a_variable_leaves_it_only_if_the_variable_is_on_a_gpu(graph, home, asked, found):
+    with af.device(home):
+        variable = af.Variable([0.0, 0.0], name="v")
+    with graph.colocate_with(variable.op), af.device(asked):
+        drawn = af.random_uniform([2], name="drawn")
+    places = placed(flow_of(af.assign(variable, drawn)), sites(cpus=3, gpus=1))
+    assert (places["v"], places["drawn"]) == (home[1:].upper(), found)
+
+
+def test_a_request_against_the_cpu_of_a_variable_is_refused_beside_gpus_too(graph):
+    with af.device("/cpu:1"):
+        variable = af.Variable([0.0], name="v")
+    with graph.colocate_with(variable.op), af.device("/cpu:2"):
+        drawn = af.random_uniform([1], name="drawn")
+    error = refused(flow_of(af.assign(variable, drawn)), sites(cpus=3, gpus=1))
+    assert "'v' asks for /device:CPU:1, 'drawn' for /device:CPU:2" in str(error)

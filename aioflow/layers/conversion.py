@@ -1,0 +1,85 @@
+"""Batches of arrays, made of what users give: arrays, lists, dicts, and tables of other libraries."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from aioflow.layers.fed import Batch
+from aioflow.tensors import nest
+from aioflow.tensors.dtypes import Array
+from aioflow.tensors.recursion import check_depth, safe_repr
+
+
+def batch_of(given: Any, name: str = "the batch") -> Batch:
+    """A batch from inputs, or from a tuple of inputs, labels and weights. ValueError unless all have as many rows."""
+    parts = given if isinstance(given, tuple) else (given,)
+    if not 1 <= len(parts) <= 3:
+        raise ValueError(f"a batch is inputs, or a tuple of inputs, labels and weights, not one of {len(parts)} values")
+    batch = made_of(*(*parts, None, None)[:3])
+    if not all(np.shape(array)[:1] > (0,) for array in batch.inputs):
+        raise ValueError(f"{name} has no elements: a batch is arrays with one row or more")
+    check_rows(batch, f"{name}: ")
+    return batch
+
+
+def made_of(inputs: Any, labels: Any, weights: Any) -> Batch:
+    """A batch of structures of arrays, of which `labels` and `weights` may be None."""
+    keys = [tuple(sorted(each)) if isinstance(each, Mapping) else None for each in (inputs, labels)]
+    factors = None if weights is None else _array(weights, np.float32)
+    return Batch(_arrays(inputs), [] if labels is None else _arrays(labels), factors, *keys)
+
+
+def check_rows(batch: Batch, where: str = "") -> None:
+    """Raise ValueError unless inputs, labels and weights have a row for each element."""
+    if not all(array.ndim for array in batch.values):
+        raise ValueError(
+            f"{where}the first axis of inputs, labels and weights is the batch, and a single number has none"
+        )
+    counts = [len(array) for array in batch.values]
+    if len(set(counts)) != 1:
+        raise ValueError(f"{where}inputs, labels and weights have {counts} elements, and not all as many")
+
+
+def is_list_of_batches(x: Any) -> bool:
+    """Whether it is a list with tuples: these are batches."""
+    return isinstance(x, list) and any(isinstance(item, tuple) for item in x)
+
+
+def are_arrays(x: Any) -> bool:
+    """Whether it is an array or a structure of arrays."""
+    if is_list_of_batches(x):
+        return False
+    return all(_is_array(leaf) or isinstance(leaf, (int, float, str, bytes)) for leaf in nest.flatten(x))
+
+
+def _is_array(value: Any) -> bool:
+    """Whether it is an array, or a value of another library that NumPy takes as one, such as a table of pandas."""
+    return isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__")
+
+
+def _arrays(structure: Any) -> list[Array]:
+    """The arrays of a structure; a list without any is one itself. Double precision becomes float32, as weights have.
+
+    ValueError for a list whose items have different lengths.
+    """
+    whole = isinstance(structure, list) and structure and not any(_is_array(item) for item in structure)
+    if whole or not nest.is_nested(structure):
+        array = _array(structure)
+        return [array.astype(np.float32) if array.dtype == np.float64 else array]
+    check_depth(structure)
+    items = [structure[key] for key in sorted(structure)] if isinstance(structure, Mapping) else structure
+    return [array for item in items for array in _arrays(item)]
+
+
+def _array(given: Any, dtype: Any = None) -> Array:
+    """The array. ValueError for lists of different lengths, or values of another kind than the dtype."""
+    try:
+        return np.asarray(given, dtype)
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        raise ValueError(
+            f"the items of {safe_repr(given)} have different lengths, and an array has rows of one length: pad them, "
+            "or give batches of equal lengths, as af.data.Dataset.padded_batch does"
+        ) from None

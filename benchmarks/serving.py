@@ -1,0 +1,114 @@
+"""64 and 512 clients query one MLP over HTTP, one image per request, in the binary form of the Open Inference Protocol.
+
+Each server and the clients have a process of their own, so that with two cores neither takes the other's. The servers
+by hand are handlers of aiohttp; one of them computes nothing, and shows what HTTP alone takes.
+"""
+
+import asyncio
+import base64
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from benchmarks import peers
+from benchmarks.batching import IMAGES, median
+from benchmarks.clients import Load
+from benchmarks.harness import SETTLE, excuse, rotated
+from benchmarks.inference import CORES
+from benchmarks.report import Claim, Row
+
+CLIENTS, ROUNDS, SECONDS = (64, 512), 5, 0.5
+BYTES, BY_HAND = "aiohttp, same bytes", "aiohttp, batched by hand"
+TENSORFLOW, ONNX, TORCH = (f"{name}, {CORES} threads" for name in (peers.TENSORFLOW, "ONNX Runtime", peers.TORCH))
+SIDES = {
+    peers.AIOFLOW: "aioflow", BYTES: "bytes", BY_HAND: "batched",
+    TENSORFLOW: "tensorflow", ONNX: "onnxruntime", TORCH: "torch",
+}  # fmt: skip
+_LINE = 1 << 24
+
+
+async def rows() -> AsyncIterator[Row]:
+    """Measure each number of clients."""
+    missing: dict[str, str] = {}
+    async with AsyncExitStack() as stack:
+        clients = await stack.enter_async_context(process("benchmarks.serving_load"))
+        ports: dict[str, int] = {}
+        for name, side in SIDES.items():
+            server = await stack.enter_async_context(process("benchmarks.serving_sides", side))
+            try:
+                ports[name] = int(await said(server))
+            except RuntimeError as error:
+                missing[name] = excuse(error)
+        for count in CLIENTS:
+            loads = await measure(clients, ports, [request(image) for image in IMAGES[:count]])
+            title = f"{count} clients of an MLP 784-256-128-10 over HTTP, one image per request"
+            yield Row(title, {name: str(load) for name, load in loads.items()} | missing, claims(loads))
+
+
+def claims(loads: Mapping[str, Load]) -> list[Claim]:
+    """Compare rates and latencies."""
+    found = [
+        Claim("time a request, aioflow / aiohttp, same bytes", median(loads, BYTES, peers.AIOFLOW, "rates"), 1.3),
+        Claim("time a request, aioflow / aiohttp by hand", median(loads, BY_HAND, peers.AIOFLOW, "rates"), 1.3),
+    ]
+    for peer in (TENSORFLOW, ONNX, TORCH):
+        rate = median(loads, peers.AIOFLOW, peer, "rates")
+        found.append(Claim(f"requests/s, aioflow / {peer}", rate, 2, at_least=True))
+        found.append(Claim(f"p99, aioflow / {peer}", median(loads, peers.AIOFLOW, peer, "tails"), 1))
+    return found
+
+
+def request(image: Any) -> bytes:
+    """Return the bytes of a request with an image."""
+    tensor = {
+        "name": "images", "shape": [*image.shape], "datatype": "FP32",
+        "parameters": {"binary_data_size": image.nbytes},
+    }  # fmt: skip
+    head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
+    lines = [
+        "POST /v2/models/mlp/infer HTTP/1.1", "Host: localhost", "Content-Type: application/octet-stream",
+        f"Inference-Header-Content-Length: {len(head)}", f"Content-Length: {len(head) + image.nbytes}", "", "",
+    ]  # fmt: skip
+    return bytes("\r\n".join(lines).encode() + head + image.tobytes())
+
+
+async def measure(clients: Any, ports: Mapping[str, int], requests: Sequence[bytes]) -> dict[str, Load]:
+    """Measure every server's load, in alternating rounds, after one round that does not count."""
+    loads = {name: Load() for name in ports}
+    sent = [base64.b64encode(each).decode() for each in requests]
+    for turn in range(-1, ROUNDS):
+        for name in rotated(list(ports), turn):
+            await asyncio.sleep(SETTLE)
+            command = {"port": ports[name], "requests": sent, "seconds": SECONDS}
+            clients.stdin.write(json.dumps(command).encode() + b"\n")
+            found = json.loads(await said(clients))
+            if turn >= 0:
+                loads[name].rates.append(found["rate"])
+                loads[name].medians.append(found["median"])
+                loads[name].tails.append(found["tail"])
+    return loads
+
+
+@asynccontextmanager
+async def process(module: str, *arguments: str) -> AsyncIterator[Any]:
+    """Yield a process that runs a module, and ends when its input ends."""
+    pipe = asyncio.subprocess.PIPE
+    found = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", module, *arguments, stdin=pipe, stdout=pipe, limit=_LINE
+    )
+    try:
+        yield found
+    finally:
+        assert found.stdin is not None
+        found.stdin.close()
+        await found.wait()
+
+
+async def said(process: Any) -> bytes:
+    """Return the next line of a process. RuntimeError if it ends instead."""
+    line: bytes = await process.stdout.readline()
+    if not line:
+        raise RuntimeError("the process ended; its reason stands above")
+    return line
