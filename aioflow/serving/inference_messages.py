@@ -244,16 +244,16 @@ def yes_or_no(value: bool) -> bytes:
     return wire.number(1, 1) if value else b""
 
 
-def inference_response(
+async def inference_response(
     model: str, version: int, request_id: str, outputs: Mapping[str, Array]
 ) -> list[bytes | memoryview]:
     """Return the parts of a ModelInferResponse with raw tensors. UnimplementedError as `write_binary`."""
     head = [_text(1, model), _text(2, str(version)), _text(3, request_id)]
     raw: list[bytes | memoryview] = []
     for name, array in outputs.items():
-        tensor, part = write_binary(name, array)
+        tensor, parts = await write_binary(name, array)
         head.append(wire.content(5, _tensor(name, tensor.datatype, tensor.shape)))
-        raw += [wire.varint(6 << 3 | wire.BYTES) + wire.varint(tensor.size), part]
+        raw += [wire.varint(6 << 3 | wire.BYTES) + wire.varint(tensor.size), *parts]
     return [b"".join(head), *raw]
 
 

@@ -1,21 +1,20 @@
 """Tensors of the Open Inference Protocol, as numbers in JSON, or as bytes that follow the JSON.
 
-The bytes of a binary tensor are row by row, little-endian; each element of BYTES follows its length in 4 bytes.
+The bytes of a binary tensor are row by row, little-endian; `string_tensors` has those of BYTES.
 Arrays lie in the body itself, without a copy, where the body has them at an address that fits.
 """
 
 import math
-import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from aioflow import errors
+from aioflow.serving.string_tensors import read_strings, write_strings
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import as_array
 from aioflow.tensors.dtypes import Array, DType
-from aioflow.tensors.object_arrays import make_array
 from aioflow.tensors.recursion import short_repr
 
 _NAMES: Final[Mapping[DType, str]] = {
@@ -29,7 +28,6 @@ _OF_ARRAYS: Final = {dtype.np: name for dtype, name in _NAMES.items()}
 _LITTLE: Final = 4096
 """Bytes that are copied in less time than a view of them is made."""
 _MOST_AXES: Final = 64
-_LENGTH: Final = struct.Struct("<I")
 
 
 def datatype_of(dtype: DType) -> str:
@@ -74,8 +72,8 @@ def read_given(given: Any) -> list[GivenTensor]:
     return list(found.values())
 
 
-def read_tensors(given: Sequence[GivenTensor], binary: memoryview) -> dict[str, Array]:
-    """Return the arrays of a request, by name. `binary` is what follows its JSON.
+async def read_tensors(given: Sequence[GivenTensor], binary: memoryview) -> dict[str, Array]:
+    """Return the arrays of a request, by name. `binary` is what follows its JSON. The event loop has turns.
 
     Raises:
         InvalidArgumentError: the elements do not fit what the JSON says, or the bytes are more or fewer than they need.
@@ -88,7 +86,7 @@ def read_tensors(given: Sequence[GivenTensor], binary: memoryview) -> dict[str, 
             if tensor.size is None:
                 found[tensor.name] = _from_json(tensor.data, tensor.dtype, tensor.shape)
             else:
-                found[tensor.name] = _read_binary(tensor, tensor.size, binary, start)
+                found[tensor.name] = await _read_binary(tensor, tensor.size, binary, start)
                 start += tensor.size
         except (TypeError, ValueError) as error:
             raise _wrong_input(tensor.name, error) from None
@@ -128,10 +126,13 @@ def _read_given(name: str, item: Mapping[str, Any]) -> GivenTensor:
     return GivenTensor(name, dtype, shape, size, item.get("data"))
 
 
-def _read_binary(tensor: GivenTensor, size: int, binary: memoryview, start: int) -> Array:
+async def _read_binary(tensor: GivenTensor, size: int, binary: memoryview, start: int) -> Array:
     if size > len(binary) - start:
         raise ValueError(f"it has {size} bytes, and {len(binary) - start} are left of those that follow the JSON")
-    return _from_bytes(binary[start : start + size], tensor.dtype, tensor.shape)
+    data = binary[start : start + size]
+    if tensor.dtype is dtypes.string:
+        return (await read_strings(data, math.prod(tensor.shape))).reshape(tensor.shape)
+    return _from_bytes(data, tensor.dtype, tensor.shape)
 
 
 def _read_dtype(name: Any) -> DType:
@@ -167,30 +168,12 @@ def _from_json(data: Any, dtype: DType, shape: Sequence[int]) -> Array:
 
 def _from_bytes(data: memoryview, dtype: DType, shape: Sequence[int]) -> Array:
     count = math.prod(shape)
-    if dtype is dtypes.string:
-        return make_array(list(_split_strings(data, count)), shape)
     if len(data) != count * dtype.size:
         raise ValueError(f"it has {len(data)} bytes, and {datatype_of(dtype)}{shape} needs {count * dtype.size}")
     array = np.frombuffer(data, dtype.np) if count else np.empty(0, dtype.np)
     if dtype is dtypes.bool_ and (array.view(np.uint8) > 1).any():
         raise ValueError("a byte of BOOL is neither 0 nor 1")
     return (array if array.flags.aligned else array.copy()).reshape(shape)
-
-
-def _split_strings(data: memoryview, count: int) -> Iterator[bytes]:
-    if count > len(data) // _LENGTH.size:
-        raise ValueError(f"{count} elements of BYTES need {count * _LENGTH.size} bytes or more, not {len(data)}")
-    start = 0
-    for index in range(count):
-        end = start + _LENGTH.size
-        if end <= len(data):
-            end += _LENGTH.unpack_from(data, start)[0]
-        if end > len(data):
-            raise ValueError(f"element {index} of BYTES goes on behind the end of its {len(data)} bytes")
-        yield bytes(data[start + _LENGTH.size : end])
-        start = end
-    if start != len(data):
-        raise ValueError(f"{len(data) - start} bytes follow the last element of BYTES")
 
 
 def _kind(value: Any) -> str:
@@ -215,7 +198,7 @@ class BinaryTensor(NamedTuple):
         return {"name": self.name, "datatype": self.datatype, "shape": self.shape, "parameters": parameters}
 
 
-def write_tensor(
+async def write_tensor(
     name: str, array: Array, binary: bool
 ) -> tuple[Mapping[str, Any] | BinaryTensor, list[bytes | memoryview]]:
     """Return what the JSON says of a tensor, and the bytes that follow the JSON.
@@ -223,20 +206,19 @@ def write_tensor(
     UnimplementedError as `write_binary`; InvalidArgumentError if JSON cannot hold its text.
     """
     if binary:
-        item, part = write_binary(name, array)
-        return item, [part]
+        return await write_binary(name, array)
     array = np.asarray(array)
     datatype = _datatype_of_output(name, array)
     data = _to_list(name, array, _DTYPES[datatype])
     return {"name": name, "datatype": datatype, "shape": array.shape, "data": data}, []
 
 
-def write_binary(name: str, array: Array) -> tuple[BinaryTensor, bytes | memoryview]:
+async def write_binary(name: str, array: Array) -> tuple[BinaryTensor, list[bytes | memoryview]]:
     """Return a tensor as bytes, and what describes it. UnimplementedError if the protocol has no name for its dtype."""
     array = np.asarray(array)
     datatype = _datatype_of_output(name, array)
-    part = _to_strings(array) if datatype == "BYTES" else _to_bytes(array)
-    return BinaryTensor(name, datatype, array.shape, len(part)), part
+    parts = await write_strings(array) if datatype == "BYTES" else [_to_bytes(array)]
+    return BinaryTensor(name, datatype, array.shape, sum(map(len, parts))), parts
 
 
 def _datatype_of_output(name: str, array: Array) -> str:
@@ -266,8 +248,3 @@ def _to_bytes(array: Array) -> bytes | memoryview:
         copied: bytes = array.tobytes()
         return copied
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
-def _to_strings(array: Array) -> bytes | memoryview:
-    texts: list[bytes] = array.reshape(-1).tolist()
-    return b"".join([part for text in texts for part in (_LENGTH.pack(len(text)), text)])

@@ -145,10 +145,10 @@ async def _infer(address: ModelAddress, exchange: Exchange) -> Response:
         if json_size is not None and json_size > len(body):
             raise errors.InvalidArgumentError(f"the JSON should have {json_size} bytes, and the body has {len(body)}")
         asked = _read_query(body, json_size, exchange.limits)
-        inputs = read_tensors(asked.inputs, body[len(body) if json_size is None else json_size :])
+        inputs = await read_tensors(asked.inputs, body[len(body) if json_size is None else json_size :])
         exchange.rows = count_rows(inputs)
         outputs = await asked.run(served, inputs)
-        return _respond(outputs, asked, served.name, served.version)
+        return await _respond(outputs, asked, served.name, served.version)
 
 
 def _read_query(body: memoryview, json_size: int | None, limits: Limits) -> "Query":
@@ -254,11 +254,11 @@ def _read_outputs(given: Any) -> tuple[list[str] | None, dict[str, bool]]:
     return [*names], binary
 
 
-def _respond(outputs: Mapping[str, Array], asked: Query, name: str, version: int) -> Response:
+async def _respond(outputs: Mapping[str, Array], asked: Query, name: str, version: int) -> Response:
     items: list[Mapping[str, Any] | BinaryTensor] = []
     parts: list[bytes | memoryview] = []
     for output, array in outputs.items():
-        item, after = write_tensor(output, array, asked.binary.get(output, asked.binary_default))
+        item, after = await write_tensor(output, array, asked.binary.get(output, asked.binary_default))
         items.append(item)
         parts += after
     if not parts:

@@ -67,10 +67,10 @@ async def _model_infer(exchange: Exchange) -> Response:
     address = _address(header.get("model_name", ""), header.get("model_version", ""))
     with exchange.hold(address) as served:
         asked = Query.read(header)
-        inputs = read_tensors(asked.inputs, raw)
+        inputs = await read_tensors(asked.inputs, raw)
         exchange.rows = count_rows(inputs)
         outputs = await asked.run(served, inputs)
-        return _response(inference_response(served.name, served.version, asked.id or "", outputs))
+        return _response(await inference_response(served.name, served.version, asked.id or "", outputs))
 
 
 _ROUTES: Final[Mapping[str, Route]] = {

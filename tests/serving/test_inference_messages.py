@@ -39,24 +39,24 @@ def inference(inputs, packed=True, **fields):
     return message("ModelInferRequest", packed)(model_name="m", inputs=inputs, **fields).SerializeToString()
 
 
-def tensors(data, limits=None):
+async def tensors(data, limits=None):
     found, raw = read_inference(data, limits or Limits())
-    return read_tensors(read_given(found["inputs"]), raw)
+    return await read_tensors(read_given(found["inputs"]), raw)
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_typed_contents_become_arrays_of_their_datatypes(packed):
+async def test_typed_contents_become_arrays_of_their_datatypes(packed):
     given = [
         {"name": datatype, "datatype": datatype, "shape": [1, len(values)], "contents": {field: values}}
         for datatype, field, values, _ in TYPED
     ]
-    found = tensors(inference(given, packed))
+    found = await tensors(inference(given, packed))
     for datatype, _, values, dtype in TYPED:
         assert found[datatype].dtype == dtype
         np.testing.assert_array_equal(found[datatype], np.array([values], dtype))
 
 
-def test_raw_contents_become_arrays_of_their_datatypes():
+async def test_raw_contents_become_arrays_of_their_datatypes():
     arrays = {
         "FP32": np.array([[1, 2]], np.float32), "BF16": np.array([1, -2], ml_dtypes.bfloat16),
         "BOOL": np.array([], np.bool_), "INT64": np.array(5),
@@ -64,7 +64,7 @@ def test_raw_contents_become_arrays_of_their_datatypes():
     given = [{"name": name, "datatype": name, "shape": array.shape} for name, array in arrays.items()]
     for names in (arrays, ["FP32"], ["BOOL"]):
         items = [item for item in given if item["name"] in names]
-        found = tensors(inference(items, raw_input_contents=[arrays[item["name"]].tobytes() for item in items]))
+        found = await tensors(inference(items, raw_input_contents=[arrays[item["name"]].tobytes() for item in items]))
         assert {name: array.tolist() for name, array in found.items()} == {
             name: arrays[name].tolist() for name in names
         }
@@ -123,24 +123,24 @@ X = {"name": "x", "datatype": "FP32", "shape": [2]}
     ids=range(15),
 )
 @pytest.mark.whole
-def test_bad_messages_are_refused_with_the_reason(data, text):
+async def test_bad_messages_are_refused_with_the_reason(data, text):
     with pytest.raises(errors.InvalidArgumentError) as caught:
-        tensors(data)
+        await tensors(data)
     assert text in str(caught.value)
 
 
-def test_what_is_not_raw_is_bounded_as_json_is_before_it_is_read(monkeypatch):
+async def test_what_is_not_raw_is_bounded_as_json_is_before_it_is_read(monkeypatch):
     small = Limits(json=100)
     data = inference([{**X, "shape": [25]}], raw_input_contents=[bytes(100)])
-    assert tensors(data, small)["x"].shape == (25,)
+    assert (await tensors(data, small))["x"].shape == (25,)
     monkeypatch.setattr("aioflow.kernels.data.message_wire.integers", None)
     with pytest.raises(RequestRefusedError, match="at most 100 are taken: send the tensors as raw_input_contents"):
-        tensors(inference([{**X, "shape": [25], "contents": {"fp32_contents": [1.0] * 25}}]), small)
+        await tensors(inference([{**X, "shape": [25], "contents": {"fp32_contents": [1.0] * 25}}]), small)
 
 
-def test_responses_are_read_by_protobuf():
+async def test_responses_are_read_by_protobuf():
     outputs = {"y": np.array([[1, 2]], np.float32).T, "text": np.array([b"a", b""], object), "none": np.zeros((0, 3))}
-    found = message("ModelInferResponse").FromString(b"".join(inference_response("m", 3, "7", outputs)))
+    found = message("ModelInferResponse").FromString(b"".join(await inference_response("m", 3, "7", outputs)))
     assert (found.model_name, found.model_version, found.id) == ("m", "3", "7")
     described = [(item.name, item.datatype, [*item.shape]) for item in found.outputs]
     assert described == [("y", "FP32", [2, 1]), ("text", "BYTES", [2]), ("none", "FP64", [0, 3])]
