@@ -69,8 +69,8 @@ class ServedModel:
     async def refresh(self, retry_failed: bool = True) -> list[errors.OpError]:
         """Serve the newest version in the directory from now on. Returns the errors of newer ones that are bad.
 
-        A bad version is tried again after 1, 2, 4 seconds and so on; if `retry_failed`, now. An older one in the directory
-        is served instead; without any the last one stays.
+        A bad version is tried again after 1, 2, 4 seconds and so on; if `retry_failed`, now. An older one in the
+        directory is served instead; without any the last one stays.
         """
         async with self._changing:
             failures: list[errors.OpError] = []
