@@ -12,7 +12,7 @@ from typing import Any, Final
 UNIT: Final = 512
 """Sizes are multiples of it, as in CuPy's pools."""
 _MOST: Final = 2
-"""A free block may be so many times as large as the array that gets it."""
+"""The largest ratio of the size of a free block to the size of the array that gets it."""
 
 
 class GraphMemory:
@@ -23,7 +23,7 @@ class GraphMemory:
 
         Args:
             cuda: CuPy's module `cuda`.
-            allocate: returns a pointer to new memory of so many bytes.
+            allocate: takes a number of bytes, and returns a pointer to new memory.
             index: the number of the GPU.
         """
         self._cuda: Final = cuda
@@ -32,7 +32,7 @@ class GraphMemory:
         self._free: list[tuple[int, int, Any]] | None = []
 
     def malloc(self, size: int) -> Any:
-        """Return a pointer to memory of so many bytes, as CuPy's allocators do."""
+        """Return a pointer to at least `size` bytes, as CuPy's allocators do."""
         rounded = -(-size // UNIT) * UNIT
         pointer = self._taken(rounded) or self._allocate(rounded)
         if not size:

@@ -167,7 +167,7 @@ class Publication:
         shown = [VersionStatus(each.version, each.state) for each in versions if each.state != "ended"]
         return sorted(shown, key=lambda status: -status.version)
 
-    async def refresh(self, pressing: bool = True) -> list[errors.OpError]:
+    async def refresh(self, retry_failed: bool = True) -> list[errors.OpError]:
         """New versions come by `publish` alone."""
         return []
 

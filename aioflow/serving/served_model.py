@@ -56,9 +56,9 @@ class ServedModel:
     async def open(self, labels: Mapping[str, int]) -> ServedVersion:
         """Load the newest version and those of the labels. Returns the newest. Raises if one cannot be loaded."""
         async with self._changing:
-            found = await self._loader.found()
+            found = await self._loader.complete_versions()
             if not found:
-                raise await self._loader.missing()
+                raise await self._loader.missing_error()
             for number in {found[-1], *labels.values()}:
                 await self._load(number)
             for label, number in labels.items():
@@ -66,17 +66,17 @@ class ServedModel:
             self.choice.newest = found[-1]
             return self.choice.find(found[-1], None)
 
-    async def refresh(self, pressing: bool = True) -> list[errors.OpError]:
+    async def refresh(self, retry_failed: bool = True) -> list[errors.OpError]:
         """Serve the newest version in the directory from now on. Returns the errors of newer ones that are bad.
 
-        A bad version is tried again after 1, 2, 4 seconds and so on; if `pressing`, now. An older one in the directory
-        is served instead; without any the last one stays.
+        A bad version is tried again after 1, 2, 4 seconds and so on; if `retry_failed`, now. An older one in the
+        directory is served instead; without any the last one stays.
         """
         async with self._changing:
             failures: list[errors.OpError] = []
             if not self._closed:
-                for number in reversed(await self._loader.found()):
-                    if await self._is_loaded(number, pressing, failures):
+                for number in reversed(await self._loader.complete_versions()):
+                    if await self._is_loaded(number, retry_failed, failures):
                         self.choice.newest = number
                         break
                 self._end_unneeded()
@@ -110,11 +110,11 @@ class ServedModel:
 
     # Loading
 
-    async def _is_loaded(self, number: int, pressing: bool, failures: list[errors.OpError]) -> bool:
+    async def _is_loaded(self, number: int, retry_failed: bool, failures: list[errors.OpError]) -> bool:
         """Whether a version is available, perhaps loaded now. Notes why it cannot be."""
         record = self._records.get(number)
         now = asyncio.get_running_loop().time()
-        if record is not None and record.error is not None and not pressing and now < record.retry_at:
+        if record is not None and record.error is not None and not retry_failed and now < record.retry_at:
             return False
         try:
             await self._load(number)
@@ -130,8 +130,8 @@ class ServedModel:
         before = self._records.get(number) or _Record()
         record = self._records[number] = _Record(attempts=before.attempts)
         try:
-            if number not in await self._loader.found():
-                raise await self._loader.missing(number)
+            if number not in await self._loader.complete_versions():
+                raise await self._loader.missing_error(number)
             version, record.close = await self._loader.load(number)
         except errors.OpError as error:
             self._note(number, record, before, error)

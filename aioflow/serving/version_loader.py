@@ -38,13 +38,13 @@ class VersionLoader:
         self._config: Final = config
         self._observer: Final = observer
 
-    async def found(self) -> list[int]:
+    async def complete_versions(self) -> list[int]:
         """Return the numbers of the versions that are completely written, rising."""
         return await asyncio.to_thread(self._complete)
 
-    async def missing(self, number: int | None = None) -> errors.OpError:
+    async def missing_error(self, number: int | None = None) -> errors.OpError:
         """Return the error for a version, or any version, that is not completely written."""
-        present, complete = await asyncio.to_thread(self._present), await self.found()
+        present, complete = await asyncio.to_thread(self._present), await self.complete_versions()
         partial = sorted(set(present) - set(complete))
         if number in partial or (number is None and partial):
             text = f"{self._path(partial[-1] if number is None else number)!r} was written only in part"
