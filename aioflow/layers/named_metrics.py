@@ -144,7 +144,7 @@ def _top_5(classes: Callable[[Tensor, Tensor], Tensor]) -> Function:
 
 
 _ACCURACY: Final = ("accuracy", "acc")
-"""The names of the accuracy for labels and predictions of whatever shapes."""
+"""The names of the accuracy whose kind depends on the shapes of labels and predictions."""
 _FUNCTIONS: Final[Mapping[str, Function]] = {
     "auc": _auc, "binary_accuracy": _binary_accuracy, "categorical_accuracy": _categorical_accuracy,
     "precision": _thresholded(precision), "recall": _thresholded(recall),

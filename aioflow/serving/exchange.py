@@ -30,7 +30,7 @@ class ModelAddress(NamedTuple):
 
 
 class Exchange:
-    """A request, and what is known of its answer.
+    """A request, and the state of its answer.
 
     Attributes:
         request: the request.

@@ -28,7 +28,7 @@ from aioflow.serving.limits import Limits
 from aioflow.tensors.dtypes import Array
 
 _MOST_FIELDS: Final = 2**14
-"""Python reads so many in about 25 ms, and the event loop waits meanwhile."""
+"""The most fields of a message: Python reads them in about 25 ms, and the event loop waits meanwhile."""
 _MOST: Final = 2**64 - 1
 _CONTENTS: Final[Mapping[int, str]] = {
     1: "bool_contents", 2: "int_contents", 3: "int64_contents", 4: "uint_contents",
@@ -64,7 +64,7 @@ def read_inference(message: bytes, limits: Limits) -> tuple[dict[str, Any], memo
     """Return the object of JSON for a ModelInferRequest, and the bytes of the raw tensors.
 
     Raises:
-        RequestRefusedError: what is not raw is longer than the limit.
+        RequestRefusedError: the parts without raw tensors are longer than the limit.
         InvalidArgumentError: the message is malformed, or has contents that do not belong to the datatypes.
     """
     with _blaming():

@@ -1,6 +1,7 @@
 """A server of its own on a port: it refuses slow connections, and ends without a failed request."""
 
 import asyncio
+import contextlib
 import errno
 import os
 import socket
@@ -83,11 +84,9 @@ class HttpServer:
         await asyncio.sleep(delay)
         if self._site is not None:
             await self._site.stop()
-        try:
+        with contextlib.suppress(TimeoutError):  # the end of the runner cancels requests that still run
             async with asyncio.timeout(limit):
                 await self.service.drain()
-        except TimeoutError:
-            pass  # the end of the runner cancels them
 
 
 async def _expect(request: web.BaseRequest) -> None:

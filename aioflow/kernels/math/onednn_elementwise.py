@@ -24,7 +24,7 @@ SMALLEST: Final = 1 << 14
 LEAST: Final = -40.0
 """The least input for which the result is that good: oneDNN's logistic function tends to 0 too soon."""
 _BLOCK: Final = 1 << 17
-"""Up to so many elements are computed by the calling thread alone: others have blocks of their own."""
+"""The most elements that the calling thread computes alone: other threads have their own blocks."""
 _LOGISTIC: Final = 0x29
 _INFERENCE: Final = 96
 _SRC, _DST = 1, 17

@@ -23,7 +23,7 @@ Function = Callable[..., Array]
 BY_TANH, BY_ERF = 0x2B, 0x31
 """oneDNN's numbers of the two functions."""
 _BLOCK: Final = 1 << 17
-"""Up to so many elements are computed by the calling thread alone: others have blocks of their own."""
+"""The most elements that the calling thread computes alone: other threads have their own blocks."""
 _TRAINING: Final = 64
 _SRC, _DST, _DIFF_SRC, _DIFF_DST = 1, 17, 129, 145
 
