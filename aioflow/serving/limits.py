@@ -12,7 +12,8 @@ class Limits:
         body: the most bytes of a body, also of what a compressed one unpacks to. A length in the headers that is larger
             is refused before the body is read (413).
         json: the most bytes of JSON in a body (413). Python parses JSON in one go, which holds the event loop for
-            about 10 ms a MiB; larger tensors come as binary ones. It also bounds the parts of a gRPC message that are not raw tensors.
+            about 10 ms a MiB; larger tensors come as binary ones. It also bounds the parts of a gRPC message that
+            are not raw tensors.
         requests: the most inferences at a time; one more is refused before its body is read (503).
         body_seconds: how long a body may take to arrive (408).
     """

@@ -190,7 +190,7 @@ class Publication:
 def _copied(
     graph: Graph, exported: Exported, signatures: Mapping[str, Signature], scope: str
 ) -> tuple[dict[str, Signature], list[Operation]]:
-    """Return the signatures on a copy of their subgraph, and operations that copy the present values to its variables."""
+    """Return the signatures on a copy of their subgraph, and operations that copy the values to its variables."""
     tensors = list(exported.names)
     handles = [f"{name}:0" for name in exported.variables]
     nodes = GraphDef(tuple([_apart(node) for node in exported.graph_def.node]))
