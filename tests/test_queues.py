@@ -240,6 +240,19 @@ def test_a_queue_agrees_with_its_model_under_cancellation(kind):
 # Giving back
 
 
+async def test_a_put_that_is_cancelled_after_its_first_elements_leaves_the_room_to_the_next():
+    queue = queue_of(capacity=1)
+    many = asyncio.create_task(queue.put_many([(1,), (2,)]))
+    await turns()
+    many.cancel()
+    assert isinstance(await ended(many), asyncio.CancelledError)
+    assert queue.take_nowait() == (1,)
+    following = asyncio.create_task(queue.put(3))
+    await turns()
+    assert following.done()
+    assert queue.take_nowait() == (3,)
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
 async def test_who_is_cancelled_before_hearing_gives_back_in_the_old_order(order):
     queue = queue_of()

@@ -206,7 +206,6 @@ async def test_taken_elements_return_from_tasks_that_no_master_asks(cluster, gra
         assert 0 < taken < 18
 
 
-@pytest.mark.long
 async def test_taken_elements_return_when_another_task_is_lost(cluster, graph):
     with on(LEAF):
         queue = af.FIFOQueue(4, [af.int32], shapes=[[]], name="numbers")

@@ -190,6 +190,7 @@ OTHERS = [
 ]  # fmt: skip
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("program", [*COROUTINES, *OTHERS], ids=lambda program: program.__name__)
 async def test_a_loop_is_a_coroutine_if_it_holds_up_nothing_by_waiting(graph, coroutines, program):
     source, found = queue(), []

@@ -183,6 +183,7 @@ def uncollected():
 HOW = [(devices, executor) for devices in (1, 4) for executor in ("regions", "tokens")]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("devices", "executor"), HOW)
 @pytest.mark.parametrize("ending", ENDINGS)
 async def test_what_a_step_held_is_gone_with_its_error(uncollected, devices, executor, ending):

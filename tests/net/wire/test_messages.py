@@ -47,6 +47,7 @@ CLOSE = {"verb": "CloseSession", "id": 1, "fields": {"session": SESSION}}
 RUN = {"verb": "RunStep", "id": 1, "fields": {"session": SESSION, "feeds": {"x:0": 0}}}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("header", "text"),
     [
