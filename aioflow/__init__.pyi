@@ -188,15 +188,19 @@ from aioflow.layers.model import Model as Model
 from aioflow.layers.model import Sequential as Sequential
 from aioflow.library import bitwise as bitwise
 from aioflow.library import collectives as collectives
+from aioflow.library import debugging as debugging
+from aioflow.library import dtype_names as dtypes
 from aioflow.library import image as image
 from aioflow.library import initializers as initializers
 from aioflow.library import io as io
 from aioflow.library import linalg as linalg
 from aioflow.library import losses as losses
+from aioflow.library import manip as manip
 from aioflow.library import math as math
 from aioflow.library import metrics as metrics
 from aioflow.library import nn as nn
 from aioflow.library import python_io as python_io
+from aioflow.library import queue_names as queue
 from aioflow.library import random as random
 from aioflow.library import sets as sets
 from aioflow.library import sparse_names as sparse
@@ -440,12 +444,12 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "compare", "complex", "complex128", "complex64", "concat", "cond", "confusion_matrix", "conj", "constant",
     "constant_initializer", "constraints", "container", "control_dependencies", "control_trigger", "convert_to_tensor",
     "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero", "count_up_to", "cross", "cumprod", "cumsum",
-    "cumulative_logsumexp", "custom_gradient", "data", "decode_base64", "decode_compressed", "decode_csv",
+    "cumulative_logsumexp", "custom_gradient", "data", "debugging", "decode_base64", "decode_compressed", "decode_csv",
     "decode_json_example", "decode_npy", "decode_raw", "depth_to_space", "deserialize_many_sparse", "device", "diag",
     "diag_part", "digamma", "dimension_value", "distribute", "div", "div_no_nan", "divide", "divide_no_nan", "double",
-    "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "encode_base64", "ensure_shape", "enter", "equal",
-    "erf", "erfc", "erfinv", "errors", "exit", "exp", "expand_dims", "expm1", "extract_image_patches", "eye", "fill",
-    "float16", "float32", "float4_e2m1fn", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+    "dtypes", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "encode_base64", "ensure_shape",
+    "enter", "equal", "erf", "erfc", "erfinv", "errors", "exit", "exp", "expand_dims", "expm1", "extract_image_patches",
+    "eye", "fill", "float16", "float32", "float4_e2m1fn", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
     "float8_e5m2fnuz", "float8_e8m0fnu", "floor", "floor_div", "floordiv", "floormod", "foldl", "foldr", "from_dense",
     "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph", "get_default_session",
     "get_local_variable", "get_seed", "get_variable", "get_variable_scope", "global_norm", "global_variables",
@@ -458,31 +462,31 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "is_variable_initialized", "launch", "layers", "lbeta", "left_shift", "less", "less_equal", "lgamma", "lin_space",
     "linalg", "linspace", "listdiff", "local_variables", "local_variables_initializer", "log", "log1p",
     "log_matrix_determinant", "log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor", "loop_cond",
-    "losses", "lossy", "make_template", "map_fn", "masked", "matching_files", "math", "matmul", "matrix_band_part",
-    "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_exponential", "matrix_inverse", "matrix_set_diag",
-    "matrix_solve", "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid",
-    "metrics", "minimum", "mod", "model_variables", "moving_average_variables", "multinomial", "multiply",
-    "multiply_no_nan", "name_scope", "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn", "no_gradient",
-    "no_op", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like",
-    "onnx", "orthogonal_initializer", "pad", "parallel_stack", "parameter_report", "parse_example",
+    "losses", "lossy", "make_template", "manip", "map_fn", "masked", "matching_files", "math", "matmul",
+    "matrix_band_part", "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_exponential", "matrix_inverse",
+    "matrix_set_diag", "matrix_solve", "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum",
+    "merge", "meshgrid", "metrics", "minimum", "mod", "model_variables", "moving_average_variables", "multinomial",
+    "multiply", "multiply_no_nan", "name_scope", "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn",
+    "no_gradient", "no_op", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones", "ones_initializer",
+    "ones_like", "onnx", "orthogonal_initializer", "pad", "parallel_stack", "parameter_report", "parse_example",
     "parse_single_example", "parse_single_sequence_example", "placeholder", "placeholder_with_default", "polygamma",
-    "polyval", "population_count", "porting", "pow", "prevent_gradient", "py_func", "python_io", "qr", "random",
-    "random_bernoulli", "random_crop", "random_gamma", "random_normal", "random_normal_initializer", "random_poisson",
-    "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv",
-    "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_join",
-    "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum",
-    "reduce_variance", "regex_full_match", "regex_replace", "register_tensor_conversion_function", "regularizers",
-    "repeat", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset", "reset_default_graph",
-    "reshape", "resource", "reverse", "reverse_sequence", "reverse_v2", "right_shift", "rint", "roll", "round", "rsqrt",
-    "saturate_cast", "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max", "scatter_min",
-    "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub",
-    "scatter_update", "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
-    "select", "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse",
-    "serving", "set_difference", "set_intersection", "set_random_seed", "set_size", "set_union", "setdiff1d", "sets",
-    "shape", "shape_n", "sigmoid", "sign", "sin", "sinh", "size", "slice", "sort", "space_to_batch",
-    "space_to_batch_nd", "space_to_depth", "sparse", "sparse_add", "sparse_concat", "sparse_dense_cwise_div",
-    "sparse_dense_cwise_mul", "sparse_fill_empty_rows", "sparse_mask", "sparse_matmul", "sparse_maximum",
-    "sparse_merge", "sparse_minimum", "sparse_names", "sparse_placeholder", "sparse_reduce_max",
+    "polyval", "population_count", "porting", "pow", "prevent_gradient", "py_func", "python_io", "qr", "queue",
+    "random", "random_bernoulli", "random_crop", "random_gamma", "random_normal", "random_normal_initializer",
+    "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "read_file",
+    "real", "realdiv", "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any", "reduce_euclidean_norm",
+    "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std",
+    "reduce_sum", "reduce_variance", "regex_full_match", "regex_replace", "register_tensor_conversion_function",
+    "regularizers", "repeat", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset",
+    "reset_default_graph", "reshape", "resource", "reverse", "reverse_sequence", "reverse_v2", "right_shift", "rint",
+    "roll", "round", "rsqrt", "saturate_cast", "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div",
+    "scatter_max", "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update",
+    "scatter_sub", "scatter_update", "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod",
+    "segment_sum", "select", "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse",
+    "serialize_sparse", "serving", "set_difference", "set_intersection", "set_random_seed", "set_size", "set_union",
+    "setdiff1d", "sets", "shape", "shape_n", "sigmoid", "sign", "sin", "sinh", "size", "slice", "sort",
+    "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse", "sparse_add", "sparse_concat",
+    "sparse_dense_cwise_div", "sparse_dense_cwise_mul", "sparse_fill_empty_rows", "sparse_mask", "sparse_matmul",
+    "sparse_maximum", "sparse_merge", "sparse_minimum", "sparse_names", "sparse_placeholder", "sparse_reduce_max",
     "sparse_reduce_max_sparse", "sparse_reduce_sum", "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape",
     "sparse_reshape", "sparse_retain", "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum",
     "sparse_slice", "sparse_softmax", "sparse_split", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense",
