@@ -142,7 +142,8 @@ _face = Face(__name__, {
     "aioflow.layers.model": "Input Model Sequential",
     "aioflow.library": (
         "bitwise collectives debugging dtypes=dtype_names image initializers io linalg losses manip math metrics nn "
-        "python_io queue=queue_names random sets sparse=sparse_names sparse_names strings weights_broadcast"
+        "python_io queue=queue_names random sets signal sparse=sparse_names sparse_names spectral strings "
+        "weights_broadcast"
     ),
     "aioflow.library.accumulators": (
         "Barrier ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"
@@ -160,6 +161,7 @@ _face = Face(__name__, {
     ),
     "aioflow.library.critical_section": "CriticalSection",
     "aioflow.library.custom_gradient": "custom_gradient",
+    "aioflow.library.fourier": "fft fft2d fft3d fftnd ifft ifft2d ifft3d ifftnd irfftnd rfftnd",
     "aioflow.library.functional": "foldl foldr map_fn scan",
     "aioflow.library.initializers": (
         "Initializer constant_initializer glorot_normal_initializer glorot_uniform_initializer identity_initializer "

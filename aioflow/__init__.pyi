@@ -203,8 +203,10 @@ from aioflow.library import python_io as python_io
 from aioflow.library import queue_names as queue
 from aioflow.library import random as random
 from aioflow.library import sets as sets
+from aioflow.library import signal as signal
 from aioflow.library import sparse_names as sparse
 from aioflow.library import sparse_names as sparse_names
+from aioflow.library import spectral as spectral
 from aioflow.library import strings as strings
 from aioflow.library import weights_broadcast as weights_broadcast
 from aioflow.library.accumulators import Barrier as Barrier
@@ -247,6 +249,16 @@ from aioflow.library.control import tuple as tuple
 from aioflow.library.control import with_dependencies as with_dependencies
 from aioflow.library.critical_section import CriticalSection as CriticalSection
 from aioflow.library.custom_gradient import custom_gradient as custom_gradient
+from aioflow.library.fourier import fft as fft
+from aioflow.library.fourier import fft2d as fft2d
+from aioflow.library.fourier import fft3d as fft3d
+from aioflow.library.fourier import fftnd as fftnd
+from aioflow.library.fourier import ifft as ifft
+from aioflow.library.fourier import ifft2d as ifft2d
+from aioflow.library.fourier import ifft3d as ifft3d
+from aioflow.library.fourier import ifftnd as ifftnd
+from aioflow.library.fourier import irfftnd as irfftnd
+from aioflow.library.fourier import rfftnd as rfftnd
 from aioflow.library.functional import foldl as foldl
 from aioflow.library.functional import foldr as foldr
 from aioflow.library.functional import map_fn as map_fn
@@ -449,61 +461,63 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "diag_part", "digamma", "dimension_value", "distribute", "div", "div_no_nan", "divide", "divide_no_nan", "double",
     "dtypes", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "encode_base64", "ensure_shape",
     "enter", "equal", "erf", "erfc", "erfinv", "errors", "exit", "exp", "expand_dims", "expm1", "extract_image_patches",
-    "eye", "fill", "float16", "float32", "float4_e2m1fn", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
-    "float8_e5m2fnuz", "float8_e8m0fnu", "floor", "floor_div", "floordiv", "floormod", "foldl", "foldr", "from_dense",
-    "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph", "get_default_session",
-    "get_local_variable", "get_seed", "get_variable", "get_variable_scope", "global_norm", "global_variables",
-    "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer", "gradients", "greater",
-    "greater_equal", "group", "guarantee_const", "half", "hessians", "histogram_fixed_width",
-    "histogram_fixed_width_bins", "identity", "identity_initializer", "identity_n", "igamma", "igammac", "imag",
-    "image", "import_graph_def", "initialize_all_variables", "initialize_local_variables", "initialize_variables",
-    "initializers", "int16", "int2", "int32", "int4", "int64", "int8", "invert", "invert_permutation", "io",
-    "is_finite", "is_inf", "is_nan", "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_tensor",
-    "is_variable_initialized", "launch", "layers", "lbeta", "left_shift", "less", "less_equal", "lgamma", "lin_space",
-    "linalg", "linspace", "listdiff", "local_variables", "local_variables_initializer", "log", "log1p",
-    "log_matrix_determinant", "log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor", "loop_cond",
-    "losses", "lossy", "make_template", "manip", "map_fn", "masked", "matching_files", "math", "matmul",
-    "matrix_band_part", "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_exponential", "matrix_inverse",
-    "matrix_set_diag", "matrix_solve", "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum",
-    "merge", "meshgrid", "metrics", "minimum", "mod", "model_variables", "moving_average_variables", "multinomial",
-    "multiply", "multiply_no_nan", "name_scope", "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn",
-    "no_gradient", "no_op", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones", "ones_initializer",
-    "ones_like", "onnx", "orthogonal_initializer", "pad", "parallel_stack", "parameter_report", "parse_example",
-    "parse_single_example", "parse_single_sequence_example", "placeholder", "placeholder_with_default", "polygamma",
-    "polyval", "population_count", "porting", "pow", "prevent_gradient", "py_func", "python_io", "qr", "queue",
-    "random", "random_bernoulli", "random_crop", "random_gamma", "random_normal", "random_normal_initializer",
-    "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "read_file",
-    "real", "realdiv", "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any", "reduce_euclidean_norm",
-    "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std",
-    "reduce_sum", "reduce_variance", "regex_full_match", "regex_replace", "register_tensor_conversion_function",
-    "regularizers", "repeat", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset",
-    "reset_default_graph", "reshape", "resource", "reverse", "reverse_sequence", "reverse_v2", "right_shift", "rint",
-    "roll", "round", "rsqrt", "saturate_cast", "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div",
-    "scatter_max", "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update",
-    "scatter_sub", "scatter_update", "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod",
-    "segment_sum", "select", "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse",
-    "serialize_sparse", "serving", "set_difference", "set_intersection", "set_random_seed", "set_size", "set_union",
-    "setdiff1d", "sets", "shape", "shape_n", "sigmoid", "sign", "sin", "sinh", "size", "slice", "sort",
-    "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse", "sparse_add", "sparse_concat",
-    "sparse_dense_cwise_div", "sparse_dense_cwise_mul", "sparse_fill_empty_rows", "sparse_mask", "sparse_matmul",
-    "sparse_maximum", "sparse_merge", "sparse_minimum", "sparse_names", "sparse_placeholder", "sparse_reduce_max",
+    "eye", "fft", "fft2d", "fft3d", "fftnd", "fill", "float16", "float32", "float4_e2m1fn", "float64", "float8_e4m3fn",
+    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "floor", "floor_div", "floordiv", "floormod",
+    "foldl", "foldr", "from_dense", "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph",
+    "get_default_session", "get_local_variable", "get_seed", "get_variable", "get_variable_scope", "global_norm",
+    "global_variables", "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer",
+    "gradients", "greater", "greater_equal", "group", "guarantee_const", "half", "hessians", "histogram_fixed_width",
+    "histogram_fixed_width_bins", "identity", "identity_initializer", "identity_n", "ifft", "ifft2d", "ifft3d",
+    "ifftnd", "igamma", "igammac", "imag", "image", "import_graph_def", "initialize_all_variables",
+    "initialize_local_variables", "initialize_variables", "initializers", "int16", "int2", "int32", "int4", "int64",
+    "int8", "invert", "invert_permutation", "io", "irfftnd", "is_finite", "is_inf", "is_nan", "is_non_decreasing",
+    "is_numeric_tensor", "is_strictly_increasing", "is_tensor", "is_variable_initialized", "launch", "layers", "lbeta",
+    "left_shift", "less", "less_equal", "lgamma", "lin_space", "linalg", "linspace", "listdiff", "local_variables",
+    "local_variables_initializer", "log", "log1p", "log_matrix_determinant", "log_sigmoid", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "loop_cond", "losses", "lossy", "make_template", "manip", "map_fn",
+    "masked", "matching_files", "math", "matmul", "matrix_band_part", "matrix_determinant", "matrix_diag",
+    "matrix_diag_part", "matrix_exponential", "matrix_inverse", "matrix_set_diag", "matrix_solve", "matrix_solve_ls",
+    "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid", "metrics", "minimum", "mod",
+    "model_variables", "moving_average_variables", "multinomial", "multiply", "multiply_no_nan", "name_scope", "ndtri",
+    "negative", "nest", "newaxis", "next_iteration", "nn", "no_gradient", "no_op", "norm", "not_equal", "nth_element",
+    "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like", "onnx", "orthogonal_initializer", "pad",
+    "parallel_stack", "parameter_report", "parse_example", "parse_single_example", "parse_single_sequence_example",
+    "placeholder", "placeholder_with_default", "polygamma", "polyval", "population_count", "porting", "pow",
+    "prevent_gradient", "py_func", "python_io", "qr", "queue", "random", "random_bernoulli", "random_crop",
+    "random_gamma", "random_normal", "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform",
+    "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reciprocal_no_nan",
+    "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean",
+    "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "regex_full_match", "regex_replace",
+    "register_tensor_conversion_function", "regularizers", "repeat", "report_uninitialized_variables",
+    "required_space_to_batch_paddings", "reset", "reset_default_graph", "reshape", "resource", "reverse",
+    "reverse_sequence", "reverse_v2", "rfftnd", "right_shift", "rint", "roll", "round", "rsqrt", "saturate_cast",
+    "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul",
+    "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update",
+    "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "select",
+    "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse", "serving",
+    "set_difference", "set_intersection", "set_random_seed", "set_size", "set_union", "setdiff1d", "sets", "shape",
+    "shape_n", "sigmoid", "sign", "signal", "sin", "sinh", "size", "slice", "sort", "space_to_batch",
+    "space_to_batch_nd", "space_to_depth", "sparse", "sparse_add", "sparse_concat", "sparse_dense_cwise_div",
+    "sparse_dense_cwise_mul", "sparse_fill_empty_rows", "sparse_mask", "sparse_matmul", "sparse_maximum",
+    "sparse_merge", "sparse_minimum", "sparse_names", "sparse_placeholder", "sparse_reduce_max",
     "sparse_reduce_max_sparse", "sparse_reduce_sum", "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape",
     "sparse_reshape", "sparse_retain", "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum",
     "sparse_slice", "sparse_softmax", "sparse_split", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense",
-    "sparse_to_dense", "sparse_to_indicator", "sparse_transpose", "split", "sqrt", "square", "squared_difference",
-    "squeeze", "stack", "stack_close_v2", "stack_pop_v2", "stack_push_v2", "stack_v2", "stop_gradient", "strided_slice",
-    "string", "string_join", "string_length", "string_lower", "string_split", "string_strip", "string_to_hash_bucket",
-    "string_to_hash_bucket_fast", "string_to_hash_bucket_strong", "string_to_number", "string_upper", "strings",
-    "substr", "subtract", "summarize_value", "summary", "svd", "switch", "switch_case", "tan", "tanh",
-    "tensor_scatter_add", "tensor_scatter_nd_add", "tensor_scatter_nd_sub", "tensor_scatter_nd_update",
-    "tensor_scatter_sub", "tensor_scatter_update", "tensordot", "tile", "to_bfloat16", "to_complex128", "to_complex64",
-    "to_double", "to_float", "to_int32", "to_int64", "top_k", "trace", "train", "trainable_variables", "transpose",
-    "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "uint16",
-    "uint2", "uint32", "uint4", "uint64", "uint8", "uniform_unit_scaling_initializer", "unique", "unique_with_counts",
-    "unravel_index", "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod",
-    "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack", "variable_scope", "variables_initializer",
-    "variance_scaling_initializer", "verify_tensor_all_finite", "weights_broadcast", "where", "where_v2", "while_loop",
-    "with_dependencies", "write_file", "xdivy", "xlogy", "zeros", "zeros_initializer", "zeros_like", "zeta"]
+    "sparse_to_dense", "sparse_to_indicator", "sparse_transpose", "spectral", "split", "sqrt", "square",
+    "squared_difference", "squeeze", "stack", "stack_close_v2", "stack_pop_v2", "stack_push_v2", "stack_v2",
+    "stop_gradient", "strided_slice", "string", "string_join", "string_length", "string_lower", "string_split",
+    "string_strip", "string_to_hash_bucket", "string_to_hash_bucket_fast", "string_to_hash_bucket_strong",
+    "string_to_number", "string_upper", "strings", "substr", "subtract", "summarize_value", "summary", "svd", "switch",
+    "switch_case", "tan", "tanh", "tensor_scatter_add", "tensor_scatter_nd_add", "tensor_scatter_nd_sub",
+    "tensor_scatter_nd_update", "tensor_scatter_sub", "tensor_scatter_update", "tensordot", "tile", "to_bfloat16",
+    "to_complex128", "to_complex64", "to_double", "to_float", "to_int32", "to_int64", "top_k", "trace", "train",
+    "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv",
+    "truncatemod", "tuple", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "uniform_unit_scaling_initializer",
+    "unique", "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean",
+    "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
+    "variable_scope", "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite",
+    "weights_broadcast", "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy",
+    "zeros", "zeros_initializer", "zeros_like", "zeta"]
 
 def diag(diagonal: NumberLike, name: str | None = None) -> Tensor:
     """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high."""
