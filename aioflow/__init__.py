@@ -141,8 +141,8 @@ _face = Face(__name__, {
     "aioflow.layers": "callbacks constraints distribute regularizers",
     "aioflow.layers.model": "Input Model Sequential",
     "aioflow.library": (
-        "bitwise collectives debugging dtypes=dtype_names image initializers io linalg losses manip math metrics nn "
-        "python_io queue=queue_names random sets signal sparse=sparse_names sparse_names spectral strings "
+        "bitwise collectives debugging dtypes=dtype_names gfile image initializers io linalg losses manip math metrics "
+        "nn python_io queue=queue_names random sets signal sparse=sparse_names sparse_names spectral strings "
         "weights_broadcast"
     ),
     "aioflow.library.accumulators": (

@@ -22,9 +22,11 @@ SHOWN: Final = {
     "aioflow.library.collectives": "af.collectives",
     "aioflow.library.debugging": "af.debugging",
     "aioflow.library.dtype_names": "af.dtypes",
+    "aioflow.library.gfile": "af.gfile",
     "aioflow.library.image": "af.image",
     "aioflow.library.initializers": "af.initializers",
     "aioflow.library.io": "af.io",
+    "aioflow.library.io_gfile": "af.io.gfile",
     "aioflow.library.linalg": "af.linalg",
     "aioflow.library.losses": "af.losses",
     "aioflow.library.manip": "af.manip",
@@ -53,7 +55,6 @@ SHOWN: Final = {
 
 _EAGER: Final = "a graph is always built first, then run: `await af.Session(graph=graph).run(fetches, feeds)`"
 _KERAS: Final = "use af.layers, af.Sequential, af.Model, af.callbacks, af.losses and af.metrics"
-_PYTHON_FILES: Final = "use open(), os and pathlib; af.read_file and af.matching_files work in a graph"
 _META: Final = "af.Graph.as_graph_def() and af.import_graph_def carry a graph, af.train.Saver its variables"
 _TABLES: Final = "look names up in Python, or by af.py_func, and feed the numbers"
 
@@ -92,7 +93,6 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.feature_column": "use af.one_hot and af.nn.embedding_lookup",
     "af.flags": "use argparse",
     "af.function": _EAGER,
-    "af.gfile": _PYTHON_FILES,
     "af.global_norm_v2": "use af.global_norm",
     "af.graph_util": _META,
     "af.initialize_all_tables": _TABLES,

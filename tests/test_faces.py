@@ -68,7 +68,6 @@ def test_the_version_is_there():
         (af, "estimator", "af.train.MonitoredTrainingSession"),
         (af, "keras", "af.Sequential"),
         (af.data, "experimental", "af.data"),
-        (af, "gfile", "pathlib"),
         (af, "flags", "argparse"),
         (af, "logging", "Python's logging"),
         (af.nn, "reluu", "did you mean af.nn.relu?"),

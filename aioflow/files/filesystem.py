@@ -41,7 +41,7 @@ class Files:
         """Open the file for reading (`rb`) or for writing a new one (`wb`), as bytes."""
         name = as_name(path)
         with translate_errors(name):
-            system, place = _find_filesystem(self._check_allowed(name))
+            system, place = find_filesystem(self._check_allowed(name))
             if system is not None:
                 opened: BinaryIO = system.open(place, mode)
                 return opened
@@ -51,7 +51,7 @@ class Files:
         """Return the size of the file in bytes; None if its file system does not tell."""
         name = as_name(path)
         with translate_errors(name):
-            system, place = _find_filesystem(self._check_allowed(name))
+            system, place = find_filesystem(self._check_allowed(name))
             if system is None:
                 status = os.stat(place)
                 return status.st_size if os.path.isfile(place) else None
@@ -67,7 +67,7 @@ class Files:
         """Write the contents. Readers see the old file or the complete new one. Missing folders are created."""
         name = as_name(path)
         with translate_errors(name):
-            system, place = _find_filesystem(self._check_allowed(name))
+            system, place = find_filesystem(self._check_allowed(name))
             if system is None:
                 _replace(place, contents)
                 return
@@ -84,7 +84,7 @@ class Files:
         with translate_errors(name):
             if self._roots is not None:
                 self._check_allowed(_fixed_folder(name))
-            system, place = _find_filesystem(name)
+            system, place = find_filesystem(name)
             if system is None:
                 return sorted(filter(self._allows, glob.glob(place, include_hidden=True)))
             return sorted(system.unstrip_protocol(found) for found in system.glob(place))
@@ -93,7 +93,7 @@ class Files:
         """Whether a file or folder of that name exists."""
         name = as_name(path)
         with translate_errors(name):
-            system, place = _find_filesystem(self._check_allowed(name))
+            system, place = find_filesystem(self._check_allowed(name))
             return os.path.lexists(place) if system is None else bool(system.exists(place))
 
     def _check_allowed(self, name: str) -> str:
@@ -130,7 +130,7 @@ def _real_name(name: str) -> str:
     PermissionDeniedError for a URL with `..`, `::` or `%`.
     """
     if not _is_url(name):
-        return os.path.realpath(_find_filesystem(name)[1])
+        return os.path.realpath(find_filesystem(name)[1])
     if ".." in re.split(r"[/\\]", name) or "::" in name or "%" in name:
         raise errors.PermissionDeniedError(
             f"{name!r} may not be used: below file roots a URL has no '..', '::' nor '%'"
@@ -161,7 +161,7 @@ def as_name(path: Path) -> str:
     return os.fsdecode(path)
 
 
-def _find_filesystem(name: str) -> tuple[Any, str]:
+def find_filesystem(name: str) -> tuple[Any, str]:
     """Return fsspec's file system for a name, None for the local one, and the name in it."""
     scheme = _SCHEME.match(name)
     if scheme is None:

@@ -13,6 +13,7 @@ _face = Face(__name__, {
     ),
     "aioflow.kernels.state.readers": "matching_files read_file write_file",
     "aioflow.kernels.text.string_hash": "decode_base64 encode_base64",
+    "aioflow.library": "gfile=io_gfile",
     "aioflow.library.decoding": "decode_image",
     "aioflow.library.parsing": (
         "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature parse_example parse_sequence_example "

@@ -26,6 +26,7 @@ from aioflow.files.tfrecord import tf_record_iterator as tf_record_iterator
 from aioflow.kernels.data.decoders import decode_raw as decode_raw
 from aioflow.kernels.data.example_wire import make_example as make_example
 from aioflow.kernels.data.example_wire import make_sequence_example as make_sequence_example
+from aioflow.library import io_gfile as gfile
 from aioflow.library.decoding import decode_image as decode_image
 from aioflow.library.image import decode_and_crop_jpeg as decode_and_crop_jpeg
 from aioflow.library.image import decode_bmp as decode_bmp
@@ -54,6 +55,6 @@ __all__ = ["FIFOQueue", "FixedLenFeature", "FixedLenSequenceFeature", "PaddingFI
     "RandomShuffleQueue", "SparseFeature", "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter",
     "VarLenFeature", "decode_and_crop_jpeg", "decode_base64", "decode_bmp", "decode_compressed", "decode_csv",
     "decode_gif", "decode_image", "decode_jpeg", "decode_json_example", "decode_npy", "decode_png", "decode_raw",
-    "encode_base64", "encode_jpeg", "encode_png", "extract_jpeg_shape", "is_jpeg", "make_example",
+    "encode_base64", "encode_jpeg", "encode_png", "extract_jpeg_shape", "gfile", "is_jpeg", "make_example",
     "make_sequence_example", "matching_files", "parse_example", "parse_sequence_example", "parse_single_example",
     "parse_single_sequence_example", "read_file", "tf_record_iterator", "write_file"]
