@@ -181,6 +181,15 @@ def find_filesystem(name: str) -> tuple[Any, str]:
     return found
 
 
+def known_schemes() -> list[str]:
+    """Return the schemes of URLs that fsspec knows, none if it is not installed."""
+    try:
+        import fsspec
+    except ImportError:
+        return []
+    return list(fsspec.available_protocols())
+
+
 def _replace(place: str, contents: bytes) -> None:
     """Write a new file and rename it to `place`; a pipe or device is written directly."""
     place = os.path.realpath(place)

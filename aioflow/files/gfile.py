@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from aioflow import errors
-from aioflow.files.filesystem import Path, as_name, find_filesystem, translate_errors
+from aioflow.files.filesystem import Path, as_name, find_filesystem, known_schemes, translate_errors
 
 Entry = tuple[str, list[str], list[str]]
 """A folder, and the names of the folders and files in it."""
@@ -194,11 +194,7 @@ def join(path: Path, *paths: Path) -> str:
 
 def get_registered_schemes() -> list[str]:
     """Return the schemes of URLs that fsspec knows; the empty one of local paths and `file` alone without it."""
-    try:
-        import fsspec
-    except ImportError:
-        return ["", "file"]
-    return sorted({"", "file", *fsspec.available_protocols()})
+    return sorted({"", "file", *known_schemes()})
 
 
 # Changes
