@@ -27,7 +27,7 @@ from aioflow.serving.inference_tensors import (
 )
 from aioflow.serving.json_body import parse_object
 from aioflow.serving.limits import Limits
-from aioflow.serving.request import BINARY, JSON, Response, json_response, to_json
+from aioflow.serving.request import BINARY, JSON, WEBSOCKET, Response, json_response, to_json
 from aioflow.serving.served_version import ServedVersion
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import short_repr
@@ -68,7 +68,7 @@ def _of_model(address: ModelAddress, rest: Sequence[str]) -> Handlers | None:
         case ["generate"]:
             return {"POST": partial(generation.generate, address)}
         case ["generate_stream"]:
-            return {"POST": partial(generation.generate_stream, address)}
+            return dict.fromkeys(("POST", WEBSOCKET), partial(generation.generate_stream, address))
     return None
 
 
@@ -199,12 +199,14 @@ class Query(NamedTuple):
     @classmethod
     def read(cls, header: Mapping[str, Any]) -> "Query":
         """Return what the JSON of a request asks for. InvalidArgumentError names a wrong input or option."""
-        given = header.get("id")
+        request_id = header.get("id")
+        if not isinstance(request_id, str | None):
+            raise errors.InvalidArgumentError(f'"id" must be a string, not {short_repr(request_id)}')
         parameters = read_parameters(header)
         names, binary = _read_outputs(header.get("outputs"))
         timeout = _option(parameters, "timeout", 0)
         return cls(
-            read_given(header.get("inputs")), given if isinstance(given, str) else None,
+            read_given(header.get("inputs")), request_id,
             _option(parameters, "signature_name", SERVING_DEFAULT), names, binary,
             _option(parameters, "binary_data_output", False), _option(parameters, "priority", 0),
             timeout / 1e6 if timeout > 0 else None,

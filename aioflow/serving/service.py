@@ -23,7 +23,7 @@ from aioflow.serving.limits import Limits
 from aioflow.serving.metrics import Metrics
 from aioflow.serving.models import Models
 from aioflow.serving.record import Observer, Record
-from aioflow.serving.request import Request, Response
+from aioflow.serving.request import WEBSOCKET, Request, Response
 from aioflow.serving.spans import RequestSpan, open_span
 from aioflow.serving.web_pages import WebPages, permission
 
@@ -35,6 +35,8 @@ _OPEN_TO_ALL: Final = frozenset({
     "/inference.GRPCInferenceService/ServerLive", "/inference.GRPCInferenceService/ServerReady",
 })  # fmt: skip
 """The paths that need no token: probes have none."""
+_INFERRING: Final = ("POST", WEBSOCKET)
+"""The methods of requests that run models."""
 _PATHS: Final = 256
 """Paths whose handlers are remembered: those of a request to infer need longer to be found than the model."""
 _PROTOCOLS: Final = {"v1": tensorflow_rest.find_handlers, "v2": open_inference.find_handlers}
@@ -50,9 +52,9 @@ def _find_route(method: str, path: str) -> Route:
         raise RequestRefusedError(404, f"there is no {path}; models are below /v2/models and /v1/models")
     handler = handlers.get("GET" if method == "HEAD" else method)
     if handler is None:
-        allowed = ", ".join(handlers)
+        allowed = ", ".join(each for each in handlers if each != WEBSOCKET)
         raise RequestRefusedError(405, f"{path} takes {allowed}, not {method}", {"allow": allowed})
-    return Route(handler, infers=method == "POST")
+    return Route(handler, infers=method in _INFERRING)
 
 
 _REST: Final = Routes(_find_route, error_response)
