@@ -55,6 +55,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first request."""
         self._transport = cast(asyncio.Transport, transport)
+        self._client = str(transport.get_extra_info("peername")[0])
         self._opened.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -138,6 +139,8 @@ class Connection(asyncio.Protocol):
                 await self._answer(head)
                 self._go_on_reading()
                 head = self._next_head() if self._arrived else None
+        except ConnectionError:  # a client that reads too slowly
+            self._transport.abort()
         except Exception as error:
             _log.error("a response could not be sent: %s", error, exc_info=error)
             self._transport.abort()
@@ -148,7 +151,7 @@ class Connection(asyncio.Protocol):
         body = self._arrived[self._needed - head.length : self._needed]
         self._arrived = self._arrived[self._needed :]
         self._needed, self._is_first = 0, False
-        request = Request(head.method, head.path, head.headers, body)
+        request = Request(head.method, head.path, head.headers, body, self._client)
         await self._service.answer(request, self._send_head if head.method == "HEAD" else self._send)
         self.since = self._loop.time()
 

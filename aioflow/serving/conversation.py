@@ -6,11 +6,11 @@ as for a wrong token or an unknown model, gets a response of HTTP and no websock
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, Generic, Protocol, TypeVar
 
 from aioflow.serving.failures import RequestRefusedError
-from aioflow.serving.request import WEBSOCKET, Request, Response
+from aioflow.serving.request import Request, Response
 from aioflow.serving.service import Service
 
 T = TypeVar("T")
@@ -35,14 +35,13 @@ class Socket(Protocol):
 
 
 async def converse(
-    service: Service, path: str, headers: Mapping[str, str], socket: Socket, refuse: Callable[[Response], Awaitable[T]]
+    service: Service, request: Request, socket: Socket, refuse: Callable[[Response], Awaitable[T]]
 ) -> T | None:
     """Answer a client that asks for a websocket.
 
     Args:
         service: the service.
-        path: the path below the place where the models are mounted.
-        headers: the headers of the request.
+        request: its request, whose method is `WEBSOCKET`; the body is read from the websocket.
         socket: the websocket.
         refuse: sends a response instead of opening the websocket.
 
@@ -50,8 +49,8 @@ async def converse(
         What `refuse` returns; None if the websocket was opened.
     """
     talk = _Conversation(socket, refuse)
-    request = Request(WEBSOCKET, path, headers, talk.first_message())
-    return await answer_until(service.answer(request, talk.send), talk.client_gone())
+    asked = request._replace(body=talk.first_message())
+    return await answer_until(service.answer(asked, talk.send), talk.client_gone())
 
 
 async def answer_until(answer: Awaitable[T], gone: Awaitable[None]) -> T | None:

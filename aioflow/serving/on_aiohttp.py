@@ -14,7 +14,7 @@ from aioflow.serving.conversation import converse
 from aioflow.serving.failures import RequestRefusedError
 from aioflow.serving.limits import Limits
 from aioflow.serving.models import Models
-from aioflow.serving.request import Request, Response
+from aioflow.serving.request import WEBSOCKET, Request, Response
 from aioflow.serving.service import Service
 
 _LOOK_EVERY: Final = 0.1
@@ -92,7 +92,8 @@ def _neutral(request: web.BaseRequest, path: str) -> Request:
         headers = {name.lower(): value for name, value in headers.items() if name.lower() != "content-encoding"}
     content = request.content
     is_there = content.is_eof() and content.exception() is None
-    return Request(request.method, path, headers, content.read_nowait() if is_there else _chunks(request))
+    body = content.read_nowait() if is_there else _chunks(request)
+    return Request(request.method, path, headers, body, request.remote or "")
 
 
 async def _chunks(request: web.BaseRequest) -> AsyncIterator[bytes]:
@@ -120,7 +121,8 @@ async def _send(request: web.BaseRequest, response: Response) -> web.StreamRespo
 async def _converse(service: Service, request: web.BaseRequest, path: str) -> web.StreamResponse:
     """Answer a client that asks for a websocket."""
     socket = _Socket(request, service.limits.json)
-    refused = await converse(service, path, request.headers, socket, functools.partial(_send, request))
+    asked = Request(WEBSOCKET, path, request.headers, b"", request.remote or "")
+    refused = await converse(service, asked, socket, functools.partial(_send, request))
     return socket.response if refused is None else refused
 
 

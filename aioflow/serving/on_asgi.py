@@ -10,7 +10,7 @@ from aioflow.serving.conversation import answer_until, converse
 from aioflow.serving.failures import RequestRefusedError
 from aioflow.serving.limits import Limits
 from aioflow.serving.models import Models
-from aioflow.serving.request import Request, Response
+from aioflow.serving.request import WEBSOCKET, Request, Response
 from aioflow.serving.service import Service
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -59,7 +59,7 @@ async def _live(receive: Receive, send: Send) -> None:
 async def _serve(service: Service, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
     """Answer a request. As soon as its client is gone, the answer is cancelled."""
     arrived = asyncio.Event()
-    request = Request(scope["method"], _path(scope), _headers(scope), _chunks(receive, arrived))
+    request = Request(scope["method"], _path(scope), _headers(scope), _chunks(receive, arrived), _client(scope))
     await answer_until(service.answer(request, functools.partial(_send, send)), _client_gone(receive, arrived))
 
 
@@ -94,6 +94,10 @@ def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
+def _client(scope: Mapping[str, Any]) -> str:
+    return str((scope.get("client") or ("",))[0])
+
+
 async def _send(send: Send, response: Response, kind: str = "http.response") -> None:
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items()]
     if response.stream is None:
@@ -123,7 +127,8 @@ async def _converse(service: Service, scope: Mapping[str, Any], receive: Receive
             await send({"type": "websocket.close"})
 
     await receive()  # that the client connects
-    await converse(service, _path(scope), _headers(scope), _Socket(receive, send), refuse)
+    asked = Request(WEBSOCKET, _path(scope), _headers(scope), b"", _client(scope))
+    await converse(service, asked, _Socket(receive, send), refuse)
 
 
 class _Socket:

@@ -22,12 +22,14 @@ class Request(NamedTuple):
         path: the decoded path below the place where the models are mounted, such as `/v2/models/digits`.
         headers: the values by name, which are looked up in lower case.
         body: the body; if it was not there when the request began, as it arrives. It is read at most once.
+        client: the address of the client, without a port.
     """
 
     method: str
     path: str
     headers: Mapping[str, str]
     body: bytes | AsyncIterator[bytes]
+    client: str = ""
 
 
 class Response(NamedTuple):
@@ -54,6 +56,10 @@ class Response(NamedTuple):
     def pieces(self) -> Sequence[bytes | memoryview]:
         """The body in the pieces that are sent: one, unless it is so large that a copy takes longer than a send."""
         return self.body if self.size > JOINED else [b"".join(self.body)]
+
+    def with_headers(self, headers: Mapping[str, str]) -> "Response":
+        """Return the response with further headers."""
+        return self._replace(headers={**self.headers, **headers})
 
     async def write_to(self, write: Callable[[bytes | memoryview], Awaitable[None]]) -> None:
         """Write the body as HTTP carries it, piece by piece. The messages of a stream are events."""
