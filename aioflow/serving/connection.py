@@ -197,7 +197,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(b"0\r\n\r\n")
 
     async def _write_chunk(self, chunk: bytes | memoryview) -> None:
-        self._transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        self._transport.write(b"".join((b"%x\r\n" % len(chunk), chunk, b"\r\n")))
         await self._taken()
 
     async def _taken(self) -> None:

@@ -1,6 +1,7 @@
 """Metrics of served models, as Prometheus reads them."""
 
 import asyncio
+import importlib
 import os
 from typing import Any, Final
 
@@ -88,10 +89,8 @@ class Metrics:
         """Return them as a response."""
         registry = self._registry
         if SHARED in os.environ:
-            from prometheus_client import multiprocess
-
             registry = self._client.CollectorRegistry()
-            multiprocess.MultiProcessCollector(registry)
+            importlib.import_module("prometheus_client.multiprocess").MultiProcessCollector(registry)
         return Response(200, {"content-type": _TEXT}, [self._client.generate_latest(registry)])
 
 

@@ -95,12 +95,13 @@ async def _read(context: "ServicerContext", seconds: float) -> bytes:
     """Return the only message of a call. It is read as one of a stream, since gRPC waits for others for ever."""
     try:
         async with asyncio.timeout(seconds):
-            message = await context.read()
+            message: object = await context.read()
     except TimeoutError:
         await context.abort(_status(errors.DEADLINE_EXCEEDED), f"the message did not arrive within {seconds:g} s")
-    if not isinstance(message, bytes):
-        await context.abort(_status(errors.INVALID_ARGUMENT), "the call has no message")
-    return message
+    if isinstance(message, bytes):
+        return message
+    await context.abort(_status(errors.INVALID_ARGUMENT), "the call has no message")
+    return b""  # never: the abort has raised
 
 
 async def _join(response: Response) -> tuple[dict[str, str], bytes]:

@@ -79,7 +79,7 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
 
 
 def _event(message: bytes | memoryview) -> bytes:
-    return b"data: %b\n\n" % message
+    return b"".join((b"data: ", message, b"\n\n"))
 
 
 def to_json(value: Any) -> bytes:
