@@ -75,17 +75,19 @@ class BatchNotes:
     def __init__(self, signature: str) -> None:
         self._spans: Final = BatchSpans(signature)
 
-    def note_caller(self) -> _Caller:
-        """Return what is to be known of the request that the current task answers."""
-        return _Caller(self._spans.note_caller(), _current.get())
+    def note_caller(self) -> _Caller | None:
+        """Return what is to be known of the request that the current task answers; None if that is nothing."""
+        span, timing = self._spans.note_caller(), _current.get()
+        return None if span is None and timing is None else _Caller(span, timing)
 
     @contextlib.contextmanager
-    def around(self, callers: Sequence[_Caller], rows: int) -> Iterator[None]:
+    def around(self, callers: Sequence[_Caller | None], rows: int) -> Iterator[None]:
         """A block around a batch."""
-        timings = [caller.timing for caller in callers if caller.timing is not None]
+        noted = [caller for caller in callers if caller is not None]
+        timings = [caller.timing for caller in noted if caller.timing is not None]
         for timing in timings:
             timing.begin_batch(rows)
-        with self._spans.around([caller.span for caller in callers], rows):
+        with self._spans.around([caller.span for caller in noted], len(callers), rows):
             yield
         for timing in timings:
             timing.end_batch()
