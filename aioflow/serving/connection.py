@@ -16,7 +16,7 @@ from aioflow.serving.request import JOINED, Request, Response
 from aioflow.serving.service import Service
 
 _log: Final = logging.getLogger("aioflow.serving")
-_AHEAD: Final = 512 * 1024
+_AHEAD: Final = 128 * 1024
 """Bytes of further requests that are read while one is answered."""
 _SLOW: Final = 1.0
 """Seconds after which the rest of a body is left to aiohttp."""
@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first request."""
         self._transport = cast(asyncio.Transport, transport)
-        self._client = str(transport.get_extra_info("peername")[0])
+        self._client = str((transport.get_extra_info("peername") or ("",))[0])
         self._opened.add(self)
 
     def data_received(self, data: bytes) -> None:

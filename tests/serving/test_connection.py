@@ -126,7 +126,7 @@ async def test_the_request_of_a_client_that_leaves_is_cancelled_and_a_flood_of_r
         await version.gate.arrived(1)
         (connection,) = server._connections
         await until(lambda: connection._is_paused)
-        assert len(connection._arrived) < 2 * connection_module._AHEAD
+        assert len(connection._arrived) <= connection_module._AHEAD + 2**18  # and what one read brings
         version.gate.open()
         for _ in range(flood):
             assert (await reader.readuntil(ANSWER_END))[-2:] == ANSWER_END
