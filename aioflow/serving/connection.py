@@ -26,9 +26,6 @@ _HEAD_END: Final = b"\r\n\r\n"
 class Connection(asyncio.Protocol):
     """One connection.
 
-    Attributes:
-        since: since when it waits for a request, or for the rest of one, by the clock of the loop.
-
     Args:
         service: answers the requests.
         others: makes the protocol of aiohttp that takes the connection over.
@@ -48,7 +45,8 @@ class Connection(asyncio.Protocol):
         self._is_paused = False
         self._writable: asyncio.Future[None] | None = None
         """Pending while the client reads too slowly."""
-        self.since = self._loop.time()
+        self._since = self._loop.time()
+        """Since when it waits for a request, or for the rest of one."""
 
     # What the loop tells
 
@@ -61,7 +59,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Answer the request if it is whole."""
         if not self._arrived:
-            self.since = self._loop.time()
+            self._since = self._loop.time()
         self._arrived = self._arrived + data if self._arrived else data
         if self._task is None:
             if len(self._arrived) >= self._needed:
@@ -95,7 +93,7 @@ class Connection(asyncio.Protocol):
             first: the most seconds until a head has arrived.
             idle: the most seconds between two requests.
         """
-        waited = self._loop.time() - self.since
+        waited = self._loop.time() - self._since
         if self._task is not None:
             return
         if self._needed and waited >= _SLOW:
@@ -138,7 +136,7 @@ class Connection(asyncio.Protocol):
             while head is not None:
                 await self._answer(head)
                 self._go_on_reading()
-                head = self._next_head() if self._arrived else None
+                head = self._next_head() if self._arrived and not self._transport.is_closing() else None
         except ConnectionError:  # a client that reads too slowly
             self._transport.abort()
         except Exception as error:
@@ -153,7 +151,7 @@ class Connection(asyncio.Protocol):
         self._needed, self._is_first = 0, False
         request = Request(head.method, head.path, head.headers, body, self._client)
         await self._service.answer(request, self._send_head if head.method == "HEAD" else self._send)
-        self.since = self._loop.time()
+        self._since = self._loop.time()
 
     def _go_on_reading(self) -> None:
         if self._is_paused:

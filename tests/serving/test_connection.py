@@ -160,11 +160,14 @@ async def test_a_stream_comes_in_chunks_and_its_slow_reader_holds_back_its_loop(
 
 @pytest.mark.sockets
 async def test_a_refusal_that_ends_the_connection_does_so():
-    async with connected(affine(), Limits(body=10)) as (_, reader, writer):
-        writer.write(head() + BODY)
+    records = []
+    async with connected(affine(), Limits(body=10)) as (server, reader, writer):
+        server.service.observers = (records.append,)
+        writer.write((head() + BODY) * 2)
         status, headers, _ = await read(reader)
         assert (status, headers["connection"]) == (413, "close")
         assert await reader.read() == b""
+    assert len(records) == 1
 
 
 def test_what_is_in_plain_heads_and_in_those_of_responses():
