@@ -38,6 +38,7 @@ ROWS = (
     "data",
     "inference",
     "batching",
+    "batching_networks",
     "serving",
     "memory",
     "devices",

@@ -1,15 +1,17 @@
 """64 and 512 clients query one MLP over HTTP, one image per request, in the binary form of the Open Inference Protocol.
 
 Each server and the clients have a process of their own, so that with two cores neither takes the other's. The servers
-by hand are handlers of aiohttp; one of them computes nothing, and shows what HTTP alone takes.
+by hand are handlers of aiohttp; one of them computes nothing, and shows what HTTP alone takes. LitServe takes JSON
+alone, in an environment of its own. BentoML and MLServer are not measured.
 """
 
 import asyncio
 import base64
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from benchmarks import peers
@@ -22,6 +24,7 @@ from benchmarks.report import Claim, Row
 CLIENTS, ROUNDS, SECONDS = (64, 512), 5, 0.5
 BYTES, BY_HAND = "aiohttp, same bytes", "aiohttp, batched by hand"
 TENSORFLOW, ONNX, TORCH = (f"{name}, {CORES} threads" for name in (peers.TENSORFLOW, "ONNX Runtime", peers.TORCH))
+LITSERVE = "LitServe, JSON"
 SIDES = {
     peers.AIOFLOW: "aioflow", BYTES: "bytes", BY_HAND: "batched",
     TENSORFLOW: "tensorflow", ONNX: "onnxruntime", TORCH: "torch",
@@ -35,14 +38,14 @@ async def rows() -> AsyncIterator[Row]:
     async with AsyncExitStack() as stack:
         clients = await stack.enter_async_context(process("benchmarks.serving_load"))
         ports: dict[str, int] = {}
-        for name, side in SIDES.items():
-            server = await stack.enter_async_context(process("benchmarks.serving_sides", side))
+        for name in (*SIDES, LITSERVE):
+            server = await stack.enter_async_context(serving(name))
             try:
                 ports[name] = int(await said(server))
             except RuntimeError as error:
                 missing[name] = excuse(error)
         for count in CLIENTS:
-            loads = await measure(clients, ports, [request(image) for image in IMAGES[:count]])
+            loads = await measure(clients, ports, IMAGES[:count])
             title = f"{count} clients of an MLP 784-256-128-10 over HTTP, one image per request"
             yield Row(title, {name: str(load) for name, load in loads.items()} | missing, claims(loads))
 
@@ -53,7 +56,7 @@ def claims(loads: Mapping[str, Load]) -> list[Claim]:
         Claim("time a request, aioflow / aiohttp, same bytes", median(loads, BYTES, peers.AIOFLOW, "rates"), 1.3),
         Claim("time a request, aioflow / aiohttp by hand", median(loads, BY_HAND, peers.AIOFLOW, "rates"), 1.3),
     ]
-    for peer in (TENSORFLOW, ONNX, TORCH):
+    for peer in (TENSORFLOW, ONNX, TORCH, LITSERVE):
         rate = median(loads, peers.AIOFLOW, peer, "rates")
         found.append(Claim(f"requests/s, aioflow / {peer}", rate, 2, at_least=True))
         found.append(Claim(f"p99, aioflow / {peer}", median(loads, peers.AIOFLOW, peer, "tails"), 1))
@@ -74,14 +77,30 @@ def request(image: Any) -> bytes:
     return bytes("\r\n".join(lines).encode() + head + image.tobytes())
 
 
-async def measure(clients: Any, ports: Mapping[str, int], requests: Sequence[bytes]) -> dict[str, Load]:
+def json_request(image: Any) -> bytes:
+    """Return the bytes of a request of LitServe with an image."""
+    body = json.dumps({"image": image[0].tolist()})
+    lines = [
+        "POST /predict HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    ]
+    return "\r\n".join([*lines, "", body]).encode()
+
+
+async def measure(clients: Any, ports: Mapping[str, int], images: Sequence[Any]) -> dict[str, Load]:
     """Measure every server's load, in alternating rounds, after one round that does not count."""
     loads = {name: Load() for name in ports}
-    sent = [base64.b64encode(each).decode() for each in requests]
+    sent = {
+        name: [base64.b64encode(made(image)).decode() for image in images]
+        for name in ports
+        for made in [json_request if name == LITSERVE else request]
+    }
     for turn in range(-1, ROUNDS):
         for name in rotated(list(ports), turn):
             await asyncio.sleep(SETTLE)
-            command = {"port": ports[name], "requests": sent, "seconds": SECONDS}
+            command = {"port": ports[name], "requests": sent[name], "seconds": SECONDS}
             clients.stdin.write(json.dumps(command).encode() + b"\n")
             found = json.loads(await said(clients))
             if turn >= 0:
@@ -91,13 +110,18 @@ async def measure(clients: Any, ports: Mapping[str, int], requests: Sequence[byt
     return loads
 
 
+def serving(name: str) -> AbstractAsyncContextManager[Any]:
+    """Return the process of a server."""
+    if name == LITSERVE:
+        return process("benchmarks.serving_peers", python=os.environ.get("SERVING_PEERS", sys.executable))
+    return process("benchmarks.serving_sides", SIDES[name])
+
+
 @asynccontextmanager
-async def process(module: str, *arguments: str) -> AsyncIterator[Any]:
+async def process(module: str, *arguments: str, python: str = sys.executable) -> AsyncIterator[Any]:
     """Yield a process that runs a module, and ends when its input ends."""
     pipe = asyncio.subprocess.PIPE
-    found = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", module, *arguments, stdin=pipe, stdout=pipe, limit=_LINE
-    )
+    found = await asyncio.create_subprocess_exec(python, "-m", module, *arguments, stdin=pipe, stdout=pipe, limit=_LINE)
     try:
         yield found
     finally:

@@ -29,12 +29,16 @@ def serve(parser: argparse.ArgumentParser) -> Run:
     """Serve saved models, by the Open Inference Protocol over HTTP and gRPC, and by TensorFlow Serving's REST."""
     add = parser.add_argument
     add(
-        "--model", metavar="NAME=DIR", type=_pair, action="append", required=True,
+        "--model", metavar="NAME=DIR", type=_pair, action="append", default=[],
         help="a model, and the folder with a folder for each of its versions; may be repeated",
     )  # fmt: skip
     add(
         "--label", metavar="NAME:LABEL=VERSION", type=_label, action="append", default=[],
         help="a name for a version of a model, as digits:stable=3; may be repeated",
+    )  # fmt: skip
+    add(
+        "--config", metavar="FILE",
+        help="TOML with models, their labels, splits and batching, and limits, by the names of the Python API",
     )  # fmt: skip
     add("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
     add("--port", type=int, default=8500, help="the port to listen on; 0 for any (default: %(default)s)")
@@ -116,11 +120,9 @@ def _run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Raise InvalidArgumentError for options that contradict each other."""
-    names = [name for name, _ in options.model]
-    if len({*names}) < len(names):
-        raise errors.InvalidArgumentError(f"--model names a model twice: {', '.join(sorted(names))}")
-    if options.metrics and options.workers > 1:
-        raise errors.InvalidArgumentError("--metrics shows those of one process: it needs --workers 1")
+    from aioflow.cli.serve_config import read_config
+
+    names = [model.name for model in read_config(options).models]
     for name, label, _ in options.label:
         if name not in names:
             raise errors.InvalidArgumentError(f"--label {name}:{label}: there is no --model {name}=DIR")
@@ -129,10 +131,9 @@ def _check(options: argparse.Namespace) -> None:
 @contextlib.asynccontextmanager
 async def open_servers(options: argparse.Namespace) -> AsyncIterator[tuple["Models", "Servers"]]:
     """The models of the options, and servers that listen, inside the block. New versions are looked for meanwhile."""
+    from aioflow.cli.serve_config import read_config
     from aioflow.net.transport.credentials import check_binding, load_token, server_tls
     from aioflow.serving.access_log import log_request
-    from aioflow.serving.batching import Batching
-    from aioflow.serving.limits import Limits
     from aioflow.serving.metrics import Metrics
     from aioflow.serving.models import Models
     from aioflow.serving.server import HttpServer, bind
@@ -143,18 +144,17 @@ async def open_servers(options: argparse.Namespace) -> AsyncIterator[tuple["Mode
     check_binding(options.host, token, tls)
     if options.access_log:
         _log_requests()
-    batching = Batching(max_rows=options.max_rows, max_delay=options.max_delay, max_waiting=options.max_waiting)
-    limits = Limits(body=options.max_body << 20, requests=options.max_requests)
+    config = read_config(options)
     with bind(options.host, options.port, options.workers > 1) as listening:
         metrics = Metrics() if options.metrics else None
         async with (
             Models(poll_interval=options.poll, metrics=metrics) as models,
             contextlib.AsyncExitStack() as stack,
         ):
-            for name, directory in options.model:
-                labels = {label: version for model, label, version in options.label if model == name}
-                await models.add(name, directory, labels=labels, batching=batching)
-            service = Service(models, limits, token=token, origins=options.origin, observers=[log_request])
+            for model in config.models:
+                await models.add(model.name, model.directory, labels=model.labels, batching=model.batching)
+                models.split(model.name, model.split)
+            service = Service(models, config.limits, token=token, origins=options.origin, observers=[log_request])
             by_grpc = _grpc_listener(options, service, mutual=token is None)
             servers: Servers = [HttpServer(service, listening, tls), *by_grpc]
             stack.push_async_callback(_end, asyncio.ensure_future(models.watch()))

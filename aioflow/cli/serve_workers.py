@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
@@ -18,6 +19,7 @@ from aioflow import errors
 from aioflow.cli.serve import collect_seldom, describe, open_servers, serve_all, urls
 from aioflow.cli.worker import loop_factory, stopping_signals
 from aioflow.launch.local_processes import THREADS
+from aioflow.serving.metrics import SHARED
 
 _NO_OPTIONS: Final = ("run",)
 
@@ -37,9 +39,10 @@ def run_workers(options: argparse.Namespace) -> int:
 
 async def _supervise(options: argparse.Namespace) -> int:
     stopped = asyncio.Event()
-    with stopping_signals(stopped.set):
+    with stopping_signals(stopped.set), tempfile.TemporaryDirectory() as metrics:
+        environment = _environment(options.workers, metrics)
         async with contextlib.AsyncExitStack() as stack:
-            workers = [await stack.enter_async_context(_worker(options)) for _ in range(options.workers)]
+            workers = [await stack.enter_async_context(_worker(options, environment)) for _ in range(options.workers)]
             line = [await _first_line(worker) for worker in workers][-1]
             print(f"{line} by {options.workers} processes", flush=True)
             ends = [asyncio.ensure_future(worker.wait()) for worker in workers]
@@ -54,12 +57,14 @@ async def _supervise(options: argparse.Namespace) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _worker(options: argparse.Namespace) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _worker(
+    options: argparse.Namespace, environment: Mapping[str, str]
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """A process that serves. At the end of the block it is told to stop, and has stopped."""
     facts = {name: value for name, value in vars(options).items() if name not in _NO_OPTIONS}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "aioflow.cli.serve_workers", stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE, env=_environment(options.workers), start_new_session=True,
+        stdout=asyncio.subprocess.PIPE, env=environment, start_new_session=True,
     )  # fmt: skip
     assert process.stdin is not None
     try:
@@ -70,10 +75,10 @@ async def _worker(options: argparse.Namespace) -> AsyncIterator[asyncio.subproce
         await process.wait()
 
 
-def _environment(workers: int) -> Mapping[str, str]:
-    """Return the environment of a worker: the workers divide the cores for matrix products."""
+def _environment(workers: int, metrics: str) -> Mapping[str, str]:
+    """Return the environment of a worker: the workers divide the cores for matrix products, and share metrics."""
     threads = str(max(1, (os.cpu_count() or 1) // workers))
-    return {**dict.fromkeys(THREADS, threads), **os.environ}
+    return {**dict.fromkeys(THREADS, threads), SHARED: metrics, **os.environ}
 
 
 async def _first_line(process: asyncio.subprocess.Process) -> str:

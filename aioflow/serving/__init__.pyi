@@ -3,7 +3,8 @@
 `models.Models` has the models by name, `served_version.ServedVersion` runs the requests of one version. Input: arrays
 by name. Output: arrays by name. Protocols are built on these two: `on_aiohttp` and `on_asgi` hand requests of HTTP to
 `service.Service`, which chooses a handler of `open_inference` or `tensorflow_rest`, and `on_grpc` calls of gRPC, for
-those of `open_inference_grpc`. `server` is a whole server.
+those of `open_inference_grpc`. `conversation` is a stream over a websocket. `server` is a whole server; its
+`connection`s answer most requests without a framework.
 
 A model comes from a directory (`served_model`, by way of `version_loader`) or from training in this process
 (`publication`). `choice` decides which version a request gets, and `signature_runner` checks a request and runs it.

@@ -20,20 +20,29 @@ _GZIP_OR_ZLIB: Final = 47
 _PACKED: Final = ("gzip", "x-gzip", "deflate")
 
 
+def whole_body(request: Request, limits: Limits) -> memoryview | None:
+    """Return the body if it is there already, and neither packed nor too large."""
+    body = request.body
+    if not isinstance(body, bytes) or len(body) > limits.body or "content-encoding" in request.headers:
+        return None
+    return memoryview(body)
+
+
 async def read_body(request: Request, limits: Limits, json_size: int | None = None) -> memoryview:
     """Return the whole body. If it has to arrive, bytes behind the first `json_size` begin at an aligned address.
 
     Raises:
         RequestRefusedError: it is too large, too slow, or packed in a way that is unknown or damaged.
     """
+    whole = whole_body(request, limits)
+    if whole is not None:
+        return whole
     length = content_length(request, limits)
     packing = request.headers.get("content-encoding", "identity").strip().lower()
     if packing not in (*_PACKED, "identity"):
         raise RequestRefusedError(415, f"content-encoding {packing!r} is none of gzip, deflate, identity")
     plain, body = packing == "identity", request.body
     if isinstance(body, bytes):
-        if plain and len(body) <= limits.body:
-            return memoryview(body)
         body = _once(body)
     buffer = _Buffer(length if plain and length is not None else _FIRST, -(json_size or 0) % _ALIGNED, limits)
     try:

@@ -33,6 +33,7 @@ _CODE: Final[Mapping[int, int]] = {
     401: errors.UNAUTHENTICATED,
     403: errors.PERMISSION_DENIED,
     413: errors.RESOURCE_EXHAUSTED,
+    429: errors.RESOURCE_EXHAUSTED,
 }
 """The codes of gRPC for the statuses with which a request is refused; for all others INVALID_ARGUMENT."""
 

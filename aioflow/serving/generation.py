@@ -33,28 +33,24 @@ async def generate(address: ModelAddress, exchange: Exchange) -> Response:
 
 async def generate_stream(address: ModelAddress, exchange: Exchange) -> Response:
     """Answer with the outputs of each iteration. An error before the first one is a status, a later one an event."""
-    events = _events(address, exchange)
-    first = await anext(events, b"")
-    return Response(200, {"content-type": EVENTS, "cache-control": "no-store"}, [first], events)
+    messages = _messages(address, exchange)
+    first = await anext(messages)
+    return Response(200, {"content-type": EVENTS, "cache-control": "no-store"}, [first], messages)
 
 
-async def _events(address: ModelAddress, exchange: Exchange) -> AsyncGenerator[bytes, None]:
+async def _messages(address: ModelAddress, exchange: Exchange) -> AsyncGenerator[bytes, None]:
     begun = False
     with exchange.hold(address) as served:
         signature, inputs = await _read(exchange)
         try:
             async with contextlib.aclosing(served.stream(inputs, signature)) as iterations:
                 async for outputs in iterations:
-                    yield _event(to_json(_describe(served, outputs)))
+                    yield to_json(_describe(served, outputs))
                     begun = True
         except Exception as error:
             if not begun:
                 raise
-            yield _event(b"".join(error_response(error).body))
-
-
-def _event(data: bytes) -> bytes:
-    return b"data: %b\n\n" % data
+            yield b"".join(error_response(error).body)
 
 
 async def _read(exchange: Exchange) -> tuple[str, dict[str, Array]]:

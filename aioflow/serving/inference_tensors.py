@@ -55,6 +55,11 @@ class GivenTensor(NamedTuple):
     size: int | None
     data: Any
 
+    @property
+    def has_binary_strings(self) -> bool:
+        """Whether it is text among the bytes that follow the JSON."""
+        return self.size is not None and self.dtype is dtypes.string
+
 
 def read_given(given: Any) -> list[GivenTensor]:
     """Return what the `inputs` of a request say. InvalidArgumentError, naming the input, if that makes no sense."""
@@ -79,21 +84,49 @@ async def read_tensors(given: Sequence[GivenTensor], binary: memoryview) -> dict
         InvalidArgumentError: the elements do not fit what the JSON says, or the bytes are more or fewer than they need.
             The text names the input.
     """
+    strings: dict[str, Array] = {}
+    start = 0
+    for tensor in given:
+        if tensor.has_binary_strings:
+            try:
+                data = _part(tensor, binary, start)
+                strings[tensor.name] = (await read_strings(data, math.prod(tensor.shape))).reshape(tensor.shape)
+            except ValueError as error:
+                raise _wrong_input(tensor.name, error) from None
+        start += tensor.size or 0
+    return read_numbers(given, binary, strings)
+
+
+def read_numbers(
+    given: Sequence[GivenTensor], binary: memoryview, strings: Mapping[str, Array] | None = None
+) -> dict[str, Array]:
+    """Return the arrays of a request likewise, at once. Its binary strings, if it has any, have been read already."""
     found: dict[str, Array] = {}
     start = 0
     for tensor in given:
         try:
             if tensor.size is None:
                 found[tensor.name] = _from_json(tensor.data, tensor.dtype, tensor.shape)
+                continue
+            if strings and tensor.name in strings:
+                found[tensor.name] = strings[tensor.name]
             else:
-                found[tensor.name] = await _read_binary(tensor, tensor.size, binary, start)
-                start += tensor.size
+                found[tensor.name] = _from_bytes(_part(tensor, binary, start), tensor.dtype, tensor.shape)
+            start += tensor.size
         except (TypeError, ValueError) as error:
             raise _wrong_input(tensor.name, error) from None
     if start != len(binary):
         text = f"the binary inputs need {start} bytes, and {len(binary)} bytes follow the JSON"
         raise errors.InvalidArgumentError(text)
     return found
+
+
+def _part(tensor: GivenTensor, binary: memoryview, start: int) -> memoryview:
+    """Return the bytes of a tensor."""
+    size = tensor.size or 0
+    if size > len(binary) - start:
+        raise ValueError(f"it has {size} bytes, and {len(binary) - start} are left of those that follow the JSON")
+    return binary[start : start + size]
 
 
 def _wrong_input(name: str, error: Exception) -> errors.InvalidArgumentError:
@@ -124,15 +157,6 @@ def _read_given(name: str, item: Mapping[str, Any]) -> GivenTensor:
     if size is not None and not _is_size(size):
         raise ValueError(f'"binary_data_size" must be a number of bytes, not {short_repr(size)}')
     return GivenTensor(name, dtype, shape, size, item.get("data"))
-
-
-async def _read_binary(tensor: GivenTensor, size: int, binary: memoryview, start: int) -> Array:
-    if size > len(binary) - start:
-        raise ValueError(f"it has {size} bytes, and {len(binary) - start} are left of those that follow the JSON")
-    data = binary[start : start + size]
-    if tensor.dtype is dtypes.string:
-        return (await read_strings(data, math.prod(tensor.shape))).reshape(tensor.shape)
-    return _from_bytes(data, tensor.dtype, tensor.shape)
 
 
 def _read_dtype(name: Any) -> DType:
@@ -198,27 +222,30 @@ class BinaryTensor(NamedTuple):
         return {"name": self.name, "datatype": self.datatype, "shape": self.shape, "parameters": parameters}
 
 
-async def write_tensor(
-    name: str, array: Array, binary: bool
-) -> tuple[Mapping[str, Any] | BinaryTensor, list[bytes | memoryview]]:
-    """Return what the JSON says of a tensor, and the bytes that follow the JSON.
+def write_list(name: str, array: Array) -> Mapping[str, Any]:
+    """Return what the JSON says of a tensor, with its elements.
 
     UnimplementedError as `write_binary`; InvalidArgumentError if JSON cannot hold its text.
     """
-    if binary:
-        return await write_binary(name, array)
     array = np.asarray(array)
     datatype = _datatype_of_output(name, array)
     data = _to_list(name, array, _DTYPES[datatype])
-    return {"name": name, "datatype": datatype, "shape": array.shape, "data": data}, []
+    return {"name": name, "datatype": datatype, "shape": array.shape, "data": data}
 
 
 async def write_binary(name: str, array: Array) -> tuple[BinaryTensor, list[bytes | memoryview]]:
     """Return a tensor as bytes, and what describes it. UnimplementedError if the protocol has no name for its dtype."""
     array = np.asarray(array)
+    if not array.dtype.hasobject:
+        return write_numbers(name, array)
     datatype = _datatype_of_output(name, array)
-    parts = await write_strings(array) if datatype == "BYTES" else [_to_bytes(array)]
+    parts = await write_strings(array)
     return BinaryTensor(name, datatype, array.shape, sum(map(len, parts))), parts
+
+
+def write_numbers(name: str, array: Array) -> tuple[BinaryTensor, list[bytes | memoryview]]:
+    """Return a tensor of numbers likewise, at once."""
+    return BinaryTensor(name, _datatype_of_output(name, array), array.shape, array.nbytes), [_to_bytes(array)]
 
 
 def _datatype_of_output(name: str, array: Array) -> str:

@@ -16,12 +16,19 @@ class Limits:
             are not raw tensors.
         requests: the most inferences at a time; one more is refused before its body is read (503).
         body_seconds: how long a body may take to arrive (408).
+        answer_seconds: how long a client may take to read a response of more than 64 KiB; then its connection is cut.
+        client_requests: the most inferences of one client at a time (429). A client is an address.
+        client_rate: the most inferences that one client may begin a second (429). It may begin those of a second at
+            once.
     """
 
     body: int = 64 * 2**20
     json: int = 4 * 2**20
     requests: int = 1024
     body_seconds: float = 60.0
+    answer_seconds: float = 60.0
+    client_requests: float = math.inf
+    client_rate: float = math.inf
 
     def __post_init__(self) -> None:
         """ValueError names a bound that is not above 0."""

@@ -1,6 +1,8 @@
 """Metrics of served models, as Prometheus reads them."""
 
 import asyncio
+import importlib
+import os
 from typing import Any, Final
 
 from aioflow import errors
@@ -8,6 +10,8 @@ from aioflow.serving.record import Record
 from aioflow.serving.request import Response
 from aioflow.session.request_batcher import BatchObserver, FinishedBatch
 
+SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable of the environment with the directory by which the processes of a server share metrics."""
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 _ROWS: Final = tuple(2**power for power in range(11))
@@ -21,6 +25,9 @@ class Metrics:
         metrics = af.serving.Metrics()
         async with af.serving.Models(metrics=metrics) as models:
             app.add_subapp("/ml", af.serving.aiohttp_app(models))  # GET /ml/metrics
+
+    If the environment names a directory for the metrics of several processes, as prometheus-client has it, they are
+    those of all. Then there are none of the process itself, such as its memory.
 
     UnimplementedError if the extra `metrics` is not installed: `pip install aioflow-engine[metrics]`.
     """
@@ -80,7 +87,11 @@ class Metrics:
 
     def show(self) -> Response:
         """Return them as a response."""
-        return Response(200, {"content-type": _TEXT}, [self._client.generate_latest(self._registry)])
+        registry = self._registry
+        if SHARED in os.environ:
+            registry = self._client.CollectorRegistry()
+            importlib.import_module("prometheus_client.multiprocess").MultiProcessCollector(registry)
+        return Response(200, {"content-type": _TEXT}, [self._client.generate_latest(registry)])
 
 
 def _client() -> Any:

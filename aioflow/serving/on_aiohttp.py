@@ -10,10 +10,11 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from aioflow.net.transport.credentials import Token
+from aioflow.serving.conversation import converse
 from aioflow.serving.failures import RequestRefusedError
 from aioflow.serving.limits import Limits
 from aioflow.serving.models import Models
-from aioflow.serving.request import Request, Response
+from aioflow.serving.request import WEBSOCKET, Request, Response
 from aioflow.serving.service import Service
 
 _LOOK_EVERY: Final = 0.1
@@ -77,6 +78,8 @@ class _Adapter:
 
 async def answer(service: Service, request: web.BaseRequest, path: str) -> web.StreamResponse:
     """Answer a request with that path below the place where the models are mounted."""
+    if "sec-websocket-key" in request.headers:
+        return await _converse(service, request, path)
     sent = await service.answer(_neutral(request, path), functools.partial(_send, request))
     if not request.content.at_eof():
         await _refuse_the_rest(request, sent)
@@ -89,7 +92,8 @@ def _neutral(request: web.BaseRequest, path: str) -> Request:
         headers = {name.lower(): value for name, value in headers.items() if name.lower() != "content-encoding"}
     content = request.content
     is_there = content.is_eof() and content.exception() is None
-    return Request(request.method, path, headers, content.read_nowait() if is_there else _chunks(request))
+    body = content.read_nowait() if is_there else _chunks(request)
+    return Request(request.method, path, headers, body, request.remote or "")
 
 
 async def _chunks(request: web.BaseRequest) -> AsyncIterator[bytes]:
@@ -109,13 +113,51 @@ async def _send(request: web.BaseRequest, response: Response) -> web.StreamRespo
     if response.stream is None:
         sent.content_length = response.size
     await sent.prepare(request)
-    for piece in pieces:
-        await sent.write(piece)
-    if response.stream is not None:
-        async for piece in response.stream:
-            await sent.write(piece)
+    await response.write_to(sent.write)
     await sent.write_eof()
     return sent
+
+
+async def _converse(service: Service, request: web.BaseRequest, path: str) -> web.StreamResponse:
+    """Answer a client that asks for a websocket."""
+    socket = _Socket(request, service.limits.json)
+    asked = Request(WEBSOCKET, path, request.headers, b"", request.remote or "")
+    refused = await converse(service, asked, socket, functools.partial(_send, request))
+    return socket.response if refused is None else refused
+
+
+class _Socket:
+    """A websocket of aiohttp.
+
+    Attributes:
+        response: what opens it.
+    """
+
+    def __init__(self, request: web.BaseRequest, most: int) -> None:
+        self.response: Final = web.WebSocketResponse(max_msg_size=most)
+        self._request: Final = request
+
+    async def accept(self) -> None:
+        """Open it. RequestRefusedError if the request asks for it wrongly."""
+        try:
+            await self.response.prepare(self._request)
+        except web.HTTPException as error:
+            raise RequestRefusedError(error.status, f"this opens no websocket: {error.text}") from None
+
+    async def receive(self) -> bytes | None:
+        """Return the next message; None if the client has left."""
+        message = await self.response.receive()
+        if message.type is aiohttp.WSMsgType.TEXT:
+            return str(message.data).encode()
+        return message.data if message.type is aiohttp.WSMsgType.BINARY else None
+
+    async def send(self, message: bytes) -> None:
+        """Send a message of text, once the client has taken most of those before."""
+        await self.response.send_str(message.decode())
+
+    async def close(self, code: int) -> None:
+        """Close it."""
+        await self.response.close(code=code)
 
 
 async def _refuse_the_rest(request: web.BaseRequest, response: web.StreamResponse) -> None:

@@ -1,23 +1,24 @@
 """Models as a callable of ASGI, as for Starlette: `app.mount("/models", af.serving.asgi_app(models))`."""
 
 import asyncio
-import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, MutableMapping
 from typing import Any, Final, TypeAlias
 
 from aioflow.net.transport.credentials import Token
+from aioflow.serving.conversation import answer_until, converse
 from aioflow.serving.failures import RequestRefusedError
 from aioflow.serving.limits import Limits
 from aioflow.serving.models import Models
-from aioflow.serving.request import Request, Response
+from aioflow.serving.request import WEBSOCKET, Request, Response
 from aioflow.serving.service import Service
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Asgi: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
-_REFUSED: Final = {"type": "websocket.close", "code": 1003}
+_DENIAL: Final = "websocket.http.response"
+"""The extension by which a request for a websocket gets a response of HTTP instead."""
 
 
 def asgi_app(
@@ -40,8 +41,8 @@ def asgi_app(
             await _serve(service, scope, receive, send)
         elif scope["type"] == "lifespan":
             await _live(receive, send)
-        else:
-            await send(dict(_REFUSED))
+        elif scope["type"] == "websocket":
+            await _converse(service, scope, receive, send)
 
     return app
 
@@ -58,17 +59,8 @@ async def _live(receive: Receive, send: Send) -> None:
 async def _serve(service: Service, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
     """Answer a request. As soon as its client is gone, the answer is cancelled."""
     arrived = asyncio.Event()
-    request = Request(scope["method"], _path(scope), _headers(scope), _chunks(receive, arrived))
-    answering = asyncio.ensure_future(service.answer(request, functools.partial(_send, send)))
-    watching = asyncio.ensure_future(_client_gone(receive, arrived))
-    try:
-        await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (answering, watching):
-            task.cancel()
-        await asyncio.gather(answering, watching, return_exceptions=True)
-    with contextlib.suppress(asyncio.CancelledError):
-        answering.result()
+    request = Request(scope["method"], _path(scope), _headers(scope), _chunks(receive, arrived), _client(scope))
+    await answer_until(service.answer(request, functools.partial(_send, send)), _client_gone(receive, arrived))
 
 
 async def _client_gone(receive: Receive, arrived: asyncio.Event) -> None:
@@ -102,15 +94,66 @@ def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-async def _send(send: Send, response: Response) -> None:
+def _client(scope: Mapping[str, Any]) -> str:
+    return str((scope.get("client") or ("",))[0])
+
+
+async def _send(send: Send, response: Response, kind: str = "http.response") -> None:
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items()]
     if response.stream is None:
         headers.append((b"content-length", str(response.size).encode()))
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    *pieces, last = response.pieces if response.stream is None else (*response.pieces, b"")
-    for piece in pieces:
-        await send({"type": "http.response.body", "body": bytes(piece), "more_body": True})
-    if response.stream is not None:
-        async for event in response.stream:
-            await send({"type": "http.response.body", "body": event, "more_body": True})
-    await send({"type": "http.response.body", "body": bytes(last), "more_body": False})
+    await send({"type": f"{kind}.start", "status": response.status, "headers": headers})
+    if response.stream is None and len(response.pieces) == 1:
+        await send({"type": f"{kind}.body", "body": response.pieces[0], "more_body": False})
+        return
+
+    async def write(piece: bytes | memoryview) -> None:
+        await send({"type": f"{kind}.body", "body": bytes(piece), "more_body": True})
+
+    await response.write_to(write)
+    await send({"type": f"{kind}.body", "body": b"", "more_body": False})
+
+
+# Websockets
+
+
+async def _converse(service: Service, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+    """Answer a client that asks for a websocket."""
+
+    async def refuse(response: Response) -> None:
+        if _DENIAL in (scope.get("extensions") or {}):
+            await _send(send, response, _DENIAL)
+        else:
+            await send({"type": "websocket.close"})
+
+    await receive()  # that the client connects
+    asked = Request(WEBSOCKET, _path(scope), _headers(scope), b"", _client(scope))
+    await converse(service, asked, _Socket(receive, send), refuse)
+
+
+class _Socket:
+    """A websocket of ASGI."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive: Final = receive
+        self._send: Final = send
+
+    async def accept(self) -> None:
+        """Open it."""
+        await self._send({"type": "websocket.accept"})
+
+    async def receive(self) -> bytes | None:
+        """Return the next message; None if the client has left."""
+        message = await self._receive()
+        if message["type"] == "websocket.disconnect":
+            return None
+        text = message.get("text")
+        return bytes(message["bytes"]) if text is None else str(text).encode()
+
+    async def send(self, message: bytes) -> None:
+        """Send a message of text, once the client has taken most of those before."""
+        await self._send({"type": "websocket.send", "text": message.decode()})
+
+    async def close(self, code: int) -> None:
+        """Close it."""
+        await self._send({"type": "websocket.close", "code": code})

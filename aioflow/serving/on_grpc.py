@@ -1,5 +1,6 @@
 """Models as a server of gRPC, by the package grpcio alone: the messages need no generated code."""
 
+import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,7 +35,7 @@ def grpc_server(models: Models, limits: Limits | None = None, *, token: str | No
 
     Args:
         models: the models.
-        limits: the bounds of requests. gRPC itself refuses larger messages; `body_seconds` does not count.
+        limits: the bounds of requests. gRPC itself refuses larger messages.
         token: what each call must show in its metadata, `authorization: Bearer ...`, except ServerLive and
             ServerReady; None for nothing.
 
@@ -60,7 +61,7 @@ def make_server(service: Service, shared: bool = False) -> "Server":
         ]
     )
     calls = {
-        path.rpartition("/")[2]: grpc.unary_unary_rpc_method_handler(functools.partial(_answer, service, path))
+        path.rpartition("/")[2]: grpc.stream_unary_rpc_method_handler(functools.partial(_answer, service, path))
         for path in PATHS
     }
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, calls)])
@@ -77,13 +78,30 @@ def package() -> Any:
     return grpc
 
 
-async def _answer(service: Service, path: str, message: bytes, context: "ServicerContext") -> bytes:
+async def _answer(service: Service, path: str, messages: object, context: "ServicerContext") -> bytes:
     """Answer a call. gRPC cancels it when its client is gone or its deadline has passed."""
-    headers, answer = await service.answer(Request("POST", path, _headers(context), message), _join, ROUTES)
+    message = await _read(context, service.limits.body_seconds)
+    request = Request("POST", path, _headers(context), message, context.peer().rpartition(":")[0])
+    headers, answer = await service.answer(request, _join, ROUTES)
     code, text = int(headers.pop(STATUS)), headers.pop(MESSAGE, "")
     if code != errors.OK:
         await context.abort(_status(code), text, tuple(headers.items()))
+    if headers:
+        context.set_trailing_metadata(tuple(headers.items()))
     return answer
+
+
+async def _read(context: "ServicerContext", seconds: float) -> bytes:
+    """Return the only message of a call. It is read as one of a stream, since gRPC waits for others for ever."""
+    try:
+        async with asyncio.timeout(seconds):
+            message: object = await context.read()
+    except TimeoutError:
+        await context.abort(_status(errors.DEADLINE_EXCEEDED), f"the message did not arrive within {seconds:g} s")
+    if isinstance(message, bytes):
+        return message
+    await context.abort(_status(errors.INVALID_ARGUMENT), "the call has no message")
+    return b""  # never: the abort has raised
 
 
 async def _join(response: Response) -> tuple[dict[str, str], bytes]:

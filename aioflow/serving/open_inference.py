@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, TypeVar
 
+import numpy as np
+
 from aioflow import errors
 from aioflow.graph.operation import Tensor
 from aioflow.saved_model.signature import SERVING_DEFAULT
 from aioflow.serving import generation
-from aioflow.serving.body import read_body
+from aioflow.serving.body import read_body, whole_body
 from aioflow.serving.exchange import Exchange, Handlers, ModelAddress, count_rows, version_number
 from aioflow.serving.inference_tensors import (
     BinaryTensor,
@@ -21,13 +23,16 @@ from aioflow.serving.inference_tensors import (
     datatype_of,
     read_given,
     read_name,
+    read_numbers,
     read_parameters,
     read_tensors,
-    write_tensor,
+    write_binary,
+    write_list,
+    write_numbers,
 )
 from aioflow.serving.json_body import parse_object
 from aioflow.serving.limits import Limits
-from aioflow.serving.request import BINARY, JSON, Response, json_response, to_json
+from aioflow.serving.request import BINARY, JSON, WEBSOCKET, Response, json_response, to_json
 from aioflow.serving.served_version import ServedVersion
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import short_repr
@@ -68,7 +73,7 @@ def _of_model(address: ModelAddress, rest: Sequence[str]) -> Handlers | None:
         case ["generate"]:
             return {"POST": partial(generation.generate, address)}
         case ["generate_stream"]:
-            return {"POST": partial(generation.generate_stream, address)}
+            return dict.fromkeys(("POST", WEBSOCKET), partial(generation.generate_stream, address))
     return None
 
 
@@ -141,11 +146,14 @@ def _open_sizes(tensor: Tensor) -> list[int]:
 async def _infer(address: ModelAddress, exchange: Exchange) -> Response:
     with exchange.hold(address) as served:
         json_size = _json_size(exchange)
-        body = await read_body(exchange.request, exchange.limits, json_size)
+        body = whole_body(exchange.request, exchange.limits)
+        if body is None:
+            body = await read_body(exchange.request, exchange.limits, json_size)
         if json_size is not None and json_size > len(body):
             raise errors.InvalidArgumentError(f"the JSON should have {json_size} bytes, and the body has {len(body)}")
         asked = _read_query(body, json_size, exchange.limits)
-        inputs = await read_tensors(asked.inputs, body[len(body) if json_size is None else json_size :])
+        binary = body[len(body) if json_size is None else json_size :]
+        inputs = await read_tensors(asked.inputs, binary) if asked.has_strings else read_numbers(asked.inputs, binary)
         exchange.rows = count_rows(inputs)
         outputs = await asked.run(served, inputs)
         return await _respond(outputs, asked, served.name, served.version)
@@ -185,6 +193,7 @@ class Query(NamedTuple):
         binary_default: the same for those that say nothing.
         priority: the level of priority.
         timeout: the seconds until the answer; None for no limit.
+        has_strings: whether there is text among the bytes that follow the JSON.
     """
 
     inputs: Sequence[GivenTensor]
@@ -195,19 +204,23 @@ class Query(NamedTuple):
     binary_default: bool
     priority: int
     timeout: float | None
+    has_strings: bool
 
     @classmethod
     def read(cls, header: Mapping[str, Any]) -> "Query":
         """Return what the JSON of a request asks for. InvalidArgumentError names a wrong input or option."""
-        given = header.get("id")
+        request_id = header.get("id")
+        if not isinstance(request_id, str | None):
+            raise errors.InvalidArgumentError(f'"id" must be a string, not {short_repr(request_id)}')
         parameters = read_parameters(header)
         names, binary = _read_outputs(header.get("outputs"))
         timeout = _option(parameters, "timeout", 0)
+        inputs = read_given(header.get("inputs"))
         return cls(
-            read_given(header.get("inputs")), given if isinstance(given, str) else None,
+            inputs, request_id,
             _option(parameters, "signature_name", SERVING_DEFAULT), names, binary,
             _option(parameters, "binary_data_output", False), _option(parameters, "priority", 0),
-            timeout / 1e6 if timeout > 0 else None,
+            timeout / 1e6 if timeout > 0 else None, any(tensor.has_binary_strings for tensor in inputs),
         )  # fmt: skip
 
     def run(self, served: ServedVersion, inputs: Mapping[str, Array]) -> Awaitable[dict[str, Array]]:
@@ -258,16 +271,25 @@ async def _respond(outputs: Mapping[str, Array], asked: Query, name: str, versio
     items: list[Mapping[str, Any] | BinaryTensor] = []
     parts: list[bytes | memoryview] = []
     for output, array in outputs.items():
-        item, after = await write_tensor(output, array, asked.binary.get(output, asked.binary_default))
+        if not asked.binary.get(output, asked.binary_default):
+            items.append(write_list(output, array))
+            continue
+        has_numbers = isinstance(array, np.ndarray) and not array.dtype.hasobject
+        item, after = write_numbers(output, array) if has_numbers else await write_binary(output, array)
         items.append(item)
         parts += after
     if not parts:
         return Response(200, {"content-type": JSON}, [_write_head(name, version, asked.id, items)])
     if asked.id is None and all(isinstance(item, BinaryTensor) for item in items):
-        text = _write_again(name, version, None, tuple(items))
+        text, headers = _write_again(name, version, tuple(items))
     else:
         text = _write_head(name, version, asked.id, items)
-    return Response(200, {"content-type": BINARY, JSON_LENGTH: str(len(text))}, [text, *parts])
+        headers = _headers(text)
+    return Response(200, headers, [text, *parts])
+
+
+def _headers(text: bytes) -> Mapping[str, str]:
+    return {"content-type": BINARY, JSON_LENGTH: str(len(text))}
 
 
 def _write_head(name: str, version: int, id: str | None, outputs: Sequence[Mapping[str, Any] | BinaryTensor]) -> bytes:
@@ -279,5 +301,8 @@ def _write_head(name: str, version: int, id: str | None, outputs: Sequence[Mappi
     return to_json(head | {"outputs": items})
 
 
-_write_again: Final = lru_cache(_REMEMBERED)(_write_head)
-"""The same for binary tensors alone, of which a model has the same again and again."""
+@lru_cache(_REMEMBERED)
+def _write_again(name: str, version: int, outputs: Sequence[BinaryTensor]) -> tuple[bytes, Mapping[str, str]]:
+    """Return the same for binary tensors alone, and its headers: a model has the same again and again."""
+    text = _write_head(name, version, None, outputs)
+    return text, _headers(text)

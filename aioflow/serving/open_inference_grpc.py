@@ -19,7 +19,7 @@ from aioflow.serving.inference_messages import (
     server_response,
     yes_or_no,
 )
-from aioflow.serving.inference_tensors import read_tensors
+from aioflow.serving.inference_tensors import read_numbers, read_tensors
 from aioflow.serving.open_inference import (
     Query,
     describe_model,
@@ -67,7 +67,7 @@ async def _model_infer(exchange: Exchange) -> Response:
     address = _address(header.get("model_name", ""), header.get("model_version", ""))
     with exchange.hold(address) as served:
         asked = Query.read(header)
-        inputs = await read_tensors(asked.inputs, raw)
+        inputs = await read_tensors(asked.inputs, raw) if asked.has_strings else read_numbers(asked.inputs, raw)
         exchange.rows = count_rows(inputs)
         outputs = await asked.run(served, inputs)
         return _response(await inference_response(served.name, served.version, asked.id or "", outputs))

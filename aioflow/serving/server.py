@@ -13,12 +13,17 @@ from aiohttp.http import HttpVersion11
 
 from aioflow import errors
 from aioflow.net.transport.addresses import join_address
+from aioflow.serving.connection import Connection
 from aioflow.serving.on_aiohttp import answer
 from aioflow.serving.service import Service
 
 _FIRST_REQUEST: Final = 20.0
-"""Seconds in which a connection must have sent the headers of its first request. aiohttp bounds those of the next."""
+"""Seconds in which a connection must have sent the head of a request, since it opened or began with it."""
+_IDLE: Final = 3600.0
+"""Seconds after which a connection without requests is closed."""
 _LOOK_EVERY: Final = 1.0
+_AT_ONCE: Final = 0.01
+"""Seconds that aiohttp leaves a request before it cancels it; for aiohttp 0 is for ever."""
 
 
 class HttpServer:
@@ -38,12 +43,12 @@ class HttpServer:
         self.service: Final = service
         host, port = listening.getsockname()[:2]
         self.url: Final = f"{'http' if tls is None else 'https'}://{join_address(host, port)}"
-        self._first_requests: Final = _FirstRequests()
         # No web.Application: its router and middlewares take longer than the service for a path that it knows.
-        self._runner: Final = web.ServerRunner(web.Server(self._handle, access_log=None, handler_cancellation=True))
+        self._others: Final = web.Server(self._handle, access_log=None, handler_cancellation=True)
+        self._connections: Final[set[Connection]] = set()
         self._socket: Final = listening
         self._tls: Final = tls
-        self._site: web.SockSite | None = None
+        self._server: asyncio.Server | None = None
 
     async def serve(self, stopped: asyncio.Event, delay: float = 0.0, limit: float = 60.0) -> None:
         """Serve, once it listens, until the event is set. Then end: readiness turns first, and running requests finish.
@@ -53,7 +58,7 @@ class HttpServer:
             delay: the seconds between the turn of readiness and the end of listening, in which balancers notice.
             limit: the most seconds for requests that run; then they are cancelled.
         """
-        watching = asyncio.ensure_future(self._first_requests.watch(self._runner))
+        watching = asyncio.ensure_future(self._watch())
         try:
             await stopped.wait()
             await self._end(delay, limit)
@@ -63,18 +68,31 @@ class HttpServer:
 
     async def start(self) -> None:
         """Listen."""
-        await self._runner.setup()
-        self._site = web.SockSite(self._runner, self._socket, ssl_context=self._tls, backlog=1024)
-        await self._site.start()
+        self._server = await asyncio.get_running_loop().create_server(
+            self._connect, sock=self._socket, ssl=self._tls, backlog=1024
+        )
 
     async def close(self) -> None:
         """Listen no longer, and cancel the requests that run. Closing twice is allowed."""
-        await self._runner.cleanup()
+        if self._server is not None:
+            self._server.close()
+        await asyncio.gather(*[connection.close() for connection in self._connections])
+        await self._others.shutdown(_AT_ONCE)
         self._socket.close()
 
+    def _connect(self) -> Connection:
+        """Return the protocol of a new connection."""
+        return Connection(self.service, self._others, self._connections)
+
+    async def _watch(self) -> None:
+        """Close connections that do not send a request, as a slow attacker's."""
+        while True:
+            await asyncio.sleep(_LOOK_EVERY)
+            for connection in [*self._connections]:
+                connection.look(_FIRST_REQUEST, _IDLE)
+
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request."""
-        self._first_requests.note(request)
+        """Answer a request that is not plain."""
         if "expect" in request.headers:
             await _expect(request)
         return await answer(self.service, request, request.path)
@@ -82,9 +100,9 @@ class HttpServer:
     async def _end(self, delay: float, limit: float) -> None:
         self.service.ready = False
         await asyncio.sleep(delay)
-        if self._site is not None:
-            await self._site.stop()
-        with contextlib.suppress(TimeoutError):  # the end of the runner cancels requests that still run
+        if self._server is not None:
+            self._server.close()
+        with contextlib.suppress(TimeoutError):  # the end of the server cancels requests that still run
             async with asyncio.timeout(limit):
                 await self.service.drain()
 
@@ -96,31 +114,6 @@ async def _expect(request: web.BaseRequest) -> None:
     if request.version >= HttpVersion11:
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0  # the response has not begun
-
-
-class _FirstRequests:
-    """Closes connections that do not send a first request, as a slow attacker's."""
-
-    def __init__(self) -> None:
-        self._since: dict[web.RequestHandler, float] = {}
-        self._known: set[web.RequestHandler] = set()
-
-    def note(self, request: web.BaseRequest) -> None:
-        """Note that a request has arrived."""
-        self._known.add(request.protocol)
-
-    async def watch(self, runner: web.ServerRunner) -> None:
-        """Look at all connections every second."""
-        loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(_LOOK_EVERY)
-            connections = [] if runner.server is None else runner.server.connections
-            now = loop.time()
-            self._since = {connection: self._since.get(connection, now) for connection in connections}
-            self._known &= self._since.keys()
-            for connection, since in self._since.items():
-                if connection not in self._known and now - since >= _FIRST_REQUEST:
-                    connection.force_close()
 
 
 def bind(host: str, port: int, shared: bool = False) -> socket.socket:

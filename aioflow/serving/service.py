@@ -9,10 +9,9 @@ costs a busy server more than the headers do.
 import asyncio
 import functools
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
-from aioflow import errors
 from aioflow.config import expect
 from aioflow.graph.operation import items_of
 from aioflow.net.transport.credentials import Token
@@ -22,9 +21,11 @@ from aioflow.serving.failures import RequestRefusedError, error_response
 from aioflow.serving.limits import Limits
 from aioflow.serving.metrics import Metrics
 from aioflow.serving.models import Models
+from aioflow.serving.places import Places
 from aioflow.serving.record import Observer, Record
-from aioflow.serving.request import Request, Response
+from aioflow.serving.request import WEBSOCKET, Request, Response
 from aioflow.serving.spans import RequestSpan, open_span
+from aioflow.serving.timing import HEADER, begin_timing
 from aioflow.serving.web_pages import WebPages, permission
 
 T = TypeVar("T")
@@ -35,6 +36,10 @@ _OPEN_TO_ALL: Final = frozenset({
     "/inference.GRPCInferenceService/ServerLive", "/inference.GRPCInferenceService/ServerReady",
 })  # fmt: skip
 """The paths that need no token: probes have none."""
+_INFERRING: Final = ("POST", WEBSOCKET)
+"""The methods of requests that run models."""
+_QUICK: Final = 64 * 1024
+"""The most bytes of a response that the buffers of a connection take, even if its client does not read."""
 _PATHS: Final = 256
 """Paths whose handlers are remembered: those of a request to infer need longer to be found than the model."""
 _PROTOCOLS: Final = {"v1": tensorflow_rest.find_handlers, "v2": open_inference.find_handlers}
@@ -50,9 +55,9 @@ def _find_route(method: str, path: str) -> Route:
         raise RequestRefusedError(404, f"there is no {path}; models are below /v2/models and /v1/models")
     handler = handlers.get("GET" if method == "HEAD" else method)
     if handler is None:
-        allowed = ", ".join(handlers)
+        allowed = ", ".join(each for each in handlers if each != WEBSOCKET)
         raise RequestRefusedError(405, f"{path} takes {allowed}, not {method}", {"allow": allowed})
-    return Route(handler, infers=method == "POST")
+    return Route(handler, infers=method in _INFERRING)
 
 
 _REST: Final = Routes(_find_route, error_response)
@@ -91,42 +96,64 @@ class Service:
         )
         self._token: Final = token
         self._pages: Final = WebPages(None if origins is None else frozenset(items_of("origins", origins)))
-        self._running = 0
+        self._places: Final = Places(self.limits)
+        self._open = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
     @property
     def running(self) -> int:
         """The inferences that run now."""
-        return self._running
+        return self._places.taken
 
     async def answer(self, request: Request, send: Callable[[Response], Awaitable[T]], routes: Routes = _REST) -> T:
         """Send the response, and return what `send` returns. Cancelling cancels the inference."""
         exchange = Exchange(request, self.models, self.limits, self.ready)
         start, status, size, has_place = time.perf_counter(), _CLIENT_GONE, 0, False
-        span = open_span(request)
+        timing, span = begin_timing(request.headers), open_span(request)
+        self._enter()
         try:
             try:
                 route = self._route_of(request, routes)
                 if route.infers:
-                    self._take_place()
+                    self._places.take(request.client)
                     has_place = True
                 response = await route.handler(exchange)
             except Exception as error:
                 response = routes.fail(error)
+            if has_place and response.stream is None:
+                self._places.leave(request.client)
+                has_place = False
             response = self._pages.mark(request, response)
+            if timing is not None:
+                response = response.with_headers({HEADER: timing.describe(exchange.rows)})
             size = response.size
-            sent = await (send(response) if response.stream is None else _send_stream(response, response.stream, send))
+            sent = await (send(response) if size <= _QUICK and response.stream is None else self._send(response, send))
             status = response.status
             return sent
         finally:
             if has_place:
-                self._leave_place()
+                self._places.leave(request.client)
+            self._leave()
             if span is not None or self.observers:
                 self._record(exchange, status, time.perf_counter() - start, size, span)
 
+    async def _send(self, response: Response, send: Callable[[Response], Awaitable[T]]) -> T:
+        """Send a stream, which is closed at the end, or a large response. ConnectionError for a slow reader of that."""
+        if response.stream is None:
+            try:
+                async with asyncio.timeout(self.limits.answer_seconds):
+                    return await send(response)
+            except TimeoutError:
+                text = f"the client did not read its response within {self.limits.answer_seconds:g} s"
+                raise ConnectionAbortedError(text) from None
+        try:
+            return await send(response)
+        finally:
+            await response.stream.aclose()
+
     async def drain(self) -> None:
-        """Wait until no inference runs."""
+        """Wait until no request is being answered."""
         await self._idle.wait()
 
     def _route_of(self, request: Request, routes: Routes) -> Route:
@@ -146,17 +173,13 @@ class Service:
             text = "the request must show the server's token, as Authorization: Bearer TOKEN"
             raise RequestRefusedError(401, text, {"www-authenticate": "Bearer"})
 
-    def _take_place(self) -> None:
-        """Let one more inference run. ResourceExhaustedError if there are too many."""
-        if self._running >= self.limits.requests:
-            text = f"{self._running} requests run already, the most that the server takes at a time; try again"
-            raise errors.ResourceExhaustedError(text)
-        self._running += 1
+    def _enter(self) -> None:
+        self._open += 1
         self._idle.clear()
 
-    def _leave_place(self) -> None:
-        self._running -= 1
-        if not self._running:
+    def _leave(self) -> None:
+        self._open -= 1
+        if not self._open:
             self._idle.set()
 
     def _record(self, exchange: Exchange, status: int, seconds: float, size: int, span: RequestSpan | None) -> None:
@@ -175,12 +198,3 @@ async def _permit(exchange: Exchange) -> Response:
 
 async def _show(metrics: Metrics, exchange: Exchange) -> Response:
     return metrics.show()
-
-
-async def _send_stream(
-    response: Response, stream: AsyncGenerator[bytes, None], send: Callable[[Response], Awaitable[T]]
-) -> T:
-    try:
-        return await send(response)
-    finally:
-        await stream.aclose()

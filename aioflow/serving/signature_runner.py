@@ -10,7 +10,7 @@ from aioflow.graph.operation import Tensor
 from aioflow.runtime.feeds import fits
 from aioflow.saved_model.signature import Signature
 from aioflow.serving.batching import Batching
-from aioflow.serving.spans import BatchSpans
+from aioflow.serving.timing import BatchNotes
 from aioflow.session import Session
 from aioflow.session.request_batcher import BatchObserver, RequestBatcher
 from aioflow.tensors import dtypes
@@ -49,7 +49,7 @@ class SignatureRunner:
         )
         if self._batcher is not None:
             self._batcher.observer = observer
-            self._batcher.surroundings = BatchSpans(name)
+            self._batcher.surroundings = BatchNotes(name)
         self._inputs: Final = [_Input(key, tensor) for key, tensor in signature.inputs.items()]
         self._outputs: Final = tuple(signature.outputs)
         self._runs: Final[dict[tuple[str, ...], Callable[..., Awaitable[Outputs]]]] = {}

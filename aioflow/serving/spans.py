@@ -65,8 +65,8 @@ class BatchSpans:
         return None if trace is None else trace.get_current_span()
 
     @contextlib.contextmanager
-    def around(self, callers: Sequence[Any], rows: int) -> Iterator[None]:
-        """Inside the block, the span of a batch is the current one, if a caller has a span."""
+    def around(self, callers: Sequence[Any], calls: int, rows: int) -> Iterator[None]:
+        """Inside the block, the span of a batch of so many calls is the current one, if a caller has a span."""
         contexts = [caller.get_span_context() for caller in callers if caller is not None]
         if not any(each.is_valid for each in contexts):
             yield
@@ -75,7 +75,7 @@ class BatchSpans:
 
         links = [trace.Link(each) for each in contexts if each.is_valid]
         attributes: dict[str, str | int] = {"aioflow.signature": self._signature, "aioflow.rows": rows}
-        attributes["aioflow.calls"] = len(callers)
+        attributes["aioflow.calls"] = calls
         tracer = trace.get_tracer("aioflow", __version__)
         with tracer.start_as_current_span("batch", context.Context(), links=links, attributes=attributes):
             yield

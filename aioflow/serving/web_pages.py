@@ -12,10 +12,10 @@ from aioflow.serving.request import Request, Response
 
 _ALLOWED: Final = {
     "access-control-allow-methods": "GET, HEAD, POST",
-    "access-control-allow-headers": "authorization, content-type, inference-header-content-length",
+    "access-control-allow-headers": "authorization, content-type, inference-header-content-length, prefer",
     "access-control-max-age": "600",
 }
-_SHOWN: Final = "inference-header-content-length, retry-after"
+_SHOWN: Final = "inference-header-content-length, retry-after, server-timing"
 """The headers of a response that a page may read."""
 
 
@@ -47,7 +47,7 @@ class WebPages:
             "access-control-allow-origin": request.headers["origin"],
             "access-control-expose-headers": _SHOWN, "vary": "Origin",
         }  # fmt: skip
-        return response._replace(headers={**response.headers, **shown})
+        return response.with_headers(shown)
 
     def _is_listed(self, request: Request) -> bool:
         return self._origins is not None and request.headers.get("origin") in self._origins

@@ -132,12 +132,16 @@ def test_with_tls_a_client_shows_a_certificate_or_else_the_token(secret, model, 
 
 @pytest.mark.slow
 @pytest.mark.real
-def test_workers_share_a_port_and_end_together(model):
-    command = ["serve", "--model", f"scale={model}", "--port", "0", "--workers", "2", "--drain-delay", "0"]
-    with running(*command) as process:
+def test_workers_share_a_port_a_file_and_metrics_and_end_together(model, tmp_path):
+    (tmp_path / "models.toml").write_text('[models.scale]\ndirectory = "scale"\nlabels = {old = 1}')
+    options = ["--config", tmp_path / "models.toml", "--port", "0", "--drain-delay", "0"]
+    with running("serve", *options, "--workers", "2", "--metrics") as process:
         url = url_in(process.stdout.readline())
         for _ in range(20):
             assert ask(url, "/v1/models/scale:predict", ROWS) == (200, {"predictions": [[3, 6], [9, 12]]})
+        assert ask(url, "/v1/models/scale/labels/old:predict", ROWS) == (200, {"predictions": [[2, 4], [6, 8]]})
+        with urllib.request.urlopen(f"{url}/metrics") as response:  # of whichever process
+            assert b'aioflow_rows_total{model="scale"} 42.0' in response.read()
         process.send_signal(signal.SIGTERM)
         assert process.communicate(timeout=60) == ("", "")
     assert process.returncode == 0
@@ -182,11 +186,11 @@ def test_options_that_cannot_be_understood_are_named(options, text, capsys):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--model", "a=b", "--model", "a=c"], "--model names a model twice: a, a"),
+        (["--model", "a=b", "--model", "a=c"], "a model is named twice: a, a"),
         (["--model", "a=b", "--label", "c:stable=1"], "--label c:stable: there is no --model c=DIR"),
         (["--model", "a=b", "--host", "0.0.0.0"], "can be reached from other machines"),
         (["--model", "a=/nowhere/at/all"], "/nowhere/at/all"),
-        (["--model", "a=b", "--metrics", "--workers", "2"], "--metrics shows those of one process"),
+        ([], "there is nothing to serve: give --model NAME=DIR, or --config FILE"),
     ],
 )
 def test_options_that_cannot_work_are_refused(options, text, capsys, monkeypatch):

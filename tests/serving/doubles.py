@@ -131,8 +131,13 @@ def request(method, path, body=b"", headers=None, chunk=None):
 
 async def received(response):
     """The status, headers and body of a response."""
-    rest = [piece async for piece in response.stream] if response.stream is not None else []
-    return response.status, response.headers, b"".join([*response.pieces, *rest])
+    pieces = []
+
+    async def write(piece):
+        pieces.append(piece)
+
+    await response.write_to(write)
+    return response.status, response.headers, b"".join(pieces)
 
 
 async def answer(service, *args, **kwargs):

@@ -111,7 +111,7 @@ async def test_a_stream_is_sent_as_it_is_made_and_ends_when_its_client_leaves():
     assert (version.cancelled, version.holders) == (1, 0)
 
 
-async def test_the_life_of_a_server_and_websockets_are_answered():
+async def test_the_events_of_the_life_of_a_server_are_answered():
     app = af.serving.asgi_app(Models(affine()))
     client = Client()
     client.scope = {"type": "lifespan"}
@@ -119,6 +119,3 @@ async def test_the_life_of_a_server_and_websockets_are_answered():
         client._messages.put_nowait({"type": f"lifespan.{kind}"})
     await client.ask(app)
     assert client.back == [{"type": "lifespan.startup.complete"}, {"type": "lifespan.shutdown.complete"}]
-    client = Client()
-    client.scope = {"type": "websocket"}
-    assert (await client.ask(app)).back == [{"type": "websocket.close", "code": 1003}]

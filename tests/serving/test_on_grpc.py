@@ -193,3 +193,24 @@ def test_the_extra_is_named_where_grpcio_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "grpc", None)
     with pytest.raises(errors.UnimplementedError, match=r"pip install aioflow-engine\[grpc\]"):
         af.serving.grpc_server(Models())
+
+
+async def test_a_message_that_does_not_arrive_is_given_up_and_a_call_needs_one():
+    async with serving(affine(), limits=af.serving.Limits(body_seconds=0.01)) as client:
+        method = "/inference.GRPCInferenceService/ServerLive"
+        call = client.channel.stream_unary(method)()
+        with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "the message did not arrive within 0.01 s"):
+            await call
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "the call has no message"):
+            await client.channel.stream_unary(method)(iter([]))
+
+
+async def test_a_call_is_told_its_time_and_a_client_beyond_its_quota_is_refused():
+    async with serving(affine(), limits=af.serving.Limits(client_rate=0.001)) as client:
+        call = client.infer(options={"metadata": [("prefer", "server-timing")]})
+        await call
+        assert dict(await call.trailing_metadata())["server-timing"].endswith('batch;desc="2 rows"')
+        with refused(
+            grpc.StatusCode.RESOURCE_EXHAUSTED, "this client may send 0.001 requests a second; try again in 1000 s"
+        ):
+            await client.infer()

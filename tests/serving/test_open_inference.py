@@ -162,6 +162,7 @@ WRONG = {
     "no object": ("[1]", "must be an object"),
     "too deep": ("[" * 100_000, "nested too deep"),
     "a number without end": ('{"inputs": 1' + "0" * 5000 + "}", "not JSON"),
+    "no text as id": ('{"id": 5, "inputs": []}', '"id" must be a string, not 5'),
     "no inputs": ("{}", '"inputs" must be a list'),
     "no name": ('{"inputs": [{}]}', 'an object with a "name"'),
     "another name": (json.dumps({"inputs": [tensor("z", data=[1] * 4)]}), "the inputs are ['x'], not ['z']"),
@@ -322,7 +323,7 @@ async def test_iterations_of_a_loop_are_server_sent_events():
     assert (status, "input 'n'" in json.loads(body)["error"]) == (400, True)
 
 
-async def test_a_stream_that_is_left_stops_and_one_that_fails_says_so_in_an_event():
+async def test_a_stream_that_is_left_stops_and_one_that_fails_says_so_in_a_message():
     version = counter()
     service = Service(Models(version))
     body = b'{"n": [1000000]}'
@@ -337,10 +338,10 @@ async def test_a_stream_that_is_left_stops_and_one_that_fails_says_so_in_an_even
 
     async def fail(response):
         version.error = errors.AbortedError("another version")
-        return [event async for event in response.stream]
+        return [message async for message in response.stream]
 
-    events = await service.answer(request("POST", "/v2/models/counter/generate_stream", body), fail)
-    assert events == [b'data: {"error":"another version"}\n\n']
+    messages = await service.answer(request("POST", "/v2/models/counter/generate_stream", body), fail)
+    assert messages == [b'{"error":"another version"}']
 
 
 async def test_requests_with_the_same_json_are_read_alike_wherever_their_bytes_lie():

@@ -60,7 +60,6 @@ async def test_requests_that_do_not_end_are_cancelled_after_the_limit():
     version = affine()
     version.gate = Gate()
     async with serving(version, limit=0.01) as served:
-        served.server._runner._shutdown_timeout = 0.01
         running = asyncio.ensure_future(served.client.post(PREDICT, data=BODY))
         await version.gate.arrived(1)
         served.stopped.set()

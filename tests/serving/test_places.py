@@ -1,0 +1,114 @@
+"""Places of inferences: of the server, and of each client."""
+
+import asyncio
+import json
+
+import pytest
+
+from aioflow import errors
+from aioflow.serving import places as places_module
+from aioflow.serving.failures import RequestRefusedError
+from aioflow.serving.limits import Limits
+from aioflow.serving.places import Places
+from aioflow.serving.service import Service
+from aioflow.testing import Gate
+from tests.serving.doubles import Models, affine, received, request
+
+PREDICT = "/v1/models/affine:predict"
+BODY = b'{"instances": [[1, 2]]}'
+
+
+class Clock:
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    found = Clock()
+    monkeypatch.setattr(places_module, "time", found)
+    return found
+
+
+def test_a_client_begins_as_many_requests_a_second_as_it_may(clock):
+    places = Places(Limits(client_rate=2))
+    for _ in range(3):
+        for _ in range(2):
+            places.take("a")
+            places.leave("a")
+        with pytest.raises(RequestRefusedError, match=r"may send 2 requests a second; try again in 1 s") as caught:
+            places.take("a")
+        assert (caught.value.status, caught.value.headers) == (429, {"retry-after": "1"})
+        places.take("b")
+        places.leave("b")
+        clock.now += 1
+    for number in range(1000):  # accounts of clients that have left are not kept
+        clock.now += 1
+        places.take(f"client {number}")
+        places.leave(f"client {number}")
+    assert len(places._clients._accounts) < 5
+
+
+def test_a_client_that_is_slower_than_one_request_a_second_is_told_how_long_it_waits(clock):
+    places = Places(Limits(client_rate=0.1))
+    places.take("a")
+    with pytest.raises(RequestRefusedError) as caught:
+        places.take("a")
+    assert caught.value.headers == {"retry-after": "10"}
+    clock.now = 10
+    places.take("a")
+
+
+def test_the_places_of_a_client_and_those_of_the_server():
+    places = Places(Limits(requests=3, client_requests=2))
+    places.take("a")
+    places.take("a")
+    with pytest.raises(RequestRefusedError, match="2 requests of this client run already"):
+        places.take("a")
+    places.take("b")
+    with pytest.raises(errors.ResourceExhaustedError, match="3 requests run already"):
+        places.take("b")
+    places.leave("a")
+    places.take("a")
+    assert places.taken == 3
+
+
+async def test_a_client_beyond_its_quota_is_refused_unread_and_others_are_served():
+    version = affine()
+    version.gate = Gate()
+    service = Service(Models(version), Limits(client_requests=1))
+
+    def ask(client):
+        return asyncio.ensure_future(service.answer(request("POST", PREDICT, BODY)._replace(client=client), received))
+
+    running = [ask("a"), ask("b")]
+    await version.gate.arrived(2)
+    status, headers, body = await ask("a")
+    assert (status, headers["retry-after"]) == (429, "1")
+    assert "of this client" in json.loads(body)["error"]
+    version.gate.open()
+    assert [(await task)[0] for task in running] == [200, 200]
+    assert (await ask("a"))[0] == 200
+
+
+async def test_a_response_that_is_not_read_takes_no_place_and_is_given_up():
+    version, service = affine(), None
+    service = Service(Models(version), Limits(requests=1, answer_seconds=30))
+    reading = Gate()
+
+    async def slow(response):
+        await reading.wait()
+
+    loop = asyncio.get_running_loop()
+    large = json.dumps({"instances": [[1, 2]] * 10_000}).encode()
+    start = loop.time()
+    sending = asyncio.ensure_future(service.answer(request("POST", PREDICT, large), slow))
+    await reading.arrived(1)
+    assert (await service.answer(request("POST", PREDICT, BODY), received))[0] == 200
+    drained = asyncio.ensure_future(service.drain())
+    with pytest.raises(ConnectionAbortedError, match="within 30 s"):
+        await sending
+    assert loop.time() - start == pytest.approx(30)
+    await drained
