@@ -99,6 +99,11 @@ class TensorList:
     def __bool__(self) -> bool:
         return True
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its tensors. The time grows with the slots that are or were written."""
+        return sum([getattr(item, "nbytes", 0) for item in self.written().values()])
+
     # Reading
 
     def item(self, index: int) -> Any:
