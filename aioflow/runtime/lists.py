@@ -59,7 +59,9 @@ def as_python_list(value: TensorList, own: Callable[[Array], Any]) -> list[Any]:
 
 def is_large(value: Any) -> bool:
     """Whether it takes long to copy the value."""
-    return (type(value) is TensorList and len(value) > _MANY) or getattr(value, "nbytes", 0) > _LARGE
+    if type(value) is TensorList:
+        return len(value) > _MANY or value.count_bytes() > _LARGE
+    return getattr(value, "nbytes", 0) > _LARGE
 
 
 def must_cast(items: Sequence[Any], dtype: Any) -> bool:

@@ -99,11 +99,6 @@ class TensorList:
     def __bool__(self) -> bool:
         return True
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of its tensors. The time grows with the slots that are or were written."""
-        return sum([getattr(item, "nbytes", 0) for item in self.written().values()])
-
     # Reading
 
     def item(self, index: int) -> Any:
@@ -138,6 +133,11 @@ class TensorList:
         found = {index: item for index, item in enumerate(first) if not isinstance(item, _Gap)}
         found.update((index, item) for index, item in rest.items() if item is not CLEARED)
         return found
+
+    def count_bytes(self) -> int:
+        """Return the bytes of its tensors, and of those of inner lists. The time is that of `written`."""
+        items = self.written().values()
+        return sum([item.count_bytes() if type(item) is TensorList else getattr(item, "nbytes", 0) for item in items])
 
     def example(self) -> Any:
         """Return one of the nearest tensors; None if the search, which is short, finds none."""

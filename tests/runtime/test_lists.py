@@ -8,6 +8,7 @@ from aioflow import errors
 from aioflow.config import RunOptions
 from aioflow.kernels.array.constants import identity
 from aioflow.kernels.control.tensor_lists import tensor_list_empty
+from aioflow.net.wire.limits import Limits, check_sizes
 from aioflow.runtime import call
 from aioflow.runtime.lists import is_large
 from aioflow.tensors.tensor_list import TensorList
@@ -115,13 +116,15 @@ async def test_a_partial_run_is_fed_and_fetches_lists(session):
     assert_same_lists(await session.partial_run(handle, same), ROWS)
 
 
-def test_large_lists_are_converted_and_copied_off_the_loop():
+def test_large_lists_are_converted_and_copied_off_the_loop_and_not_sent():
     double = np.zeros(80_000)
     assert call.must_convert([[double, double]], [np.dtype(np.float32)])
     assert not call.must_convert([[double, double]], [double.dtype])
     assert is_large(TensorList.of([double, double]))
     assert is_large(TensorList(2000))
     assert not is_large(TensorList.of([double]))
+    with pytest.raises(errors.ResourceExhaustedError, match="'x:0' has a value of 1280000 bytes"):
+        check_sizes({"x:0": TensorList.of([TensorList.of([double]), double])}, Limits(tensor=1 << 20))
 
 
 async def test_lists_pass_between_tasks_and_to_the_client(graph):
