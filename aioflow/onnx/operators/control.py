@@ -45,6 +45,8 @@ def _settled(call: Call, branch: str) -> list[Value]:
     """The outputs of a branch. The other branch may return sequences of other lengths."""
     body = call.body(branch)
     values, types = call.build(body, ()), body.outputs.values()
+    if any(each is None for each in values):
+        raise errors.UnimplementedError("whether an optional is empty must be known when the graph is built")
     return [as_array(each, type) if isinstance(each, list) else each for each, type in zip(values, types, strict=True)]
 
 
