@@ -33,7 +33,7 @@ class AioflowModel:
 def _as_given(result: Any) -> Any:
     """A result in the form in which the tests compare it: strings are Python's."""
     if isinstance(result, list):
-        return [_as_given(item) for item in result]
+        return [_as_given(np.asarray(item)) for item in result]
     if isinstance(result, (str, bytes)) or getattr(result, "dtype", None) == np.dtype(object):
         return np.vectorize(lambda item: item.decode() if isinstance(item, bytes) else item, otypes=[object])(result)
     return result

@@ -7,7 +7,7 @@ from aioflow.graph.building import transactional
 from aioflow.graph.composites import COMPOSITES, Composite
 from aioflow.graph.convert import CONVERTERS, NumberLike, TensorLike, convert_to_tensor
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.kernels.array.constants import identity, no_op
+from aioflow.kernels.array.constants import identity, list_placeholder, no_op
 from aioflow.kernels.array.ranges import range
 from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.control import tensor_array as ops
@@ -30,6 +30,8 @@ class TensorArray:
     slot, and a second read through the same object, or one made from it later, is an error. In a body of `cond` or
     `while_loop` this holds for TensorArrays that are its arguments or that it creates; it never clears one of an
     enclosing graph.
+
+    A run fetches it as a Python list of arrays, with None for slots without a tensor, and is fed one the same way.
 
     Gradients pass through it in `af.gradients`.
 
@@ -75,6 +77,14 @@ class TensorArray:
         if ListSpec.check(given.spec).element.dtype is not as_dtype(dtype):
             raise TypeError(f"the flow {given!r} has elements of another dtype than {as_dtype(dtype).name}")
 
+    @classmethod
+    def placeholder(cls, dtype: DTypeLike, element_shape: ShapeLike = None, name: str | None = None) -> "TensorArray":
+        """Return a TensorArray that every run which needs it must be fed, as a Python list of arrays of any length.
+
+        The elements may differ in the sizes that `element_shape` leaves open. It grows with writes past its end.
+        """
+        return cls(dtype, flow=list_placeholder(dtype, element_shape, name=name))
+
     def with_flow(self, flow: Tensor) -> "TensorArray":
         """Return the TensorArray whose list is `flow`, the result of ops, a branch or a loop on another one."""
         made = TensorArray.__new__(TensorArray)
@@ -84,7 +94,7 @@ class TensorArray:
 
     @property
     def flow(self) -> Tensor:
-        """The list, as a tensor that ops pass on. It cannot be fetched."""
+        """The list, as a tensor that ops pass on. Like the TensorArray, it is fed and fetched as a Python list."""
         return self._flow
 
     handle = flow
@@ -221,5 +231,7 @@ def _refuse(*given: Any) -> Any:
     raise TypeError("a TensorArray is not a tensor: use .stack(), .concat() or .read(i), and .unstack(x) to fill it")
 
 
-COMPOSITES[TensorArray] = Composite(tensors=_refuse, join=_refuse, split=_refuse)
+COMPOSITES[TensorArray] = Composite(
+    tensors=lambda array: (array.flow,), join=lambda array, values: values[0], split=lambda array, value: (value,)
+)
 CONVERTERS[TensorArray] = _refuse

@@ -8,21 +8,17 @@ import contextlib
 import re
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from aioflow import errors
 from aioflow.graph.building import get_default_graph, with_text
 from aioflow.kernels.array.constants import constant
 from aioflow.onnx.call import Call, Value
+from aioflow.onnx.expansion import check_limits
 from aioflow.onnx.functions import bound, definition
 from aioflow.onnx.model import Function, GraphBody, Model, Node
 from aioflow.onnx.registry import find_rule
 from aioflow.onnx.signatures import check_inputs
-
-_DEEPEST: Final = 32
-"""The most functions inside each other."""
-_MOST_NODES = 1 << 18
-"""The most nodes that are built, those of functions counted at each call."""
 
 Scope = MutableMapping[str, Value]
 """{name of the model: value}"""
@@ -39,20 +35,16 @@ class Builder:
     def run(self, nodes: Sequence[Node], scope: Scope, opsets: Mapping[str, int]) -> None:
         """Build the nodes, and put their outputs into the scope."""
         for node in nodes:
-            self._count()
+            self._count(1)
             with _named(node):
                 outputs = self._node(node, scope, opsets)
                 _check_outputs(node, outputs)
             scope.update((name, value) for name, value in zip(node.outputs, outputs, strict=False) if name)
 
-    def _count(self) -> None:
+    def _count(self, more: int) -> None:
         """InvalidArgumentError if functions call each other without end, or build more than a graph can hold."""
-        self._built += 1
-        if self._depth > _DEEPEST or self._built > _MOST_NODES:
-            raise errors.InvalidArgumentError(
-                f"the functions of the model call each other {self._depth} deep and build {self._built} nodes: at most "
-                f"{_DEEPEST} and {_MOST_NODES} are possible"
-            )
+        self._built += more
+        check_limits(self._depth, self._built)
 
     def _node(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Sequence[Value]:
         inputs = [scope[name] if name else None for name in node.inputs]
@@ -81,6 +73,7 @@ class Builder:
         """The outputs of a body for these inputs."""
         if len(inputs) > len(body.inputs):
             raise ValueError(f"graph {body.name!r} takes {len(body.inputs)} inputs, not {len(inputs)}")
+        self._count(len(body.initializers))
         own: dict[str, Any] = {name: constant(array) for name, array in body.initializers.items()}
         own.update(zip(body.inputs, inputs, strict=False))
         scope = ChainMap(own, outer)

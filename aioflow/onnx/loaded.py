@@ -6,6 +6,7 @@ from typing import Any
 
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, Tensor
+from aioflow.library.tensor_array import TensorArray
 from aioflow.library.variables import Variable
 
 
@@ -20,15 +21,16 @@ class ImportedModel:
 
     Attributes:
         graph: the graph that it was loaded into.
-        inputs: the tensors to feed, by name.
-        outputs: the results, by name: tensors, and lists of tensors for sequences.
+        inputs: the tensors to feed, by name; for a sequence a TensorArray, which is fed a list of arrays.
+        outputs: the results, by name: tensors, and for sequences lists of tensors or TensorArrays. A run gives both as
+            lists of arrays.
         tensors: all tensors of the model's outermost graph, by name.
         variables: the weights, by name.
         initializer: the operation that gives the variables the values of the file.
     """
 
     graph: Graph
-    inputs: Mapping[str, Tensor]
+    inputs: Mapping[str, Tensor | TensorArray]
     outputs: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
     variables: Mapping[str, Variable]

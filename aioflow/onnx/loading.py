@@ -8,12 +8,15 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import constant, identity, placeholder
 from aioflow.library.control import group
+from aioflow.library.tensor_array import TensorArray
 from aioflow.library.variables import Variable
 from aioflow.onnx.build import Builder, Scope, valid_name
 from aioflow.onnx.call import Value
+from aioflow.onnx.expansion import check_size
 from aioflow.onnx.loaded import ImportedModel
 from aioflow.onnx.missing import check_operators
 from aioflow.onnx.model import GraphBody, Model, ValueType
+from aioflow.onnx.operators.lists import element_spec
 from aioflow.onnx.reading import Source, read_model
 from aioflow.onnx.weights import Role, roles
 from aioflow.tensors.as_array import AnyArray
@@ -39,13 +42,15 @@ def load(path_or_bytes: Source, graph: Graph | None = None, trainable: bool = Tr
         ImportError: the package onnx is not installed.
         UnimplementedError: operators are not known, all of which the error lists, or a dtype is not. Nothing is built.
         DataLossError: the bytes are no model, or are damaged.
-        InvalidArgumentError: names are missing or given twice, or nodes form a cycle.
+        InvalidArgumentError: names are missing or given twice, nodes form a cycle, or functions call each other without
+            end or so often that they stand for more nodes than a graph can hold.
         PermissionDeniedError: external data lie outside of the model's folder.
         NotFoundError: a file of external data does not exist.
         ValueError, TypeError: inputs of a node do not fit each other, or its operator.
     """
     model = read_model(path_or_bytes)
     check_operators(model)
+    check_size(model)
     target = get_default_graph() if graph is None else graph
     with target.as_default(), target.transaction():
         return _Import(model, trainable).result(target)
@@ -85,16 +90,22 @@ class _Import:
         return read
 
 
-def _input(name: str, declared: ValueType) -> Tensor:
-    """The tensor to feed. An optional tensor is one that is there."""
+def _input(name: str, declared: ValueType) -> Tensor | TensorArray:
+    """The tensor or sequence to feed. An optional one is there."""
     if declared.kind == "optional" and declared.element is not None:
         return _input(name, declared.element)
+    if declared.kind == "sequence" and (element := element_spec(declared)) is not None:
+        return TensorArray.placeholder(element.dtype, element.shape, name=valid_name(name))
     if declared.kind != "tensor" or declared.dtype is None:
-        raise errors.UnimplementedError(f"input {name!r} is a {declared.kind}, and runs are fed tensors alone")
+        raise errors.UnimplementedError(
+            f"input {name!r} is a {declared.kind}, and runs are fed tensors and lists of them"
+        )
     return placeholder(declared.dtype, declared.shape, name=valid_name(name))
 
 
 def _output(name: str, value: Value) -> Value:
+    if isinstance(value, TensorArray):
+        return value.with_flow(identity(value.flow, name=valid_name(name)))
     if isinstance(value, list):
         return [_output(name, item) for item in value]
     return None if value is None else identity(value, name=valid_name(name))

@@ -15,6 +15,7 @@ from aioflow.onnx.protobuf import package
 from aioflow.onnx.tensors import NUMBERS
 from aioflow.session import Session
 from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.dtypes import resource
 
 _VERSIONS: Final = ((21, 10, 22), (23, 11, 23), (24, 12, 24), (25, 13, 26))
 """Versions of ONNX's operators, of the format that they go with, and the last number of a dtype that they have."""
@@ -36,16 +37,25 @@ async def save(
 
     Raises:
         ImportError: the package onnx is not installed.
+        TypeError: an input or output is not a tensor, but a TensorArray, for example.
         UnimplementedError: operations have no form in ONNX, or wait for a change of a variable that the outputs need;
             the error lists them all. No file is written.
         InvalidArgumentError: an output depends on a placeholder that is not among the inputs.
     """
+    _check_tensors(inputs)
+    _check_tensors(outputs)
     operations = needed_operations([*outputs.values()], {*inputs.values()})
     _check(operations)
     reads = _reads(operations)
     values = await session.run(reads) if reads else {}
     data = _model(inputs, outputs, values, _versions([*inputs.values()], operations))
     await asyncio.to_thread(_replace, Path(path), data)
+
+
+def _check_tensors(named: Mapping[str, Any]) -> None:
+    for name, tensor in named.items():
+        if not isinstance(tensor, Tensor) or tensor.dtype is resource:
+            raise TypeError(f"{name!r} of a saved model is a tensor, not {tensor!r}; save what is read from it")
 
 
 def _check(operations: Sequence[Operation]) -> None:

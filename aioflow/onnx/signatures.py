@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from aioflow.graph.operation import Tensor
 from aioflow.onnx.call import Value
 from aioflow.onnx.model import Node
 from aioflow.onnx.protobuf import package, schema
@@ -23,6 +24,6 @@ def check_inputs(node: Node, version: int, inputs: Sequence[Value]) -> None:
 
 def _check_kind(formal: Any, value: Value) -> None:
     kinds = {"sequence" if "seq(" in type else "tensor" for type in formal.types}
-    given = "sequence" if isinstance(value, list) else "tensor"
+    given = "tensor" if isinstance(value, Tensor) else "sequence"
     if given not in kinds:
         raise TypeError(f"its input {formal.name!r} is a {given}, and must be a {kinds.pop()}")

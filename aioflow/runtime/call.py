@@ -17,14 +17,16 @@ from aioflow.plan.pipeline import Signature
 from aioflow.runtime.attempts import going, note_run
 from aioflow.runtime.feeds import converter
 from aioflow.runtime.fetches import Fetches
+from aioflow.runtime.lists import as_python_list, is_large, must_cast
 from aioflow.runtime.plan_cache import DEFAULT, Planned
 from aioflow.runtime.planning_thread import plan_on
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import Step, inline_form, light_step, run_light, run_step
 from aioflow.tensors import object_arrays
 from aioflow.tensors.as_array import count_leaves
-from aioflow.tensors.dtypes import Array, DeviceKind, string
+from aioflow.tensors.dtypes import Array, DeviceKind, ListSpec, Spec, string
 from aioflow.tensors.object_arrays import SLICE_ELEMENTS
+from aioflow.tensors.tensor_list import TensorList
 from aioflow.tracing import RunMetadata
 from aioflow.waiting.handover import Held
 
@@ -49,7 +51,7 @@ class Call:
         self.state: SessionState = state
         self.fetches: Fetches = fetches
         self.converters = [converter(tensor) for tensor in feeds]
-        self.dtypes = [None if tensor.dtype is string else tensor.dtype.np for tensor in feeds]
+        self.dtypes = [_fed_dtype(tensor.spec) for tensor in feeds]
         computed = tuple([tensor for tensor in fetches.tensors if tensor not in feeds])
         self.signature: Signature = Signature(tuple(feeds), computed, fetches.operations)
         self.given = _places(fetches.tensors, feeds) if len(computed) < len(fetches.tensors) else None
@@ -135,7 +137,7 @@ class Call:
             step, outputs = await run_step(state, planned, given, options, metadata)
             if options.trace and metadata is not None and known is not None:
                 await step.before_handing_over(_learn(state, planned, options, metadata, *known))
-        if self.copies and any(getattr(value, "nbytes", 0) > _LARGE for value in outputs):
+        if self.copies and any(map(is_large, outputs)):
             copy = functools.partial(_each, self.finish, outputs)
             results = await step.before_handing_over(state.compute.run(copy, "copying fetched values"))
         else:
@@ -157,7 +159,9 @@ def must_convert(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
         if type(value) is np.ndarray:
             if value.dtype is not dtype and (value.nbytes > _LARGE or (dtype is None and value.size > SLICE_ELEMENTS)):
                 return True
-        elif (type(value) is list or type(value) is tuple) and count_leaves(value) > SLICE_ELEMENTS:
+        elif (type(value) is list or type(value) is tuple) and (
+            count_leaves(value) > SLICE_ELEMENTS or must_cast(value, dtype)
+        ):
             return True
     return False
 
@@ -201,6 +205,13 @@ async def _learn(
         learn()
 
 
+def _fed_dtype(spec: Spec) -> Any:
+    """NumPy's dtype of what a feed is converted to, None for strings; for a list of tensors that of an element."""
+    while isinstance(spec, ListSpec):
+        spec = spec.element
+    return None if spec.dtype is string else spec.dtype.np
+
+
 def _each(functions: Sequence[Callable[[Any], Any]], values: Sequence[Any]) -> Sequence[Any]:
     if not values:
         return ()  # many waiting runs may keep this for long
@@ -229,12 +240,19 @@ def _is_fresh(node: Node) -> bool:
 
 
 def scalar(value: Array) -> Any:
-    """A scalar for an array of no axes, any other value as it is."""
-    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    """A scalar for an array of no axes, a Python list for a list of tensors, any other value as it is."""
+    if isinstance(value, np.ndarray):
+        return value if value.ndim else value[()]
+    return as_python_list(value, scalar) if type(value) is TensorList else value
 
 
 def copied(value: Array) -> Any:
-    """Return a copy of an array, and a scalar as it is. ResourceExhaustedError if a view is larger than the memory."""
-    if isinstance(value, np.ndarray) and value.nbytes > HARMLESS:
+    """Return a copy of an array, a Python list of copies for a list of tensors, and a scalar as it is.
+
+    ResourceExhaustedError if a view is larger than the memory.
+    """
+    if not isinstance(value, np.ndarray):
+        return as_python_list(value, copied) if type(value) is TensorList else value
+    if value.nbytes > HARMLESS:
         check(value.nbytes, "a copy of a fetched value", None)
-    return (object_arrays.copy_array(value) if value.ndim else value[()]) if isinstance(value, np.ndarray) else value
+    return object_arrays.copy_array(value) if value.ndim else value[()]

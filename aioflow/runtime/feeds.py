@@ -1,6 +1,7 @@
 """Checks and converts the fed values of a run, once, before anything runs."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,11 +11,13 @@ from aioflow.graph.composites import Composite, composite_of
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.graph.subgraph import bodies_of
+from aioflow.runtime.lists import as_tensor_list
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import as_array
-from aioflow.tensors.dtypes import Array, Known, Sizes, Spec
+from aioflow.tensors.dtypes import Array, Known, ListSpec, Sizes, Spec
 from aioflow.tensors.recursion import without_recursion_error
 from aioflow.tensors.shape import TensorShape
+from aioflow.tensors.tensor_list import TensorList
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,7 +132,7 @@ def _feedable(graph: Graph, key: Any) -> Tensor:
     except (KeyError, ValueError) as error:
         raise ValueError(f"cannot feed {key!r}: {error.args[0]}") from None
     assert isinstance(tensor, Tensor)
-    if tensor.dtype is dtypes.resource:
+    if tensor.dtype is dtypes.resource and not isinstance(tensor.spec, ListSpec):
         raise ValueError(f"{tensor.name!r} is a handle and cannot be fed; feed what is read from it{_at(tensor)}")
     if not graph.is_feedable(tensor):
         raise ValueError(f"{tensor.name!r} may not be fed: the graph prevents it{_at(tensor)}")
@@ -145,6 +148,8 @@ def converter(tensor: Tensor, sizes: Sizes | None = None) -> Callable[[Any], Arr
         tensor: the fed tensor.
         sizes: the shape of the values, if it is not that of the tensor: those of a part of a batch.
     """
+    if isinstance(tensor.spec, ListSpec):
+        return functools.partial(_converted_list, tensor)
     wanted = tensor.dtype.np
     sizes = tensor.shape.sizes if sizes is None else sizes
     plain = tensor.spec.known is None and wanted.kind != "O"
@@ -202,6 +207,14 @@ def _converted(tensor: Tensor, value: Any, sizes: Sizes | None) -> Array:
             f"{tensor.spec.known}; build them from a placeholder instead{_at(tensor)}"
         )
     return array
+
+
+@without_recursion_error
+def _converted_list(tensor: Tensor, value: Any) -> TensorList:
+    try:
+        return as_tensor_list(value, ListSpec.check(tensor.spec))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"cannot feed {tensor.name!r}, a {tensor.spec}: {error}{_at(tensor)}") from None
 
 
 def _agrees(array: Any, known: Known) -> bool:

@@ -12,6 +12,7 @@ from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.operation import Operation, Tensor, describe_line
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.tensors import dtypes
+from aioflow.tensors.dtypes import ListSpec
 from aioflow.tensors.recursion import DEEPEST
 from aioflow.tracing import RunMetadata
 
@@ -143,7 +144,7 @@ def fetchable(graph: Graph, value: Any) -> Tensor | Operation:
     operation = element.op if isinstance(element, Tensor) else element
     if not graph.is_fetchable(element):
         why = "may not be fetched: the graph prevents it"
-    elif isinstance(element, Tensor) and element.dtype is dtypes.resource:
+    elif isinstance(element, Tensor) and element.dtype is dtypes.resource and not isinstance(element.spec, ListSpec):
         why = "is a handle and has no value; fetch what is read from it"
     else:
         return element

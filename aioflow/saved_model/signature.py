@@ -73,7 +73,7 @@ def _check_tensors(kind: str, tensors: object) -> None:
     for name, tensor in tensors.items():
         if not isinstance(name, str) or not name:
             raise TypeError(f"the {kind} of a signature have names of at least one letter, not {safe_repr(name)}")
-        if not isinstance(tensor, Tensor):
+        if not isinstance(tensor, Tensor) or tensor.dtype is dtypes.resource:
             raise TypeError(f"{name!r} of the {kind} of a signature is a tensor, not {safe_repr(tensor)}")
 
 

@@ -9,7 +9,7 @@ from aioflow import errors
 from aioflow.graph.operation import Tensor, describe_line, items_of
 from aioflow.runtime.feeds import converter, known_row
 from aioflow.session.waiting_calls import BatchedCall
-from aioflow.tensors.dtypes import Array, Sizes
+from aioflow.tensors.dtypes import Array, ListSpec, Sizes
 
 
 class RowChecks:
@@ -28,7 +28,8 @@ class RowChecks:
         self._buckets: Final = sorted(buckets)
         for tensor in (*feeds, *fetches):
             if tensor.shape.sizes == ():
-                text = f"{tensor.name!r} is a scalar, and has no rows in axis 0: a batched call cannot divide it"
+                what = "list" if isinstance(tensor.spec, ListSpec) else "scalar"
+                text = f"{tensor.name!r} is a {what}, and has no rows in axis 0: a batched call cannot divide it"
                 raise ValueError(f"{text}\n  built at: {describe_line(tensor.op)}")
         self.fixed: Final = _fixed_rows(feeds)
         for fetch in fetches:

@@ -134,6 +134,11 @@ class TensorList:
         found.update((index, item) for index, item in rest.items() if item is not CLEARED)
         return found
 
+    def count_bytes(self) -> int:
+        """Return the bytes of its tensors, and of those of inner lists. The time is that of `written`."""
+        items = self.written().values()
+        return sum([item.count_bytes() if type(item) is TensorList else getattr(item, "nbytes", 0) for item in items])
+
     def example(self) -> Any:
         """Return one of the nearest tensors; None if the search, which is short, finds none."""
         while isinstance(at := self._at, tuple):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from aioflow import errors
-from aioflow.tensors.dtypes import Array, DType, Spec, TensorShape, resource
+from aioflow.tensors.dtypes import Array, DType, ListSpec, Spec, TensorShape, resource
 from aioflow.tensors.plain_data import summarise
 from aioflow.tensors.tensor_list import TensorList
 
@@ -32,7 +32,17 @@ def check_all_fit(specs: Sequence[tuple[str, Spec]], values: Sequence[Array]) ->
     if len(specs) != len(values):
         raise errors.InvalidArgumentError(f"{len(values)} values were given for {len(specs)} feeds")
     for (name, spec), value in zip(specs, values, strict=True):
-        check_fits(f"feed {name!r}", spec.dtype, spec.shape, value)
+        check_spec(f"feed {name!r}", spec, value)
+
+
+def check_spec(name: str, spec: Spec, value: Any) -> None:
+    """Raise InvalidArgumentError, with the name, if a value, or an element of a list, does not fit the Spec."""
+    check_fits(name, spec.dtype, spec.shape, value)
+    if isinstance(spec, ListSpec):
+        if spec.size not in (None, len(value)):
+            raise errors.InvalidArgumentError(f"{name} is a {spec}, not a list of {len(value)}")
+        for index, item in value.written().items():
+            check_spec(f"element {index} of {name}", spec.element, item)
 
 
 def values_in_order(values: Mapping[str, Array], count: int) -> list[Array]:

@@ -345,6 +345,21 @@ async def test_a_partial_run_brings_what_is_fed_when_it_is_fed(session):
     np.testing.assert_array_equal(await session.partial_run(handle, b, {y: np.ones(4)}), np.full(4, 3))
 
 
+async def test_fed_lists_are_brought_to_a_gpu_and_made_ones_fetched(session):
+    with af.device("/device:GPU:0"):
+        given = af.TensorArray.placeholder(af.float32, [None])
+        doubled = given.concat() * 2.0
+        longer = given.write(given.size(), doubled)
+        (slopes,) = af.gradients(af.reduce_sum(doubled * doubled), given.flow)
+    rows = [np.array([1, 2], np.float32), np.array([3], np.float32)]
+    found = await session.run([doubled, longer, slopes, given], {given: rows})
+    wanted = [[2, 4, 6], [[1, 2], [3], [2, 4, 6]], [[8, 16], [24]], [[1, 2], [3]]]
+    assert found[0].tolist() == wanted[0]
+    for made, values in zip(found[1:], wanted[1:], strict=True):
+        assert [type(each) for each in made] == [np.ndarray] * len(values)
+        assert [each.tolist() for each in made] == values
+
+
 async def test_concurrent_steps_share_a_gpu(session):
     x = af.placeholder(af.float32, [4])
     with af.device("/gpu:0"):

@@ -275,7 +275,9 @@ def test_a_document_reads_as_the_docstring_shows_it(graph):
     assert product["input"] == ["x", "x", "^init"]
     assert product["attr"]["transpose_b"] is True
     assert product["line"][0] == __file__
-    assert written["nodes"][0]["attr"] == {"dtype": {"dtype": "float32"}, "shape": {"shape": [-1, 2]}}
+    assert written["nodes"][0]["attr"] == {
+        "dtype": {"dtype": "float32"}, "shape": {"shape": [-1, 2]}, "is_list": False
+    }  # fmt: skip
 
 
 # Whole graphs

@@ -16,6 +16,7 @@ from aioflow.net.wire.master_verbs import CreateSession, RunStep
 from aioflow.net.wire.worker_verbs import GetStatus, PushTensors, RecvTensor
 from aioflow.net.worker import step_table
 from aioflow.net.worker.remote_rendezvous import numbers_of
+from aioflow.tensors.tensor_list import TensorList
 from aioflow.testing import SimulatedCluster, no_pending_tasks
 from tests.support.scale import amount
 
@@ -55,6 +56,27 @@ async def test_a_feed_that_is_not_of_its_tensors_dtype_and_shape_is_refused(grap
     right = np.ones((600, 600), np.float32)
     answer = await stranger.request(RunStep(made.session, {"x:0": right}, (y.name,)))
     np.testing.assert_array_equal(answer.values[0], right * 600)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.ones(2, np.float32), "feed 'x:0' is resource of shape"),
+        (TensorList.of([np.float32(1), np.ones(2, np.float32)]), r"element 1 of feed 'x:0' is float32 of shape \[\]"),
+        (TensorList.of([np.float64(1)]), "element 0 of feed 'x:0' is float32"),
+        (TensorList.of([TensorList.of([])]), "element 0 of feed 'x:0' is float32"),
+    ],
+    ids=["array", "shape", "dtype", "nested"],
+)
+async def test_a_fed_list_whose_elements_do_not_fit_is_refused(graph, stranger, value, text):
+    x = af.TensorArray.placeholder(af.float32, [], name="x")
+    y = x.stack()
+    made = await stranger.request(CreateSession({}, *addition(graph, 0, graph.version)))
+    with pytest.raises(errors.InvalidArgumentError, match=text):
+        await stranger.request(RunStep(made.session, {"x:0": value}, (y.name,)))
+    right = TensorList.of([np.float32(1), np.float32(2)])
+    answer = await stranger.request(RunStep(made.session, {"x:0": right}, (y.name,)))
+    np.testing.assert_array_equal(answer.values[0], [1, 2])
 
 
 async def test_a_value_that_is_not_what_the_receiver_waits_for_fails_its_step_alone(graph, cluster, stranger):

@@ -96,15 +96,32 @@ def test_functions_that_call_each_other_without_end_are_refused():
     refused(data, af.errors.InvalidArgumentError, "call each other 33 deep")
 
 
-def test_functions_that_multiply_are_refused(monkeypatch):
-    monkeypatch.setattr("aioflow.onnx.build._MOST_NODES", 2000)
+def test_functions_that_multiply_are_refused():
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
-    calls = [[node(f"F{level - 1}", ["a"], [f"b{i}"], domain="own") for i in range(1000)] for level in range(1, 4)]
+    calls = [[node(f"F{level}", ["a"], [f"b{i}"], domain="own") for i in range(10)] for level in range(12)]
     functions = [helper.make_function("own", "F0", ["a"], ["b0"], [node("Identity", ["a"], ["b0"])], opsets)]
     functions += [helper.make_function("own", f"F{1 + i}", ["a"], ["b0"], each, opsets) for i, each in enumerate(calls)]
-    nodes = [node("F3", ["x"], ["y"], domain="own")]
+    nodes = [node("F12", ["x"], ["y"], domain="own")]
     data = model(nodes, [value("x", [1])], [value("y")], functions=functions, domains=["own"])
-    refused(data, af.errors.InvalidArgumentError, "4 deep and build 2001 nodes")
+    refused(data, af.errors.InvalidArgumentError, "13 deep and build 2111111111112 nodes: at most 32 and 262144")
+    inside = graph([node("F12", ["x"], ["z"], domain="own")], [], [value("z")])
+    nodes = [node("If", ["q"], ["y"], then_branch=inside, else_branch=inside)]
+    data = model(nodes, [value("x"), value("q", [], np.bool_)], [value("y")], functions=functions, domains=["own"])
+    refused(data, af.errors.InvalidArgumentError, "build 4222222222225 nodes")
+
+
+def test_more_nodes_or_initial_values_than_a_graph_can_hold_are_refused(monkeypatch):
+    monkeypatch.setattr("aioflow.onnx.expansion.MOST_NODES", 20)
+    many = {f"w{index}": np.zeros(1, np.float32) for index in range(20)}
+    data = model([node("Relu", ["x"], ["y"])], [value("x", [1])], [value("y")], **many)
+    refused(data, af.errors.InvalidArgumentError, "build 22 nodes")
+    going = [value("i", [], np.int64), value("go", [], np.bool_)]
+    body = graph([node("Identity", ["go"], ["on"]), node("Neg", ["x"], ["z"])], going, [value("on"), value("z")])
+    for _ in range(2):
+        nodes = [node("Identity", ["go"], ["on"]), node("Loop", ["n", ""], ["z"], body=body)]
+        body = graph(nodes, going, [value("on"), value("z")])
+    data = model([node("Loop", ["n", ""], ["y"], body=body)], [value("x"), value("n", [], np.int64)], [value("y")])
+    refused(data, af.errors.InvalidArgumentError, "build 21 nodes")  # a trial tells the dtypes of each loop's results
 
 
 @pytest.mark.parametrize(

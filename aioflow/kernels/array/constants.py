@@ -22,6 +22,7 @@ from aioflow.tensors.dtypes import (
     Array,
     DType,
     DTypeLike,
+    ListSpec,
     Namespace,
     ShapeLike,
     Spec,
@@ -110,9 +111,10 @@ CONVERTERS[TensorShape] = CONVERTERS[dtypes.Dimension] = lambda value, dtype: co
 
 
 @op(name="placeholder")
-def _placeholder(dtype: DType, shape: TensorShape) -> Spec:
-    """A value that every run must be fed."""
-    return Spec(dtype, TensorShape(shape))
+def _placeholder(dtype: DType, shape: TensorShape, is_list: bool = False) -> Spec:
+    """A value that every run must be fed: a tensor, or a list of tensors of that dtype and shape."""
+    spec = Spec(dtype, TensorShape(shape))
+    return ListSpec.record(spec) if is_list else spec
 
 
 _placeholder.no_gradient("a placeholder depends on nothing")
@@ -136,6 +138,11 @@ def missing_feed(node: NodeView) -> errors.InvalidArgumentError:
 def placeholder(dtype: DTypeLike, shape: ShapeLike = None, name: str | None = None) -> Tensor:
     """A tensor that every run which needs it must be fed; its shape may be open in part or whole."""
     return _placeholder(dtype, shape, name=name)
+
+
+def list_placeholder(dtype: DTypeLike, shape: ShapeLike = None, name: str | None = None) -> Tensor:
+    """A list of tensors that every run which needs it must be fed; a run sets its length."""
+    return _placeholder(dtype, shape, is_list=True, name=name)
 
 
 @op(stateful=True)

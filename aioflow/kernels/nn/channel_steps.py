@@ -135,7 +135,7 @@ def _same(a: Array, b: Array) -> bool:
     if a is b:
         return True
     views = a.base is not None and a.base is b.base and a.shape == b.shape and a.strides == b.strides
-    return views and a.ctypes.data == b.ctypes.data
+    return views and a.__array_interface__["data"] == b.__array_interface__["data"]
 
 
 def stepped(xp: Namespace, y: Array, others: Sequence[Array], steps: Sequence[str], epsilons: Sequence[float]) -> Array:

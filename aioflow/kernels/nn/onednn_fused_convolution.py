@@ -5,21 +5,22 @@ layout that the library prefers: once for as long as the weights are the same ar
 and a held value of a variable never changes. Other weights, as those that are fed, may change in place, and are
 prepared in each call.
 
-Where groups have too few channels, a primitive with steps calls a product for each row of images; there the steps
-follow the primitive.
+Where groups have too few channels for a vector, the library would call a product for each group and row of images.
+There each group gets channels of zeros, in a copy of the images and in the filter. If that is not possible either, the
+steps follow the primitive.
 
 The library's rectifier turns NaN to 0. Here it is a leaky one with slope -0, which keeps NaN, and then gives NaN for
 -inf.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from aioflow.devices.onednn import Library
-from aioflow.devices.onednn_primitive import ROUTINES, AfterStep, Builder, Handle, Layout, Routine
+from aioflow.devices.onednn_primitive import ROUTINES, AfterStep, Builder, Handle, Layout, MemoryRef, Routine
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Tensor
@@ -41,12 +42,28 @@ _SLOPE: Final = np.full(1, -0.0, np.float32)
 
 
 class _Layer(NamedTuple):
-    """A convolution of arrays of certain shapes, and what follows."""
+    """A convolution of arrays of certain shapes, and what follows.
+
+    `own`: the channels that each group of the images has, if the problem has more: those are zeros.
+    """
 
     problem: Problem
     x: Layout
     sum: bool
     relu: bool
+    own: int = 0
+
+    def widened(self, channels: int) -> "_Layer":
+        """The layer with so many channels in each group of the images and the filter."""
+        (*images, _), (*sizes, own, outputs) = self.problem.x, self.problem.window
+        x, window = (*images, channels * self.problem.groups), (*sizes, channels, outputs)
+        return self._replace(problem=self.problem._replace(x=x, window=window), own=own)
+
+    def groups_of(self, images: Layout) -> Layout:
+        """Images whose channels are in groups: of each group the channels that are its own."""
+        (batch, channels, *sizes), (far, step, *steps) = images
+        groups = self.problem.groups
+        return Layout((batch, groups, self.own, *sizes), (far, channels // groups * step, step, *steps))
 
 
 def _rectifier(library: Library) -> Sequence[AfterStep]:
@@ -81,10 +98,14 @@ def _packing(layer: _Layer, build: Builder) -> None:
 
 
 def _convolving(layer: _Layer, build: Builder) -> None:
-    """Take the images, the result, the images to add, and then the arrays that stay: filter, bias, slope."""
+    """Take the images, the result, the images to add, and then the arrays that stay: filter, bias, slope.
+
+    Before these, take zeros for the images with more channels, if the layer has more.
+    """
     of = Building(build, layer.problem)
     made = _described(of, layer)
-    arguments = {_SRC: build.in_layout(of.place(layer.x), build.layout(of.x)), _DST: of.place(of.y)}
+    x = _wide(of, layer) if layer.own else build.in_layout(of.place(layer.x), build.layout(of.x))
+    arguments = {_SRC: x, _DST: of.place(of.y)}
     if layer.sum:
         arguments[AfterStep.argument(0, _SRC_1)] = of.place(of.y)
     arguments[_WEIGHTS] = build.array(build.preferred_layout(made, _OF_WEIGHTS))
@@ -94,10 +115,20 @@ def _convolving(layer: _Layer, build: Builder) -> None:
     build.run(made, arguments)
 
 
+def _wide(of: Building, layer: _Layer) -> MemoryRef:
+    """Copy the images to the zeros, group by group."""
+    build = of.build
+    zeros, x = of.place(of.x), of.place(layer.x)
+    source, target = [build.layout(layer.groups_of(images)) for images in (layer.x, of.x)]
+    build.reorder(build.view(x, source), build.view(zeros, target))
+    return zeros
+
+
 class _Prepared(NamedTuple):
     """How images that lie so are convolved with these arrays: by the routine, or by NumPy if there is none.
 
-    `apart`: the sum and the rectifier follow the routine.
+    `apart`: the sum and the rectifier follow the routine. `wide`: the shape of the images with more channels, if the
+    routine wants zeros of that shape.
     """
 
     shape: tuple[int, ...]
@@ -106,6 +137,7 @@ class _Prepared(NamedTuple):
     y: tuple[int, ...] = ()
     routine: Routine | None = None
     apart: bool = False
+    wide: tuple[int, ...] = ()
 
     def fits(self, x: Array, given: Sequence[Array]) -> bool:
         """Whether it is for such images, and for these arrays, which have not changed since."""
@@ -139,13 +171,14 @@ class _Kernel:
         if prepared.routine is None or (self._sum and others[-1].shape != prepared.y):
             return self._otherwise(x, window, others)
         y = np.empty(prepared.y, np.float32)
+        images = (np.zeros(prepared.wide, np.float32), x) if prepared.wide else (x,)
         if prepared.apart:
-            prepared.routine(x, y)
+            prepared.routine(*images, y)
             self._follow(y, others)
         elif self._sum:
-            prepared.routine(x, y, np.ascontiguousarray(others[-1]))
+            prepared.routine(*images, y, np.ascontiguousarray(others[-1]))
         else:
-            prepared.routine(x, y)
+            prepared.routine(*images, y)
         return y
 
     def _follow(self, y: Array, others: Sequence[Array]) -> None:
@@ -163,12 +196,19 @@ class _Kernel:
         lies = x.flags.aligned and min(layer.x.strides) > 0  # oneDNN counts in elements
         if not fits or layer.problem.multiplications <= SMALL or not lies:
             return none
-        for form in dict.fromkeys((layer, layer._replace(sum=False, relu=False))):
+        for form in self._forms(layer):
             packing, routine = self._routine(_packing, form), self._routine(_convolving, form)
             if packing is not None and routine is not None:
                 routine = routine.holding(*self._weights(packing, form, window, given[1:]))
-                return none._replace(y=layer.problem.y, routine=routine, apart=form != layer)
+                apart, wide = (form.sum, form.relu) != (layer.sum, layer.relu), form.problem.x if form.own else ()
+                return none._replace(y=layer.problem.y, routine=routine, apart=apart, wide=wide)
         return none
+
+    def _forms(self, layer: _Layer) -> Iterable[_Layer]:
+        """The layer itself; with more channels in each group; without the steps after the convolution."""
+        vector, own = (16 if self._lib.avx512 else 8), layer.problem.window[-2]
+        wide = [layer.widened(vector)] if self._groups > 1 and vector // 2 <= own < vector else []
+        return dict.fromkeys((layer, *wide, layer._replace(sum=False, relu=False)))
 
     def _routine(self, build: Callable[[_Layer, Builder], None], layer: _Layer) -> Routine | None:
         return ROUTINES.find(self._lib, (build, layer), functools.partial(build, layer))
@@ -177,8 +217,10 @@ class _Kernel:
         """The arrays that stay: the packed filter with the factors in it, the bias, the slope of the rectifier."""
         factor, bias = folded(self._steps, self._epsilons, vectors, layer.problem.y[-1])
         factors = factor.reshape(window.shape[-2:] if self._by_channel else (1, -1))
+        filters = np.zeros(layer.problem.window, np.float32)
+        np.multiply(window, factors.astype(np.float32), out=filters[..., : window.shape[-2], :])
         packed = np.empty(packing.elements(1), np.float32)
-        packing(np.ascontiguousarray(window * factors.astype(np.float32)), packed)
+        packing(filters, packed)
         return packed, bias.astype(np.float32), *((_SLOPE,) if layer.relu else ())
 
     def _layer(self, x: Array, window: Array) -> _Layer:

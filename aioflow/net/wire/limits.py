@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 from aioflow import errors
 from aioflow.net.wire.schema import Integer
+from aioflow.tensors.tensor_list import TensorList
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
@@ -55,7 +56,7 @@ class Limits:
 
 def check_sizes(named: Mapping[str, Any], limits: Limits) -> None:
     """ResourceExhaustedError that names the largest of these values if they cannot be sent within the limits."""
-    sizes = {name: getattr(value, "nbytes", 0) for name, value in named.items()}
+    sizes = {name: _bytes_of(value) for name, value in named.items()}
     total = sum(sizes.values())
     if total <= limits.tensor and total <= limits.message:
         return
@@ -66,6 +67,10 @@ def check_sizes(named: Mapping[str, Any], limits: Limits) -> None:
     if total > limits.message:
         text = f"{len(sizes)} values of {total} bytes, of which {name!r} has {sizes[name]}, are more than the"
         raise errors.ResourceExhaustedError(f"{text} {limits.message} of a message that were agreed on with the peer")
+
+
+def _bytes_of(value: Any) -> int:
+    return value.count_bytes() if isinstance(value, TensorList) else getattr(value, "nbytes", 0)
 
 
 STANDARD: Final = Limits()

@@ -1,10 +1,10 @@
 """Branches and loops: `If` as `cond`, `Loop` and `Scan` as `while_loop`."""
 
-import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from aioflow import errors
 from aioflow.graph.building import get_default_graph
@@ -17,61 +17,91 @@ from aioflow.library.branches import cond
 from aioflow.library.loops import while_loop
 from aioflow.library.tensor_array import TensorArray
 from aioflow.onnx.call import Call, Value
+from aioflow.onnx.model import ValueType
+from aioflow.onnx.operators.lists import as_array, loosened, on_trial, tensors
 from aioflow.onnx.operators.values import axis_of, known_number, rank_of, scalar, size_at
 from aioflow.onnx.registry import operator
-from aioflow.tensors.dtypes import UNKNOWN, DType, TensorShape, int32, int64
+from aioflow.tensors.dtypes import UNKNOWN, TensorShape, int32, int64
+
+Carried = Tensor | TensorArray
+"""A variable of a loop: a tensor, or a sequence."""
+Step = Callable[[Tensor, Tensor, Sequence[Carried]], tuple[Tensor, list[Carried], list[Tensor]]]
+"""(iteration, whether it goes on, variables) -> the last two after it, and what it adds to the stacked results."""
+Loosen = Callable[[TensorShape], TensorShape]
+
+_BRANCHES: Final = ("then_branch", "else_branch")
 
 
 @operator("If")
 def _(call: Call, condition: Tensor) -> tuple[Value, ...]:
-    then, otherwise = (functools.partial(call.build, call.body(f"{name}_branch"), ()) for name in ("then", "else"))
     known = known_number(condition)
     if known is not None:
-        return tuple(then() if known else otherwise())
+        return tuple(call.build(call.body(_BRANCHES[0 if known else 1]), ()))
+    then, otherwise = [functools.partial(_settled, call, name) for name in _BRANCHES]
     return tuple(cond(scalar(condition), then, otherwise, strict=True))
 
 
+def _settled(call: Call, branch: str) -> list[Value]:
+    """The outputs of a branch. The other branch may return sequences of other lengths."""
+    body = call.body(branch)
+    values, types = call.build(body, ()), body.outputs.values()
+    if any(each is None for each in values):
+        raise errors.UnimplementedError("whether an optional is empty must be known when the graph is built")
+    return [as_array(each, type) if isinstance(each, list) else each for each, type in zip(values, types, strict=True)]
+
+
 @operator("Loop")
-def _(call: Call, limit: Tensor | None = None, going: Tensor | None = None, *initial: Tensor) -> tuple[Tensor, ...]:
+def _(call: Call, limit: Tensor | None = None, going: Tensor | None = None, *initial: Value) -> tuple[Carried, ...]:
     body = call.body("body")
+    first = _carried(initial, [*body.inputs.values()][2:])
     most = None if limit is None else scalar(limit)
 
     def test(i: Tensor, keep: Tensor, *_: Any) -> Tensor:
         return keep if most is None else logical_and(less(i, most), keep)
 
-    def step(i: Tensor, keep: Tensor, values: Sequence[Tensor]) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        keep_going, *made = _tensors(call.build(body, [i, keep, *values]))
-        return scalar(keep_going), made[: len(values)], made[len(values) :]
+    def step(i: Tensor, keep: Tensor, values: Sequence[Carried]) -> tuple[Tensor, list[Carried], list[Tensor]]:
+        keep_going, *made = call.build(body, [i, keep, *values])
+        types = [*body.outputs.values()][1:]
+        (more,) = tensors([keep_going])
+        carried = _carried(made[: len(values)], types)
+        return scalar(more), list(map(_like, carried, values)), tensors(made[len(values) :])
 
     start = constant(True) if going is None else scalar(going)
-    return _looped(test, step, start, initial)
+    return _looped(test, step, start, first)
 
 
-def _tensors(values: Sequence[Value]) -> list[Tensor]:
-    """The values, all of which must be tensors. UnimplementedError for others."""
-    for value in values:
-        if not isinstance(value, Tensor):
-            raise errors.UnimplementedError("a loop carries tensors, and not sequences or optionals")
-    return list(values)  # type: ignore[arg-type]
+def _carried(values: Sequence[Value], types: Sequence[ValueType]) -> list[Carried]:
+    """The values as variables of a loop. UnimplementedError for empty optionals."""
+    if any(value is None for value in values):
+        raise errors.UnimplementedError("a loop carries tensors and sequences, and no empty optionals")
+    given = itertools.zip_longest(values, types[: len(values)])
+    return [each if isinstance(each, Tensor) else as_array(each, type) for each, type in given]
 
 
-Step = Callable[[Tensor, Tensor, Sequence[Tensor]], tuple[Tensor, list[Tensor], list[Tensor]]]
-"""(iteration, whether it goes on, variables) -> the last two after it, and what it adds to the stacked results."""
+def _like(made: Carried, variable: Carried) -> Carried:
+    """The next value of a variable: of a sequence no more is known than before."""
+    if isinstance(made, TensorArray) and isinstance(variable, TensorArray):
+        return loosened(made, variable.element_shape)
+    return made
 
 
-def _looped(test: Callable[..., Tensor], step: Step, start: Tensor, initial: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def _looped(test: Callable[..., Tensor], step: Step, start: Tensor, initial: Sequence[Carried]) -> tuple[Carried, ...]:
     """The last values of the variables, and the results of all iterations along a new first axis."""
-    arrays = [TensorArray(dtype, 0, dynamic_size=True) for dtype in _stacked_dtypes(step, start, initial)]
+    added = on_trial(lambda: [part.dtype for part in step(constant(0, int64), start, initial)[2]])
+    arrays = [TensorArray(dtype, 0, dynamic_size=True) for dtype in added]
 
     def body(i: Tensor, keep: Tensor, values: Any, parts: Any) -> Any:
         going, made, new = step(i, keep, values)
         written = [array.write(cast(i, int32), part) for array, part in zip(parts, new, strict=True)]
         return i + constant(1, int64), going, made, written
 
-    first = (constant(0, int64), start, list(initial), arrays)
-    for invariants in _invariants(first):
+    for loosen in (_itself, _rank_alone, _anything):  # the shapes of the first values hold in all iterations, or less
+        shapes = [_shape(value, loosen) for value in initial]
         try:
-            _, _, values, parts = while_loop(test, body, first, invariants)
+            with get_default_graph().transaction():
+                values = [_opened(value, shape) for value, shape in zip(initial, shapes, strict=True)]
+                invariants = (start.shape, start.shape, shapes, [UNKNOWN] * len(arrays))
+                _, _, values, parts = while_loop(test, body, (constant(0, int64), start, values, arrays), invariants)
             break
         except ValueError as error:
             failed = error
@@ -80,24 +110,14 @@ def _looped(test: Callable[..., Tensor], step: Step, start: Tensor, initial: Seq
     return (*values, *[part.stack() for part in parts])
 
 
-class _Undone(Exception):
-    """Ends a trial, so that its operations are taken back."""
+def _opened(value: Carried, shape: TensorShape) -> Carried:
+    """A variable whose next values have that shape, too; what a sequence holds is part of its type."""
+    return loosened(value, shape) if isinstance(value, TensorArray) else value
 
 
-def _stacked_dtypes(step: Step, start: Tensor, initial: Sequence[Tensor]) -> list[DType]:
-    """The dtypes of what an iteration adds to the stacked results, from building one on trial."""
-    found: list[DType] = []
-    with contextlib.suppress(_Undone), get_default_graph().transaction():
-        found += [part.dtype for part in step(constant(0, int64), start, initial)[2]]
-        raise _Undone
-    return found
-
-
-def _invariants(first: tuple[Any, ...]) -> Iterator[Any]:
-    """The shapes that hold in all iterations: those of the first values; then their ranks alone; then any."""
-    i, keep, values, arrays = first
-    for loosen in (_itself, _rank_alone, _anything):
-        yield (i.shape, keep.shape, [loosen(value.shape) for value in values], [UNKNOWN for _ in arrays])
+def _shape(value: Carried, loosen: Loosen) -> TensorShape:
+    """The shape of a variable, or of the elements of a sequence, in all iterations."""
+    return loosen(value.element_shape if isinstance(value, TensorArray) else value.shape)
 
 
 def _itself(shape: TensorShape) -> TensorShape:
@@ -143,12 +163,12 @@ def _(call: Call, *inputs: Tensor) -> tuple[Tensor, ...]:
     length = cast(size_at(taken[0], 0), int64)
     lists = [TensorArray(x.dtype, size_at(x, 0), clear_after_read=False).unstack(x) for x in taken]
 
-    def step(i: Tensor, keep: Tensor, values: Sequence[Tensor]) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    def step(i: Tensor, keep: Tensor, values: Sequence[Any]) -> tuple[Tensor, list[Carried], list[Tensor]]:
         rows = [each.read(cast(i, int32)) for each in lists]
-        made = _tensors(call.build(body, [*values, *rows]))
-        return keep, made[: len(values)], made[len(values) :]
+        made = tensors(call.build(body, [*values, *rows]))
+        return keep, [*made[: len(values)]], made[len(values) :]
 
-    results = _looped(lambda i, *_: less(i, length), step, constant(True), states)
+    results: Any = _looped(lambda i, *_: less(i, length), step, constant(True), states)
     stacked = results[len(states) :]
     made = zip(_rows(call, "output", len(stacked)), stacked, strict=True)
     return (*results[: len(states)], *[rows.placed(x) for rows, x in made])

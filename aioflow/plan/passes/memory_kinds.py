@@ -62,7 +62,7 @@ class _Kinds:
         later = [node for node in self._flow.nodes if self._put(node)]
         for node in later:
             self._made[node].inputs = tuple([self._wanted(value, self._is_home(node)) for value in node.inputs])
-        fetches = tuple([self._wanted(value, True) for value in self._flow.fetches])
+        fetches = tuple([self._wanted(value, True, is_fetch=True) for value in self._flow.fetches])
         targets = tuple([self._made[node] for node in self._flow.targets])
         return Flow(self._nodes, tuple([self._made[feed] for feed in self._flow.feeds]), fetches, targets)
 
@@ -148,12 +148,13 @@ class _Kinds:
             return self._constant(node, True)
         return self._made[node]
 
-    def _wanted(self, value: Value, home: bool) -> Value:
-        """The value in host memory, or in the GPU's."""
+    def _wanted(self, value: Value, home: bool, is_fetch: bool = False) -> Value:
+        """The value in host memory, or in the GPU's. Of lists only those that are fed or fetched are copied."""
         if value.node.definition.name == "constant":
             return Value(self._constant(value.node, home), 0)
         made = Value(self._made[value.node], value.index)
-        if self._on_host[value] == home or value.spec.dtype is dtypes.resource:
+        stays = value.spec.dtype is dtypes.resource and not (is_fetch or value.node in self._flow.feeds)
+        if self._on_host[value] == home or stays:
             return made
         if (value, home) not in self._copied:
             op = REGISTRY["to_host" if home else "to_device"]

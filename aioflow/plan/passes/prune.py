@@ -96,7 +96,8 @@ def _argument(tensor: Tensor, spec_of: SpecOf) -> Node:
 
 def _feed(tensor: Tensor, index: int) -> Node:
     attrs = {"dtype": tensor.dtype, "shape": tensor.shape, "index": index}
-    return Node(tensor.op, REGISTRY["feed"], tensor.name, (), (), attrs, [Spec(tensor.dtype, tensor.shape)])
+    spec = tensor.spec if isinstance(tensor.spec, ListSpec) else Spec(tensor.dtype, tensor.shape)
+    return Node(tensor.op, REGISTRY["feed"], tensor.name, (), (), attrs, [spec])
 
 
 def _as_built(spec: Spec) -> Spec:

@@ -80,6 +80,23 @@ def test_a_fused_rectifier_keeps_nan_and_gives_positive_zeros():
 
 
 @needs_library
+@pytest.mark.parametrize("size", [1, 3])
+def test_groups_of_few_channels_are_one_primitive_with_its_steps(monkeypatch, size):
+    monkeypatch.delattr(onednn_fused_convolution._Kernel, "_follow")
+    x, w, bias, more = numbers(2, 16, 16, 12), numbers(size, size, 6, 16), numbers(16), numbers(2, 16, 16, 16)
+    x[0, 5, 5, 0], x[1, 5, 5, 11] = np.nan, np.inf
+    with Graph().as_default():
+        feeds = {placeholder(np.float32, array.shape): array for array in (x, w, bias, more)}
+        y = fused(("add", "sum", "relu"), groups=2)(*feeds)
+        ours = evaluate(y, feeds)
+        with switched_off():
+            theirs = evaluate(y, feeds)
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(ours[1, ..., :8], theirs[1, ..., :8], rtol=1e-4, atol=1e-4)
+    assert np.isnan(ours[0]).sum() == size * size * 8
+
+
+@needs_library
 @pytest.mark.parametrize(("channels", "size"), [(3, 3), (16, 1), (16, 3)])
 def test_a_fused_rectifier_gives_positive_zeros_of_sums_of_any_sign(channels, size):
     values = np.array([1, -1, 0, -0.0, np.nan, np.inf, -1e-40, -3e38], np.float32)

@@ -1,7 +1,8 @@
-"""Samples for `kernels/tensor_array.py` and `kernels/tensor_lists.py`: from arrays to lists and back."""
+"""Samples for lists of tensors in `kernels/control`: from arrays to lists and back."""
 
 import numpy as np
 
+from aioflow.kernels.control import list_edits as le
 from aioflow.kernels.control import tensor_array as ta
 from aioflow.kernels.control import tensor_lists as tl
 from aioflow.tensors.dtypes import TensorShape, float64
@@ -91,3 +92,32 @@ sample("tensor_list_put_pieces", lambda x: tl.tensor_list_concat(
 sample("tensor_list_concat", lambda x, y: tl.tensor_list_concat(
     tl.tensor_list_add([tl.tensor_list_put_pieces(x, [3, 1]), tl.tensor_list_put(3, y)]), [3, 1, 2, 4], [2]),
     ROWS, ROWS, reference=lambda x, y: np.concatenate([x, np.zeros((2, 2)), y]))  # fmt: skip
+
+# Elements put in and taken out
+
+
+def rows_of(flow, count):
+    return tl.tensor_list_gather(flow, list(range(count)), [2])
+
+
+def inserted(x, y, index):
+    return rows_of(le.tensor_list_insert(tl.tensor_list_put_rows([0, 1, 2, 3], x), index, y), 5)
+
+
+for place in (0, 3, 4):
+    sample("tensor_list_insert", inserted, ROWS, ROWS[0] + 1, np.int32(place),
+           reference=lambda x, y, i: np.insert(x, i, y, axis=0))  # fmt: skip
+for place in (0, 2, 3):
+    sample("tensor_list_erase", lambda x, i: rows_of(le.tensor_list_erase(
+        tl.tensor_list_put_rows([0, 1, 2, 3], x), i), 3), ROWS, np.int32(place),
+        reference=lambda x, i: np.delete(x, i, axis=0))  # fmt: skip
+sample("tensor_list_open", lambda x: rows_of(le.tensor_list_open(tl.tensor_list_put_rows([0, 1, 2, 3], x), 1), 5), ROWS,
+       reference=lambda x: np.insert(x, 1, 0, axis=0))  # fmt: skip
+sample("tensor_list_open", lambda x: rows_of(le.tensor_list_open(tl.tensor_list_put_rows([0, 1, 2, 3], x), 7), 4), ROWS,
+       reference=lambda x: x)  # fmt: skip
+sample("tensor_list_close", lambda x: rows_of(le.tensor_list_close(tl.tensor_list_put_rows([0, 1, 2, 3], x), 1), 4),
+       ROWS, reference=lambda x: np.concatenate([np.delete(x, 1, axis=0), 0 * x[:1]]))  # fmt: skip
+sample("tensor_list_close", lambda x: rows_of(le.tensor_list_close(tl.tensor_list_put_rows([0, 1, 2, 3], x), 7), 4),
+       ROWS, reference=lambda x: x)  # fmt: skip
+sample("tensor_list_loosen", lambda x: tl.tensor_list_gather(le.tensor_list_loosen(
+    tl.tensor_list_put_rows([0, 1, 2, 3], x), UNKNOWN), [3, 1], [2]), ROWS, reference=lambda x: x[[3, 1]])  # fmt: skip
