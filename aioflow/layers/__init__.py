@@ -12,13 +12,18 @@ _face = Face(__name__, {
         "Conv1D Conv1DTranspose Conv2D Conv2DTranspose Conv3D Conv3DTranspose DepthwiseConv2D SeparableConv1D "
         "SeparableConv2D"
     ),
-    "aioflow.layers.core": (
-        "Activation Dense Dropout Embedding Flatten GaussianNoise Lambda Masking Permute RepeatVector Reshape"
-    ),
+    "aioflow.layers.activation_layers": "Activation ELU LeakyReLU PReLU ReLU Softmax",
+    "aioflow.layers.core": "Dense Embedding Flatten Identity Lambda Masking Permute RepeatVector Reshape",
     "aioflow.layers.layer": "Layer",
     "aioflow.layers.merging": "Add Average Concatenate Dot Maximum Minimum Multiply Subtract",
     "aioflow.layers.model": "Input",
-    "aioflow.layers.normalization": "BatchNormalization GroupNormalization LayerNormalization",
+    "aioflow.layers.noise": (
+        "ActivityRegularization AlphaDropout Dropout GaussianDropout GaussianNoise SpatialDropout1D SpatialDropout2D "
+        "SpatialDropout3D"
+    ),
+    "aioflow.layers.normalization": (
+        "BatchNormalization GroupNormalization LayerNormalization RMSNormalization UnitNormalization"
+    ),
     "aioflow.layers.pooling": (
         "AveragePooling1D AveragePooling2D AveragePooling3D GlobalAveragePooling1D GlobalAveragePooling2D "
         "GlobalAveragePooling3D GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D MaxPooling1D MaxPooling2D "

@@ -20,13 +20,10 @@ from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.kernels.nn.softmax import softmax
 from aioflow.layers.core import Dense
 from aioflow.layers.layer import Layer, known_size, one_shape
-from aioflow.layers.masks import mask_of
+from aioflow.layers.masks import MASKED, mask_of
 from aioflow.layers.merging import several
 from aioflow.layers.numbers import rate, whole
 from aioflow.library.nn_functions import dropout
-
-_MASKED: Final = -1e9
-"""The score of a place that a query must not see: its weight is 0."""
 
 
 class _Attention(Layer):
@@ -209,7 +206,7 @@ def attended(scores: Tensor, mask: Any, causal: bool) -> Tensor:
         sizes = shape(scores)
         before = greater_equal(expand_dims(numbers(sizes[-2]), 1), expand_dims(numbers(sizes[-1]), 0))
         seen = before if seen is None else logical_and(seen, before)
-    return softmax(scores if seen is None else where(seen, scores, scores * 0.0 + _MASKED))
+    return softmax(scores if seen is None else where(seen, scores, scores * 0.0 + MASKED))
 
 
 def _beside(given: Any, scores: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from aioflow.kernels.math.arithmetic import add, maximum, minimum, multiply, sub
 from aioflow.kernels.math.comparison import logical_and, logical_or
 from aioflow.kernels.math.reduction import reduce_any
 from aioflow.layers.layer import Layer
+from aioflow.layers.masks import with_axes
 from aioflow.library.nn_functions import l2_normalize
 from aioflow.tensors.dtypes import bool_
 
@@ -180,20 +181,13 @@ def either(masks: Sequence[Tensor | None] | None) -> Tensor | None:
 
 def _kept_or(one: Tensor, mask: Tensor | None, other: Tensor) -> Tensor:
     """An input, and another one where it is masked."""
-    return one if mask is None else where(_with_axes(mask, one), one, other)
+    return one if mask is None else where(with_axes(mask, one), one, other)
 
 
 def _whole_mask(one: Tensor, mask: Tensor | None) -> Tensor:
     """A mask with the shape of the input."""
     everything = ones_like(one, bool_)
-    return everything if mask is None else logical_and(_with_axes(mask, one), everything)
-
-
-def _with_axes(mask: Tensor, one: Tensor) -> Tensor:
-    """A mask with an axis for each of the input."""
-    for _ in range((one.shape.ndims or 0) - (mask.shape.ndims or 0)):
-        mask = expand_dims(mask, -1)
-    return mask
+    return everything if mask is None else logical_and(with_axes(mask, one), everything)
 
 
 def several(inputs: Any, count: int | None = None) -> Sequence[Tensor]:
