@@ -39,7 +39,8 @@ _face = Face(__name__, {
         "MaxPool1D=MaxPooling1D MaxPool2D=MaxPooling2D MaxPool3D=MaxPooling3D MaxPooling1D MaxPooling2D MaxPooling3D"
     ),
     "aioflow.layers.preprocessing": "Normalization Rescaling",
-    "aioflow.layers.recurrent": "Bidirectional GRU LSTM SimpleRNN TimeDistributed",
+    "aioflow.layers.recurrent": "Bidirectional GRU LSTM RNN SimpleRNN TimeDistributed",
+    "aioflow.layers.recurrent_cells": "GRUCell LSTMCell SimpleRNNCell StackedRNNCells",
     "aioflow.layers.resizing": (
         "Cropping1D Cropping2D Cropping3D UpSampling1D UpSampling2D UpSampling3D ZeroPadding1D ZeroPadding2D "
         "ZeroPadding3D"

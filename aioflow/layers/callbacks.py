@@ -55,6 +55,24 @@ class Callback:
     def on_test_end(self, logs: Logs) -> Any:
         """After an evaluation."""
 
+    def on_test_batch_begin(self, batch: int, logs: Logs) -> Any:
+        """Before a step of an evaluation."""
+
+    def on_test_batch_end(self, batch: int, logs: Logs) -> Any:
+        """After a step of an evaluation. `logs` has the mean loss so far."""
+
+    def on_predict_begin(self, logs: Logs) -> Any:
+        """Before a prediction."""
+
+    def on_predict_end(self, logs: Logs) -> Any:
+        """After a prediction."""
+
+    def on_predict_batch_begin(self, batch: int, logs: Logs) -> Any:
+        """Before a step of a prediction."""
+
+    def on_predict_batch_end(self, batch: int, logs: Logs) -> Any:
+        """After a step of a prediction."""
+
 
 class CallbackList:
     """Callbacks that are told one after the other."""
@@ -66,6 +84,11 @@ class CallbackList:
             if not isinstance(each, Callback):
                 raise TypeError(f"a callback is an af.callbacks.Callback, not {type(each).__name__}")
         self._hooks: Final[dict[str, list[Callable[..., Any]]]] = {}
+
+    def prepare(self, model: "Trainable", session: "Session", **params: Any) -> None:
+        """Give the callbacks what they are told about: a model, its session, and numbers by name."""
+        for each in self.callbacks:
+            each.model, each.session, each.params = model, session, params
 
     def hears(self, *hooks: str) -> bool:
         """Whether a callback defines one of these hooks."""

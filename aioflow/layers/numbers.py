@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from aioflow.tensors.recursion import safe_repr
+from aioflow.tensors.shape import TensorShape, as_shape
 
 
 def whole(name: str, given: Any, least: int | None) -> int:
@@ -78,6 +79,14 @@ def axes(name: str, given: Any) -> tuple[int, ...]:
     if not found or len(set(found)) < len(found):
         raise ValueError(f"{name} is an axis, or several different ones, not {safe_repr(given)}")
     return found
+
+
+def sizes(name: str, given: Any) -> TensorShape:
+    """The shape. TypeError for anything but sizes, ValueError for ones below 0."""
+    try:
+        return as_shape(given)
+    except TypeError:
+        raise TypeError(f"{name} is a list of sizes, not {safe_repr(given)}") from None
 
 
 def is_sequence(given: Any) -> bool:

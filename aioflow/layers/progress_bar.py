@@ -67,6 +67,23 @@ class ProgressBar(Callback):
         self._output.flush()
 
 
+class ResultLine(Callback):
+    """Writes the time and the results at the end of an evaluation or a prediction."""
+
+    def __init__(self) -> None:
+        self._began = 0.0
+
+    def on_test_begin(self, logs: Logs) -> None:
+        """Begin to count the time."""
+        self._began = time.perf_counter()
+
+    def on_test_end(self, logs: Logs) -> None:
+        """Write the line."""
+        sys.stdout.write(f"{self.params['steps'] or '?'} steps {time.perf_counter() - self._began:.1f} s  {_texts(logs)}\n")
+
+    on_predict_begin, on_predict_end = on_test_begin, on_test_end
+
+
 def _texts(logs: Logs) -> str:
     return "  ".join(f"{name}: {value:.4g}" for name, value in logs.items() if isinstance(value, float))
 
