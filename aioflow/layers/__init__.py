@@ -14,6 +14,7 @@ _face = Face(__name__, {
         "Convolution3D=Conv3D Convolution3DTranspose=Conv3DTranspose"
     ),
     "aioflow.layers.activation_layers": "Activation ELU LeakyReLU PReLU ReLU Softmax",
+    "aioflow.layers.convolutional_lstm": "ConvLSTM1D ConvLSTM2D ConvLSTM3D",
     "aioflow.layers.core": "Dense Embedding Flatten Identity Lambda Masking Permute RepeatVector Reshape",
     "aioflow.layers.depthwise": (
         "DepthwiseConv1D DepthwiseConv2D SeparableConv1D SeparableConv2D SeparableConvolution1D=SeparableConv1D "

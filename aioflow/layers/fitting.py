@@ -56,13 +56,16 @@ class Training:
         self._resumed: Position | None = None
         self._stack: Final = contextlib.ExitStack()
         self._telling: Final = asyncio.Lock()
-        params = {"epochs": schedule.epochs.stop, "steps": data.training.count, "verbose": verbose}
-        self._callbacks.prepare(model, session, **params)
+        self._callbacks.prepare(
+            model, session, epochs=schedule.epochs.stop, steps=data.training.count,
+            validation_freq=schedule.validation_freq, verbose=verbose,
+        )  # fmt: skip
 
     async def run(self) -> History:
         """Train to the last epoch, or until a callback stops it. Generators are closed however it ends."""
         async with contextlib.AsyncExitStack() as stack:
             stack.enter_context(self._stack)
+            stack.push_async_callback(self._callbacks.aclose)
             for batches in (self._batches, self._validation):
                 if batches is not None:
                     stack.push_async_callback(batches.aclose)
