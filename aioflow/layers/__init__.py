@@ -7,7 +7,7 @@ weights are variables, the outputs tensors, and any session runs them.
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
-    "aioflow.layers.attention": "AdditiveAttention Attention MultiHeadAttention",
+    "aioflow.layers.attention": "AdditiveAttention Attention",
     "aioflow.layers.convolution": (
         "Conv1D Conv1DTranspose Conv2D Conv2DTranspose Conv3D Conv3DTranspose Convolution1D=Conv1D "
         "Convolution1DTranspose=Conv1DTranspose Convolution2D=Conv2D Convolution2DTranspose=Conv2DTranspose "
@@ -24,6 +24,7 @@ _face = Face(__name__, {
     "aioflow.layers.layer": "Layer",
     "aioflow.layers.merging": "Add Average Concatenate Dot Maximum Minimum Multiply Subtract",
     "aioflow.layers.model": "Input",
+    "aioflow.layers.multi_head_attention": "MultiHeadAttention",
     "aioflow.layers.noise": (
         "ActivityRegularization AlphaDropout Dropout GaussianDropout GaussianNoise SpatialDropout1D SpatialDropout2D "
         "SpatialDropout3D"

@@ -81,7 +81,7 @@ class ELU(_Elementwise):
 
 
 class PReLU(_Elementwise):
-    """Inputs where they are positive, else alpha times the inputs, with a trained alpha for each place [He et al. 2015].
+    """Inputs where they are positive, else a trained alpha for each place times the inputs [He et al. 2015].
 
     The weight is `alpha`, of the shape of the inputs without the batch. It has size 1 along `shared_axes`, which are
     counted with the batch as 0: (1, 2) gives each channel of images one alpha.

@@ -20,10 +20,10 @@ from aioflow.kernels.math.elementwise import abs as absolute
 from aioflow.kernels.math.elementwise import exp, sigmoid, sqrt, square, tanh
 from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.kernels.math.rounding import clip_by_value
-from aioflow.kernels.nn.activation import relu6, selu, softplus, softsign
 from aioflow.kernels.nn.activation import elu as plain_elu
 from aioflow.kernels.nn.activation import leaky_relu as plain_leaky_relu
 from aioflow.kernels.nn.activation import relu as plain_relu
+from aioflow.kernels.nn.activation import relu6, selu, softplus, softsign
 from aioflow.kernels.nn.softmax import log_softmax, softmax
 from aioflow.lazy import Face
 from aioflow.library.nn_functions import gelu, swish
@@ -32,10 +32,8 @@ exponential, silu = exp, swish
 
 
 @transactional
-def relu(
-    x: NumberLike, negative_slope: float = 0.0, max_value: float | None = None, threshold: float = 0.0
-) -> Tensor:
-    """x from the threshold up to `max_value`, which it does not pass; below negative_slope * (x - threshold)."""
+def relu(x: NumberLike, negative_slope: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Tensor:
+    """The input from the threshold to `max_value`, which it does not pass; below negative_slope * (x - threshold)."""
     value = convert_to_tensor(x)
     if threshold == 0 and max_value is None:
         return plain_relu(value) if negative_slope == 0 else plain_leaky_relu(value, negative_slope)
@@ -49,20 +47,20 @@ def relu(
 
 @transactional
 def elu(x: NumberLike, alpha: float = 1.0) -> Tensor:
-    """x where it is positive, else alpha * (e^x - 1)."""
+    """The input where it is positive, else alpha * (e^x - 1)."""
     value = convert_to_tensor(x)
     smooth: Tensor = plain_elu(value)
     return smooth if alpha == 1 else where(greater(value, 0), value, smooth * alpha)
 
 
 def leaky_relu(x: NumberLike, negative_slope: float = 0.2) -> Tensor:
-    """x where it is positive, else negative_slope * x."""
+    """The input where it is positive, else negative_slope * x."""
     return plain_leaky_relu(x, negative_slope)
 
 
 @transactional
 def celu(x: NumberLike, alpha: float = 1.0) -> Tensor:
-    """x where it is positive, else alpha * (e^(x / alpha) - 1)."""
+    """The input where it is positive, else alpha * (e^(x / alpha) - 1)."""
     value = convert_to_tensor(x)
     return where(greater(value, 0), value, plain_elu(value / alpha) * alpha)
 
@@ -77,33 +75,33 @@ def glu(x: NumberLike, axis: int = -1) -> Tensor:
 
 @transactional
 def hard_sigmoid(x: NumberLike) -> Tensor:
-    """x / 6 + 0.5, clipped to the range from 0 to 1: a piecewise linear sigmoid."""
+    """The input / 6 + 0.5, clipped to the range from 0 to 1: a piecewise linear sigmoid."""
     return relu6(convert_to_tensor(x) + 3.0) / 6.0
 
 
 @transactional
 def hard_silu(x: NumberLike) -> Tensor:
-    """x times its hard sigmoid."""
+    """The input times its hard sigmoid."""
     value = convert_to_tensor(x)
     product: Tensor = value * hard_sigmoid(value)
     return product
 
 
 def hard_tanh(x: NumberLike) -> Tensor:
-    """x clipped to the range from -1 to 1."""
+    """The input clipped to the range from -1 to 1."""
     return clip_by_value(x, -1.0, 1.0)
 
 
 @transactional
 def hard_shrink(x: NumberLike, threshold: float = 0.5) -> Tensor:
-    """x where its magnitude is above the threshold, else 0."""
+    """The input where its magnitude is above the threshold, else 0."""
     value = convert_to_tensor(x)
     return where(greater(absolute(value), threshold), value, zeros_like(value))
 
 
 @transactional
 def soft_shrink(x: NumberLike, threshold: float = 0.5) -> Tensor:
-    """x moved towards 0 by the threshold; 0 for smaller magnitudes."""
+    """The input moved towards 0 by the threshold; 0 for smaller magnitudes."""
     value = convert_to_tensor(x)
     moved: Tensor = value - clip_by_value(value, -threshold, threshold)
     return moved
@@ -111,7 +109,7 @@ def soft_shrink(x: NumberLike, threshold: float = 0.5) -> Tensor:
 
 @transactional
 def tanh_shrink(x: NumberLike) -> Tensor:
-    """x - tanh(x)."""
+    """The input less its tanh."""
     value = convert_to_tensor(x)
     less_tanh: Tensor = value - tanh(value)
     return less_tanh
@@ -119,13 +117,13 @@ def tanh_shrink(x: NumberLike) -> Tensor:
 
 @transactional
 def threshold(x: NumberLike, threshold: float, default_value: float) -> Tensor:
-    """x above the threshold, else the default value."""
+    """The input above the threshold, else the default value."""
     value = convert_to_tensor(x)
     return where(greater(value, threshold), value, zeros_like(value) + default_value)
 
 
 def linear(x: NumberLike) -> Tensor:
-    """x itself."""
+    """The input itself."""
     return convert_to_tensor(x)
 
 
@@ -137,7 +135,7 @@ def log_sigmoid(x: NumberLike) -> Tensor:
 
 @transactional
 def mish(x: NumberLike) -> Tensor:
-    """x * tanh(softplus(x)) [Misra 2019]."""
+    """The product x * tanh(softplus(x)) [Misra 2019]."""
     value = convert_to_tensor(x)
     product: Tensor = value * tanh(softplus(value))
     return product

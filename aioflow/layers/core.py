@@ -134,7 +134,7 @@ class Masking(Layer):
 
 
 class Flatten(Layer):
-    """Each element of the batch becomes a vector: [batch, ...] gives [batch, n], with the channels last in each place."""
+    """Each element of the batch becomes a vector: [batch, ...] gives [batch, n], the channels of a place together."""
 
     def __init__(self, data_format: str | None = None, **options: Any) -> None:
         """ValueError for an unknown format."""

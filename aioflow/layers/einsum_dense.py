@@ -91,7 +91,7 @@ class EinsumDense(Layer):
         found = {**wanted, **_by_letter(self._terms.inputs, given.as_list(), "the input")}
         for letter, size in wanted.items():
             if None not in (size, found[letter]) and size != found[letter]:
-                raise ValueError(f"the axis {letter!r} has size {found[letter]} in the inputs, and {size} in the result")
+                raise ValueError(f"the axis {letter!r} has size {found[letter]} in inputs, and {size} in the result")
             found[letter] = found[letter] if size is None else size
         return found
 

@@ -22,6 +22,7 @@ from aioflow.tensors import nest
 if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
 
+
 class Step(NamedTuple):
     """A step of training or of evaluation, on the device that it was built for.
 
@@ -113,10 +114,11 @@ class Training:
 
     def _check_fits(self, found: Position) -> None:
         """Raise InvalidArgumentError if the batches have no such position, or it is before the first epoch."""
-        if found.epoch < self._schedule.epochs.start:
+        first = self._schedule.epochs.start
+        if found.epoch < first:
             raise errors.InvalidArgumentError(
-                f"the backup goes on in epoch {found.epoch}, and initial_epoch is {self._schedule.epochs.start}: give `fit` the "
-                "same arguments as before, or delete the backup"
+                f"the backup goes on in epoch {found.epoch}, and initial_epoch is {first}: give `fit` the same "
+                "arguments as before, or delete the backup"
             )
         count = self._batches.count
         same = self._batches.may_go_on(found.data)

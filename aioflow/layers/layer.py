@@ -248,7 +248,7 @@ class Layer:
     def _build_once(self, inputs: Any) -> None:
         graph = same_graph(*nest.flatten(inputs)).root
         if not self.built:
-            with graph.as_default(), graph.name_scope(f"{self._named(graph)}/"):  # outside of a loop that calls it first
+            with graph.as_default(), graph.name_scope(f"{self._named(graph)}/"):  # outside of a loop with the call
                 self.build(nest.map_structure(lambda tensor: tensor.shape, inputs))
             self.built = True
         for weight in self._own:

@@ -125,7 +125,7 @@ class GaussianNoise(_Noisy):
 
 
 class GaussianDropout(_Noisy):
-    """In training, elements are multiplied by normal noise of mean 1 and the variance rate / (1 - rate) of a dropout."""
+    """In training, elements are multiplied by normal noise of mean 1 and variance rate / (1 - rate)."""
 
     def __init__(self, rate: float, seed: int | None = None, **options: Any) -> None:
         """ValueError for a rate outside of [0, 1)."""

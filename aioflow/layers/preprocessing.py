@@ -45,8 +45,8 @@ class Normalization(Layer):
         layer.adapt(images)
         model = af.Sequential([layer, af.layers.Dense(3)])
 
-    Mean and variance are given, or are those of the data of `adapt`. They are the first values of the weights `mean` and
-    `variance`, which are not trained.
+    Mean and variance are given, or are those of the data of `adapt`. They are the first values of the weights `mean`
+    and `variance`, which are not trained.
 
     Args:
         axis: the axes whose places have numbers of their own; None for one mean and one variance.
@@ -129,8 +129,9 @@ def _moments(data: Array, along: Sequence[int]) -> _Found:
 
 def _joined(found: Sequence[_Found]) -> tuple[Array, Array]:
     """The mean and variance of all arrays together. ValueError if they have different places."""
-    if len({mean.shape for _, mean, _ in found}) > 1:
-        raise ValueError(f"the arrays have different sizes along the axes: {[list(mean.shape) for _, mean, _ in found]}")
+    sizes = {mean.shape for _, mean, _ in found}
+    if len(sizes) > 1:
+        raise ValueError(f"the arrays have different sizes along the axes: {sorted(sizes)}")
     counts, means, variances = (np.array(each) for each in zip(*[each for each in found if each[0]], strict=True))
     mean = np.average(means, 0, counts)
     return mean, np.average(variances + (means - mean) ** 2, 0, counts)

@@ -79,7 +79,8 @@ class ResultLine(Callback):
 
     def on_test_end(self, logs: Logs) -> None:
         """Write the line."""
-        sys.stdout.write(f"{self.params['steps'] or '?'} steps {time.perf_counter() - self._began:.1f} s  {_texts(logs)}\n")
+        took = time.perf_counter() - self._began
+        sys.stdout.write(f"{self.params['steps'] or '?'} steps {took:.1f} s  {_texts(logs)}".rstrip() + "\n")
 
     on_predict_begin, on_predict_end = on_test_begin, on_test_end
 

@@ -51,11 +51,25 @@ class SimpleRNN(SimpleUnits, _UnitsLoop):
 
 
 class LSTM(LSTMUnits, _UnitsLoop):
-    __doc__ = (LSTMUnits.__doc__ or "").replace("Units with", "A layer with", 1)
+    """A layer with a memory that gates keep, fill and read [Hochreiter and Schmidhuber 1997].
+
+        i, f, c, o = split(inputs @ kernel + output before @ recurrent_kernel + bias, 4)
+        memory = sigmoid(f) * memory before + sigmoid(i) * tanh(c);   output = sigmoid(o) * tanh(memory)
+
+    The weights are `kernel` [size, 4 units], `recurrent_kernel` [units, 4 units] and `bias` [4 units]. The states are
+    the output and the memory. `unit_forget_bias` begins with 1 in the bias of f, so that at first little is forgotten.
+    """
 
 
 class GRU(GRUUnits, _UnitsLoop):
-    __doc__ = (GRUUnits.__doc__ or "").replace("Units whose", "A layer whose", 1)
+    """A layer whose gates mix their output before with a new one [Cho et al. 2014].
+
+        z, r, n = inputs @ kernel + bias;   u, s, m = output before @ recurrent_kernel + recurrent bias
+        z = sigmoid(z + u);  r = sigmoid(r + s);  n = tanh(n + r * m);  output = z * output before + (1 - z) * n
+
+    The weights are `kernel` [size, 3 units], `recurrent_kernel` [units, 3 units] and `bias` [2, 3 units], for inputs
+    and outputs. Without `reset_after` r is applied before the product, and `bias` is [3 units].
+    """
 
 
 class RNN(Loop):
@@ -63,8 +77,8 @@ class RNN(Loop):
 
         af.layers.RNN([af.layers.LSTMCell(64), af.layers.LSTMCell(64)], return_sequences=True)
 
-    A cell is a layer with a `state_size`, an int or a list, and `call(inputs, states)`, which returns the output and the
-    list of states after a step. `output_size` is the size of its output, if that is not the first of `state_size`.
+    A cell is a layer with a `state_size`, an int or a list, and `call(inputs, states)`, which returns the output and
+    the list of states after a step. `output_size` is the size of its output, if that is not the first of `state_size`.
 
     Args:
         cell: the cell, or a list of cells, one on the other.

@@ -11,7 +11,7 @@ from aioflow.kernels.array.concat import stack, unstack
 from aioflow.kernels.array.constants import identity, zeros_like
 from aioflow.kernels.array.select import where
 from aioflow.kernels.array.sequence import reverse_sequence
-from aioflow.kernels.array.shapes import expand_dims, shape
+from aioflow.kernels.array.shapes import expand_dims
 from aioflow.kernels.math.casting import cast
 from aioflow.layers import by_name
 from aioflow.layers.layer import Layer, one_shape
@@ -109,7 +109,7 @@ class Loop(Layer):
         batch = one_shape(input_shape, self._rank).as_list()[0]
         if batch is None:
             raise ValueError(
-                "a stateful layer needs a known size of batches: begin the model with af.layers.Input(shape, batch_size)"
+                "a stateful layer needs a known size of batches: begin a model with af.layers.Input(shape, batch_size)"
             )
         for number, size in enumerate(self.state_sizes(input_shape)):
             sizes = [batch, *sizes_of(size)]

@@ -69,7 +69,8 @@ class Units(Layer):
     def projected(self, inputs: Tensor) -> Tensor:
         """The products of inputs [..., size] with the kernel, with the bias for inputs."""
         rank = len(inputs.shape.as_list())
-        product: Tensor = matmul(inputs, self.kernel) if rank == 2 else tensordot(inputs, self.kernel, [[rank - 1], [0]])
+        flat = rank == 2
+        product = matmul(inputs, self.kernel) if flat else tensordot(inputs, self.kernel, [[rank - 1], [0]])
         return product if self.bias is None else bias_add(product, self._input_bias())
 
     def step(self, projected: Tensor, states: Sequence[Tensor], kept: Tensor | None) -> Sequence[Tensor]:
@@ -109,14 +110,7 @@ class SimpleUnits(Units):
 
 
 class LSTMUnits(Units):
-    """Units with a memory that gates keep, fill and read [Hochreiter and Schmidhuber 1997].
-
-        i, f, c, o = split(inputs @ kernel + output before @ recurrent_kernel + bias, 4)
-        memory = sigmoid(f) * memory before + sigmoid(i) * tanh(c);   output = sigmoid(o) * tanh(memory)
-
-    The weights are `kernel` [size, 4 units], `recurrent_kernel` [units, 4 units] and `bias` [4 units]. The states are
-    the output and the memory. `unit_forget_bias` begins with 1 in the bias of f, so that at first little is forgotten.
-    """
+    """What an `LSTM` computes in a step."""
 
     _gates, _states = 4, 2
 
@@ -139,14 +133,7 @@ class LSTMUnits(Units):
 
 
 class GRUUnits(Units):
-    """Units whose gates mix their output before with a new one [Cho et al. 2014].
-
-        z, r, n = inputs @ kernel + bias;   u, s, m = output before @ recurrent_kernel + recurrent bias
-        z = sigmoid(z + u);  r = sigmoid(r + s);  n = tanh(n + r * m);  output = z * output before + (1 - z) * n
-
-    The weights are `kernel` [size, 3 units], `recurrent_kernel` [units, 3 units] and `bias` [2, 3 units], for inputs
-    and outputs. Without `reset_after` r is applied before the product, and `bias` is [3 units].
-    """
+    """What a `GRU` computes in a step."""
 
     _gates = 3
 

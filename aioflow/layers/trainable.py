@@ -19,6 +19,7 @@ from aioflow.layers.fit_settings import Schedule, Validation, data_of, told
 from aioflow.layers.layer import Layer, undone_on_failure
 from aioflow.layers.numbers import at_least, is_sequence, switch
 from aioflow.layers.own_session import OwnSession
+from aioflow.layers.recurrent_loop import STATES
 from aioflow.layers.settings import Optimizing, Settings, check_optimizer, settings_of
 from aioflow.layers.steps import Steps
 from aioflow.library.control import group
@@ -268,6 +269,12 @@ class Trainable(Layer):
         if len(weights) != len(variables):
             raise ValueError(f"{self.name!r} has {len(variables)} weights, and {len(weights)} values were given")
         await self._assign(variables, weights, self._session_for(session))
+
+    async def reset_states(self, session: Session | None = None) -> None:
+        """Give the states of its stateful layers their first values, zeros, and sequences begin anew."""
+        used, kept = self._session_for(session), self.graph.get_collection(STATES)
+        await self.initialize(self.weights, used)
+        await used.run([weight.initializer for weight in self.weights if weight in kept])
 
     def changeable_rate(self) -> Variable:
         """The learning rate. ValueError unless the optimizer was given by its name."""
