@@ -70,9 +70,9 @@ class _SpatialDropout(Dropout):
         last = self.data_format == "channels_last"
         super().__init__(rate, [None, *places, None] if last else [None, None, *places], seed, **options)
 
-    def _noisy(self, inputs: Tensor) -> Tensor:
-        one_shape(inputs.shape, self._axes + 2)
-        return super()._noisy(inputs)
+    def build(self, input_shape: Any) -> None:
+        """Nothing. ValueError for inputs of another rank."""
+        one_shape(input_shape, self._axes + 2)
 
 
 class SpatialDropout1D(_SpatialDropout):
