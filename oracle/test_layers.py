@@ -138,6 +138,8 @@ MODELS: dict[str, tuple[Model, Any, tuple[int, ...]]] = {
     "bicubic": (flat(layer("UpSampling2D", (2, 3), interpolation="bicubic")), PICTURES, (4, 3)),
     "films": (flat(layer("ConvLSTM2D", 3, 3, padding="same", strides=2, **STEPS)), FILMS, (4, 3)),
     "lines": (flat(layer("ConvLSTM1D", 3, 2, go_backwards=True)), PICTURES, (4, 3)),
+    "adaptive mean": (flat(layer("AdaptiveAveragePooling2D", (4, 3))), PICTURES, (4, 3)),
+    "adaptive maximum": (flat(layer("AdaptiveMaxPooling1D", 3)), ROWS, (4, 3)),
     "einsum": (flat(layer("EinsumDense", "abc,cd->abd", (None, 4), bias_axes="d", activation="relu")), ROWS, (4, 3)),
     "einsum of any": (flat(layer("EinsumDense", "...x,xy->...y", 4, bias_axes="y")), PICTURES, (4, 3)),
     "einsum of heads": (flat(layer("EinsumDense", "abc,cde->abde", (None, 2, 3), bias_axes="de")), ROWS, (4, 3)),

@@ -7,6 +7,10 @@ weights are variables, the outputs tensors, and any session runs them.
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
+    "aioflow.layers.adaptive_pooling": (
+        "AdaptiveAveragePooling1D AdaptiveAveragePooling2D AdaptiveAveragePooling3D AdaptiveMaxPooling1D "
+        "AdaptiveMaxPooling2D AdaptiveMaxPooling3D"
+    ),
     "aioflow.layers.attention": "AdditiveAttention Attention",
     "aioflow.layers.convolution": (
         "Conv1D Conv1DTranspose Conv2D Conv2DTranspose Conv3D Conv3DTranspose Convolution1D=Conv1D "

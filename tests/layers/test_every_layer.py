@@ -36,6 +36,8 @@ LAYERS = {
     "Normalization": (standard, ROWS),
     "Rescaling": (lambda: layers.Rescaling(2.0, [1.0] * 6), ROWS),
     "UpSampling2D": (lambda: layers.UpSampling2D(2, interpolation="bicubic"), PICTURES),
+    "AdaptiveAveragePooling2D": (lambda: layers.AdaptiveAveragePooling2D((3, 2)), PICTURES),
+    "AdaptiveMaxPooling1D": (lambda: layers.AdaptiveMaxPooling1D(3, "channels_first"), ROWS),
     "Flatten": (lambda: layers.Flatten("channels_first"), ROWS),
     "MultiHeadAttention": (lambda: layers.MultiHeadAttention(2, 3, attention_axes=2), PICTURES),
     "Attention by sums": (lambda: layers.Attention(True, "concat"), [ROWS, ROWS]),
