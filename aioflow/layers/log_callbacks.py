@@ -10,9 +10,10 @@ from typing import Any, Final, Literal
 from aioflow.files.filesystem import Files, Path, as_name
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.data import summary_wire
+from aioflow.kernels.data.summary import histogram_summary
 from aioflow.layers.callbacks import Callback, Logs
 from aioflow.layers.numbers import switch, whole
-from aioflow.summary.functions import histogram, merge
+from aioflow.summary.functions import merge
 from aioflow.summary.writer import FileWriter
 from aioflow.tensors.recursion import safe_repr
 
@@ -136,6 +137,6 @@ class TensorBoard(Callback):
         """The summary of all weights, built once for a model."""
         if self._histograms is None or self._histograms[0] is not self.model:
             with self.model.graph.as_default():
-                each = [histogram(weight.op.name, weight, collections=[]) for weight in self.model.weights]
+                each = [histogram_summary(weight, weight.op.name) for weight in self.model.weights]
                 self._histograms = self.model, merge(each, collections=[])
         return self._histograms[1]
