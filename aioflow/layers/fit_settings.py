@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from aioflow.layers.batches import ArrayBatches, GivenBatches, batches_of
-from aioflow.layers.callbacks import Callback
+from aioflow.layers.callback import Callback
 from aioflow.layers.conversion import are_arrays, is_list_of_batches
 from aioflow.layers.numbers import whole
 from aioflow.layers.progress_bar import ProgressBar, ResultLine

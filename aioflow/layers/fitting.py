@@ -11,7 +11,8 @@ import numpy as np
 from aioflow import errors
 from aioflow.layers.backup import Backup, Position
 from aioflow.layers.batch_line import BatchLine
-from aioflow.layers.callbacks import BackupAndRestore, Callback, CallbackList, History, Logs
+from aioflow.layers.callback import Callback, CallbackList, Logs
+from aioflow.layers.callbacks import BackupAndRestore, History
 from aioflow.layers.fed import Batch
 from aioflow.layers.fit_settings import Batches, Data, Schedule
 from aioflow.layers.steps import Phase, Steps

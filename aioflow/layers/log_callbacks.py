@@ -11,7 +11,7 @@ from aioflow.files.filesystem import Files, Path, as_name
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.data import summary_wire
 from aioflow.kernels.data.summary import histogram_summary
-from aioflow.layers.callbacks import Callback, Logs
+from aioflow.layers.callback import Callback, Logs
 from aioflow.layers.numbers import switch, whole
 from aioflow.summary.functions import merge
 from aioflow.summary.writer import FileWriter

@@ -4,7 +4,7 @@ import sys
 import time
 from typing import Final, TextIO
 
-from aioflow.layers.callbacks import Callback, Logs
+from aioflow.layers.callback import Callback, Logs
 
 _OFTEN: Final = 0.1
 """Seconds between two pictures of a bar."""

@@ -11,7 +11,8 @@ from aioflow.graph.default_session import default_session
 from aioflow.graph.graph import Graph
 from aioflow.layers import fitting
 from aioflow.layers.batches import batches_of
-from aioflow.layers.callbacks import Callback, CallbackList, History
+from aioflow.layers.callback import Callback, CallbackList
+from aioflow.layers.callbacks import History
 from aioflow.layers.conversion import batch_of
 from aioflow.layers.distribute import Strategy, checked_strategy
 from aioflow.layers.fed import Batch, Form, Keys, check_keys, form_of, input_like
