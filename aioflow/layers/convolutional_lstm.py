@@ -77,11 +77,6 @@ class _ConvLSTM(Loop):
         self._bias_options = by_name.weight(bias, bias_regularizer, bias_constraint)
 
     @property
-    def _rank(self) -> int:
-        """The number of axes of the inputs."""
-        return self._axes + 3
-
-    @property
     def _channels(self) -> int:
         """The axis of the channels of one step."""
         return -1 if self.data_format == "channels_last" else 1
@@ -113,7 +108,7 @@ class _ConvLSTM(Loop):
     def steps(self, inputs: Tensor, training: bool) -> Iterator[Steps]:
         """The convolutions of all inputs, and a step of an LSTM."""
         if training and self.dropout:
-            same = [None, 1, *[None] * (self._rank - 2)]
+            same = [None, 1, *[None] * (self._axes + 1)]
             inputs = dropout(inputs, rate=self.dropout, noise_shape=same, seed=self.seed)
         projected = self._projected(inputs)
         kept = None
@@ -152,16 +147,16 @@ class _ConvLSTM(Loop):
 class ConvLSTM1D(_ConvLSTM):
     """An LSTM over sequences of sequences: [batch, steps, size, channels] gives [batch, new size, filters]."""
 
-    _axes = 1
+    _axes, _rank = 1, 4
 
 
 class ConvLSTM2D(_ConvLSTM):
     """An LSTM over images: [batch, steps, rows, columns, channels] gives [batch, new rows, new columns, filters]."""
 
-    _axes = 2
+    _axes, _rank = 2, 5
 
 
 class ConvLSTM3D(_ConvLSTM):
     """An LSTM over volumes: [batch, steps, d1, d2, d3, channels] gives [batch, new d1, new d2, new d3, filters]."""
 
-    _axes = 3
+    _axes, _rank = 3, 6

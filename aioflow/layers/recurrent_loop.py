@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from aioflow.graph.building import get_default_graph
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.arrays import reverse
 from aioflow.kernels.array.concat import stack, unstack
@@ -57,8 +56,8 @@ class Loop(Layer):
     """
 
     supports_masking = casts_integers = True
-    _rank = 3
-    """The number of axes of the inputs."""
+    _rank: int | None = 3
+    """The number of axes of the inputs; None if it may be any."""
 
     def __init__(
         self,
@@ -111,10 +110,12 @@ class Loop(Layer):
             raise ValueError(
                 "a stateful layer needs a known size of batches: begin a model with af.layers.Input(shape, batch_size)"
             )
-        for number, size in enumerate(self.state_sizes(input_shape)):
-            sizes = [batch, *sizes_of(size)]
-            self._kept.append(self.add_weight(f"state_{number}", sizes, initializer="zeros", trainable=False))
-            get_default_graph().root.add_to_collection(STATES, self._kept[-1])
+        self._kept = [
+            self.add_weight(f"state_{number}", [batch, *sizes_of(size)], initializer="zeros", trainable=False)
+            for number, size in enumerate(self.state_sizes(input_shape))
+        ]
+        for state in self._kept:
+            state.graph.add_to_collection(STATES, state)
 
     def call(
         self, inputs: Tensor, initial_state: Any = None, sequence_length: Any = None, mask: Any = None,

@@ -273,7 +273,7 @@ class Trainable(Layer):
 
     async def reset_states(self, session: Session | None = None) -> None:
         """Give the states of its stateful layers their first values, zeros, and sequences begin anew."""
-        used, kept = self._session_for(session), self.graph.get_collection(STATES)
+        used, kept = self._session_for(session), set(self.graph.get_collection(STATES))
         await self.initialize(self.weights, used)
         await used.run([weight.initializer for weight in self.weights if weight in kept])
 
