@@ -135,14 +135,14 @@ MODELS: dict[str, tuple[Model, Any, tuple[int, ...]]] = {
     "grouped rows": (flat(layer("Conv1D", 4, 3, padding="causal", groups=2)), ROWS, (4, 3)),
     "depthwise rows": (flat(layer("DepthwiseConv1D", 3, depth_multiplier=2)), ROWS, (4, 3)),
     "bilinear": (flat(layer("UpSampling2D", 2, interpolation="bilinear")), PICTURES, (4, 3)),
-    "bicubic": (flat(layer("UpSampling2D", (2, 3), interpolation="bicubic")), PICTURES, (4, 3)),
+    "bicubic": (flat(layer("UpSampling2D", (2, 4), interpolation="bicubic")), PICTURES, (4, 3)),
     "films": (flat(layer("ConvLSTM2D", 3, 3, padding="same", strides=2, **STEPS)), FILMS, (4, 3)),
     "lines": (flat(layer("ConvLSTM1D", 3, 2, go_backwards=True)), PICTURES, (4, 3)),
     "adaptive mean": (flat(layer("AdaptiveAveragePooling2D", (4, 3))), PICTURES, (4, 3)),
     "adaptive maximum": (flat(layer("AdaptiveMaxPooling1D", 3)), ROWS, (4, 3)),
-    "einsum": (flat(layer("EinsumDense", "abc,cd->abd", (None, 4), bias_axes="d", activation="relu")), ROWS, (4, 3)),
+    "einsum": (chain(layer("EinsumDense", "abc,cd->abd", (None, 3), bias_axes="d")), ROWS, (4, 5, 3)),
     "einsum of any": (flat(layer("EinsumDense", "...x,xy->...y", 4, bias_axes="y")), PICTURES, (4, 3)),
-    "einsum of heads": (flat(layer("EinsumDense", "abc,cde->abde", (None, 2, 3), bias_axes="de")), ROWS, (4, 3)),
+    "einsum of heads": (flat(layer("EinsumDense", "abc,cde->abde", (5, 2, 3), bias_axes="de")), ROWS, (4, 3)),
     "groups of rows": (flat(layer("GroupNormalization", 2, axis=2)), PICTURES, (4, 3)),
     "each channel": (flat(layer("GroupNormalization", -1)), PICTURES, (4, 3)),
     "root mean squares": (flat(layer("RMSNormalization")), ROWS, (4, 3)),
@@ -166,8 +166,9 @@ MODELS: dict[str, tuple[Model, Any, tuple[int, ...]]] = {
 ACTIVATIONS = (
     "celu", "elu", "exponential", "gelu", "glu", "hard_shrink", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh",
     "leaky_relu", "linear", "log_sigmoid", "log_softmax", "mish", "relu6", "selu", "silu", "soft_shrink", "softplus",
-    "softsign", "sparse_plus", "sparse_sigmoid", "sparsemax", "squareplus", "tanh_shrink",
+    "softsign", "sparse_plus", "sparse_sigmoid", "squareplus", "tanh_shrink",
 )  # fmt: skip
+"""Without "sparsemax": Keras 3.15 adds up the cumulative sums of a row, and the result's sum is not 1."""
 MODELS |= {
     f"activation {name}": (chain(layer("Dense", 6 if name == "glu" else 3, name)), 3 * numbers(4, 5), (4, 3))
     for name in ACTIVATIONS

@@ -45,8 +45,8 @@ class Normalization(Layer):
         layer.adapt(images)
         model = af.Sequential([layer, af.layers.Dense(3)])
 
-    Mean and variance are given, or are those of the data of `adapt`. They are the first values of the weights `mean`
-    and `variance`, which are not trained.
+    Mean and variance are given, or are those of the data of `adapt`: the first values of the weights `mean` and
+    `variance` then, which are not trained.
 
     Args:
         axis: the axes whose places have numbers of their own; None for one mean and one variance.
@@ -71,7 +71,8 @@ class Normalization(Layer):
         self.invert: Final = switch("invert", invert)
         if (mean is None) is not (variance is None):
             raise ValueError("a Normalization has both mean and variance, or neither and gets them by adapt")
-        self._moments = None if mean is None else (_numbers("mean", mean), _numbers("variance", variance))
+        self._given: Final = mean is not None
+        self._moments = (_numbers("mean", mean), _numbers("variance", variance)) if self._given else None
 
     def adapt(self, data: Any) -> None:
         """Take mean and variance of an array, or of all arrays of an iterable, before the layer is called first.
@@ -91,7 +92,7 @@ class Normalization(Layer):
         self._moments = _joined(found)
 
     def build(self, input_shape: Any) -> None:
-        """Make mean and variance. ValueError without any, or for others than the inputs have places."""
+        """Know mean and variance. ValueError without any, or for others than the inputs have places."""
         if self._moments is None:
             raise ValueError("mean and variance are not known: call adapt with the data first, or give both")
         given = one_shape(input_shape)
@@ -100,10 +101,12 @@ class Normalization(Layer):
             self._weight(name, value, sizes) for name, value in zip(("mean", "variance"), self._moments, strict=True)
         ]
 
-    def _weight(self, name: str, value: Array, sizes: list[int]) -> Variable:
+    def _weight(self, name: str, value: Array, sizes: list[int]) -> Variable | Array:
+        """The value at each place, as a weight unless it was given."""
         if value.shape != () and value.shape != tuple(sizes):
             raise ValueError(f"{name} has the shape {list(value.shape)}, and the inputs have {sizes} places")
-        return self.add_weight(name, sizes, initializer=Constant(np.broadcast_to(value, sizes)), trainable=False)
+        whole = np.broadcast_to(value, sizes).astype(self.dtype.np)
+        return whole if self._given else self.add_weight(name, sizes, initializer=Constant(whole), trainable=False)
 
     def call(self, inputs: Tensor) -> Tensor:
         """The result."""

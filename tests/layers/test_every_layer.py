@@ -191,6 +191,33 @@ def test_short_names_are_the_same_layers_and_every_name_is_a_layer():
     assert all(issubclass(getattr(layers, name), Layer) for name in dir(layers) if name != "Input")
 
 
+async def test_sparsemax_gives_the_nearest_probabilities():
+    x = 2 * drawn((50, 5))
+    async with af.Session() as session:
+        found = await session.run(af.activations.sparsemax(x))
+    np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
+    for row, given in zip(found, x, strict=True):
+        moved = (given - row)[row > 0]  # by the same threshold, below which all others lie
+        np.testing.assert_allclose(moved, moved[0], rtol=1e-4, atol=1e-5)
+        assert (given[row == 0] <= moved[0] + 1e-5).all()
+
+
+async def test_activations_bend_where_kerass_do():
+    x = np.array([-4.0, -1.0, -0.5, 0.0, 0.5, 1.0, 4.0], np.float32)
+    expected = {
+        "hard_sigmoid": [0, 1 / 3, 0.4166667, 0.5, 0.5833333, 2 / 3, 1], "hard_tanh": [-1, -1, -0.5, 0, 0.5, 1, 1],
+        "hard_shrink": [-4, -1, 0, 0, 0, 1, 4], "soft_shrink": [-3.5, -0.5, 0, 0, 0, 0.5, 3.5],
+        "sparse_plus": [0, 0, 0.0625, 0.25, 0.5625, 1, 4], "sparse_sigmoid": [0, 0, 0.25, 0.5, 0.75, 1, 1],
+    }  # fmt: skip
+    made = {name: getattr(af.activations, name)(x) for name in expected}
+    made["relu"] = af.activations.relu(x, 0.1, 2.0, 0.5)
+    expected["relu"] = [-0.45, -0.15, -0.1, -0.05, 0.5, 1, 2]
+    async with af.Session() as session:
+        found = await session.run(made)
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
 async def test_softmax_leaves_masked_places_out():
     x, mask = drawn((2, 3)), np.array([[True, False, True], [False, False, False]])
     async with af.Session() as session:
