@@ -418,7 +418,7 @@ def _like(argument: Any) -> Any:
     """The argument of a layer, with new layers instead of its own."""
     if isinstance(argument, Layer):
         return argument.like_this()
-    return [_like(each) for each in argument] if isinstance(argument, (list, tuple)) else argument
+    return type(argument)([_like(each) for each in argument]) if type(argument) in (list, tuple) else argument
 
 
 def _distinct(weights: Sequence[Variable]) -> list[Variable]:

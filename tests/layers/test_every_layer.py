@@ -74,7 +74,10 @@ async def test_shapes_gradients_and_copies_of_a_layer(name, tmp_path):
     make, sizes = LAYERS[name]
     layer, values = make(), values_of(sizes)
     given = [af.placeholder(af.float32, [None, *value.shape[1:]]) for value in values]
-    made, again = called(layer, given), called(layer.like_this(), given)
+    copy = layer.like_this()
+    made, again = called(layer, given), called(copy, given)
+    assert len(copy.weights) == len(layer.weights)
+    assert not set(copy.weights) & set(layer.weights)
     parts = RANDOM.standard_normal(made.shape.as_list()[1:]).astype(np.float32)
     total = af.reduce_sum(made * parts)
     sources = [*given, *layer.trainable_weights]
