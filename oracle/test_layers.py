@@ -124,6 +124,7 @@ MODELS: dict[str, tuple[Model, Any, tuple[int, ...]]] = {
     "attention": (plainly_attended, IDS, (4, 5, 3)),
     "joined": (joined, IDS, (4, 5, 3)),
     "axes": (axes_attended, PICTURES, (4, 3)),
+    "shared heads": (lambda layers, x: layers.Dense(3)(layers.GroupQueryAttention(3, 4, 2)(x, x)), ROWS, (4, 5, 3)),
     "whole pictures": (pictures_attended, PICTURES, (4, 3)),
     "initial states": (initial_states, ROWS, (4, 3)),
     "stacked": (repeated(lambda layers: [layers.LSTMCell(3), layers.GRUCell(2)]), IDS, (4, 3)),

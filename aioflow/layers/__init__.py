@@ -28,7 +28,7 @@ _face = Face(__name__, {
     "aioflow.layers.layer": "Layer",
     "aioflow.layers.merging": "Add Average Concatenate Dot Maximum Minimum Multiply Subtract",
     "aioflow.layers.model": "Input",
-    "aioflow.layers.multi_head_attention": "MultiHeadAttention",
+    "aioflow.layers.multi_head_attention": "GroupQueryAttention MultiHeadAttention",
     "aioflow.layers.noise": (
         "ActivityRegularization AlphaDropout Dropout GaussianDropout GaussianNoise SpatialDropout1D SpatialDropout2D "
         "SpatialDropout3D"

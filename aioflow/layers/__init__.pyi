@@ -69,6 +69,7 @@ from aioflow.layers.merging import Minimum as Minimum
 from aioflow.layers.merging import Multiply as Multiply
 from aioflow.layers.merging import Subtract as Subtract
 from aioflow.layers.model import Input as Input
+from aioflow.layers.multi_head_attention import GroupQueryAttention as GroupQueryAttention
 from aioflow.layers.multi_head_attention import MultiHeadAttention as MultiHeadAttention
 from aioflow.layers.noise import ActivityRegularization as ActivityRegularization
 from aioflow.layers.noise import AlphaDropout as AlphaDropout
@@ -139,11 +140,11 @@ __all__ = ["Activation", "ActivityRegularization", "AdaptiveAveragePooling1D", "
     "Dot", "Dropout", "ELU", "EinsumDense", "Embedding", "Flatten", "GRU", "GRUCell", "GaussianDropout",
     "GaussianNoise", "GlobalAveragePooling1D", "GlobalAveragePooling2D", "GlobalAveragePooling3D", "GlobalAvgPool1D",
     "GlobalAvgPool2D", "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D", "GlobalMaxPooling1D",
-    "GlobalMaxPooling2D", "GlobalMaxPooling3D", "GroupNormalization", "Identity", "Input", "LSTM", "LSTMCell", "Lambda",
-    "Layer", "LayerNormalization", "LeakyReLU", "Masking", "MaxPool1D", "MaxPool2D", "MaxPool3D", "MaxPooling1D",
-    "MaxPooling2D", "MaxPooling3D", "Maximum", "Minimum", "MultiHeadAttention", "Multiply", "Normalization", "PReLU",
-    "Permute", "RMSNormalization", "RNN", "ReLU", "RepeatVector", "Rescaling", "Reshape", "SeparableConv1D",
-    "SeparableConv2D", "SeparableConvolution1D", "SeparableConvolution2D", "SimpleRNN", "SimpleRNNCell", "Softmax",
-    "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "StackedRNNCells", "Subtract", "TimeDistributed",
-    "UnitNormalization", "UpSampling1D", "UpSampling2D", "UpSampling3D", "ZeroPadding1D", "ZeroPadding2D",
-    "ZeroPadding3D"]
+    "GlobalMaxPooling2D", "GlobalMaxPooling3D", "GroupNormalization", "GroupQueryAttention", "Identity", "Input",
+    "LSTM", "LSTMCell", "Lambda", "Layer", "LayerNormalization", "LeakyReLU", "Masking", "MaxPool1D", "MaxPool2D",
+    "MaxPool3D", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "Maximum", "Minimum", "MultiHeadAttention", "Multiply",
+    "Normalization", "PReLU", "Permute", "RMSNormalization", "RNN", "ReLU", "RepeatVector", "Rescaling", "Reshape",
+    "SeparableConv1D", "SeparableConv2D", "SeparableConvolution1D", "SeparableConvolution2D", "SimpleRNN",
+    "SimpleRNNCell", "Softmax", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "StackedRNNCells",
+    "Subtract", "TimeDistributed", "UnitNormalization", "UpSampling1D", "UpSampling2D", "UpSampling3D", "ZeroPadding1D",
+    "ZeroPadding2D", "ZeroPadding3D"]

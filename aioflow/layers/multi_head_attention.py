@@ -18,6 +18,7 @@ from aioflow.layers.core import Dense
 from aioflow.layers.layer import Layer, known_size, one_shape
 from aioflow.layers.masks import mask_of
 from aioflow.layers.numbers import axes, rate, whole
+from aioflow.library.arrays import repeat
 from aioflow.library.nn_functions import dropout
 
 
@@ -40,6 +41,8 @@ class MultiHeadAttention(Layer):
     """
 
     supports_masking = True
+    _sharing = 1
+    """The number of heads of queries that share a head of keys and values."""
 
     def __init__(
         self,
@@ -129,10 +132,12 @@ class MultiHeadAttention(Layer):
         return sorted({axis % rank for axis in chosen})
 
     def _heads(self, x: Tensor, size: int) -> Tensor:
-        """[batch, heads, n, size]."""
-        apart = reshape(x, concat([shape(x)[:2], [self.num_heads, size]], 0))
-        apart.set_shape([*x.shape.as_list()[:2], self.num_heads, size])
-        return transpose(apart, [0, 2, 1, 3])
+        """[batch, heads, n, size]; a head that several others share is repeated for these."""
+        count = known_size(x.shape, -1) // size
+        apart = reshape(x, concat([shape(x)[:2], [count, size]], 0))
+        apart.set_shape([*x.shape.as_list()[:2], count, size])
+        heads = transpose(apart, [0, 2, 1, 3])
+        return heads if count == self.num_heads else repeat(heads, self._sharing, 1)
 
     def _together(self, x: Tensor) -> Tensor:
         """[batch, n, heads * size]."""
@@ -140,6 +145,29 @@ class MultiHeadAttention(Layer):
         flat = reshape(beside, concat([shape(beside)[:2], [self.num_heads * self.value_dim]], 0))
         flat.set_shape([*beside.shape.as_list()[:2], self.num_heads * self.value_dim])
         return flat
+
+
+class GroupQueryAttention(MultiHeadAttention):
+    """Attention in which groups of heads of queries share a head of keys and values [Ainslie et al. 2023].
+
+    The weights are those of `MultiHeadAttention`, with fewer columns for keys and values.
+
+    Args:
+        head_dim: the size of each head.
+        num_query_heads: the number of heads of queries.
+        num_key_value_heads: the number of heads of keys and values, which divides that of queries.
+        options: those of `MultiHeadAttention`, such as `dropout`.
+    """
+
+    def __init__(self, head_dim: int, num_query_heads: int, num_key_value_heads: int, **options: Any) -> None:
+        """ValueError for fewer than one head, or heads that cannot be shared."""
+        super().__init__(num_query_heads, head_dim, **options)
+        count = whole("num_key_value_heads", num_key_value_heads, 1)
+        self._sharing, left = divmod(self.num_heads, count)
+        if left:
+            raise ValueError(f"{num_query_heads} heads of queries cannot share {count} heads of keys and values")
+        self.key = Dense(count * self.key_dim, name="key", **self._dense)
+        self.value = Dense(count * self.key_dim, name="value", **self._dense)
 
 
 def _folded(x: Tensor, along: Sequence[int]) -> Tensor:

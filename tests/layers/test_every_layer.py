@@ -40,6 +40,7 @@ LAYERS = {
     "AdaptiveMaxPooling1D": (lambda: layers.AdaptiveMaxPooling1D(3, "channels_first"), ROWS),
     "Flatten": (lambda: layers.Flatten("channels_first"), ROWS),
     "MultiHeadAttention": (lambda: layers.MultiHeadAttention(2, 3, attention_axes=2), PICTURES),
+    "GroupQueryAttention": (lambda: layers.GroupQueryAttention(3, 4, 2), ROWS),
     "Attention by sums": (lambda: layers.Attention(True, "concat"), [ROWS, ROWS]),
     "RNN": (lambda: layers.RNN([layers.LSTMCell(3), layers.GRUCell(2)], return_sequences=True), ROWS),
     "SimpleRNN": (lambda: layers.SimpleRNN(3, unroll=True, activity_regularizer="l2"), ROWS),

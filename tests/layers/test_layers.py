@@ -377,6 +377,7 @@ def test_a_trainable_flag_set_later_changes_which_weights_are_trained():
         (lambda: layers.EinsumDense("ab,bc->ac", 3, bias_axes="b"), "bias_axes are letters of 'ac', not 'b'"),
         (lambda: layers.Normalization(mean=0.0), "both mean and variance"),
         (lambda: layers.ReLU(max_value=-1), "max_value is at least 0, not -1"),
+        (lambda: layers.GroupQueryAttention(2, 3, 2), "3 heads of queries cannot share 2 heads"),
         (lambda: layers.Attention(score_mode="add"), "'dot' or 'concat', not 'add'"),
         (lambda: layers.Dot((1, 2, 3)), "one axis, or one of each input"),
         (lambda: layers.ActivityRegularization(-1), "l1 is at least 0, not -1"),
