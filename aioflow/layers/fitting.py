@@ -227,8 +227,7 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches, call
 
 async def predicted(model: "Trainable", session: Session, batches: Batches, callbacks: CallbackList) -> Any:
     """The outputs for all batches, of which the callbacks are told, joined."""
-    step = None
-    found = []
+    step, found = None, list[Any]()
     async with contextlib.aclosing(batches.epoch("the data")) as given:
         async for batch in given:
             if step is None:

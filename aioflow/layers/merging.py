@@ -148,7 +148,8 @@ class Dot(Layer):
     def __init__(self, axes: int | tuple[int, int], normalize: bool = False, **options: Any) -> None:
         """TypeError for axes that are no whole numbers, ValueError for another count of them."""
         super().__init__(**options)
-        each = (axes, axes) if not is_sequence(axes) else tuple(axes)
+        given: Any = axes
+        each = tuple(given) if is_sequence(given) else (given, given)
         if len(each) != 2:
             raise ValueError(f"axes is one axis, or one of each input, not {safe_repr(axes)}")
         self.axes: Final = tuple([whole("axes", axis, None) for axis in each])

@@ -179,8 +179,8 @@ def _folded(x: Tensor, along: Sequence[int]) -> Tensor:
     ordered = transpose(x, [*others, *along, len(known) - 1])
     sizes = shape(ordered)[len(others) : -1]
     made = reshape(ordered, stack([-1, reduce_prod(sizes), known_size(x.shape, -1)]))
-    counts = [known[axis] for axis in along]
-    made.set_shape([None, None if None in counts else math.prod(counts), known[-1]])
+    counts = [size for axis in along if (size := known[axis]) is not None]
+    made.set_shape([None, math.prod(counts) if len(counts) == len(along) else None, known[-1]])
     return made
 
 

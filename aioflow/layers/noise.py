@@ -103,10 +103,10 @@ class AlphaDropout(Dropout):
     """
 
     def _noisy(self, inputs: Tensor) -> Tensor:
-        sizes = shape(inputs)
+        known: Any = shape(inputs)
         if self._noise_shape is not None:
-            sizes = [sizes[axis] if size is None else size for axis, size in enumerate(self._noise_shape)]
-        kept = cast(greater_equal(random_uniform(sizes, seed=self.seed), self.rate), inputs.dtype)
+            known = [known[axis] if size is None else size for axis, size in enumerate(self._noise_shape)]
+        kept = cast(greater_equal(random_uniform(known, seed=self.seed), self.rate), inputs.dtype)
         factor = ((1 - self.rate) * (1 + self.rate * _SELU**2)) ** -0.5
         moved: Tensor = (inputs * kept + (1.0 - kept) * _SELU) * factor - factor * _SELU * self.rate
         return moved

@@ -122,7 +122,7 @@ def same_drops(cell: Any, batch: Any, size: Any, training: bool) -> contextlib.A
     return cell.same_drops(batch, size, training) if known else contextlib.nullcontext()
 
 
-def checked_cell(cell: Any) -> Layer:
+def checked_cell(cell: Any) -> Any:
     """The cell. TypeError unless it is a layer with a `state_size`."""
     if not isinstance(cell, Layer) or not hasattr(cell, "state_size"):
         raise TypeError(f"a cell is a layer with a state_size, such as LSTMCell(64), not {safe_repr(cell)}")

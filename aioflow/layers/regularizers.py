@@ -48,10 +48,10 @@ class OrthogonalRegularizer:
     def __call__(self, weight: Any) -> Tensor:
         """The penalty of a weight. ValueError unless it has two axes of known sizes."""
         given = convert_to_tensor(weight)
-        if given.shape.ndims != 2:
+        count = (given.shape.as_list() or [None])[0 if self.mode == "rows" else -1]
+        if given.shape.ndims != 2 or count is None:
             raise ValueError(f"an orthogonal regularizer is for matrices, not for a weight of shape {given.shape}")
         rows = l2_normalize(given if self.mode == "rows" else transpose(given), 1)
-        count = rows.shape.as_list()[0]
         others = reduce_sum(absolute(matmul(rows, rows, transpose_b=True)) * (1.0 - np.eye(count, dtype=rows.dtype.np)))
         penalty: Tensor = others * (self.factor / max(count * (count - 1), 1))
         return penalty
