@@ -138,7 +138,7 @@ _face = Face(__name__, {
         "as_string reduce_join regex_full_match regex_replace string_join string_length string_lower string_split "
         "string_strip string_to_number string_upper substr"
     ),
-    "aioflow.layers": "callbacks constraints distribute regularizers",
+    "aioflow.layers": "activations callbacks constraints distribute regularizers",
     "aioflow.layers.model": "Input Model Sequential",
     "aioflow.library": (
         "bitwise collectives debugging dtypes=dtype_names gfile image initializers io linalg losses manip math metrics "

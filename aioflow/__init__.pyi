@@ -179,6 +179,7 @@ from aioflow.kernels.sparse.sparse_segments import sparse_segment_sqrt_n as spar
 from aioflow.kernels.sparse.sparse_segments import sparse_segment_sum as sparse_segment_sum
 from aioflow.kernels.text.strings import reduce_join as reduce_join
 from aioflow.kernels.text.strings import string_split as string_split
+from aioflow.layers import activations as activations
 from aioflow.layers import callbacks as callbacks
 from aioflow.layers import constraints as constraints
 from aioflow.layers import distribute as distribute
@@ -442,7 +443,7 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "SparseFeature", "SparseTensor", "SparseTensorValue", "StagingArea", "TFRecordReader", "Template", "Tensor",
     "TensorArray", "TensorShape", "TextLineReader", "UnconnectedGradients", "VarLenFeature", "Variable",
     "VariableAggregation", "VariableScope", "VariableSynchronization", "WholeFileReader", "__version__", "abs",
-    "accumulate_n", "acos", "acosh", "add", "add_check_numerics_ops", "add_n", "add_to_collection",
+    "accumulate_n", "acos", "acosh", "activations", "add", "add_check_numerics_ops", "add_n", "add_to_collection",
     "add_to_collections", "all_variables", "angle", "arg_max", "arg_min", "argmax", "argmin", "argsort", "as_dtype",
     "as_shape", "as_string", "asin", "asinh", "assert_equal", "assert_greater", "assert_greater_equal",
     "assert_integer", "assert_less", "assert_less_equal", "assert_near", "assert_negative", "assert_non_negative",

@@ -13,6 +13,7 @@ SHOWN: Final = {
     "aioflow.data": "af.data",
     "aioflow.errors": "af.errors",
     "aioflow.launch": "af.launch",
+    "aioflow.layers.activations": "af.activations",
     "aioflow.layers.callbacks": "af.callbacks",
     "aioflow.layers.constraints": "af.constraints",
     "aioflow.layers.distribute": "af.distribute",

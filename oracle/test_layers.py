@@ -71,6 +71,41 @@ def merged(name: str) -> Model:
 
 
 STEPS = {"return_sequences": True}
+PICTURES = numbers(4, 6, 6, 4)
+ROWS = numbers(4, 5, 6)
+FILMS = numbers(4, 3, 5, 4, 2)
+
+
+def flat(*names: Any) -> Model:
+    """The layers of these names, and a dense layer for all that they give."""
+    return chain(*names, layer("Flatten"), layer("Dense", 3))
+
+
+def repeated(cells: Callable[[Any], Any], **options: Any) -> Model:
+    """An RNN over masked steps, with cells that each side makes itself."""
+
+    def build(layers: Any, x: Any) -> Any:
+        rows = layers.Embedding(7, 3, mask_zero=True)(x)
+        return layers.Dense(3)(layers.RNN(cells(layers), **options)(rows))
+
+    return build
+
+
+def axes_attended(layers: Any, x: Any) -> Any:
+    return layers.Dense(3)(layers.Flatten()(layers.MultiHeadAttention(2, 3, attention_axes=2)(x, x)))
+
+
+def pictures_attended(layers: Any, x: Any) -> Any:
+    return layers.Dense(3)(layers.Flatten()(layers.MultiHeadAttention(2, 3)(x, x)))
+
+
+def initial_states(layers: Any, x: Any) -> Any:
+    """Both directions begin with states that another layer ends with."""
+    _, *states = layers.LSTM(2, return_state=True)(x)
+    two = layers.Bidirectional(layers.LSTM(2))
+    return layers.Dense(3)(two(x, initial_state=[*states, *states]))
+
+
 MODELS: dict[str, tuple[Model, Any, tuple[int, ...]]] = {
     "dense": (chain(layer("Dense", 4, "tanh"), layer("Dense", 3)), numbers(4, 5), (4, 3)),
     "activity": (chain(layer("Dense", 3, activity_regularizer="l2", kernel_regularizer="l1")), numbers(4, 5), (4, 3)),
@@ -88,6 +123,56 @@ MODELS: dict[str, tuple[Model, Any, tuple[int, ...]]] = {
     "heads": (attended, IDS, (4, 5, 3)),
     "attention": (plainly_attended, IDS, (4, 5, 3)),
     "joined": (joined, IDS, (4, 5, 3)),
+    "axes": (axes_attended, PICTURES, (4, 3)),
+    "shared heads": (lambda layers, x: layers.Dense(3)(layers.GroupQueryAttention(3, 4, 2)(x, x)), ROWS, (4, 5, 3)),
+    "whole pictures": (pictures_attended, PICTURES, (4, 3)),
+    "initial states": (initial_states, ROWS, (4, 3)),
+    "stacked": (repeated(lambda layers: [layers.LSTMCell(3), layers.GRUCell(2)]), IDS, (4, 3)),
+    "plain cell": (repeated(lambda layers: layers.SimpleRNNCell(3), **STEPS), IDS, (4, 5, 3)),
+    "lstm cell": (repeated(lambda layers: layers.LSTMCell(3), go_backwards=True, **STEPS), IDS, (4, 5, 3)),
+    "cell before": (repeated(lambda layers: layers.GRUCell(3, reset_after=False)), IDS, (4, 3)),
+    "unrolled": (masked(layer("GRU", 3, unroll=True, activity_regularizer="l2")), IDS, (4, 3)),
+    "groups": (flat(layer("Conv2D", 6, 3, groups=2, activation="relu")), PICTURES, (4, 3)),
+    "grouped rows": (flat(layer("Conv1D", 4, 3, padding="causal", groups=2)), ROWS, (4, 3)),
+    "depthwise rows": (flat(layer("DepthwiseConv1D", 3, depth_multiplier=2)), ROWS, (4, 3)),
+    "bilinear": (flat(layer("UpSampling2D", 2, interpolation="bilinear")), PICTURES, (4, 3)),
+    "bicubic": (flat(layer("UpSampling2D", (2, 4), interpolation="bicubic")), PICTURES, (4, 3)),
+    "films": (flat(layer("ConvLSTM2D", 3, 3, padding="same", strides=2, **STEPS)), FILMS, (4, 3)),
+    "lines": (flat(layer("ConvLSTM1D", 3, 2, go_backwards=True)), PICTURES, (4, 3)),
+    "adaptive mean": (flat(layer("AdaptiveAveragePooling2D", (4, 3))), PICTURES, (4, 3)),
+    "adaptive maximum": (flat(layer("AdaptiveMaxPooling1D", 3)), ROWS, (4, 3)),
+    "einsum": (chain(layer("EinsumDense", "abc,cd->abd", (None, 3), bias_axes="d")), ROWS, (4, 5, 3)),
+    "einsum of any": (flat(layer("EinsumDense", "...x,xy->...y", 4, bias_axes="y")), PICTURES, (4, 3)),
+    "einsum of heads": (flat(layer("EinsumDense", "abc,cde->abde", (5, 2, 3), bias_axes="de")), ROWS, (4, 3)),
+    "groups of rows": (flat(layer("GroupNormalization", 2, axis=2)), PICTURES, (4, 3)),
+    "each channel": (flat(layer("GroupNormalization", -1)), PICTURES, (4, 3)),
+    "root mean squares": (flat(layer("RMSNormalization")), ROWS, (4, 3)),
+    "unit": (flat(layer("UnitNormalization", axis=(1, 2))), ROWS, (4, 3)),
+    "given moments": (flat(layer("Normalization", mean=numbers(6), variance=numbers(6) ** 2)), ROWS, (4, 3)),
+    "rescaled": (flat(layer("Rescaling", 2.0, -1.0)), ROWS, (4, 3)),
+    "prelu": (flat(layer("Dense", 4), layer("PReLU", "ones", shared_axes=[1])), ROWS, (4, 3)),
+    "rectifiers": (
+        flat(layer("ReLU", 1.0, 0.1, 0.2), layer("LeakyReLU"), layer("ELU", 0.5), layer("Softmax", (1, 2))),
+        ROWS, (4, 3),
+    ),
+    "penalties": (
+        flat(layer("ActivityRegularization", 0.1, 0.2), layer("Dense", 4, kernel_regularizer="orthogonal_regularizer")),
+        ROWS, (4, 3),
+    ),
+    "scores of sums": (
+        lambda layers, x: layers.Dense(3)(layers.Attention(score_mode="concat")([x, layers.Dense(6)(x)])),
+        ROWS, (4, 5, 3),
+    ),
+}  # fmt: skip
+ACTIVATIONS = (
+    "celu", "elu", "exponential", "gelu", "glu", "hard_shrink", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh",
+    "leaky_relu", "linear", "log_sigmoid", "log_softmax", "mish", "relu6", "selu", "silu", "soft_shrink", "softplus",
+    "softsign", "sparse_plus", "sparse_sigmoid", "squareplus", "tanh_shrink",
+)  # fmt: skip
+"""Without "sparsemax": Keras 3.15 adds up the cumulative sums of a row, and the result's sum is not 1."""
+MODELS |= {
+    f"activation {name}": (chain(layer("Dense", 6 if name == "glu" else 3, name)), 3 * numbers(4, 5), (4, 3))
+    for name in ACTIVATIONS
 }
 
 

@@ -5,26 +5,24 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.math.elementwise import exp, sigmoid, tanh
-from aioflow.kernels.nn.activation import elu, leaky_relu, relu, relu6, selu, softplus, softsign
-from aioflow.kernels.nn.softmax import log_softmax, softmax
-from aioflow.layers import constraints, regularizers
+from aioflow.layers import activations, constraints, regularizers
 from aioflow.library import initializers
-from aioflow.library.nn_functions import gelu, hard_sigmoid, swish
 from aioflow.tensors.recursion import safe_repr
 
 Activation = Callable[[Tensor], Tensor]
 ACTIVATIONS: Final[Mapping[str, Activation]] = {
-    "elu": elu, "exponential": exp, "gelu": gelu, "hard_sigmoid": hard_sigmoid, "leaky_relu": leaky_relu,
-    "log_softmax": log_softmax, "relu": relu, "relu6": relu6, "selu": selu, "sigmoid": sigmoid, "silu": swish,
-    "softmax": softmax, "softplus": softplus, "softsign": softsign, "swish": swish, "tanh": tanh,
-}  # fmt: skip
+    **{name: getattr(activations, name) for name in activations.__all__ if name != "threshold"},
+    "hard_swish": activations.hard_silu,
+}
+"""All that need no other arguments."""
 INITIALIZERS: Final[Mapping[str, Callable[[], Callable[..., Any]]]] = {
     "constant": initializers.Constant, "glorot_normal": initializers.GlorotNormal,
     "glorot_uniform": initializers.GlorotUniform, "he_normal": initializers.he_normal,
     "he_uniform": initializers.he_uniform, "identity": initializers.Identity,
     "lecun_normal": initializers.lecun_normal, "lecun_uniform": initializers.lecun_uniform,
     "ones": initializers.Ones, "orthogonal": initializers.Orthogonal, "zeros": initializers.Zeros,
+    "normal": lambda: initializers.RandomNormal(0.0, 0.05),
+    "uniform": lambda: initializers.RandomUniform(-0.05, 0.05),
     "random_normal": lambda: initializers.RandomNormal(0.0, 0.05),
     "random_uniform": lambda: initializers.RandomUniform(-0.05, 0.05),
     "truncated_normal": lambda: initializers.TruncatedNormal(0.0, 0.05),
@@ -32,9 +30,11 @@ INITIALIZERS: Final[Mapping[str, Callable[[], Callable[..., Any]]]] = {
 }  # fmt: skip
 REGULARIZERS: Final[Mapping[str, Callable[[], regularizers.Regularizer]]] = {
     "l1": regularizers.l1, "l2": regularizers.l2, "l1_l2": regularizers.l1_l2,
+    "orthogonal_regularizer": regularizers.OrthogonalRegularizer,
 }  # fmt: skip
 CONSTRAINTS: Final[Mapping[str, Callable[[], Callable[[Any], Tensor]]]] = {
-    "max_norm": constraints.MaxNorm, "non_neg": constraints.NonNeg, "unit_norm": constraints.UnitNorm,
+    "max_norm": constraints.MaxNorm, "min_max_norm": constraints.MinMaxNorm, "non_neg": constraints.NonNeg,
+    "unit_norm": constraints.UnitNorm,
 }  # fmt: skip
 
 

@@ -1,90 +1,16 @@
-"""Callbacks of `fit`: told when training, epochs and batches begin and end. A hook may be a coroutine function."""
+"""`af.callbacks`: what `fit` may do besides training. A hook may be a coroutine function."""
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Callable
+from typing import Any, Final, Literal
 
 from aioflow.files.filesystem import Path, as_name
+from aioflow.layers.callback import Callback, Logs
+from aioflow.layers.log_callbacks import CSVLogger, TensorBoard
+from aioflow.layers.numbers import at_least, number, switch, whole
 from aioflow.lazy import Face
 from aioflow.tensors.recursion import safe_repr
-
-if TYPE_CHECKING:
-    from aioflow.layers.trainable import Trainable
-    from aioflow.session import Session
-
-Logs = dict[str, Any]
-"""Losses and metrics by name; those of validation begin with `val_`."""
-
-
-class Callback:
-    """Does something while a model trains. A subclass overrides hooks, as functions or coroutine functions.
-
-    Attributes:
-        model: the model that trains. Its `stop_training` set to True ends training after the epoch.
-        session: the session that it trains in.
-        params: the numbers of `epochs` and `steps` (of an epoch, None if unknown), `verbose`, and `metrics`, the names
-            in logs.
-    """
-
-    model: "Trainable"
-    session: "Session"
-    params: Mapping[str, Any]
-
-    def on_train_begin(self, logs: Logs) -> Any:
-        """Before the first epoch."""
-
-    def on_train_end(self, logs: Logs) -> Any:
-        """After the last epoch."""
-
-    def on_epoch_begin(self, epoch: int, logs: Logs) -> Any:
-        """Before an epoch; epochs are counted from 0."""
-
-    def on_epoch_end(self, epoch: int, logs: Logs) -> Any:
-        """After an epoch and its validation."""
-
-    def on_train_batch_begin(self, batch: int, logs: Logs) -> Any:
-        """Before a step of training."""
-
-    def on_train_batch_end(self, batch: int, logs: Logs) -> Any:
-        """After a step of training. `logs` has the mean loss of the epoch so far."""
-
-    def on_test_begin(self, logs: Logs) -> Any:
-        """Before an evaluation."""
-
-    def on_test_end(self, logs: Logs) -> Any:
-        """After an evaluation."""
-
-
-class CallbackList:
-    """Callbacks that are told one after the other."""
-
-    def __init__(self, callbacks: Iterable[Callback]) -> None:
-        """TypeError for something that is no callback."""
-        self.callbacks: Final = list(callbacks)
-        for each in self.callbacks:
-            if not isinstance(each, Callback):
-                raise TypeError(f"a callback is an af.callbacks.Callback, not {type(each).__name__}")
-        self._hooks: Final[dict[str, list[Callable[..., Any]]]] = {}
-
-    def hears(self, *hooks: str) -> bool:
-        """Whether a callback defines one of these hooks."""
-        return any(self._defined(hook) for hook in hooks)
-
-    async def tell(self, hook: str, *arguments: Any) -> None:
-        """Call a hook of all callbacks that define it."""
-        for each in self._defined(hook):
-            result = each(*arguments)
-            if inspect.isawaitable(result):
-                await result
-
-    def _defined(self, hook: str) -> list[Callable[..., Any]]:
-        hooks = self._hooks.get(hook)
-        if hooks is None:
-            own = [getattr(each, hook) for each in self.callbacks]
-            hooks = [each for each in own if getattr(each, "__func__", None) is not getattr(Callback, hook)]
-            self._hooks[hook] = hooks
-        return hooks
 
 
 class History(Callback):
@@ -114,6 +40,8 @@ class LambdaCallback(Callback):
         for name, function in hooks.items():
             if not name.startswith("on_") or not hasattr(Callback, name):
                 raise TypeError(f"there is no hook {name!r}")
+            if not callable(function):
+                raise TypeError(f"{name} is a function, not {safe_repr(function)}")
             setattr(self, name, function)
 
 
@@ -130,11 +58,17 @@ class _Watching(Callback):
     def __init__(self, monitor: str = "val_loss", mode: Mode = "auto", min_delta: float = 0.0) -> None:
         if mode not in ("auto", "min", "max"):
             raise ValueError(f"mode is 'auto', 'min' or 'max', not {safe_repr(mode)}")
+        if not isinstance(monitor, str):
+            raise TypeError(f"monitor is the name of a value in the logs, not {safe_repr(monitor)}")
         grows = mode == "max" or (mode == "auto" and any(part in monitor for part in _GROWING))
         self.monitor: Final = monitor
         self._sign: Final = -1.0 if grows else 1.0
-        self._min_delta: Final = abs(min_delta)
+        self._min_delta: Final = abs(number("min_delta", min_delta))
         self.best = math.inf * self._sign
+
+    def _skips(self, epoch: int) -> bool:
+        """Whether the epoch ends without the validation that gives the value."""
+        return self.monitor.startswith("val_") and bool((epoch + 1) % self.params["validation_freq"])
 
     def _value(self, logs: Logs) -> float:
         if self.monitor not in logs:
@@ -158,6 +92,7 @@ class EarlyStopping(_Watching):
         monitor: the name of the value.
         min_delta: by how much it must become better.
         patience: the number of epochs.
+        verbose: whether it writes when it ends training, 0 or 1.
         mode: whether "min" or "max" is better; "auto" judges by the name.
         baseline: a value that must be beaten from the beginning.
         restore_best_weights: whether the model gets the weights of the best epoch at the end, even below the baseline.
@@ -165,14 +100,16 @@ class EarlyStopping(_Watching):
     """
 
     def __init__(
-        self, monitor: str = "val_loss", min_delta: float = 0.0, patience: int = 0, mode: Mode = "auto",
-        baseline: float | None = None, restore_best_weights: bool = False, start_from_epoch: int = 0,
+        self, monitor: str = "val_loss", min_delta: float = 0.0, patience: int = 0, verbose: int = 0,
+        mode: Mode = "auto", baseline: float | None = None, restore_best_weights: bool = False,
+        start_from_epoch: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(monitor, mode, min_delta)
-        self.patience: Final = patience
-        self.baseline: Final = baseline
-        self.restore_best_weights: Final = restore_best_weights
-        self.start_from_epoch: Final = start_from_epoch
+        self.patience: Final = whole("patience", patience, 0)
+        self.baseline: Final = None if baseline is None else number("baseline", baseline)
+        self.restore_best_weights: Final = switch("restore_best_weights", restore_best_weights)
+        self.start_from_epoch: Final = whole("start_from_epoch", start_from_epoch, 0)
+        self.verbose: Final = verbose
         self.stopped_epoch: int | None = None
         self._waited = 0
         self._weights: list[Any] | None = None
@@ -184,6 +121,8 @@ class EarlyStopping(_Watching):
 
     async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         """Stop, or remember the weights. ValueError if the logs lack the value."""
+        if self._skips(epoch):
+            return
         value = self._value(logs)
         if epoch < self.start_from_epoch:
             return
@@ -197,6 +136,7 @@ class EarlyStopping(_Watching):
             return
         if self._waited >= max(1, self.patience):
             self.stopped_epoch, self.model.stop_training = epoch, True
+            _say(self.verbose, f"epoch {epoch + 1}: training ends, for {self.monitor} has not become better")
 
     async def on_train_end(self, logs: Logs) -> None:
         """Give the best weights back."""
@@ -212,17 +152,18 @@ class ReduceLROnPlateau(_Watching):
     """
 
     def __init__(
-        self, monitor: str = "val_loss", factor: float = 0.1, patience: int = 10, mode: Mode = "auto",
-        min_delta: float = 1e-4, cooldown: int = 0, min_lr: float = 0.0,
+        self, monitor: str = "val_loss", factor: float = 0.1, patience: int = 10, verbose: int = 0,
+        mode: Mode = "auto", min_delta: float = 1e-4, cooldown: int = 0, min_lr: float = 0.0,
     ) -> None:  # fmt: skip
         """ValueError for a factor of 1 or more."""
         super().__init__(monitor, mode, min_delta)
-        if not 0 < factor < 1:
+        self.factor: Final = number("factor", factor)
+        if not 0 < self.factor < 1:
             raise ValueError(f"factor lies between 0 and 1, not {factor}")
-        self.factor: Final = factor
-        self.patience: Final = patience
-        self.cooldown: Final = cooldown
-        self.min_lr: Final = min_lr
+        self.patience: Final = whole("patience", patience, 0)
+        self.cooldown: Final = whole("cooldown", cooldown, 0)
+        self.min_lr: Final = at_least("min_lr", min_lr, 0)
+        self.verbose: Final = verbose
         self._waited = self._cooling = 0
 
     def on_train_begin(self, logs: Logs) -> None:
@@ -231,7 +172,9 @@ class ReduceLROnPlateau(_Watching):
         self._waited = self._cooling = 0
 
     async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        """Change the rate if the value does not get better."""
+        """Change the rate if the value does not get better. ValueError if the logs lack the value."""
+        if self._skips(epoch):
+            return
         better = self._is_better(self._value(logs))
         self._cooling = max(0, self._cooling - 1)
         self._waited = 0 if better or self._cooling else self._waited + 1
@@ -240,13 +183,19 @@ class ReduceLROnPlateau(_Watching):
         now = float(await self.session.run(self.model.changeable_rate()))
         if now > self.min_lr:
             self._waited, self._cooling = 0, self.cooldown
-            await self.model.set_learning_rate(max(now * self.factor, self.min_lr), self.session)
+            rate = max(now * self.factor, self.min_lr)
+            await self.model.set_learning_rate(rate, self.session)
+            _say(self.verbose, f"epoch {epoch + 1}: the learning rate becomes {rate:g}")
 
 
 class LearningRateScheduler(Callback):
     """Sets the learning rate before each epoch to schedule(epoch, rate). The optimizer must be given by its name."""
 
-    def __init__(self, schedule: Callable[..., float]) -> None:
+    def __init__(self, schedule: Callable[..., float], verbose: int = 0) -> None:
+        """TypeError for something that is no function."""
+        if not callable(schedule):
+            raise TypeError(f"schedule is a function of the epoch and the rate, not {safe_repr(schedule)}")
+        self.verbose: Final = verbose
         self.schedule: Final = schedule
         self._takes_rate: Final = len(inspect.signature(schedule).parameters) > 1
 
@@ -254,40 +203,82 @@ class LearningRateScheduler(Callback):
         """Set the rate."""
         rate = self.model.changeable_rate()
         now = (float(await self.session.run(rate)),) if self._takes_rate else ()
-        await self.model.set_learning_rate(float(self.schedule(epoch, *now)), self.session)
+        new = number("the learning rate that the schedule gives", self.schedule(epoch, *now))
+        await self.model.set_learning_rate(new, self.session)
+        _say(self.verbose, f"epoch {epoch + 1}: the learning rate becomes {new:g}")
 
 
 class TerminateOnNaN(Callback):
     """Ends training when the loss is not a finite number."""
 
+    def __init__(self, raise_error: bool = False) -> None:
+        """With `raise_error`, `fit` fails by RuntimeError instead."""
+        self.raise_error: Final = switch("raise_error", raise_error)
+
     def on_train_batch_end(self, batch: int, logs: Logs) -> None:
         """Look at the loss."""
-        if not math.isfinite(logs["loss"]):
-            self.model.stop_training = True
+        if math.isfinite(logs["loss"]):
+            return
+        if self.raise_error:
+            raise RuntimeError(f"the loss of batch {batch + 1} is {logs['loss']}")
+        self.model.stop_training = True
 
 
 class ModelCheckpoint(_Watching):
-    """Saves the weights after epochs.
+    """Saves the weights while a model trains.
 
     Args:
         filepath: where to; `{epoch}` and names in the logs are replaced, as in "weights-{epoch:02d}-{val_loss:.2f}".
         monitor: the value that decides which weights are the best.
+        verbose: whether it writes where it has saved, 0 or 1.
         save_best_only: whether weights are saved only if the value has become better.
+        save_weights_only: True; a model is its program, and what it has learned are its weights.
         mode: whether "min" or "max" is better; "auto" judges by the name.
+        save_freq: "epoch", or the number of batches between two savings; logs have only the loss then.
+        initial_value_threshold: the value that the first weights must beat, with `save_best_only`.
     """
 
     def __init__(
-        self, filepath: str, monitor: str = "val_loss", save_best_only: bool = False, mode: Mode = "auto"
-    ) -> None:
+        self, filepath: Path, monitor: str = "val_loss", verbose: int = 0, save_best_only: bool = False,
+        save_weights_only: bool = True, mode: Mode = "auto", save_freq: int | Literal["epoch"] = "epoch",
+        initial_value_threshold: float | None = None,
+    ) -> None:  # fmt: skip
+        """ValueError for `save_weights_only=False`, or a `save_freq` that is neither "epoch" nor a number above 0."""
         super().__init__(monitor, mode)
-        self.filepath: Final = filepath
-        self.save_best_only: Final = save_best_only
+        self.filepath: Final = as_name(filepath)
+        self.verbose: Final = verbose
+        self.save_best_only: Final = switch("save_best_only", save_best_only)
+        if not switch("save_weights_only", save_weights_only):
+            raise ValueError("weights are saved, not models: leave save_weights_only out, and build the model anew")
+        self.save_freq: Final = checked_save_freq(save_freq)
+        if initial_value_threshold is not None:
+            self.best = number("initial_value_threshold", initial_value_threshold)
+        self._epoch = self._batches = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Logs) -> None:
+        """Note the epoch."""
+        self._epoch = epoch
+
+    async def on_train_batch_end(self, batch: int, logs: Logs) -> None:
+        """Save, if batches are counted."""
+        self._batches += 1
+        if self.save_freq != "epoch" and self._batches % self.save_freq == 0:
+            await self._save({"batch": batch + 1, **logs})
 
     async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        """Save. ValueError if the logs lack the value."""
-        if not self.save_best_only or self._is_better(self._value(logs)):
-            path = self.filepath.format(epoch=epoch + 1, **logs)
-            await self.model.save_weights(path, session=self.session)
+        """Save, if epochs are counted. ValueError if the logs lack the value."""
+        if self.save_freq == "epoch" and not (self.save_best_only and self._skips(epoch)):
+            await self._save(logs)
+
+    async def _save(self, logs: Logs) -> None:
+        if self.save_best_only and not self._is_better(self._value(logs)):
+            return
+        try:
+            path = self.filepath.format(**{"epoch": self._epoch + 1, **logs})
+        except (KeyError, IndexError) as error:
+            raise ValueError(f"{self.filepath!r} names {error}, and there are epoch, {', '.join(logs)}") from None
+        await self.model.save_weights(path, session=self.session)
+        _say(self.verbose, f"epoch {self._epoch + 1}: saved {path}")
 
 
 class BackupAndRestore(Callback):
@@ -309,15 +300,26 @@ class BackupAndRestore(Callback):
         self, backup_dir: Path, save_freq: int | Literal["epoch"] = "epoch", delete_checkpoint: bool = True
     ) -> None:
         """ValueError for a `save_freq` that is no number above 0."""
-        if save_freq != "epoch" and (not isinstance(save_freq, int) or save_freq < 1):
-            raise ValueError(f"save_freq is 'epoch' or a number of batches, not {safe_repr(save_freq)}")
         self.backup_dir: Final = as_name(backup_dir)
-        self.save_freq: Final = save_freq
-        self.delete_checkpoint: Final = delete_checkpoint
+        self.save_freq: Final = checked_save_freq(save_freq)
+        self.delete_checkpoint: Final = switch("delete_checkpoint", delete_checkpoint)
+
+
+def checked_save_freq(given: Any) -> int | Literal["epoch"]:
+    """After how many batches weights are saved, or "epoch". ValueError for anything else."""
+    if given != "epoch" and (not isinstance(given, int) or isinstance(given, bool) or given < 1):
+        raise ValueError(f"save_freq is 'epoch' or a number of batches, not {safe_repr(given)}")
+    return given  # type: ignore[no-any-return]
+
+
+def _say(verbose: int, text: str) -> None:
+    if verbose:
+        print(text)
 
 
 __all__ = [
     "BackupAndRestore",
+    "CSVLogger",
     "Callback",
     "EarlyStopping",
     "History",
@@ -325,6 +327,7 @@ __all__ = [
     "LearningRateScheduler",
     "ModelCheckpoint",
     "ReduceLROnPlateau",
+    "TensorBoard",
     "TerminateOnNaN",
 ]
 Face(__name__, {__name__: " ".join(__all__)})

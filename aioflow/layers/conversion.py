@@ -26,8 +26,16 @@ def batch_of(given: Any, name: str = "the batch") -> Batch:
 def made_of(inputs: Any, labels: Any, weights: Any) -> Batch:
     """A batch of structures of arrays, of which `labels` and `weights` may be None."""
     keys = [tuple(sorted(each)) if isinstance(each, Mapping) else None for each in (inputs, labels)]
-    factors = None if weights is None else _array(weights, np.float32)
+    factors = None if weights is None else _factors(weights)
     return Batch(_arrays(inputs), [] if labels is None else _arrays(labels), factors, *keys)
+
+
+def _factors(weights: Any) -> Array:
+    """The weights of elements. TypeError for anything but numbers."""
+    array = _array(weights)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"sample_weight is an array of numbers, not {safe_repr(weights)}")
+    return array.astype(np.float32, copy=False)
 
 
 def check_rows(batch: Batch, where: str = "") -> None:
@@ -66,16 +74,18 @@ def _arrays(structure: Any) -> list[Array]:
     whole = isinstance(structure, list) and structure and not any(_is_array(item) for item in structure)
     if whole or not nest.is_nested(structure):
         array = _array(structure)
+        if array.dtype == object and not all(isinstance(each, (str, bytes)) for each in array.flat):
+            raise TypeError(f"an array of numbers or text is wanted, not of objects: {safe_repr(structure)}")
         return [array.astype(np.float32) if array.dtype == np.float64 else array]
     check_depth(structure)
     items = [structure[key] for key in sorted(structure)] if isinstance(structure, Mapping) else structure
     return [array for item in items for array in _arrays(item)]
 
 
-def _array(given: Any, dtype: Any = None) -> Array:
-    """The array. ValueError for lists of different lengths, or values of another kind than the dtype."""
+def _array(given: Any) -> Array:
+    """The array. ValueError for lists of different lengths."""
     try:
-        return np.asarray(given, dtype)
+        return np.asarray(given)
     except ValueError as error:
         if "inhomogeneous" not in str(error):
             raise

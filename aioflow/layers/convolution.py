@@ -1,17 +1,17 @@
-"""Convolutions along one, two or three axes, their transposes, and those of each channel by itself."""
+"""Convolutions along one, two or three axes, and their transposes."""
 
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from aioflow.graph.operation import Tensor
-from aioflow.kernels.array.concat import stack
+from aioflow.kernels.array.concat import concat, split, stack
 from aioflow.kernels.array.pad import pad
-from aioflow.kernels.array.shapes import expand_dims, shape, squeeze
+from aioflow.kernels.array.shapes import shape
 from aioflow.kernels.nn.activation import bias_add
 from aioflow.layers import by_name
 from aioflow.layers.layer import Layer, known_size, one_shape
-from aioflow.layers.numbers import per_axis, whole
-from aioflow.library.nn_convolution import conv_transpose, convolution, depthwise_conv2d, separable_conv2d
+from aioflow.layers.numbers import per_axis, switch, whole
+from aioflow.library.nn_convolution import conv_transpose, convolution
 from aioflow.library.variables import Variable
 from aioflow.tensors.recursion import safe_repr
 
@@ -20,8 +20,8 @@ Padding = Literal["valid", "same", "causal"]
 _LAYOUTS: Final = {"channels_last": ("NWC", "NHWC", "NDHWC"), "channels_first": ("NCW", "NCHW", "NCDHW")}
 
 
-class _Convolution(Layer):
-    """What all convolutions share: the window, the layout, bias and activation."""
+class BaseConvolution(Layer):
+    """What all convolutions share, those of single channels too: the window, the layout, bias and activation."""
 
     casts_integers = True
 
@@ -51,7 +51,7 @@ class _Convolution(Layer):
         self.data_format: Final = data_format or "channels_last"
         self._layout: Final = layout_of(self.data_format, self._axes)
         self.activation: Final = by_name.activation(activation)
-        self.use_bias: Final = use_bias
+        self.use_bias: Final = switch("use_bias", use_bias)
         self._bias_options = by_name.weight(bias_initializer, bias_regularizer, bias_constraint)
         self._activity = by_name.regularizer(activity_regularizer)
         if max(self.strides) > 1 and max(self.dilation_rate) > 1:
@@ -59,6 +59,14 @@ class _Convolution(Layer):
 
     def _channels(self, input_shape: Any) -> int:
         return known_size(one_shape(input_shape, self._axes + 2), -1 if self.data_format == "channels_last" else 1)
+
+    def _padded(self, inputs: Tensor) -> tuple[Tensor, str]:
+        """The inputs, with zeros before the first step if no result may depend on later steps, and the padding."""
+        if self.padding != "causal":
+            return inputs, self.padding.upper()
+        before = (self.kernel_size[0] - 1) * self.dilation_rate[0]
+        place = 1 if self.data_format == "channels_last" else 2
+        return pad(inputs, [[before if axis == place else 0, 0] for axis in range(3)]), "VALID"
 
     def _make_bias(self, size: int) -> None:
         self.bias: Variable | None = None
@@ -75,7 +83,7 @@ class _Convolution(Layer):
         return outputs
 
 
-class _Conv(_Convolution):
+class _Conv(BaseConvolution):
     """A convolution with a kernel over all channels."""
 
     def __init__(
@@ -86,44 +94,57 @@ class _Conv(_Convolution):
         padding: Padding = "valid",
         data_format: str | None = None,
         dilation_rate: Sizes = 1,
+        groups: int = 1,
         activation: Any = None,
         use_bias: bool = True,
         kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
         kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
         kernel_constraint: Any = None,
+        bias_constraint: Any = None,
         **options: Any,
     ) -> None:
-        """ValueError for fewer than one filter, or sizes for another number of axes."""
-        super().__init__(kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, **options)
+        """ValueError for fewer than one filter, filters that groups cannot share, or sizes for other axes."""
+        super().__init__(
+            kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, bias_initializer,
+            bias_regularizer, activity_regularizer, bias_constraint, **options,
+        )  # fmt: skip
         self.filters: Final = whole("filters", filters, 1)
+        self.groups: Final = whole("groups", groups, 1)
+        if self.filters % self.groups:
+            raise ValueError(f"{filters} filters cannot be divided into {groups} groups of one size")
         self._kernel_options = by_name.weight(kernel_initializer, kernel_regularizer, kernel_constraint)
 
     def build(self, input_shape: Any) -> None:
-        """Make kernel and bias."""
-        sizes = [*self.kernel_size, self._channels(input_shape), self.filters]
+        """Make kernel and bias. ValueError if the groups cannot share the channels."""
+        channels = self._channels(input_shape)
+        if channels % self.groups:
+            raise ValueError(f"{channels} channels cannot be divided into {self.groups} groups of one size")
+        sizes = [*self.kernel_size, channels // self.groups, self.filters]
         self.kernel = self.add_weight("kernel", sizes, None, *self._kernel_options)
         self._make_bias(self.filters)
 
     def call(self, inputs: Tensor) -> Tensor:
         """The result."""
-        padding = self.padding.upper()
-        if padding == "CAUSAL":
-            before = (self.kernel_size[0] - 1) * self.dilation_rate[0]
-            inputs, padding = pad(inputs, [[before if axis == self._place else 0, 0] for axis in range(3)]), "VALID"
-        return self._ended(
-            convolution(inputs, self.kernel, padding, self.strides, self.dilation_rate, data_format=self._layout)
-        )
+        inputs, padding = self._padded(inputs)
+        if self.groups == 1:
+            return self._ended(self._convolved(inputs, self.kernel, padding))
+        channels = -1 if self.data_format == "channels_last" else 1
+        pairs = zip(split(inputs, self.groups, channels), split(self.kernel, self.groups, -1), strict=True)
+        return self._ended(concat([self._convolved(part, kernel, padding) for part, kernel in pairs], channels))
 
-    @property
-    def _place(self) -> int:
-        return 1 if self.data_format == "channels_last" else 2
+    def _convolved(self, inputs: Tensor, kernel: Any, padding: str) -> Tensor:
+        return convolution(inputs, kernel, padding, self.strides, self.dilation_rate, data_format=self._layout)
 
 
 class Conv1D(_Conv):
     """A convolution along time: [batch, steps, channels] gives [batch, new steps, filters].
 
     The weights are `kernel` [size, channels, filters] and `bias` [filters]. With padding "causal" no result depends on
-    later steps.
+    later steps. With `groups` each group of filters sees as large a part of the channels, and `kernel` is
+    [size, channels / groups, filters].
     """
 
     _axes = 1
@@ -152,10 +173,13 @@ class _ConvTranspose(_Conv):
 
     def __init__(
         self, filters: int, kernel_size: Sizes, strides: Sizes = 1, padding: Padding = "valid",
-        output_padding: Sizes | None = None, **options: Any,
+        output_padding: Sizes | None = None, data_format: str | None = None, dilation_rate: Sizes = 1,
+        activation: Any = None, use_bias: bool = True, **options: Any,
     ) -> None:  # fmt: skip
         """ValueError for an output padding that is not less than the strides."""
-        super().__init__(filters, kernel_size, strides, padding, **options)
+        super().__init__(
+            filters, kernel_size, strides, padding, data_format, dilation_rate, 1, activation, use_bias, **options
+        )
         given = output_padding
         self.output_padding: Final = None if given is None else per_axis("output_padding", given, self._axes, least=0)
         for more, step in zip(self.output_padding or (), self.strides, strict=True) if given is not None else ():
@@ -210,131 +234,6 @@ class Conv3DTranspose(_ConvTranspose):
     """A transposed convolution of volumes: `kernel` [k1, k2, k3, filters, channels] and `bias` [filters]."""
 
     _axes = 3
-
-
-class DepthwiseConv2D(_Convolution):
-    """A convolution of each channel by itself, with `depth_multiplier` results for each.
-
-    The weights are `depthwise_kernel` [height, width, channels, multiplier] and `bias` [channels * multiplier].
-    """
-
-    _axes = 2
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        strides: Sizes = 1,
-        padding: Padding = "valid",
-        depth_multiplier: int = 1,
-        data_format: str | None = None,
-        dilation_rate: Sizes = 1,
-        activation: Any = None,
-        use_bias: bool = True,
-        depthwise_initializer: Any = "glorot_uniform",
-        depthwise_regularizer: Any = None,
-        depthwise_constraint: Any = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, **options)
-        self.depth_multiplier: Final = whole("depth_multiplier", depth_multiplier, 1)
-        self._kernel_options = by_name.weight(depthwise_initializer, depthwise_regularizer, depthwise_constraint)
-
-    def build(self, input_shape: Any) -> None:
-        """Make kernel and bias."""
-        channels = self._channels(input_shape)
-        sizes = [*self.kernel_size, channels, self.depth_multiplier]
-        self.depthwise_kernel = self.add_weight("depthwise_kernel", sizes, None, *self._kernel_options)
-        self._make_bias(channels * self.depth_multiplier)
-
-    def call(self, inputs: Tensor) -> Tensor:
-        """The result."""
-        return self._ended(
-            depthwise_conv2d(
-                inputs, self.depthwise_kernel, self.strides, self.padding.upper(), data_format=self._layout,
-                dilations=self.dilation_rate,
-            )
-        )  # fmt: skip
-
-
-class _SeparableConv(_Convolution):
-    """A convolution of each channel by itself, then one of all channels at each place."""
-
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Sizes,
-        strides: Sizes = 1,
-        padding: Padding = "valid",
-        data_format: str | None = None,
-        dilation_rate: Sizes = 1,
-        depth_multiplier: int = 1,
-        activation: Any = None,
-        use_bias: bool = True,
-        depthwise_initializer: Any = "glorot_uniform",
-        pointwise_initializer: Any = "glorot_uniform",
-        depthwise_regularizer: Any = None,
-        pointwise_regularizer: Any = None,
-        depthwise_constraint: Any = None,
-        pointwise_constraint: Any = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, **options)
-        self.filters: Final = whole("filters", filters, 1)
-        self.depth_multiplier: Final = whole("depth_multiplier", depth_multiplier, 1)
-        self._depthwise_options = by_name.weight(depthwise_initializer, depthwise_regularizer, depthwise_constraint)
-        self._pointwise_options = by_name.weight(pointwise_initializer, pointwise_regularizer, pointwise_constraint)
-
-    def build(self, input_shape: Any) -> None:
-        """Make both kernels and the bias."""
-        channels, depth = self._channels(input_shape), self.depth_multiplier
-        sizes = [*self.kernel_size, channels, depth]
-        self.depthwise_kernel = self.add_weight("depthwise_kernel", sizes, None, *self._depthwise_options)
-        sizes = [*[1] * self._axes, channels * depth, self.filters]
-        self.pointwise_kernel = self.add_weight("pointwise_kernel", sizes, None, *self._pointwise_options)
-        self._make_bias(self.filters)
-
-
-class SeparableConv2D(_SeparableConv):
-    """A depthwise convolution of images, then one of all channels at each pixel.
-
-    The weights are `depthwise_kernel` [height, width, channels, multiplier], `pointwise_kernel`
-    [1, 1, channels * multiplier, filters] and `bias` [filters].
-    """
-
-    _axes = 2
-
-    def call(self, inputs: Tensor) -> Tensor:
-        """The result."""
-        return self._ended(
-            separable_conv2d(
-                inputs, self.depthwise_kernel, self.pointwise_kernel, self.strides, self.padding.upper(),
-                data_format=self._layout, dilations=self.dilation_rate,
-            )
-        )  # fmt: skip
-
-
-class SeparableConv1D(_SeparableConv):
-    """A depthwise convolution along time, then one of all channels at each step.
-
-    The weights are `depthwise_kernel` [size, channels, multiplier], `pointwise_kernel`
-    [1, channels * multiplier, filters] and `bias` [filters].
-    """
-
-    _axes = 1
-
-    def call(self, inputs: Tensor) -> Tensor:
-        """The result: that of images of one row."""
-        if self.padding == "causal":
-            before = (self.kernel_size[0] - 1) * self.dilation_rate[0]
-            place = 1 if self.data_format == "channels_last" else 2
-            inputs = pad(inputs, [[before if axis == place else 0, 0] for axis in range(3)])
-        row = 1 if self.data_format == "channels_last" else 2
-        images = separable_conv2d(
-            expand_dims(inputs, row), expand_dims(self.depthwise_kernel, 0), expand_dims(self.pointwise_kernel, 0),
-            self.strides * 2, "VALID" if self.padding == "causal" else self.padding.upper(),
-            data_format=layout_of(self.data_format, 2), dilations=(1, *self.dilation_rate),
-        )  # fmt: skip
-        return self._ended(squeeze(images, [row]))
 
 
 def checked_padding(padding: str, causal: bool = False) -> str:

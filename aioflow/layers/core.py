@@ -1,7 +1,8 @@
-"""Layers without a notion of space or time: dense, embedding, dropout, activations, changes of shape."""
+"""Layers without a notion of space or time: dense, embedding, masking, changes of shape, functions."""
 
 import inspect
 from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import Any, Final
 
 from aioflow.graph.operation import Tensor
@@ -11,16 +12,15 @@ from aioflow.kernels.array.gather import gather
 from aioflow.kernels.array.shapes import expand_dims, reshape, shape
 from aioflow.kernels.linalg.matmul import matmul
 from aioflow.kernels.linalg.products import tensordot
-from aioflow.kernels.math.arithmetic import add, multiply
+from aioflow.kernels.math.arithmetic import multiply
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import not_equal
-from aioflow.kernels.math.random import random_normal
 from aioflow.kernels.math.reduction import reduce_any
 from aioflow.kernels.nn.activation import bias_add
-from aioflow.layers import by_name, numbers
+from aioflow.layers import by_name
+from aioflow.layers.convolution import layout_of
 from aioflow.layers.layer import Layer, known_size, one_shape
-from aioflow.layers.numbers import is_sequence, whole
-from aioflow.library.nn_functions import dropout
+from aioflow.layers.numbers import is_sequence, number, switch, whole
 from aioflow.tensors.dtypes import int32
 from aioflow.tensors.recursion import safe_repr
 
@@ -51,7 +51,7 @@ class Dense(Layer):
         super().__init__(**options)
         self.units: Final = whole("units", units, 1)
         self.activation: Final = by_name.activation(activation)
-        self.use_bias: Final = use_bias
+        self.use_bias: Final = switch("use_bias", use_bias)
         self._kernel_options = by_name.weight(kernel_initializer, kernel_regularizer, kernel_constraint)
         self._bias_options = by_name.weight(bias_initializer, bias_regularizer, bias_constraint)
         self._activity = by_name.regularizer(activity_regularizer)
@@ -78,60 +78,6 @@ class Dense(Layer):
         return outputs
 
 
-class Activation(Layer):
-    """A function of each element, given itself or by its name."""
-
-    supports_masking = True
-
-    def __init__(self, activation: Any, **options: Any) -> None:
-        """ValueError for an unknown name."""
-        super().__init__(**options)
-        self.activation: Final = by_name.activation(activation)
-
-    def call(self, inputs: Tensor) -> Tensor:
-        """The result."""
-        return inputs if self.activation is None else self.activation(inputs)
-
-
-class Dropout(Layer):
-    """In training, elements are dropped with probability `rate`, the others scaled to keep the expected sum."""
-
-    supports_masking = True
-
-    def __init__(
-        self, rate: float, noise_shape: Sequence[int | None] | None = None, seed: int | None = None, **options: Any
-    ) -> None:
-        """ValueError for a rate outside of [0, 1)."""
-        super().__init__(**options)
-        self.rate: Final = numbers.rate("rate", rate)
-        self.seed: Final = seed
-        self._noise_shape = noise_shape
-
-    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
-        """The result."""
-        return dropout(inputs, rate=self.rate, noise_shape=self._noise_shape, seed=self.seed) if training else inputs
-
-
-class GaussianNoise(Layer):
-    """In training, normal noise of that standard deviation is added."""
-
-    supports_masking = True
-
-    def __init__(self, stddev: float, seed: int | None = None, **options: Any) -> None:
-        """ValueError for a deviation below 0."""
-        super().__init__(**options)
-        self.stddev: Final = numbers.number("stddev", stddev)
-        if not self.stddev >= 0:
-            raise ValueError(f"stddev is at least 0, not {stddev}")
-        self.seed: Final = seed
-
-    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
-        """The result."""
-        if not training:
-            return inputs
-        return add(inputs, random_normal(shape(inputs), stddev=self.stddev, dtype=inputs.dtype, seed=self.seed))
-
-
 class Embedding(Layer):
     """A row of `output_dim` numbers for each of `input_dim` integers: ids [...] give rows [..., output_dim].
 
@@ -152,8 +98,8 @@ class Embedding(Layer):
         super().__init__(**options)
         self.input_dim: Final = whole("input_dim", input_dim, 1)
         self.output_dim: Final = whole("output_dim", output_dim, 1)
-        self.mask_zero: Final = mask_zero
-        self.supports_masking = mask_zero
+        self.mask_zero: Final = switch("mask_zero", mask_zero)
+        self.supports_masking = self.mask_zero
         self._options = by_name.weight(embeddings_initializer, embeddings_regularizer, embeddings_constraint)
 
     def build(self, input_shape: Any) -> None:
@@ -176,7 +122,7 @@ class Masking(Layer):
 
     def __init__(self, mask_value: float = 0.0, **options: Any) -> None:
         super().__init__(**options)
-        self.mask_value: Final = mask_value
+        self.mask_value: Final = number("mask_value", mask_value)
 
     def call(self, inputs: Tensor) -> Tensor:
         """The inputs [batch, steps, ..., size], with zeros for masked steps."""
@@ -188,10 +134,19 @@ class Masking(Layer):
 
 
 class Flatten(Layer):
-    """Each element of the batch becomes a vector: [batch, ...] gives [batch, n]."""
+    """Each element of the batch becomes a vector: [batch, ...] gives [batch, n], the channels of a place together."""
+
+    def __init__(self, data_format: str | None = None, **options: Any) -> None:
+        """ValueError for an unknown format."""
+        super().__init__(**options)
+        self.data_format: Final = data_format or "channels_last"
+        layout_of(self.data_format, 1)
 
     def call(self, inputs: Tensor) -> Tensor:
         """The result."""
+        rank = inputs.shape.ndims or 0
+        if self.data_format == "channels_first" and rank > 2:
+            inputs = transpose(inputs, [0, *range(2, rank), 1])
         sizes = inputs.shape.as_list()[1:]
         count = None if None in sizes else one_shape(inputs.shape)[1:].num_elements()
         return (
@@ -227,12 +182,24 @@ class Reshape(Layer):
         return reshape(inputs, [-1, *sizes])
 
 
+class Identity(Layer):
+    """The inputs themselves."""
+
+    supports_masking = True
+
+    def call(self, inputs: Any) -> Any:
+        """The inputs."""
+        return inputs
+
+
 class Permute(Layer):
     """The axes after the batch in another order, counted from 1: (2, 1) exchanges two."""
 
     def __init__(self, dims: Sequence[int], **options: Any) -> None:
-        """ValueError unless `dims` has each number from 1 on once."""
+        """TypeError for anything but a sequence, ValueError unless it has each number from 1 on once."""
         super().__init__(**options)
+        if not is_sequence(dims):
+            raise TypeError(f"dims is a sequence of axes, counted from 1, not {safe_repr(dims)}")
         self.dims: Final = tuple([whole("a number of dims", axis, 0) for axis in dims])
         if sorted(self.dims) != list(range(1, len(self.dims) + 1)):
             raise ValueError(f"dims has each number from 1 to the number of axes once, not {self.dims}")
@@ -260,7 +227,12 @@ class Lambda(Layer):
     """Any function of the inputs; it may have a parameter `training`."""
 
     def __init__(self, function: Callable[..., Any], arguments: dict[str, Any] | None = None, **options: Any) -> None:
+        """TypeError for something that is no function, or arguments that are no dict."""
         super().__init__(**options)
+        if not callable(function):
+            raise TypeError(f"a Lambda has a function of its inputs, not {safe_repr(function)}")
+        if not isinstance(arguments, (dict, NoneType)):
+            raise TypeError(f"arguments is a dict of values by name, not {safe_repr(arguments)}")
         self.function: Final = function
         self.arguments: Final = dict(arguments or {})
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -10,9 +11,10 @@ import numpy as np
 from aioflow import errors
 from aioflow.layers.backup import Backup, Position
 from aioflow.layers.batch_line import BatchLine
-from aioflow.layers.batches import ArrayBatches, GivenBatches
-from aioflow.layers.callbacks import BackupAndRestore, Callback, CallbackList, History, Logs
+from aioflow.layers.callback import Callback, CallbackList, Logs
+from aioflow.layers.callbacks import BackupAndRestore, History
 from aioflow.layers.fed import Batch
+from aioflow.layers.fit_settings import Batches, Data, Schedule
 from aioflow.layers.steps import Phase, Steps
 from aioflow.net.wire.failures import first_error
 from aioflow.session import Session
@@ -20,8 +22,6 @@ from aioflow.tensors import nest
 
 if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
-
-Batches = ArrayBatches | GivenBatches
 
 
 class Step(NamedTuple):
@@ -40,16 +40,15 @@ class Training:
     """One call of `fit`."""
 
     def __init__(
-        self, model: "Trainable", session: Session, batches: Batches, validation: Batches | None,
-        callbacks: Iterable[Callback], epochs: int, initial_epoch: int, verbose: int,
+        self, model: "Trainable", session: Session, data: Data, callbacks: Iterable[Callback], schedule: Schedule,
+        verbose: int,
     ) -> None:  # fmt: skip
         self._model: Final = model
         self._session: Final = session
-        self._batches: Final = batches
-        self._validation: Final = validation
+        self._batches, self._validation = data
         self._history: Final = History()
         self._callbacks: Final = CallbackList([self._history, *callbacks])
-        self._epochs: Final = range(initial_epoch, epochs)
+        self._schedule: Final = schedule
         self._steps: Steps | None = None
         self._running: _Running | None = None
         given = [each for each in self._callbacks.callbacks if isinstance(each, BackupAndRestore)]
@@ -59,14 +58,16 @@ class Training:
         self._resumed: Position | None = None
         self._stack: Final = contextlib.ExitStack()
         self._telling: Final = asyncio.Lock()
-        params = {"epochs": epochs, "steps": batches.count, "verbose": verbose}
-        for each in self._callbacks.callbacks:
-            each.model, each.session, each.params = model, session, params
+        self._callbacks.prepare(
+            model, session, epochs=schedule.epochs.stop, steps=data.training.count,
+            validation_freq=schedule.validation_freq, verbose=verbose,
+        )  # fmt: skip
 
     async def run(self) -> History:
         """Train to the last epoch, or until a callback stops it. Generators are closed however it ends."""
         async with contextlib.AsyncExitStack() as stack:
             stack.enter_context(self._stack)
+            stack.push_async_callback(self._callbacks.aclose)
             for batches in (self._batches, self._validation):
                 if batches is not None:
                     stack.push_async_callback(batches.aclose)
@@ -97,12 +98,12 @@ class Training:
         """
         found = None if self._backup is None else await self._backup.position()
         if self._backup is None or found is None:
-            return self._epochs
+            return self._schedule.epochs
         self._check_fits(found)
         self._resumed = found
         if self._model.learning_rate is not None:
             await self._backup.restore_early(self._model.learning_rate, self._session)
-        left = range(found.epoch, self._epochs.stop)
+        left = range(found.epoch, self._schedule.epochs.stop)
         if self._validation is not None and found.validation is not None:
             self._validation.go_on(found.validation, 0)
         if left:
@@ -114,10 +115,11 @@ class Training:
 
     def _check_fits(self, found: Position) -> None:
         """Raise InvalidArgumentError if the batches have no such position, or it is before the first epoch."""
-        if found.epoch < self._epochs.start:
+        first = self._schedule.epochs.start
+        if found.epoch < first:
             raise errors.InvalidArgumentError(
-                f"the backup goes on in epoch {found.epoch}, and initial_epoch is {self._epochs.start}: give `fit` the "
-                "same arguments as before, or delete the backup"
+                f"the backup goes on in epoch {found.epoch}, and initial_epoch is {first}: give `fit` the same "
+                "arguments as before, or delete the backup"
             )
         count = self._batches.count
         same = self._batches.may_go_on(found.data)
@@ -149,9 +151,9 @@ class Training:
                     await self._back_up(epoch, line.number)
                     line.resume()
         logs = await running.measured()
-        if self._validation is not None:
+        if self._validation is not None and self._schedule.validates(epoch):
             await self._callbacks.tell("on_test_begin", logs)
-            found = await evaluated(self._model, self._session, self._validation)
+            found = await evaluated(self._model, self._session, self._validation, self._callbacks)
             logs.update({f"val_{name}": value for name, value in found.items()})
             await self._callbacks.tell("on_test_end", logs)
         return logs
@@ -203,9 +205,9 @@ class Training:
         return self._running
 
 
-async def evaluated(model: "Trainable", session: Session, batches: Batches) -> Logs:
-    """The mean loss and the metrics over all batches."""
-    running = None
+async def evaluated(model: "Trainable", session: Session, batches: Batches, callbacks: CallbackList) -> Logs:
+    """The mean loss and the metrics over all batches, of which the callbacks are told."""
+    running, numbers = None, itertools.count()
     with contextlib.ExitStack() as stack:
         async with contextlib.aclosing(batches.epoch("the data")) as given:
             async for batch in given:
@@ -214,22 +216,27 @@ async def evaluated(model: "Trainable", session: Session, batches: Batches) -> L
                     running = _Running(session, stack.enter_context(steps.evaluation.taken()))
                     await running.begin()
                 (step,) = running.steps
+                number = next(numbers)
+                await callbacks.tell("on_test_batch_begin", number, {})
                 loss, _ = await step.call(*step.values(batch))
                 running.add(float(loss), batch.size)
+                await callbacks.tell("on_test_batch_end", number, {"loss": running.loss})
         assert running is not None
         return await running.measured()
 
 
-async def predicted(model: "Trainable", session: Session, batches: Batches) -> Any:
-    """The outputs for all batches, joined."""
-    step = None
-    found = []
+async def predicted(model: "Trainable", session: Session, batches: Batches, callbacks: CallbackList) -> Any:
+    """The outputs for all batches, of which the callbacks are told, joined."""
+    step, found = None, list[Any]()
     async with contextlib.aclosing(batches.epoch("the data")) as given:
         async for batch in given:
             if step is None:
                 await model.made_ready(batch, session)
                 step = session.make_callable(nest.flatten(model.outputs), feeds=nest.flatten(model.inputs))
+            number = len(found)
+            await callbacks.tell("on_predict_batch_begin", number, {})
             found.append(await step(*batch.inputs))
+            await callbacks.tell("on_predict_batch_end", number, {})
     joined = [np.concatenate(parts) for parts in zip(*found, strict=True)]
     return nest.pack_sequence_as(model.outputs, joined)
 

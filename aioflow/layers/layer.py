@@ -19,12 +19,14 @@ from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.no_nan import div_no_nan
 from aioflow.layers import by_name, calls
 from aioflow.layers.masks import give_masks, masks_of
+from aioflow.layers.numbers import sizes, switch
 from aioflow.layers.regularizers import Regularizer
 from aioflow.library.control import name_scope
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import DTypeLike, as_dtype, float32
-from aioflow.tensors.shape import ShapeLike, TensorShape, as_shape
+from aioflow.tensors.recursion import safe_repr
+from aioflow.tensors.shape import ShapeLike, TensorShape
 
 
 class Layer:
@@ -63,10 +65,13 @@ class Layer:
         dtype: DTypeLike = float32,
         input_shape: ShapeLike = None,
     ) -> None:
-        self._trainable = trainable
+        """TypeError for a name that is no text, a flag that is none, or a shape that is no list of sizes."""
+        if not isinstance(name, str | None):
+            raise TypeError(f"name is text, not {safe_repr(name)}")
+        self._trainable = switch("trainable", trainable)
         self.dtype: Final = as_dtype(dtype)
         self.built = False
-        self.input_shape: Final = None if input_shape is None else as_shape(input_shape)
+        self.input_shape: Final = None if input_shape is None else sizes("input_shape", input_shape)
         self._given_name: Final = name
         self._name: str | None = None
         self._own: list[Variable] = []
@@ -114,12 +119,12 @@ class Layer:
             ValueError: a size is unknown, or there is nothing of that name.
         """
         wanted = as_dtype(self.dtype if dtype is None else dtype)
-        sizes = as_shape(shape)
-        if not sizes.is_fully_defined():
-            raise ValueError(f"the weight {name!r} of {self.name!r} needs known sizes, not {sizes}")
+        known = sizes(f"the shape of the weight {name!r}", shape)
+        if not known.is_fully_defined():
+            raise ValueError(f"the weight {name!r} of {self.name!r} needs known sizes, not {known}")
         value = by_name.initializer(initializer)
         made = Variable(
-            lambda: value(sizes.as_list(), dtype=wanted), trainable, dtype=wanted, name=name,
+            lambda: value(known.as_list(), dtype=wanted), trainable, dtype=wanted, name=name,
             constraint=by_name.constraint(constraint),
         )  # fmt: skip
         self._own.append(made)
@@ -243,7 +248,7 @@ class Layer:
     def _build_once(self, inputs: Any) -> None:
         graph = same_graph(*nest.flatten(inputs)).root
         if not self.built:
-            with graph.name_scope(f"{self._named(graph)}/"):
+            with graph.as_default(), graph.name_scope(f"{self._named(graph)}/"):  # outside of a loop with the call
                 self.build(nest.map_structure(lambda tensor: tensor.shape, inputs))
             self.built = True
         for weight in self._own:
@@ -265,9 +270,10 @@ class Layer:
         return self._name
 
     def like_this(self, **changes: Any) -> Self:
-        """A new layer with weights of its own, made with the same arguments but for these."""
+        """A new layer with weights of its own, made with the same arguments but for these; so are layers in these."""
         args, options = self._made_with
-        return type(self)(*args, **{**options, "name": None, **changes})
+        again = {name: _like(value) for name, value in options.items()}
+        return type(self)(*[_like(each) for each in args], **{**again, "name": None, **changes})
 
     # Parts
 
@@ -406,6 +412,13 @@ def _parts(value: Any) -> Iterable[Layer]:
     if isinstance(value, Mapping):
         return [part for item in value.values() for part in _parts(item)]
     return [part for item in value for part in _parts(item)] if isinstance(value, (list, tuple)) else []
+
+
+def _like(argument: Any) -> Any:
+    """The argument of a layer, with new layers instead of its own."""
+    if isinstance(argument, Layer):
+        return argument.like_this()
+    return type(argument)([_like(each) for each in argument]) if type(argument) in (list, tuple) else argument
 
 
 def _distinct(weights: Sequence[Variable]) -> list[Variable]:

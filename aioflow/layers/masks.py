@@ -7,8 +7,11 @@ others lose it. The losses and metrics of `fit` leave out elements that the mask
 from typing import Any, Final
 
 from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.array.shapes import expand_dims
 from aioflow.tensors import nest
 
+MASKED: Final = -1e9
+"""A score in place of a masked one: after a softmax its weight is 0."""
 _MASKS: Final = "__layer_masks"
 """The collection of a graph that holds the masks of its tensors."""
 
@@ -31,6 +34,13 @@ def give_masks(outputs: Any, masks: Any) -> None:
     for tensor, mask in zip(nest.flatten(outputs), _flat(masks), strict=False):
         if mask is not None:
             _masks(tensor).setdefault((tensor.op, tensor.index), mask)
+
+
+def with_axes(mask: Tensor, tensor: Tensor) -> Tensor:
+    """A mask with further axes of size 1 at the end, as many as the tensor has."""
+    for _ in range((tensor.shape.ndims or 0) - (mask.shape.ndims or 0)):
+        mask = expand_dims(mask, -1)
+    return mask
 
 
 def _flat(masks: Any) -> list[Tensor | None]:

@@ -15,8 +15,11 @@ from aioflow.kernels.math.arithmetic import add, maximum, minimum, multiply, sub
 from aioflow.kernels.math.comparison import logical_and, logical_or
 from aioflow.kernels.math.reduction import reduce_any
 from aioflow.layers.layer import Layer
+from aioflow.layers.masks import with_axes
+from aioflow.layers.numbers import is_sequence, switch, whole
 from aioflow.library.nn_functions import l2_normalize
 from aioflow.tensors.dtypes import bool_
+from aioflow.tensors.recursion import safe_repr
 
 
 class _Merge(Layer):
@@ -118,8 +121,9 @@ class Concatenate(Layer):
     supports_masking = True
 
     def __init__(self, axis: int = -1, **options: Any) -> None:
+        """TypeError for an axis that is no whole number."""
         super().__init__(**options)
-        self.axis: Final = axis
+        self.axis: Final = whole("axis", axis, None)
 
     def call(self, inputs: Sequence[Tensor]) -> Tensor:
         """The result. ValueError if the inputs differ along another axis, or there are fewer than two."""
@@ -142,9 +146,14 @@ class Dot(Layer):
     """
 
     def __init__(self, axes: int | tuple[int, int], normalize: bool = False, **options: Any) -> None:
+        """TypeError for axes that are no whole numbers, ValueError for another count of them."""
         super().__init__(**options)
-        self.axes: Final = (axes, axes) if isinstance(axes, int) else tuple(axes)
-        self.normalize: Final = normalize
+        given: Any = axes
+        each = tuple(given) if is_sequence(given) else (given, given)
+        if len(each) != 2:
+            raise ValueError(f"axes is one axis, or one of each input, not {safe_repr(axes)}")
+        self.axes: Final = tuple([whole("axes", axis, None) for axis in each])
+        self.normalize: Final = switch("normalize", normalize)
 
     def call(self, inputs: Sequence[Tensor]) -> Tensor:
         """The result. ValueError unless there are two inputs of rank 2 or 3."""
@@ -160,7 +169,7 @@ class Dot(Layer):
 def _rows(tensor: Tensor, axis: int, normalize: bool) -> Tensor:
     """[batch, vectors, size], with the given axis last; one vector for an input of rank 2."""
     rank = tensor.shape.ndims
-    if rank not in (2, 3) or not 1 <= axis % rank < rank:
+    if rank not in (2, 3) or not -rank < axis < rank or axis == 0:
         raise ValueError(
             f"inputs of a dot product have rank 2 or 3 and an axis after the batch, not {tensor.shape}, {axis}"
         )
@@ -180,20 +189,13 @@ def either(masks: Sequence[Tensor | None] | None) -> Tensor | None:
 
 def _kept_or(one: Tensor, mask: Tensor | None, other: Tensor) -> Tensor:
     """An input, and another one where it is masked."""
-    return one if mask is None else where(_with_axes(mask, one), one, other)
+    return one if mask is None else where(with_axes(mask, one), one, other)
 
 
 def _whole_mask(one: Tensor, mask: Tensor | None) -> Tensor:
     """A mask with the shape of the input."""
     everything = ones_like(one, bool_)
-    return everything if mask is None else logical_and(_with_axes(mask, one), everything)
-
-
-def _with_axes(mask: Tensor, one: Tensor) -> Tensor:
-    """A mask with an axis for each of the input."""
-    for _ in range((one.shape.ndims or 0) - (mask.shape.ndims or 0)):
-        mask = expand_dims(mask, -1)
-    return mask
+    return everything if mask is None else logical_and(with_axes(mask, one), everything)
 
 
 def several(inputs: Any, count: int | None = None) -> Sequence[Tensor]:

@@ -7,21 +7,35 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import placeholder
 from aioflow.layers.functional import Composition
 from aioflow.layers.layer import Layer
+from aioflow.layers.numbers import sizes, whole
 from aioflow.layers.summary import describe
 from aioflow.layers.trainable import Trainable
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import DTypeLike, float32
 from aioflow.tensors.recursion import safe_repr
-from aioflow.tensors.shape import ShapeLike, as_shape
+from aioflow.tensors.shape import ShapeLike
 
 
 def Input(
     shape: ShapeLike = None, batch_size: int | None = None, dtype: DTypeLike = float32, name: str | None = None
 ) -> Tensor:
-    """A placeholder for a batch: [batch_size, *shape], to begin the composition of a model with."""
+    """A placeholder for a batch: [batch_size, *shape], to begin the composition of a model with.
+
+    TypeError for anything but sizes, ValueError for ones below 0, or a batch below 1.
+    """
     if shape is None:
         return placeholder(dtype, None, name=name or "input")
-    return placeholder(dtype, [batch_size, *as_shape(shape).as_list()], name=name or "input")
+    batch = None if batch_size is None else whole("batch_size", batch_size, 1)
+    return placeholder(dtype, [batch, *sizes("shape", shape).as_list()], name=name or "input")
+
+
+def _check_tensors(what: str, given: Any) -> None:
+    """Raise TypeError for anything but tensors."""
+    for each in nest.flatten(given):
+        if isinstance(each, Layer):
+            raise TypeError(f"{what} of a model are tensors, not layers: call {each.name!r} with a tensor")
+        if not isinstance(each, Tensor):
+            raise TypeError(f"{what} of a model are tensors, such as those of af.layers.Input, not {safe_repr(each)}")
 
 
 class Model(Trainable):
@@ -40,13 +54,18 @@ class Model(Trainable):
     """
 
     def __init__(self, inputs: Any = None, outputs: Any = None, name: str | None = None, **options: Any) -> None:
-        """ValueError if only one of `inputs` and `outputs` is given, or outputs depend on other placeholders."""
+        """ValueError if only one of `inputs` and `outputs` is given, or outputs depend on other placeholders.
+
+        TypeError for anything but tensors.
+        """
         super().__init__(name=name, **options)
         if (inputs is None) is not (outputs is None):
             raise ValueError("a model has inputs and outputs, or a subclass defines its call")
         self.inputs, self.outputs = inputs, outputs
         self._composition: Composition | None = None
         if inputs is not None:
+            for what, given in (("inputs", inputs), ("outputs", outputs)):
+                _check_tensors(what, given)
             self._composition = Composition(nest.flatten(inputs), nest.flatten(outputs))
             self.built = True
 
@@ -87,8 +106,11 @@ class Sequential(Model):
     """
 
     def __init__(self, layers: Iterable[Layer | Tensor] = (), name: str | None = None) -> None:
+        """TypeError for anything but a list of layers."""
         super().__init__(name=name)
         self._line: list[Layer] = []
+        if isinstance(layers, (Layer, Tensor)) or not isinstance(layers, Iterable):
+            raise TypeError(f"layers is a list of layers, as af.Sequential([layer]), not {safe_repr(layers)}")
         for layer in layers:
             self.add(layer)
 

@@ -1,4 +1,4 @@
-"""Layers that normalise: over the batch, over each element, over groups of channels."""
+"""Layers that normalise: over the batch, over each element, over groups of channels, to a length."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -6,19 +6,22 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.arrays import transpose
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.constants import ones_like
-from aioflow.kernels.array.shapes import expand_dims, reshape, shape
+from aioflow.kernels.array.shapes import reshape, shape
 from aioflow.kernels.families import NARROW
 from aioflow.kernels.math.arithmetic import multiply, squared_difference
 from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.elementwise import rsqrt, square
 from aioflow.kernels.math.no_nan import div_no_nan, multiply_no_nan
-from aioflow.kernels.math.reduction import reduce_sum
-from aioflow.kernels.nn.normalisation import fused_batch_norm
+from aioflow.kernels.math.reduction import reduce_mean, reduce_sum
+from aioflow.kernels.nn.normalisation import fused_batch_norm, statistics_dtype
 from aioflow.layers import by_name
 from aioflow.layers.layer import Layer, known_size, one_shape
-from aioflow.layers.numbers import whole
-from aioflow.library.nn_functions import batch_normalization, layer_normalization
+from aioflow.layers.masks import with_axes
+from aioflow.layers.numbers import at_least, axes, fraction, switch, whole
+from aioflow.library.nn_functions import batch_normalization, l2_normalize, layer_normalization
 from aioflow.library.variables import Variable
 from aioflow.tensors.dtypes import float32
 
@@ -51,14 +54,15 @@ class BatchNormalization(Layer):
         gamma_constraint: Any = None,
         **options: Any,
     ) -> None:
+        """ValueError for a momentum outside of [0, 1], an epsilon below 0, or an unknown name."""
         super().__init__(**options)
-        self.axis: Final = axis
-        self.momentum: Final = momentum
-        self.epsilon: Final = epsilon
+        self.axis: Final = whole("axis", axis, None)
+        self.momentum: Final = fraction("momentum", momentum)
+        self.epsilon: Final = at_least("epsilon", epsilon, 0)
         self._gamma_options = by_name.weight(gamma_initializer, gamma_regularizer, gamma_constraint)
         self._beta_options = by_name.weight(beta_initializer, beta_regularizer, beta_constraint)
-        self._moving = (moving_mean_initializer, moving_variance_initializer)
-        self._uses = scale, center
+        self._moving = tuple(map(by_name.initializer, (moving_mean_initializer, moving_variance_initializer)))
+        self._uses = switch("scale", scale), switch("center", center)
 
     def build(self, input_shape: Any) -> None:
         """Make the weights of each channel."""
@@ -101,9 +105,7 @@ class BatchNormalization(Layer):
 
     def _of_kept(self, inputs: Tensor, mask: Tensor, gamma: Any, beta: Any) -> tuple[Tensor, Tensor, Tensor]:
         """The result, and the mean and the variance of each channel over the elements that the mask keeps."""
-        rank, kept = len(inputs.shape.as_list()), mask
-        for _ in range(rank - len(mask.shape.as_list())):
-            kept = expand_dims(kept, -1)
+        rank, kept = len(inputs.shape.as_list()), with_axes(mask, inputs)
         channels = self.axis % rank
         others = [axis for axis in range(rank) if axis != channels]
         mean, variance = _moments_of_kept(inputs, kept, others)
@@ -149,10 +151,10 @@ class _Scaled(Layer):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.epsilon: Final = epsilon
+        self.epsilon: Final = at_least("epsilon", epsilon, 0)
         self._gamma_options = by_name.weight(gamma_initializer, gamma_regularizer, gamma_constraint)
         self._beta_options = by_name.weight(beta_initializer, beta_regularizer, beta_constraint)
-        self._uses = scale, center
+        self._uses = switch("scale", scale), switch("center", center)
 
     def _make_weights(self, sizes: list[int]) -> None:
         scale, center = self._uses
@@ -163,64 +165,128 @@ class _Scaled(Layer):
 class LayerNormalization(_Scaled):
     """Normalises each element to mean 0 and variance 1 along `axis`, times gamma, plus beta [Ba 2016].
 
-    The weights `gamma` and `beta` have the sizes of the axes. The axes are one, or several in ascending order.
+    The weights `gamma` and `beta` have the sizes of the axes, which are one or several.
     """
 
     def __init__(self, axis: int | Sequence[int] = -1, epsilon: float = 1e-3, **options: Any) -> None:
+        """ValueError for no axes, or one given twice; TypeError for one that is no whole number."""
         super().__init__(epsilon, **options)
-        self.axis: Final = axis
+        self.axis: Final = axes("axis", axis)
 
     def build(self, input_shape: Any) -> None:
         """Make a number for each place along the axes."""
         given = one_shape(input_shape)
-        self._make_weights([known_size(given, axis) for axis in _axes(self.axis)])
+        self._make_weights([known_size(given, axis) for axis in self.axis])
 
     def call(self, inputs: Tensor) -> Tensor:
         """The result. ValueError for axes that the inputs do not have."""
         beta, gamma = self._beside(inputs, self.beta), self._beside(inputs, self.gamma)
-        axes = _axes(self.axis)
-        return layer_normalization(inputs, beta, gamma, axes if len(axes) > 1 else axes[0], self.epsilon)
+        along = self.axis if len(self.axis) > 1 else self.axis[0]
+        return layer_normalization(inputs, beta, gamma, along, self.epsilon)
 
     def _beside(self, inputs: Tensor, weight: Variable | None) -> Any:
         """The weight with an axis of size 1 for each other axis of the inputs."""
-        axes, rank = _axes(self.axis), inputs.shape.ndims
-        if weight is None or axes == list(range(-len(axes), 0)):
+        if weight is None or self.axis == tuple(range(-len(self.axis), 0)):
             return weight
-        if rank is None:
-            raise ValueError("the rank of the inputs must be known, unless the axes are the last ones")
-        whole = {axis % rank: known_size(inputs.shape, axis) for axis in axes}
-        return reshape(weight, [whole.get(axis, 1) for axis in range(rank)])
+        return beside_axes(inputs, weight, self.axis)
 
 
 class GroupNormalization(_Scaled):
     """Normalises groups of channels of each element, times gamma, plus beta, for each channel [Wu and He 2018].
 
-    Inputs are [batch, ..., channels]. The weights `gamma` and `beta` are [channels].
+    Inputs are [batch, ..., channels], or have the channels at `axis`. The weights `gamma` and `beta` are [channels].
+    With `groups` -1 each channel is a group.
     """
 
-    def __init__(self, groups: int = 32, epsilon: float = 1e-3, **options: Any) -> None:
-        """ValueError for fewer than one group."""
+    def __init__(self, groups: int = 32, axis: int = -1, epsilon: float = 1e-3, **options: Any) -> None:
+        """ValueError for fewer than one group, or the axis of the batch."""
         super().__init__(epsilon, **options)
-        self.groups: Final = whole("groups", groups, 1)
+        self.groups: Final = -1 if groups == -1 else whole("groups", groups, 1)
+        self.axis: Final = whole("axis", axis, None)
+        if axis == 0:
+            raise ValueError("axis is that of the channels, and 0 is that of the batch")
 
     def build(self, input_shape: Any) -> None:
         """Make a number for each channel. ValueError if the groups are not of one size."""
-        channels = known_size(one_shape(input_shape), -1)
+        channels = known_size(one_shape(input_shape), self.axis)
         if channels % self.groups:
             raise ValueError(f"{channels} channels cannot be divided into {self.groups} groups of one size")
         self._make_weights([channels])
 
     def call(self, inputs: Tensor) -> Tensor:
-        """The result."""
-        sizes = shape(inputs)
-        channels = known_size(inputs.shape, -1)
-        grouped = reshape(inputs, concat([sizes[:1], [-1, self.groups, channels // self.groups]], 0))
-        normal = reshape(layer_normalization(grouped, axis=(1, 3), variance_epsilon=self.epsilon), sizes)
+        """The result. ValueError if the rank of the inputs is unknown."""
+        rank, sizes = known_rank(inputs), shape(inputs)
+        place = self.axis % rank
+        channels = known_size(inputs.shape, place)
+        count = channels if self.groups == -1 else self.groups
+        apart = concat([sizes[:place], [count, channels // count], sizes[place + 1 :]], 0)
+        others = [axis for axis in range(1, rank + 1) if axis != place]
+        grouped = layer_normalization(reshape(inputs, apart), axis=others, variance_epsilon=self.epsilon)
+        normal = reshape(grouped, sizes)
         normal.set_shape(inputs.shape)
         if self.gamma is not None:
-            normal = normal * self.gamma
-        return normal if self.beta is None else normal + self.beta
+            normal = normal * beside_axes(inputs, self.gamma, [place])
+        return normal if self.beta is None else normal + beside_axes(inputs, self.beta, [place])
 
 
-def _axes(axis: int | Sequence[int]) -> list[int]:
-    return [axis] if isinstance(axis, int) else list(axis)
+class RMSNormalization(Layer):
+    """Divides each element by its root mean square along `axis`, and multiplies by scale [Zhang and Sennrich 2019].
+
+    The weight is `scale`, of the sizes of the axes.
+    """
+
+    supports_masking = casts_integers = True
+
+    def __init__(self, axis: int | Sequence[int] = -1, epsilon: float = 1e-6, **options: Any) -> None:
+        """ValueError for no axes, one given twice, or an epsilon below 0."""
+        super().__init__(**options)
+        self.axis: Final = axes("axis", axis)
+        self.epsilon: Final = at_least("epsilon", epsilon, 0)
+
+    def build(self, input_shape: Any) -> None:
+        """Make a number for each place along the axes."""
+        given = one_shape(input_shape)
+        self.scale = self.add_weight("scale", [known_size(given, axis) for axis in self.axis], initializer="ones")
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result. The mean of narrow floats is computed in float32."""
+        wide = cast(inputs, statistics_dtype(inputs.dtype))
+        factor = rsqrt(reduce_mean(square(wide), self.axis, keepdims=True) + self.epsilon)
+        scaled: Tensor = cast(wide * factor, inputs.dtype) * beside_axes(inputs, self.scale, self.axis)
+        return scaled
+
+
+class UnitNormalization(Layer):
+    """Scales each element to length 1 along `axis`, one or several."""
+
+    supports_masking = casts_integers = True
+
+    def __init__(self, axis: int | Sequence[int] = -1, **options: Any) -> None:
+        """ValueError for no axes, or one given twice."""
+        super().__init__(**options)
+        self.axis: Final = axes("axis", axis)
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result; elements of length 0 stay 0."""
+        return l2_normalize(inputs, self.axis, epsilon=1e-24)
+
+
+def beside_axes(inputs: Tensor, weight: Any, along: Sequence[int]) -> Tensor:
+    """A weight for these axes, with an axis of size 1 for each other axis of the inputs.
+
+    ValueError if the rank of the inputs is unknown.
+    """
+    rank = known_rank(inputs)
+    ordered = sorted(along, key=lambda axis: axis % rank)
+    order = [list(along).index(axis) for axis in ordered]
+    if order != sorted(order):
+        weight = transpose(weight, order)
+    sizes = {axis % rank: known_size(inputs.shape, axis) for axis in along}
+    return reshape(weight, [sizes.get(axis, 1) for axis in range(rank)])
+
+
+def known_rank(inputs: Tensor) -> int:
+    """The rank. ValueError if it is unknown."""
+    if inputs.shape.ndims is None:
+        raise ValueError("the rank of the inputs must be known")
+    return inputs.shape.ndims

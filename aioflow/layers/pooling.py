@@ -10,7 +10,7 @@ from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.reduction import reduce_max, reduce_mean, reduce_sum
 from aioflow.layers.convolution import Sizes, checked_padding, layout_of
 from aioflow.layers.layer import Layer, one_shape
-from aioflow.layers.numbers import per_axis
+from aioflow.layers.numbers import per_axis, switch
 from aioflow.library.nn_convolution import pool
 
 
@@ -90,7 +90,7 @@ class _GlobalPooling(Layer):
         """`keepdims` keeps the axes of places, with size 1."""
         super().__init__(**options)
         self.data_format: Final = data_format or "channels_last"
-        self.keepdims: Final = keepdims
+        self.keepdims: Final = switch("keepdims", keepdims)
         layout_of(self.data_format, self._axes)
 
     def call(self, inputs: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import sys
 import time
 from typing import Final, TextIO
 
-from aioflow.layers.callbacks import Callback, Logs
+from aioflow.layers.callback import Callback, Logs
 
 _OFTEN: Final = 0.1
 """Seconds between two pictures of a bar."""
@@ -65,6 +65,24 @@ class ProgressBar(Callback):
     def _write(self, text: str) -> None:
         self._output.write(text)
         self._output.flush()
+
+
+class ResultLine(Callback):
+    """Writes the time and the results at the end of an evaluation or a prediction."""
+
+    def __init__(self) -> None:
+        self._began = 0.0
+
+    def on_test_begin(self, logs: Logs) -> None:
+        """Begin to count the time."""
+        self._began = time.perf_counter()
+
+    def on_test_end(self, logs: Logs) -> None:
+        """Write the line."""
+        took = time.perf_counter() - self._began
+        sys.stdout.write(f"{self.params['steps'] or '?'} steps {took:.1f} s  {_texts(logs)}".rstrip() + "\n")
+
+    on_predict_begin, on_predict_end = on_test_begin, on_test_end
 
 
 def _texts(logs: Logs) -> str:

@@ -1,10 +1,14 @@
 """Layers that change the sizes of space or time: zeros around, parts cut off, repeated elements."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.arrays import transpose
+from aioflow.kernels.array.concat import stack
 from aioflow.kernels.array.pad import pad
+from aioflow.kernels.array.shapes import shape
+from aioflow.kernels.image.resize import resize_bicubic, resize_bilinear
 from aioflow.layers.convolution import Sizes, layout_of
 from aioflow.layers.layer import Layer, one_shape
 from aioflow.layers.numbers import is_sequence, per_axis, whole
@@ -122,10 +126,41 @@ class UpSampling1D(_UpSampling):
     _axes = 1
 
 
+_INTERPOLATIONS: Final[Mapping[str, Callable[..., Tensor]]] = {"bicubic": resize_bicubic, "bilinear": resize_bilinear}
+"""What computes images of another size, but for the repetition of elements, which is "nearest"."""
+
+
 class UpSampling2D(_UpSampling):
-    """Each row and each column of images several times."""
+    """Each row and each column of images several times, or as many rows and columns interpolated between them.
+
+    Interpolation is "nearest", which repeats elements, "bilinear" or "bicubic".
+    """
 
     _axes = 2
+
+    def __init__(
+        self, size: Sizes = 2, data_format: str | None = None, interpolation: str = "nearest", **options: Any
+    ) -> None:
+        """ValueError for an unknown interpolation."""
+        super().__init__(size, data_format, **options)
+        if interpolation not in ("nearest", *_INTERPOLATIONS):
+            raise ValueError(f"interpolation is 'nearest', 'bilinear' or 'bicubic', not {safe_repr(interpolation)}")
+        self.interpolation: Final = interpolation
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """The result. ValueError for inputs of another rank."""
+        if self.interpolation == "nearest":
+            return super().call(inputs)
+        one_shape(inputs.shape, 4)
+        last = self.data_format == "channels_last"
+        images = inputs if last else transpose(inputs, [0, 2, 3, 1])
+        sizes = shape(images)
+        wanted = stack([sizes[axis] * count for axis, count in enumerate(self.size, start=1)])
+        made = _INTERPOLATIONS[self.interpolation](images, wanted, half_pixel_centers=True)
+        known = images.shape.as_list()
+        more = [None if size is None else size * count for size, count in zip(known[1:3], self.size, strict=True)]
+        made.set_shape([known[0], *more, known[3]])
+        return made if last else transpose(made, [0, 3, 1, 2])
 
 
 class UpSampling3D(_UpSampling):

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from aioflow.layers.distribute import Strategy
 from aioflow.layers.named_metrics import check_metric
+from aioflow.layers.numbers import number
 from aioflow.layers.replicated import Replicas
 from aioflow.library.losses.objectives import Loss, loss_of
 from aioflow.library.variables import Variable
@@ -52,7 +53,8 @@ def settings_of(outputs: Any, loss: Any, loss_weights: Any, metrics: Any, weight
     """The settings of a model with these outputs. ValueError for an unknown name, or another structure."""
     count = len(nest.flatten(outputs))
     losses = [loss_of(each) for each in _for_each("loss", loss, outputs)]
-    factors = [1.0] * count if loss_weights is None else _for_each("loss_weights", loss_weights, outputs)
+    weights = [1.0] * count if loss_weights is None else _for_each("loss_weights", loss_weights, outputs)
+    factors = [number("a factor of loss_weights", each) for each in weights]
     named = [
         _lists(what, given, outputs, count)
         for what, given in (("metrics", metrics), ("weighted_metrics", weighted_metrics))
@@ -120,7 +122,7 @@ def _for_each(what: str, given: Any, outputs: Any) -> list[Any]:
         return [given] * len(flat)
     if nest.is_nested(outputs):
         return nest.flatten_up_to(outputs, given)
-    (only,) = given if len(given) == 1 else (None,)
-    if only is None:
-        raise ValueError(f"{what} has {len(given)} values for one output")
-    return [only]
+    values = nest.flatten(given)
+    if len(values) != 1:
+        raise ValueError(f"{what} has {len(values)} values for one output")
+    return values

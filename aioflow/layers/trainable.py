@@ -10,15 +10,17 @@ from aioflow.graph.building import get_default_graph
 from aioflow.graph.default_session import default_session
 from aioflow.graph.graph import Graph
 from aioflow.layers import fitting
-from aioflow.layers.batches import ArrayBatches, batches_of
-from aioflow.layers.callbacks import Callback, History
-from aioflow.layers.conversion import batch_of, is_list_of_batches
+from aioflow.layers.batches import batches_of
+from aioflow.layers.callback import Callback, CallbackList
+from aioflow.layers.callbacks import History
+from aioflow.layers.conversion import batch_of
 from aioflow.layers.distribute import Strategy, checked_strategy
 from aioflow.layers.fed import Batch, Form, Keys, check_keys, form_of, input_like
+from aioflow.layers.fit_settings import Schedule, Validation, data_of, told
 from aioflow.layers.layer import Layer, undone_on_failure
-from aioflow.layers.numbers import whole
+from aioflow.layers.numbers import at_least, is_sequence, switch
 from aioflow.layers.own_session import OwnSession
-from aioflow.layers.progress_bar import ProgressBar
+from aioflow.layers.recurrent_loop import STATES
 from aioflow.layers.settings import Optimizing, Settings, check_optimizer, settings_of
 from aioflow.layers.steps import Steps
 from aioflow.library.control import group
@@ -27,6 +29,7 @@ from aioflow.library.variables import Variable
 from aioflow.session import Session
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import Array
+from aioflow.tensors.recursion import safe_repr
 from aioflow.train.saver import Saver
 
 
@@ -130,6 +133,8 @@ class Trainable(Layer):
         initial_epoch: int = 0,
         steps_per_epoch: int | None = None,
         validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: int = 1,
         strategy: Strategy | None = None,
         session: Session | None = None,
     ) -> History:
@@ -151,6 +156,8 @@ class Trainable(Layer):
             initial_epoch: the number of the first epoch.
             steps_per_epoch: the batches of an epoch, needed if `x` gives batches without end.
             validation_steps: the batches of a validation, likewise.
+            validation_batch_size: the elements of a step of validation, `batch_size` by default.
+            validation_freq: the number of epochs between two validations.
             strategy: the devices to train on, from now on; those that `compile` was given by default.
             session: the session.
 
@@ -163,22 +170,15 @@ class Trainable(Layer):
             OutOfRangeError: the batches end before the epoch does.
         """
         self._check_compiled()
-        for name, number in (("epochs", epochs), ("initial_epoch", initial_epoch)):
-            whole(name, number, 0)
-        if validation_steps is not None:
-            whole("validation_steps", validation_steps, 1)
-        if isinstance(callbacks, Callback):
-            raise TypeError("callbacks is a list of callbacks, not a single one")
+        schedule = Schedule.checked(epochs, initial_epoch, validation_freq)
+        shown = told(callbacks, verbose, bars=True)
         self._train_by(strategy)
         used = self._session_for(session)
-        given = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, shuffle)
-        validation = _validation(validation_data, batch_size, validation_steps)
-        batches, part = _prepared(given, 0.0 if validation else validation_split, validation_steps, class_weight)
-        shown = [] if verbose == 0 else [ProgressBar(None if verbose == "auto" else verbose == 1)]
-        told = [*shown, *(callbacks or ())]
-        training = fitting.Training(
-            self, used, batches, validation or part, told, epochs, initial_epoch, int(verbose != 0)
-        )
+        given = batches_of(x, y, sample_weight, batch_size, steps_per_epoch, switch("shuffle", shuffle))
+        size = batch_size if validation_batch_size is None else validation_batch_size
+        validation = Validation(validation_data, validation_split, size, validation_steps)
+        data = data_of(given, validation, class_weight)
+        training = fitting.Training(self, used, data, shown, schedule, int(verbose != 0))
         with self._using(used):
             return await training.run()
 
@@ -187,8 +187,10 @@ class Trainable(Layer):
         x: Any = None,
         y: Any = None,
         batch_size: int | None = None,
+        verbose: int | str = 0,
         sample_weight: Any = None,
         steps: int | None = None,
+        callbacks: Iterable[Callback] | None = None,
         return_dict: bool = False,
         session: Session | None = None,
     ) -> Any:
@@ -198,22 +200,38 @@ class Trainable(Layer):
             A dict by name if `return_dict` is set; else the loss, or a list of the loss and the metrics.
         """
         self._check_compiled()
-        batches, used = batches_of(x, y, sample_weight, batch_size, steps), self._session_for(session)
+        by_name, shown = switch("return_dict", return_dict), CallbackList(told(callbacks, verbose, bars=False))
+        used = self._session_for(session)
+        batches = batches_of(x, y, sample_weight, batch_size, steps)
+        shown.prepare(self, used, steps=batches.count)
         async with contextlib.aclosing(batches):
             with self._using(used):
-                found = await fitting.evaluated(self, used, batches)
-        if return_dict:
+                await shown.tell("on_test_begin", {})
+                found = await fitting.evaluated(self, used, batches, shown)
+                await shown.tell("on_test_end", found)
+        if by_name:
             return found
         return list(found.values()) if len(found) > 1 else found["loss"]
 
     async def predict(
-        self, x: Any, batch_size: int | None = None, steps: int | None = None, session: Session | None = None
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: int | str = 0,
+        steps: int | None = None,
+        callbacks: Iterable[Callback] | None = None,
+        session: Session | None = None,
     ) -> Any:
         """The outputs for all elements, in use, joined along the batch; arguments as for `fit`."""
-        batches, used = batches_of(x, None, None, batch_size, steps), self._session_for(session)
+        shown, used = CallbackList(told(callbacks, verbose, bars=False)), self._session_for(session)
+        batches = batches_of(x, None, None, batch_size, steps)
+        shown.prepare(self, used, steps=batches.count)
         async with contextlib.aclosing(batches):
             with self._using(used):
-                return await fitting.predicted(self, used, batches)
+                await shown.tell("on_predict_begin", {})
+                found = await fitting.predicted(self, used, batches, shown)
+                await shown.tell("on_predict_end", {})
+        return found
 
     async def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None, session: Session | None = None) -> float:
         """Take one step of training, and return its loss."""
@@ -247,9 +265,17 @@ class Trainable(Layer):
     async def set_weights(self, weights: Sequence[Any], session: Session | None = None) -> None:
         """Give its weights these values, in one step. ValueError if their number or shapes differ."""
         variables = self.weights
+        if not is_sequence(weights):
+            raise TypeError(f"weights is a list with an array for each weight, not {safe_repr(weights)}")
         if len(weights) != len(variables):
             raise ValueError(f"{self.name!r} has {len(variables)} weights, and {len(weights)} values were given")
         await self._assign(variables, weights, self._session_for(session))
+
+    async def reset_states(self, session: Session | None = None) -> None:
+        """Give the states of its stateful layers their first values, zeros, and sequences begin anew."""
+        used, kept = self._session_for(session), set(self.graph.get_collection(STATES))
+        await self.initialize(self.weights, used)
+        await used.run([weight.initializer for weight in self.weights if weight in kept])
 
     def changeable_rate(self) -> Variable:
         """The learning rate. ValueError unless the optimizer was given by its name."""
@@ -260,7 +286,7 @@ class Trainable(Layer):
 
     async def set_learning_rate(self, rate: float, session: Session | None = None) -> None:
         """Change the learning rate. ValueError unless the optimizer was given by its name."""
-        await self._assign([self.changeable_rate()], [rate], self._session_for(session))
+        await self._assign([self.changeable_rate()], [at_least("rate", rate, 0)], self._session_for(session))
 
     async def _assign(self, variables: Sequence[Variable], values: Sequence[Any], session: Session) -> None:
         """Give the variables these values, by operations that are built once."""
@@ -308,7 +334,9 @@ class Trainable(Layer):
     # The session
 
     def _session_for(self, given: Session | None) -> Session:
-        """The session to use. ValueError if it runs another graph."""
+        """The session to use. TypeError if it is none, ValueError if it runs another graph."""
+        if not isinstance(given, Session | None):
+            raise TypeError(f"session is an af.Session, not {safe_repr(given)}")
         entered = default_session.get()
         session = given or (entered if isinstance(entered, Session) and entered.graph is self.graph else None)
         if session is None:
@@ -423,33 +451,8 @@ class Trainable(Layer):
             raise
 
 
-def _prepared(
-    given: fitting.Batches, split: float, validation_steps: int | None, class_weight: Mapping[int, float] | None
-) -> tuple[fitting.Batches, fitting.Batches | None]:
-    """The batches to train with, weighted by classes, and those of the part that is split off for validation."""
-    if not split and class_weight is None:
-        return given, None
-    if not isinstance(given, ArrayBatches):
-        what = "validation_split divides" if split else "class_weight is for"
-        raise ValueError(f"{what} arrays: an iterable gives weights itself, and needs validation_data")
-    batches, part = given.divided(split, validation_steps) if split else (given, None)
-    return batches if class_weight is None else batches.weighted(class_weight), part
-
-
 def _in_structure(inputs: list[Any], keys: Keys) -> Any:
     """The inputs as they were given: by keys, or one by itself, or several in a list."""
     if keys is not None and len(keys) == len(inputs):
         return dict(zip(keys, inputs, strict=True))
     return inputs[0] if len(inputs) == 1 else inputs
-
-
-def _validation(given: Any, batch_size: int | None, steps: int | None) -> fitting.Batches | None:
-    """The batches of `validation_data`, if there are any."""
-    if given is None:
-        return None
-    if isinstance(given, (tuple, list)) and not is_list_of_batches(given):
-        if not 2 <= len(given) <= 3:
-            raise ValueError(f"validation_data is (inputs, labels), perhaps with weights, not {len(given)} values")
-        x, y, weights = (*given, None)[:3]
-        return batches_of(x, y, weights, batch_size, steps)
-    return batches_of(given, None, None, batch_size, steps)

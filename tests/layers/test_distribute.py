@@ -30,8 +30,9 @@ def model():
     af.set_random_seed(3)
     ids, x = layers.Input([5], dtype=af.int64), layers.Input([4])
     rows = layers.Embedding(7, 3, mask_zero=True)(ids)
-    steps = layers.SimpleRNN(4, return_sequences=True)(rows)
-    both = layers.Concatenate()([layers.GlobalAveragePooling1D()(steps), layers.Dense(4, "tanh")(x)])
+    steps = layers.RNN(layers.SimpleRNNCell(4), return_sequences=True)(rows)
+    normal = layers.PReLU()(layers.RMSNormalization()(layers.Dense(4)(x)))
+    both = layers.Concatenate()([layers.GlobalAveragePooling1D()(steps), normal])
     outputs = {
         "class": layers.Dense(3, kernel_regularizer="l2")(Averaged()(both)),
         "steps": layers.Dense(1, activity_regularizer="l2")(steps),

@@ -294,8 +294,16 @@ async def test_callbacks_are_told_in_order(model):
     await model.fit(X, Y, batch_size=32, epochs=1, verbose=0, callbacks=[told], validation_data=(X, Y))
     assert told.said == [
         ("on_train_begin",), ("on_epoch_begin", 0), ("on_train_batch_begin", 0), ("on_train_batch_end", 0),
-        ("on_train_batch_begin", 1), ("on_train_batch_end", 1), ("on_test_begin",), ("on_test_end",),
+        ("on_train_batch_begin", 1), ("on_train_batch_end", 1), ("on_test_begin",), ("on_test_batch_begin", 0),
+        ("on_test_batch_end", 0), ("on_test_batch_begin", 1), ("on_test_batch_end", 1), ("on_test_end",),
         ("on_epoch_end", 0), ("on_train_end",),
+    ]  # fmt: skip
+    told.said.clear()
+    await model.evaluate(X, Y, batch_size=50, callbacks=[told])
+    await model.predict(X, batch_size=50, callbacks=[told])
+    assert told.said == [
+        ("on_test_begin",), ("on_test_batch_begin", 0), ("on_test_batch_end", 0), ("on_test_end",),
+        ("on_predict_begin",), ("on_predict_batch_begin", 0), ("on_predict_batch_end", 0), ("on_predict_end",),
     ]  # fmt: skip
 
 
@@ -422,6 +430,13 @@ async def test_progress_is_written(model, capsys, verbose):
         ({"x": pairs(), "validation_split": 0.5}, ValueError, "divides arrays"),
         ({"x": X, "y": Y, "validation_split": 0.999}, ValueError, "leaves nothing"),
         ({"x": X, "y": Y, "validation_data": (X,)}, ValueError, "perhaps with weights"),
+        (
+            {"x": X, "y": Y, "validation_data": 3},
+            ValueError,
+            r"validation_data is \(inputs, labels\), or batches .* not 3",
+        ),
+        ({"x": X, "y": Y, "sample_weight": ["a"] * 50}, TypeError, "sample_weight is an array of numbers, not"),
+        ({"x": np.array([{}] * 50), "y": Y}, TypeError, "an array of numbers or text is wanted, not of objects"),
     ],
 )
 async def test_data_that_do_not_fit_are_refused(model, given, error, text):
@@ -439,6 +454,7 @@ async def test_settings_that_cannot_work_are_refused(model):
         ({"loss": "mse", "metrics": ["acuracy"]}, ValueError, "did you mean 'accuracy'"),
         ({"loss": "mse", "metrics": "accuracy"}, TypeError, "metrics is a list of names and functions, not 'accuracy'"),
         ({"loss": "mse", "metrics": [3]}, TypeError, "a metric is a name or a function"),
+        ({"loss": "mse", "loss_weights": "a"}, TypeError, "a factor of loss_weights is a number, not 'a'"),
     ):
         with pytest.raises(error, match=text):
             model.compile(**given)
@@ -452,6 +468,34 @@ async def test_settings_that_cannot_work_are_refused(model):
             await fresh.save_weights("nowhere")
     with pytest.raises(ValueError, match="has 4 weights, and 0 values"):
         await model.set_weights([])
+    for call, text in (
+        (model.set_weights(3), "weights is a list with an array for each weight, not 3"),
+        (model.set_learning_rate("fast"), "rate is a number, not 'fast'"),
+        (model.predict(X, session="s"), "session is an af.Session, not 's'"),
+        (model.evaluate(X, Y, return_dict=1), "return_dict is True or False, not 1"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            await call
+
+
+def test_a_model_is_made_of_tensors_and_a_list_of_layers():
+    for make, text in (
+        (lambda: af.Sequential(layers.Dense(3)), r"layers is a list of layers, as af.Sequential\(\[layer\]\)"),
+        (lambda: af.Sequential(3), "layers is a list of layers"),
+        (lambda: af.Model(3, 4), "inputs of a model are tensors, such as those of af.layers.Input, not 3"),
+        (lambda: af.Model(layers.Input([3]), layers.Dense(3)), "are tensors, not layers: call 'dense' with a tensor"),
+        (lambda: layers.Input("a"), "shape is a list of sizes, not 'a'"),
+        (lambda: layers.Input([3], batch_size="a"), "batch_size is a whole number, not 'a'"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            make()
+
+
+async def test_losses_may_be_classes_and_by_name_of_the_only_output(model):
+    model.compile("sgd", {"out": af.losses.MeanSquaredError}, loss_weights={"out": 2.0})
+    labels = np.ones((50, 3), np.float32)
+    expected = 2 * np.mean((await model.predict(X) - labels) ** 2)
+    assert await model.evaluate(X, labels) == pytest.approx(expected, rel=1e-5)
 
 
 async def test_predict_makes_and_initializes_the_weights():
@@ -1118,6 +1162,13 @@ async def test_batches_count_those_after_which_training_stopped(given, steps, po
         ({"validation_split": "half"}, TypeError, "validation_split is a number, not 'half'"),
         ({"validation_split": float("nan")}, ValueError, "validation_split is more than 0 and less than 1, not nan"),
         ({"callbacks": callbacks.History()}, TypeError, "callbacks is a list of callbacks"),
+        ({"callbacks": 3}, TypeError, "callbacks is a list of callbacks, not 3"),
+        ({"verbose": "foo"}, ValueError, "verbose is 'auto', 0, 1 or 2, not 'foo'"),
+        ({"verbose": 7}, ValueError, "verbose is 'auto', 0, 1 or 2, not 7"),
+        ({"session": 3}, TypeError, "session is an af.Session, not 3"),
+        ({"shuffle": "no"}, TypeError, "shuffle is True or False, not 'no'"),
+        ({"validation_freq": 0}, ValueError, "validation_freq is at least 1, not 0"),
+        ({"validation_data": (X, Y), "validation_batch_size": 0}, ValueError, "batch_size is at least 1, not 0"),
     ],
 )
 async def test_settings_of_fit_that_mean_nothing_are_refused_by_name(model, settings, kind, text):

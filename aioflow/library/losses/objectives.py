@@ -315,7 +315,7 @@ def unmasked(mask: NumberLike, losses: Tensor) -> Tensor:
 
 
 def loss_of(given: Any) -> Loss:
-    """The loss of that name, the given one, or a function as a loss. ValueError for an unknown name."""
+    """The loss of that name or class, the given one, or a function as a loss. ValueError for an unknown name."""
     if isinstance(given, str):
         if given not in NAMES:
             close = difflib.get_close_matches(given, NAMES, 1)
@@ -323,6 +323,8 @@ def loss_of(given: Any) -> Loss:
         return NAMES[given]()
     if isinstance(given, Loss):
         return given
+    if isinstance(given, type) and issubclass(given, Loss):
+        return given()
     if not callable(given):
         raise TypeError(f"a loss is a name, a Loss or a function of labels and predictions, not {safe_repr(given)}")
     return Function(given)
