@@ -61,7 +61,7 @@ def test_the_version_is_there():
     [
         (af, "ConfigProto", "use af.Config"),
         (af.layers, "Dence", "did you mean af.layers.Dense?"),
-        (af, "relu", "did you mean af.nn.relu?"),
+        (af, "relu", "did you mean af.activations.relu or af.nn.relu?"),
         (af, "Sesion", "did you mean af.Session?"),
         (af, "contrib", "af.collectives"),
         (af, "InteractiveSession", "async with af.Session()"),
