@@ -30,8 +30,12 @@ _PAGED: Final = 512
 """The numbers in a row. If the length of rows is a multiple of it, columns fall on few lines of the cache."""
 _GAP: Final = 16
 """The numbers between the rows of a copy whose columns fall on different lines."""
-_ROWS, _INNER = 128, 512
+_ROWS, _INNER = 32, 128
 """The rows of a and of b from which a copy of b costs less than it saves."""
+_WORTH: Final = 1 << 14
+"""The numbers of b for each row of a up to which it does."""
+_EITHER: Final = 0.0038
+"""The sum of 1 / rows and 1 / columns up to which dnnl_sgemm packs b wherever it begins."""
 _COLUMNS, _DEPTH = 128, 256
 """The columns and the rows of b from which a copy of a costs less than it saves."""
 
@@ -134,7 +138,7 @@ def _arranged(a: Array, b: Array, flip_a: bool) -> tuple[Array, int, Array]:
     """
     (inner, columns), rows = b.shape, a.shape[1 if flip_a else 0]
     spread = flip_a and not rows % _PAGED and columns >= _COLUMNS and inner >= _DEPTH
-    packed = rows >= _ROWS and inner >= _INNER and not columns % _PAGED and not b.ctypes.data % _VECTOR
+    packed = not columns % _PAGED and _is_worth_packing(rows, inner, columns) and not b.ctypes.data % _VECTOR
     if not spread and not packed:
         return _as_it_is(a, b, flip_a)
     width = rows + _GAP if spread else 0
@@ -145,6 +149,12 @@ def _arranged(a: Array, b: Array, flip_a: bool) -> tuple[Array, int, Array]:
     if packed:
         b = _copied(b, numbers[shift:].reshape(b.shape))
     return a, width or a.shape[1], b
+
+
+def _is_worth_packing(rows: int, inner: int, columns: int) -> bool:
+    if rows < _ROWS or inner < _INNER:
+        return False
+    return inner * columns <= _WORTH * rows and rows + columns > _EITHER * rows * columns
 
 
 def _scratch(count: int) -> Array:
