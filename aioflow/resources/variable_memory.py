@@ -42,7 +42,7 @@ def _has_long_rows(value: Array) -> bool:
 
 def _between_vectors(value: Array) -> Array:
     """An array of that shape. Its base is no array: so views of it hold it, as `VariableState` counts on."""
-    memory = np.empty(value.nbytes + VECTOR, np.uint8)
+    memory: Any = np.empty(value.nbytes + VECTOR, np.uint8)
     begin = (VECTOR // 2 - memory.ctypes.data) % VECTOR
-    base = (ctypes.c_char * memory.nbytes).from_buffer(memory)
+    base: Any = (ctypes.c_char * memory.nbytes).from_buffer(memory)
     return np.ndarray(value.shape, np.float32, base, begin)
