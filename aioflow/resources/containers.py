@@ -13,10 +13,10 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 
 from aioflow import errors
+from aioflow.resources import variable_memory
 from aioflow.resources.buffers import COUNTS_ARE_EXACT
 from aioflow.resources.journal import Journal
 from aioflow.resources.lendable import LENDABLE, MOVED
-from aioflow.tensors import object_arrays
 from aioflow.tensors.dtypes import Array, Namespace, Spec
 from aioflow.tensors.lent_memory import can_be_kept, is_mapped
 
@@ -214,7 +214,7 @@ class VariableState:
             return np.array(value)
         room = LENDABLE.take(value.shape, value.dtype) if LENDABLE.has(self._value) else None
         if room is None:
-            return object_arrays.copy_array(value)
+            return variable_memory.copy(value)
         np.copyto(room, value)
         return room
 
@@ -270,7 +270,7 @@ class VariableState:
                 np.copyto(room, self._value)
                 self.settle(room)
             else:
-                self._value = object_arrays.copy_array(self._value)
+                self._value = variable_memory.copy(self._value)
         return self._value
 
     def draft(self, xp: Namespace) -> tuple[Array, Array | None]:
@@ -289,7 +289,7 @@ class VariableState:
         # The count is that of an attribute: the count of a local variable depends on the version of Python.
         free = COUNTS_ARE_EXACT and self._spare is not None and sys.getrefcount(self._spare) == _ONLY_OURS
         spare, self._spare = self._spare, None
-        return spare if free and spare.shape == self._value.shape else xp.empty_like(self._value)
+        return spare if free and spare.shape == self._value.shape else variable_memory.empty_like(xp, self._value)
 
     def _is_held(self) -> bool:
         """Whether others may hold the present array, too, or its memory."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from aioflow.devices.onednn import Library, check
 from aioflow.devices.onednn_primitive import LINE, ROUTINES, SCRATCH, Builder, Layout
+from aioflow.resources.variable_memory import LONG, VECTOR
 from aioflow.tensors.dtypes import Array
 
 Product = Callable[..., Array]
@@ -23,15 +24,14 @@ SMALL: Final = 1 << 19
 ALONE: Final = 1 << 18
 """Multiplications up to which NumPy's BLAS computes each product of a batch on one thread."""
 _SRC, _DST, _WEIGHTS = 1, 17, 33
-_VECTOR: Final = 32
-"""The bytes of a vector without AVX-512: dnnl_sgemm packs a matrix b that begins between two multiples of them, and
-reads another one where it lies. With AVX-512 it has other kernels."""
-_PAGED: Final = 512
-"""The numbers in a row. If the length of rows is a multiple of it, columns fall on few lines of the cache."""
 _GAP: Final = 16
 """The numbers between the rows of a copy whose columns fall on different lines."""
-_ROWS, _INNER = 128, 512
+_ROWS, _INNER = 32, 128
 """The rows of a and of b from which a copy of b costs less than it saves."""
+_WORTH: Final = 1 << 14
+"""The numbers of b for each row of a up to which it does."""
+_EITHER: Final = 0.0038
+"""The sum of 1 / rows and 1 / columns up to which dnnl_sgemm packs b wherever it begins."""
 _COLUMNS, _DEPTH = 128, 256
 """The columns and the rows of b from which a copy of a costs less than it saves."""
 
@@ -130,21 +130,28 @@ def _as_it_is(a: Array, b: Array, flip_a: bool) -> tuple[Array, int, Array]:
 def _arranged(a: Array, b: Array, flip_a: bool) -> tuple[Array, int, Array]:
     """The same, or copies in scratch memory that dnnl_sgemm multiplies faster. The product has the same bits.
 
-    A transposed `a` of long rows gets gaps between them. A `b` of long rows begins where dnnl_sgemm packs it.
+    A transposed `a` of long rows gets gaps between them. A `b` of long rows begins where dnnl_sgemm packs it: between
+    two multiples of the bytes of a vector. With AVX-512 it has other kernels.
     """
     (inner, columns), rows = b.shape, a.shape[1 if flip_a else 0]
-    spread = flip_a and not rows % _PAGED and columns >= _COLUMNS and inner >= _DEPTH
-    packed = rows >= _ROWS and inner >= _INNER and not columns % _PAGED and not b.ctypes.data % _VECTOR
+    spread = flip_a and not rows % LONG and columns >= _COLUMNS and inner >= _DEPTH
+    packed = not columns % LONG and _is_worth_packing(rows, inner, columns) and not b.ctypes.data % VECTOR
     if not spread and not packed:
         return _as_it_is(a, b, flip_a)
     width = rows + _GAP if spread else 0
-    shift = inner * width + _VECTOR // 8
+    shift = inner * width + VECTOR // 8
     numbers = _scratch(shift + (b.size if packed else 0))
     if spread:
         a = _copied(a, numbers[: inner * width].reshape(inner, width)[:, :rows])
     if packed:
         b = _copied(b, numbers[shift:].reshape(b.shape))
     return a, width or a.shape[1], b
+
+
+def _is_worth_packing(rows: int, inner: int, columns: int) -> bool:
+    if rows < _ROWS or inner < _INNER:
+        return False
+    return inner * columns <= _WORTH * rows and rows + columns > _EITHER * rows * columns
 
 
 def _scratch(count: int) -> Array:

@@ -153,7 +153,7 @@ def _power_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> tuple[Tensor
         dx = scaled(dz, multiply_no_nan(x ** (y - 1), y))
     else:
         dx = _fixed_power_gradient(x, y, exponent, dz)
-    return dx, scaled(dz, multiply_no_nan(z, _log_or_zero(x)))
+    return dx, scaled(dz, z * _log_or_zero(x))
 
 
 def _fixed_power_gradient(x: Tensor, y: Tensor, exponent: Any, dz: Tensor) -> Tensor:

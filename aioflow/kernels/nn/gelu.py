@@ -9,10 +9,12 @@ from typing import Final
 
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.families import CPU, SLOW, costs
+from aioflow.kernels.math.arithmetic import maximum, minimum
 from aioflow.kernels.math.elementwise import exp, tanh
 from aioflow.kernels.math.special import erf_of
 from aioflow.kernels.nn import onednn_gelu
 from aioflow.kernels.nn.activation import activation, activation_grad, wide
+from aioflow.kernels.nn.onednn_gelu import FAR
 from aioflow.tensors.dtypes import FLOAT, Array, Namespace
 
 CUBE: Final = 0.044715
@@ -20,6 +22,8 @@ CUBE: Final = 0.044715
 SCALE: Final = math.sqrt(2 / math.pi)
 _DENSITY: Final = 1 / math.sqrt(2 * math.pi)
 """The density of normal numbers at 0."""
+_FLAT: Final = 10.0
+"""The input from which on the tanh of `gelu_tanh` is 1 in any dtype."""
 
 gelu_tanh_grad: Final = activation_grad("gelu_tanh_grad", "The gradient of `gelu_tanh`, from its input.")
 gelu_tanh: Final = activation(
@@ -59,6 +63,7 @@ def _by_tanh(xp: Namespace, x: Array, out: Array | None = None) -> Array:
 
 
 def _tanh_slope(xp: Namespace, dy: Array, x: Array, out: Array | None = None) -> Array:
+    x = xp.clip(x, -FAR, FAR)
     inner, steep = _tanh_part(xp, x), x * x
     steep *= 3 * CUBE * SCALE
     steep += SCALE
@@ -77,6 +82,7 @@ def _by_erf(xp: Namespace, x: Array, out: Array | None = None) -> Array:
 
 
 def _erf_slope(xp: Namespace, dy: Array, x: Array, out: Array | None = None) -> Array:
+    x = xp.clip(x, -FAR, FAR)
     inner = erf_of(xp, x * math.sqrt(0.5))
     inner += 1
     inner *= 0.5
@@ -109,10 +115,11 @@ def _(op: Operation, dz: Tensor) -> tuple[Tensor, Tensor]:
     Here u is sqrt(2 / pi) * (x + 0.044715 * x^3), and t its tanh.
     """
     dy, x = op.inputs
-    square = x * x
-    inner = tanh((square * CUBE + 1) * x * SCALE)
+    near = maximum(minimum(x, _FLAT), -_FLAT)
+    square = near * near
+    inner = tanh((square * CUBE + 1) * near * SCALE)
     steep = (square * (3 * CUBE) + 1) * SCALE
-    bend = (1 - inner * inner) * (steep + x * (x * (3 * CUBE * SCALE) - inner * steep * steep))
+    bend = (1 - inner * inner) * (steep + near * (near * (3 * CUBE * SCALE) - inner * steep * steep))
     return gelu_tanh_grad(dz, x), dz * dy * bend
 
 
@@ -120,5 +127,5 @@ def _(op: Operation, dz: Tensor) -> tuple[Tensor, Tensor]:
 def _(op: Operation, dz: Tensor) -> tuple[Tensor, Tensor]:
     """The second derivative is the density of normal numbers at x, times 2 - x^2."""
     dy, x = op.inputs
-    square = x * x
+    square = minimum(x * x, FAR * FAR)
     return gelu_erf_grad(dz, x), dz * dy * exp(square * -0.5) * (2 - square) * _DENSITY

@@ -7,6 +7,8 @@ rows.
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from aioflow import errors
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import T, op
@@ -20,6 +22,7 @@ from aioflow.kernels.math.reduction import reduce_mean, reduce_sum
 from aioflow.kernels.nn import onednn_layer_norm
 from aioflow.kernels.nn.activation import Function, same_shape
 from aioflow.kernels.nn.normalisation import U, statistics_dtype
+from aioflow.kernels.nn.onednn_normalisation import is_precise
 from aioflow.tensors.dtypes import FLOAT, UNKNOWN, Array, Namespace, Spec, TensorShape, merge_sizes
 
 
@@ -132,7 +135,10 @@ def _gradients_of(xp: Namespace, node: NodeView) -> Function:
         dy, normal = _rows(xp, scale, dy, x)
         _same([onednn_layer_norm.column_of(x, scale), mean.shape, variance.shape])
         inverse = 1 / xp.sqrt(variance.reshape(-1, 1) + epsilon)
-        normal = (normal - mean.reshape(-1, 1)) * inverse
+        normal = normal - mean.reshape(-1, 1)
+        if xp is np and not is_precise(mean, variance, epsilon):
+            normal -= _means(xp, normal)  # the rounding of a large mean
+        normal *= inverse
         product = dy * normal
         dscale, doffset = product.sum(0), dy.sum(0)
         product *= scale.reshape(-1)

@@ -225,10 +225,15 @@ def _gradients_of(xp: Namespace, node: NodeView) -> Function:
         _check(x.shape[-1 if last else 1], scale, mean, variance)
         inverse = 1 / xp.sqrt(variance.astype(xp.float64) + epsilon)
         total, product = _correlated(xp, dy, images, seen, mean)
+        near, rest = None, mean
+        if training and xp is np and x.size and not onednn_normalisation.is_precise(mean, variance, epsilon):
+            near, rest = mean, _rounding(xp, images, seen, mean)
+            product -= rest * total
         dscale = product * inverse
         share = inverse * dscale / max(seen.elements, 1) if training else inverse * 0
-        shift = share * mean - total / max(seen.elements, 1) if training else share
-        dx = _combined(xp, dy, images, seen, [scale * inverse * part for part in (1, -share, shift)], training)
+        shift = share * rest - total / max(seen.elements, 1) if training else share
+        factors = [scale * inverse * part for part in (1, -share, shift)]
+        dx = _combined(xp, dy, images, seen, near, factors, training)
         return dx.astype(dtype.np, copy=False), dscale.astype(scale.dtype), total.astype(scale.dtype)
 
     return compute
@@ -245,14 +250,24 @@ def _correlated(xp: Namespace, dy: Array, x: Array, seen: Channels, mean: Array)
     return total, product
 
 
-def _combined(xp: Namespace, dy: Array, x: Array, seen: Channels, factors: list[Array], whole: bool) -> Array:
-    """The gradient dy * a + x * b + c, or, unless `whole`, dy * a alone."""
+def _rounding(xp: Namespace, x: Array, seen: Channels, mean: Array) -> Array:
+    """The mean of x - mean in each channel: what the rounding of a large mean has lost."""
+    middle = seen.laid(xp, mean)
+    total: Array = sum(seen.sums(xp, block - middle) for (block,) in seen.blocks(x))
+    return total / seen.elements
+
+
+def _combined(
+    xp: Namespace, dy: Array, x: Array, seen: Channels, near: Array | None, factors: list[Array], whole: bool
+) -> Array:
+    """The gradient dy * a + x * b + c, or, unless `whole`, dy * a alone. `near` is taken from x if it is given."""
     a, b, c = [seen.laid(xp, factor.astype(x.dtype)) for factor in factors]
+    middle = None if near is None else seen.laid(xp, near)
     dx = xp.empty(x.shape, x.dtype)
     for gradient, block, into in seen.blocks(dy, x, dx) if x.size else ():
         xp.multiply(gradient, a, out=into)
         if whole:
-            into += block * b
+            into += (block if middle is None else block - middle) * b
             into += c
     return dx
 

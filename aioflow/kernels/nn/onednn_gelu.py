@@ -24,6 +24,8 @@ BY_TANH, BY_ERF = 0x2B, 0x31
 """oneDNN's numbers of the two functions."""
 _BLOCK: Final = 1 << 17
 """The most elements that the calling thread computes alone: other threads have their own blocks."""
+FAR: Final = 100.0
+"""The gradients are exactly 0 and 1 from here on, and the formulas take NaN from infinite parts further out."""
 _TRAINING: Final = 64
 _SRC, _DST, _DIFF_SRC, _DIFF_DST = 1, 17, 129, 145
 
@@ -65,6 +67,8 @@ def _compute(
         return otherwise(*inputs, out=out)
     place = np.empty(shape, np.float32) if out is None or not out.flags.c_contiguous else out
     flat = [np.ascontiguousarray(array) for array in inputs]
+    if len(flat) > 1:
+        flat[-1] = _bounded(flat[-1])
     if size > _BLOCK:
         routine(*flat, place)
     else:
@@ -74,3 +78,8 @@ def _compute(
         out[...] = place
         return out
     return place
+
+
+def _bounded(x: Array) -> Array:
+    """`x`, or a copy without the numbers further out than `FAR`."""
+    return x if x.min() >= -FAR and x.max() <= FAR else np.clip(x, -FAR, FAR)

@@ -168,7 +168,7 @@ def beginning_at(matrix, offset):
 @pytest.mark.parametrize("flipped", [False, True])
 def test_dnnl_sgemm_gets_a_matrix_of_long_rows_where_it_packs_it_and_the_bits_are_the_same(flipped):
     draw, lib = np.random.default_rng(3), NotedProducts(avx512=False)
-    a, b = draw.standard_normal((512, 128), np.float32), draw.standard_normal((512, 512), np.float32)
+    a, b = draw.standard_normal((128, 32), np.float32), draw.standard_normal((128, 512), np.float32)
     a = a.T if flipped else np.ascontiguousarray(a.T)
     product = faster(lib, np.ndarray.dot)
     first, *others = [product(a, beginning_at(b, offset)) for offset in (0, 16, 32, 48)]
@@ -203,7 +203,14 @@ def test_dnnl_sgemm_gets_other_transposed_matrices_where_they_are(rows, inner, c
 @needs_library
 @pytest.mark.parametrize(
     ("avx512", "rows", "inner", "columns"),
-    [(True, 128, 512, 512), (False, 127, 512, 1024), (False, 128, 511, 512), (False, 128, 512, 511)],
+    [
+        (True, 32, 128, 512),
+        (False, 31, 128, 512),
+        (False, 32, 127, 512),
+        (False, 32, 128, 511),
+        (False, 32, 1025, 512),
+        (False, 355, 128, 1024),
+    ],
 )
 def test_dnnl_sgemm_gets_other_matrices_where_they_are(avx512, rows, inner, columns):
     lib = NotedProducts(avx512)

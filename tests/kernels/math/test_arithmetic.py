@@ -81,6 +81,12 @@ def test_the_gradient_by_an_exponent_is_zero_where_the_base_is_not_positive():
     assert np.isfinite(evaluate(dydx, feeds)).all()
 
 
+def test_the_gradient_by_an_exponent_is_nan_where_the_power_is():
+    x, y = placeholder("float64", [3]), placeholder("float64", [3])
+    feeds = {x: np.array([-3.0, 2.0, -2.0]), y: np.array([0.5, np.nan, 2.0])}
+    np.testing.assert_array_equal(evaluate(gradients(x**y, y)[0], feeds), [np.nan, np.nan, 0])
+
+
 def test_extremes_give_the_gradient_of_ties_to_x():
     x, y = placeholder("float64", [3]), placeholder("float64", [3])
     feeds = {x: np.array([1.0, 2.0, 3.0]), y: np.array([2.0, 2.0, 2.0])}

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from aioflow.autodiff.gradients import gradients
+from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.kernels.array.concat import concat
 from aioflow.kernels.array.shapes import reshape
@@ -66,6 +68,31 @@ def test_layers_that_are_not_finite_or_far_from_zero_are_normalised_as_by_numpy(
     np.testing.assert_allclose(mean[:, 0], exact.mean(1), rtol=1e-6)
     np.testing.assert_allclose(variance[:, 0], exact.var(1), rtol=1e-5)
     np.testing.assert_allclose(y, (exact - exact.mean(1)[:, None]) / np.sqrt(exact.var(1) + 1e-3)[:, None], atol=2e-3)
+
+
+def exact_gradients(dy, x, scale, axis, epsilon):
+    """Those of a normalisation along `axis`, by float64."""
+    off = x - x.mean(axis, keepdims=True)
+    inverse = 1 / np.sqrt((off * off).mean(axis, keepdims=True) + epsilon)
+    normal, g = off * inverse, dy * scale
+    dx = (g - g.mean(axis, keepdims=True) - normal * (g * normal).mean(axis, keepdims=True)) * inverse
+    return dx, (dy * normal).sum(0)
+
+
+@pytest.mark.parametrize("middle", [3, 2e5])
+def test_gradients_keep_their_digits_however_far_the_mean_is(middle):
+    """Both with the library and without. The mean has a rounding of 0.01 deviations at 200,000."""
+    x, dy, scale = numbers(600, 48, seed=2) + np.float32(middle), numbers(600, 48, seed=3), numbers(48, seed=4) + 1
+    for build, axis in (
+        (lambda x, scale: layer_norm(x, scale, scale * 0, 0.001)[0], 1),
+        (lambda x, scale: fused_batch_norm(x, scale, scale * 0, epsilon=0.001)[0], 0),
+    ):
+        with Graph().as_default():
+            inputs = [convert_to_tensor(value) for value in (x, scale)]
+            found = evaluate(gradients(build(*inputs), inputs, convert_to_tensor(dy)))
+        expected = exact_gradients(*[value.astype(np.float64) for value in (dy, x, scale)], axis, 0.001)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=2e-6 * np.abs(other).max())
 
 
 @needs_library
