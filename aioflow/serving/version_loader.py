@@ -12,6 +12,7 @@ from aioflow.graph.graph import Graph
 from aioflow.saved_model.loading import LoadedModel, load
 from aioflow.saved_model.manifest import MOST_DIGITS
 from aioflow.saved_model.reading import is_complete
+from aioflow.saved_model.writing import sweep
 from aioflow.serving.batching import Batching
 from aioflow.serving.served_version import ServedVersion
 from aioflow.serving.signature_runner import make_runners
@@ -57,6 +58,11 @@ class VersionLoader:
             f"{self._directory!r} does not have {meant} of model {self._name!r}: a version is a saved model in a "
             f"folder whose name is a number; there are: {', '.join(map(str, complete)) or 'none'}"
         )
+
+    async def tidy(self) -> None:
+        """Delete what killed saves have left in a directory of this machine; running saves are left alone."""
+        if "://" not in self._directory:
+            await asyncio.to_thread(sweep, self._directory)
 
     def _present(self) -> list[int]:
         storage, name = locate(self._directory, FILES)
