@@ -24,6 +24,7 @@ from aioflow.net.peer.dial_liveness import DialLiveness
 from aioflow.net.peer.handshake import connect
 from aioflow.net.peer.peer import Peer
 from aioflow.net.peer.peers import BusyError, request_unless_busy, unless_busy
+from aioflow.net.spans import current_trace
 from aioflow.net.transport.access import master_unreachable, too_late
 from aioflow.net.transport.channel import Network
 from aioflow.net.wire.graph_updates import addition
@@ -427,7 +428,8 @@ class RemoteCall:
             found, request = await self._ready_in_time(given, options, deadline)
         handover = found.handover(self._engine.limit(options))
         try:
-            answer = await found.peer.request(request(token=handover.token), deadline=deadline)
+            run = request(token=handover.token)
+            answer = await found.peer.request(run, deadline=deadline, trace=current_trace())
             if metadata is not None and options.trace:
                 unpack_trace(bytes(answer.metadata), metadata, found.peer.clock_offset)
             built = self._built(answer.values, given)
