@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-from aioflow.graph.effects import changes_variables, has_lasting_effect, takes_or_puts
+from aioflow.graph.effects import has_lasting_effect, takes_or_puts
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.subgraph import bodies_of
 from aioflow.plan.pipeline import Signature
@@ -47,8 +47,8 @@ def effects_of(signature: Signature) -> set[str]:
     lasting |= {
         each.name for each in seen if has_lasting_effect(each.definition, [tensor.spec for tensor in each.inputs])
     }
-    taken = [tensor.op for each in seen if changes_variables(each.definition) for tensor in each.inputs]
-    return lasting | {handle.name for handle in taken if handle.type == "variable"}
+    targets = [*signature.targets, *[tensor.op for tensor in signature.fetches]]
+    return lasting | {handle.name for handle in changed_by(targets, signature.feeds)}
 
 
 def _inside(operation: Operation) -> list[Operation]:
