@@ -118,6 +118,11 @@ class RemoteEngine:
         """The devices of the cluster, once it is connected."""
         return () if self._open is None else self._open.devices
 
+    @property
+    def own_container(self) -> str:
+        """Return the name of a container that tasks forget with the session."""
+        return self._counts
+
     def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> "RemoteCall":
         """A call signature made ready."""
         return RemoteCall(self, fetches, feeds)

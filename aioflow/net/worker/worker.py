@@ -154,8 +154,11 @@ class Worker:
         return Reply()
 
     def _forget(self, session: str) -> None:
-        self._sessions.pop(session, None)
+        """Forget a session, and with it the containers that belong to it alone."""
+        forgotten = self._sessions.pop(session, None)
         self._state.resources.forget(session)
+        if forgotten is not None and all(other.counts != forgotten.counts for other in self._sessions.values()):
+            self._state.resources.forget(forgotten.counts)
 
     async def register(self, call: Call) -> Reply:
         """Make the shares of a plan ready, here and on the other tasks of the message.
