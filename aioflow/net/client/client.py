@@ -427,10 +427,14 @@ class RemoteCall:
         """Check and convert the feeds, run, and shape the result."""
         given = [convert(value) for convert, value in zip(self._converters, values, strict=True)]
         deadline = self._engine.deadline(options)
-        if deadline is None:
-            found, request = await self._ready(given, options, None)
-        else:
-            found, request = await self._ready_in_time(given, options, deadline)
+        try:
+            if deadline is None:
+                found, request = await self._ready(given, options, None)
+            else:
+                found, request = await self._ready_in_time(given, options, deadline)
+        except errors.OpError as error:
+            error.begun = False
+            raise
         handover = found.handover(self._engine.limit(options))
         try:
             run = request(token=handover.token)
