@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from aioflow import errors
+from aioflow.cli.serve_cluster import add_cluster, cluster_config, replicas_of
 from aioflow.cli.worker import loop_factory, seconds, stopping_signals
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def serve(parser: argparse.ArgumentParser) -> Run:
         help="a web page whose requests are answered, as https://example.org; may be repeated",
     )  # fmt: skip
     _add_limits(parser)
+    add_cluster(parser)
     add("--poll", metavar="SECONDS", type=seconds, default=1.0, help="looks for new versions (default: %(default)g)")
     add(
         "--drain-delay", metavar="SECONDS", type=float, default=1.0,
@@ -144,16 +146,17 @@ async def open_servers(options: argparse.Namespace) -> AsyncIterator[tuple["Mode
     if options.access_log:
         _log_requests()
     batching = Batching(max_rows=options.max_rows, max_delay=options.max_delay, max_waiting=options.max_waiting)
+    replicas = replicas_of(options)
     limits = Limits(body=options.max_body << 20, requests=options.max_requests)
     with bind(options.host, options.port, options.workers > 1) as listening:
         metrics = Metrics() if options.metrics else None
         async with (
-            Models(poll_interval=options.poll, metrics=metrics) as models,
+            Models(cluster_config(options), poll_interval=options.poll, metrics=metrics) as models,
             contextlib.AsyncExitStack() as stack,
         ):
             for name, directory in options.model:
                 labels = {label: version for model, label, version in options.label if model == name}
-                await models.add(name, directory, labels=labels, batching=batching)
+                await models.add(name, directory, labels=labels, batching=batching, replicas=replicas)
             service = Service(models, limits, token=token, origins=options.origin, observers=[log_request])
             by_grpc = _grpc_listener(options, service, mutual=token is None)
             servers: Servers = [HttpServer(service, listening, tls), *by_grpc]
@@ -209,8 +212,14 @@ def _log_requests() -> None:
 
 
 def describe(models: "Models") -> str:
-    """Return the models and their newest versions, as `digits (version 3)`."""
-    return ", ".join(f"{name} (version {models.versions(name)[-1]})" for name in models.names())
+    """Return the models and their newest versions, as `digits (version 3)` or `digits (version 3, 2 replicas)`."""
+    return ", ".join(_describe(models, name) for name in models.names())
+
+
+def _describe(models: "Models", name: str) -> str:
+    newest = models.versions(name)[-1]
+    replicas = len(models.find(name, newest).replicas)
+    return f"{name} (version {newest}{f', {replicas} replicas' if replicas else ''})"
 
 
 def urls(servers: "Servers") -> str:
