@@ -57,11 +57,15 @@ def _inside(operation: Operation) -> list[Operation]:
 
 
 def _changes(operation: Operation) -> bool:
-    """Whether it changes one of its variables, itself or in its bodies."""
-    definition = operation.definition
-    if definition.stateful and not definition.observes:
-        return any(isinstance(tensor.spec, ResourceSpec) for tensor in operation.inputs)
-    return any(_changes(inner) for inner in _inside(operation))
+    """Whether it changes one of its variables: in its bodies, if it has any."""
+    bodies, definition = _inside(operation), operation.definition
+    if bodies:
+        return any(_changes(inner) for inner in bodies)
+    return (
+        definition.stateful
+        and not definition.observes
+        and any(isinstance(tensor.spec, ResourceSpec) for tensor in operation.inputs)
+    )
 
 
 class Boundary:
