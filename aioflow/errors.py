@@ -60,9 +60,12 @@ class OpError(Exception):
         line: the user's line that built the operation, such as `model.py:12 in build`.
         shapes: the dtype and shape of each input, such as `float32[2, 3]`.
         fault: whose fault it was.
+        begun: whether anything of the run may have been done. False if it is known that nothing was, so that the run
+            can be repeated, whatever it does.
     """
 
     fault: Fault = "caller"
+    begun: bool = True
     code: ClassVar[str] = "unknown"
 
     def __init__(self, message: str, *more: object, op: str | None = None, task: str | None = None) -> None:

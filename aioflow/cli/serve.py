@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from aioflow import errors
+from aioflow.cli.serve_cluster import add_cluster, cluster_config, replicas_of
 from aioflow.cli.worker import loop_factory, seconds, stopping_signals
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def serve(parser: argparse.ArgumentParser) -> Run:
         help="a web page whose requests are answered, as https://example.org; may be repeated",
     )  # fmt: skip
     _add_limits(parser)
+    add_cluster(parser)
     add("--poll", metavar="SECONDS", type=seconds, default=1.0, help="looks for new versions (default: %(default)g)")
     add(
         "--drain-delay", metavar="SECONDS", type=float, default=1.0,
@@ -144,15 +146,17 @@ async def open_servers(options: argparse.Namespace) -> AsyncIterator[tuple["Mode
     check_binding(options.host, token, tls)
     if options.access_log:
         _log_requests()
-    config = read_config(options)
+    config, replicas = read_config(options), replicas_of(options)
     with bind(options.host, options.port, options.workers > 1) as listening:
         metrics = Metrics() if options.metrics else None
         async with (
-            Models(poll_interval=options.poll, metrics=metrics) as models,
+            Models(cluster_config(options), poll_interval=options.poll, metrics=metrics) as models,
             contextlib.AsyncExitStack() as stack,
         ):
             for model in config.models:
-                await models.add(model.name, model.directory, labels=model.labels, batching=model.batching)
+                await models.add(
+                    model.name, model.directory, labels=model.labels, batching=model.batching, replicas=replicas
+                )
                 models.split(model.name, model.split)
             service = Service(models, config.limits, token=token, origins=options.origin, observers=[log_request])
             by_grpc = _grpc_listener(options, service, mutual=token is None)
@@ -209,8 +213,14 @@ def _log_requests() -> None:
 
 
 def describe(models: "Models") -> str:
-    """Return the models and their newest versions, as `digits (version 3)`."""
-    return ", ".join(f"{name} (version {models.versions(name)[-1]})" for name in models.names())
+    """Return the models and their newest versions, as `digits (version 3)` or `digits (version 3, 2 replicas)`."""
+    return ", ".join(_describe(models, name) for name in models.names())
+
+
+def _describe(models: "Models", name: str) -> str:
+    newest = models.versions(name)[-1]
+    replicas = len(models.find(name, newest).replicas)
+    return f"{name} (version {newest}{f', {replicas} replicas' if replicas else ''})"
 
 
 def urls(servers: "Servers") -> str:

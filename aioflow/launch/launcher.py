@@ -17,7 +17,7 @@ from aioflow import errors
 from aioflow.config import Config
 from aioflow.launch.agent import STOPPING, Order, changed_settings
 from aioflow.launch.functions import check_module
-from aioflow.net.cluster import ClusterSpec, Member
+from aioflow.net.cluster import ClusterSpec, Member, task_name
 
 if TYPE_CHECKING:
     from aioflow.net.client.client import Address
@@ -65,6 +65,7 @@ class Cluster:
     def __init__(self, spec: ClusterSpec, target: "Address") -> None:
         self.spec: ClusterSpec = spec
         self.target: Final = target
+        self._targets: Final[dict[str, Address]] = {}
         self._lost: Final[dict[str, str]] = {}
         self._statuses: Final[dict[str, int | None]] = {}
         self._restarts: Final[dict[str, int]] = {}
@@ -85,6 +86,15 @@ class Cluster:
     def restarts(self) -> Mapping[str, int]:
         """The number of restarts of each restarted task."""
         return dict(self._restarts)
+
+    def target_of(self, job: str, index: int) -> "Address":
+        """Return the target for `af.Session` with that task as the master. Its address changes if the task restarts."""
+        from aioflow.net.client.client import Address
+
+        name = task_name(job, index)
+        if name not in self._targets:
+            self._targets[name] = Address(self.spec.task_address(job, index), self.target.network)
+        return self._targets[name]
 
     async def restarted(self, name: str, times: int = 1) -> None:
         """Wait until the task has restarted that many times and listens. Raises the errors of `watch`."""
@@ -113,6 +123,8 @@ class Cluster:
         self.spec = self.spec.with_address(name, address)
         self._restarts[name] = self._restarts.get(name, 0) + 1
         self.target.address = self.spec.task_address("worker", 0)
+        if name in self._targets:
+            self._targets[name].address = address
         self._moved.set()
 
     @property

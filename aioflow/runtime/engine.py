@@ -64,6 +64,10 @@ class Engine(Protocol):
     def devices(self) -> Sequence[DeviceAttributes]:
         """Return its devices, as far as they are known."""
 
+    @property
+    def own_container(self) -> str:
+        """Return the name of the container of its session alone."""
+
     def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> AnyCall:
         """A call signature made ready."""
 
@@ -152,6 +156,11 @@ class LocalEngine:
     def devices(self) -> Sequence[DeviceAttributes]:
         """Return its devices."""
         return [attributes_of(device) for device in self.state.devices]
+
+    @property
+    def own_container(self) -> str:
+        """Return the name of its default container."""
+        return ""
 
     def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> Call:
         """A call signature made ready."""

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-from aioflow.graph.effects import changes_variables, has_lasting_effect, takes_or_puts
+from aioflow.graph.effects import has_lasting_effect, takes_or_puts
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.subgraph import bodies_of
 from aioflow.plan.pipeline import Signature
@@ -47,8 +47,8 @@ def effects_of(signature: Signature) -> set[str]:
     lasting |= {
         each.name for each in seen if has_lasting_effect(each.definition, [tensor.spec for tensor in each.inputs])
     }
-    taken = [tensor.op for each in seen if changes_variables(each.definition) for tensor in each.inputs]
-    return lasting | {handle.name for handle in taken if handle.type == "variable"}
+    targets = [*signature.targets, *[tensor.op for tensor in signature.fetches]]
+    return lasting | {handle.name for handle in changed_by(targets, signature.feeds)}
 
 
 def _inside(operation: Operation) -> list[Operation]:
@@ -57,11 +57,15 @@ def _inside(operation: Operation) -> list[Operation]:
 
 
 def _changes(operation: Operation) -> bool:
-    """Whether it changes one of its variables, itself or in its bodies."""
-    definition = operation.definition
-    if definition.stateful and not definition.observes:
-        return any(isinstance(tensor.spec, ResourceSpec) for tensor in operation.inputs)
-    return any(_changes(inner) for inner in _inside(operation))
+    """Whether it changes one of its variables: in its bodies, if it has any."""
+    bodies, definition = _inside(operation), operation.definition
+    if bodies:
+        return any(_changes(inner) for inner in bodies)
+    return (
+        definition.stateful
+        and not definition.observes
+        and any(isinstance(tensor.spec, ResourceSpec) for tensor in operation.inputs)
+    )
 
 
 class Boundary:

@@ -3,13 +3,13 @@
 import asyncio
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from aioflow import errors
 from aioflow.files.filesystem import Path
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
-from aioflow.graph.graphdef import GraphDef
+from aioflow.graph.graphdef import GraphDef, NodeDef
 from aioflow.graph.import_graph_def import import_graph_def
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.state.variables import assign_variable, is_variable_initialized, read_variable
@@ -21,6 +21,9 @@ from aioflow.saved_model.warmup import WarmUpRequest
 from aioflow.session import Session
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import safe_repr
+
+_PART: Final = 1 << 30
+"""Bytes of variables that are assigned in one step."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class LoadedModel:
 
 
 async def load(
-    directory: Path, session: Session, *, name: str | None = None, keep_devices: bool = False
+    directory: Path, session: Session, *, name: str | None = None, keep_devices: bool = False, container: str = ""
 ) -> LoadedModel:
     """Add the operations of a saved model to the graph of a session, and give its variables their values.
 
@@ -62,6 +65,8 @@ async def load(
         name: the name scope of the operations. By default there is none if the graph is empty, else `saved_model`,
             made unique.
         keep_devices: whether the operations ask for the devices that they asked for when they were saved.
+        container: the container of variables, and other state, that name none. The sessions of a cluster share the
+            default container of its tasks: there, `session.own_container` keeps models of one name apart.
 
     Raises:
         NotFoundError: there is no such directory.
@@ -73,14 +78,21 @@ async def load(
     if not isinstance(session, Session):
         raise TypeError(f"load needs an af.Session, not {safe_repr(session)}")
     stored = await asyncio.to_thread(read, directory)
-    model = await asyncio.to_thread(_build, stored, session.graph, name, keep_devices)
-    await _assign(session, model, stored)
+    return await load_stored(stored, session, name, keep_devices, container)
+
+
+async def load_stored(
+    stored: StoredModel, session: Session, name: str | None, keep_devices: bool, container: str
+) -> LoadedModel:
+    """Do the same with a directory that was read before."""
+    nodes = GraphDef(tuple([_moved(node, keep_devices, container) for node in stored.graph_def.node]))
+    model = await asyncio.to_thread(_build, stored, nodes, session.graph, name)
+    await _assign(session, model, stored, container)
     return model
 
 
-def _build(stored: StoredModel, graph: Graph, name: str | None, keep_devices: bool) -> LoadedModel:
+def _build(stored: StoredModel, nodes: GraphDef, graph: Graph, name: str | None) -> LoadedModel:
     """Build the operations, or nothing if one of them is invalid. Blocks."""
-    nodes = stored.graph_def if keep_devices else _without_devices(stored.graph_def)
     scope = ("saved_model" if graph.version else "") if name is None else name
     manifest = stored.manifest
     names = [f"{variable}:0" for variable in manifest.variables]
@@ -103,8 +115,11 @@ def _build(stored: StoredModel, graph: Graph, name: str | None, keep_devices: bo
     return LoadedModel(stored.path, signatures, variables, stored.warmup, stored.assets)
 
 
-def _without_devices(graph_def: GraphDef) -> GraphDef:
-    return GraphDef(tuple([dataclasses.replace(node, device="") if node.device else node for node in graph_def.node]))
+def _moved(node: NodeDef, keep_devices: bool, container: str) -> NodeDef:
+    """Return the node without its device, unless that is kept, and with the container in the place of none."""
+    attr = {**node.attr, "container": container} if container and node.attr.get("container") == "" else node.attr
+    device = node.device if keep_devices else ""
+    return node if attr is node.attr and device == node.device else dataclasses.replace(node, attr=attr, device=device)
 
 
 def _signature(named: NamedSignature, tensors: Mapping[str, Tensor]) -> Signature:
@@ -139,15 +154,29 @@ def _variable(handle: Tensor, trainable: bool, value: Array) -> Variable:
     return variable
 
 
-async def _assign(session: Session, model: LoadedModel, stored: StoredModel) -> None:
+async def _assign(session: Session, model: LoadedModel, stored: StoredModel, container: str) -> None:
     """Give the variables their values, except shared ones that have values already."""
-    shared = {name: each.handle for name, each in model.variables.items() if each.op.attrs["container"]}
+    own = ("", container)
+    shared = {name: each.handle for name, each in model.variables.items() if each.op.attrs["container"] not in own}
     tests = await asyncio.to_thread(_initialized, shared)
     kept = {name for name, done in (await session.run(tests)).items() if done} if tests else set()
-    given = {name: each.initializer for name, each in model.variables.items() if name not in kept}
-    if given:
+    for names in _in_parts({name: stored.variables[name] for name in model.variables if name not in kept}):
+        given = {name: model.variables[name].initializer for name in names}
         feeds = {initializer.inputs[1]: stored.variables[name] for name, initializer in given.items()}
         await session.run(list(given.values()), feeds)
+
+
+def _in_parts(values: Mapping[str, Array]) -> list[list[str]]:
+    """Return the names of the values in parts of at most `_PART` bytes, or of one value: each part is one message."""
+    parts: list[list[str]] = []
+    room = 0
+    for name, value in values.items():
+        if value.nbytes > room:
+            parts.append([])
+            room = _PART
+        parts[-1].append(name)
+        room -= value.nbytes
+    return parts
 
 
 def _initialized(handles: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import threading
@@ -23,6 +24,8 @@ from aioflow.tensors.dtypes import Array
 
 _CHUNK: Final = 1 << 22
 _SUFFIX: Final = ".saving"
+_DRAFT: Final = re.compile(rf"\..+\.[0-9a-f]{{16}}{re.escape(_SUFFIX)}")
+"""The names of folders that saves write to."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def write(path: str, content: Content, given_up: threading.Event) -> None:
         _fill(path, storage, name, token, content, given_up)
         return
     root, draft = os.path.dirname(resolve_path(path)), f".{name}.{token}{_SUFFIX}"
-    _sweep(root, name)
+    sweep(root)
     folder = os.path.join(root, draft)
     try:
         with translate_errors(path), _locked(folder):
@@ -136,34 +139,39 @@ def _write_file(storage: Storage, name: str, parts: Iterator[bytes]) -> tuple[in
 @contextlib.contextmanager
 def _locked(folder: str) -> Iterator[None]:
     """Make a folder that `sweep` of other processes leaves alone as long as this process lives in the block."""
-    os.makedirs(folder)
-    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    file = _made_and_locked(folder)
     try:
-        fcntl.flock(file, fcntl.LOCK_SH)
         yield
     finally:
         os.close(file)
 
 
-def _sweep(root: str, name: str) -> None:
-    """Delete what processes that died have left of their saves to that name."""
-    with contextlib.suppress(FileNotFoundError):
+def _made_and_locked(folder: str) -> int:
+    """Make a folder and lock it. A sweep may come between the two, and delete it: then it is made once more."""
+    while True:
+        os.makedirs(folder)
+        with contextlib.suppress(FileNotFoundError):
+            file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.flock(file, fcntl.LOCK_SH)
+            if os.path.exists(folder):
+                return file
+            os.close(file)
+
+
+def sweep(root: str) -> None:
+    """Delete what processes that died have left of their saves in a folder on this machine. Blocks."""
+    with contextlib.suppress(OSError):  # it is not there yet, or may not be read
         for entry in os.listdir(root):
-            if entry.startswith(f".{name}.") and entry.endswith(_SUFFIX) and _is_abandoned(os.path.join(root, entry)):
-                shutil.rmtree(os.path.join(root, entry), ignore_errors=True)
+            if _DRAFT.fullmatch(entry):
+                _delete_abandoned(os.path.join(root, entry))
 
 
-def _is_abandoned(folder: str) -> bool:
-    """Whether no process writes to the folder."""
-    try:
-        file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    else:
-        return True
-    finally:
-        os.close(file)
+def _delete_abandoned(folder: str) -> None:
+    """Delete a folder, unless a process writes to it. It is locked meanwhile, so that no process begins to."""
+    with contextlib.suppress(OSError):
+        file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(file)

@@ -24,6 +24,7 @@ _face = Face(__name__, {
     "aioflow.serving.on_asgi": "asgi_app",
     "aioflow.serving.on_grpc": "grpc_server",
     "aioflow.serving.publication": "Publication",
+    "aioflow.serving.replica": "Replica ReplicaStatus",
     "aioflow.serving.served_version": "ServedVersion",
     "aioflow.serving.status": "VersionStatus",
 })  # fmt: skip

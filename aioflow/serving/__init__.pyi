@@ -31,8 +31,10 @@ from aioflow.serving.on_aiohttp import aiohttp_app as aiohttp_app
 from aioflow.serving.on_asgi import asgi_app as asgi_app
 from aioflow.serving.on_grpc import grpc_server as grpc_server
 from aioflow.serving.publication import Publication as Publication
+from aioflow.serving.replica import Replica as Replica
+from aioflow.serving.replica import ReplicaStatus as ReplicaStatus
 from aioflow.serving.served_version import ServedVersion as ServedVersion
 from aioflow.serving.status import VersionStatus as VersionStatus
 
-__all__ = ["Batching", "Limits", "Metrics", "Models", "Publication", "ServedVersion", "VersionStatus", "aiohttp_app",
-    "asgi_app", "grpc_server", "http_error"]
+__all__ = ["Batching", "Limits", "Metrics", "Models", "Publication", "Replica", "ReplicaStatus", "ServedVersion",
+    "VersionStatus", "aiohttp_app", "asgi_app", "grpc_server", "http_error"]

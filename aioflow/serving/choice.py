@@ -26,6 +26,12 @@ class VersionChoice:
         self._name: Final = name
         self._chooser: Final = chooser
 
+    @property
+    def ready(self) -> bool:
+        """Whether the newest version can run requests."""
+        newest = None if self.newest is None else self.available.get(self.newest)
+        return newest is not None and newest.ready
+
     def find(self, version: int | None, label: str | None) -> ServedVersion:
         """Return a version. See `Models.find`."""
         if version is not None and label is not None:

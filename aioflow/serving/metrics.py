@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.serving.record import Record
+from aioflow.serving.replica_metrics import ReplicaCollector
+from aioflow.serving.replica_set import ReplicaSet
 from aioflow.serving.request import Response
 from aioflow.session.request_batcher import BatchObserver, FinishedBatch
 
@@ -45,6 +47,8 @@ class Metrics:
             "queue_seconds", "Time of a call before its batch", _SECONDS, "model"
         )
         self._run_seconds: Final = self._histogram("run_seconds", "Time of the run of a batch", _SECONDS, "model")
+        self._replicas: Final = ReplicaCollector(self._client.core)
+        self._registry.register(self._replicas)
         self._lag: Final = self._histogram("event_loop_lag_seconds", "Delay of a timer of the event loop", _SECONDS)
 
     def _counter(self, name: str, text: str, *labels: str) -> Any:
@@ -77,6 +81,10 @@ class Metrics:
 
         return observe
 
+    def watch_replicas(self, model: str, version: int, replicas: ReplicaSet) -> None:
+        """Show the replicas of a version from now on, until they are closed."""
+        self._replicas.add(model, version, replicas)
+
     async def watch_loop(self) -> None:
         """Measure the lag of the event loop, until it is cancelled."""
         loop = asyncio.get_running_loop()
@@ -96,7 +104,7 @@ class Metrics:
 
 def _client() -> Any:
     try:
-        import prometheus_client
+        import prometheus_client.core
     except ImportError:
         text = "metrics need the package prometheus-client: pip install aioflow-engine[metrics]"
         raise errors.UnimplementedError(text) from None

@@ -15,6 +15,7 @@ from aioflow.serving.batching import Batching
 from aioflow.serving.choice import VersionChoice
 from aioflow.serving.metrics import Metrics
 from aioflow.serving.publication import Publication
+from aioflow.serving.replica import Replica, checked_replicas
 from aioflow.serving.served_model import ServedModel
 from aioflow.serving.served_version import ServedVersion
 from aioflow.serving.status import VersionStatus
@@ -85,6 +86,7 @@ class Models:
         *,
         labels: Mapping[str, int] | None = None,
         batching: Batching | None = _DEFAULT,
+        replicas: Sequence[Replica] | None = None,
     ) -> ServedVersion:
         """Load the newest version in the directory, and those of the labels. Returns the newest when it can be served.
 
@@ -93,16 +95,22 @@ class Models:
             directory: the folder with a folder for each version.
             labels: versions by label.
             batching: how requests share runs; None: each has a run of its own.
+            replicas: the places in a cluster where each version is loaded; by default it is loaded in this process.
+                A request goes to the one with the fewest rows to compute. A replica whose task is lost is loaded again
+                when the task is back. Its requests are repeated once on another one, but only those that had not begun
+                or whose signature changes nothing.
 
         Raises:
             AlreadyExistsError: there is a model of that name.
             NotFoundError: the directory has no version, or not one that a label names.
             DataLossError, UnimplementedError, PermissionDeniedError: the version is damaged, partly written, of a
                 later format, or names files elsewhere. Nothing was added.
-            ValueError: a limit of `batching` makes no sense.
+            UnavailableError: no replica can be reached.
+            ValueError: a limit of `batching` makes no sense, or there are no replicas.
         """
         expect("batching", batching, Batching)
-        loader = VersionLoader(name, directory, batching, self._config, self._observer(name))
+        places = () if replicas is None else checked_replicas(replicas)
+        loader = VersionLoader(name, directory, batching, self._config, self.metrics, places)
         model = ServedModel(name, loader, self._chooser)
         self._reserve(name, model)
         try:
@@ -214,12 +222,8 @@ class Models:
 
     @property
     def ready(self) -> bool:
-        """Whether there is a model, and each one has a version that is available."""
-        return (
-            not self._closed
-            and bool(self._models)
-            and all(model.choice.newest is not None for model in self._models.values())
-        )
+        """Whether there is a model, and the newest version of each one can run requests."""
+        return not self._closed and bool(self._models) and all(model.choice.ready for model in self._models.values())
 
     # What is served
 

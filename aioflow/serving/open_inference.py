@@ -86,10 +86,14 @@ def describe_server() -> dict[str, Any]:
 
 
 def describe_model(address: ModelAddress, exchange: Exchange) -> dict[str, Any]:
-    """Return the metadata of a model: the tensors of the default signature, or of the only one."""
+    """Return the metadata of a model: the tensors of the default signature, or of the only one, and its replicas."""
     served = exchange.find(address)
     signature = served.signatures.get(SERVING_DEFAULT) or next(iter(served.signatures.values()))
+    replicas = [
+        {"name": each.name, "state": each.state, "rows": each.rows, "losses": each.losses} for each in served.replicas
+    ]
     return {
+        **({"replicas": replicas} if replicas else {}),
         "name": served.name, "versions": [*map(str, exchange.models.versions(served.name))], "platform": "aioflow",
         "inputs": _describe(signature.inputs), "outputs": _describe(signature.outputs),
     }  # fmt: skip
@@ -102,7 +106,7 @@ def is_ready(exchange: Exchange) -> bool:
 
 def is_model_ready(address: ModelAddress, exchange: Exchange) -> bool:
     """Whether a model can be asked. NotFoundError if there is no such model or version."""
-    return exchange.ready and exchange.find(address).state == "available"
+    return exchange.ready and exchange.find(address).ready
 
 
 async def _server_metadata(exchange: Exchange) -> Response:

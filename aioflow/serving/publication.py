@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from aioflow import errors
-from aioflow.graph.graph import Graph
 from aioflow.graph.graphdef import GraphDef, NodeDef
 from aioflow.graph.import_graph_def import import_graph_def
 from aioflow.graph.operation import Operation, Tensor
@@ -152,9 +151,7 @@ class Publication:
         if self._exported is None:
             self._exported = await asyncio.to_thread(export, self._signatures)
         scope = f"published/{len(self._copies)}"
-        signatures, take = await asyncio.to_thread(
-            _copied, self._session.graph, self._exported, self._signatures, scope
-        )
+        signatures, take = await asyncio.to_thread(_copied, self._session, self._exported, self._signatures, scope)
         copy = _Copy(make_runners(signatures, self._session, self._batching, self._observer), take)
         self._copies.append(copy)
         return copy
@@ -188,12 +185,13 @@ class Publication:
 
 
 def _copied(
-    graph: Graph, exported: Exported, signatures: Mapping[str, Signature], scope: str
+    session: Session, exported: Exported, signatures: Mapping[str, Signature], scope: str
 ) -> tuple[dict[str, Signature], list[Operation]]:
     """Return the signatures on a copy of their subgraph, and operations that copy the values to its variables."""
+    graph = session.graph
     tensors = list(exported.names)
     handles = [f"{name}:0" for name in exported.variables]
-    nodes = GraphDef(tuple([_apart(node) for node in exported.graph_def.node]))
+    nodes = GraphDef(tuple([_apart(node, session.own_container) for node in exported.graph_def.node]))
     with graph.as_default(), graph.transaction(), graph.control_dependencies(None), graph.device(None):
         elements = [*handles, *[exported.names[tensor] for tensor in tensors]]
         found = cast("list[Tensor]", import_graph_def(nodes, return_elements=elements, name=scope))
@@ -203,13 +201,13 @@ def _copied(
     return {name: _moved(signature, copies) for name, signature in signatures.items()}, take
 
 
-def _apart(node: NodeDef) -> NodeDef:
+def _apart(node: NodeDef, own_container: str) -> NodeDef:
     """Return the node: a variable of its own, but the same queue, or other object of a container."""
     if "shared_name" not in node.attr:
         return node
     place = {"shared_name": node.attr["shared_name"] or node.name}
     if node.op == "variable":
-        place = {"container": "", "shared_name": ""}
+        place = {"container": own_container, "shared_name": ""}
     return dataclasses.replace(node, attr={**node.attr, **place})
 
 

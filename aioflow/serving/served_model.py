@@ -56,6 +56,7 @@ class ServedModel:
     async def open(self, labels: Mapping[str, int]) -> ServedVersion:
         """Load the newest version and those of the labels. Returns the newest. Raises if one cannot be loaded."""
         async with self._changing:
+            await self._loader.tidy()
             found = await self._loader.complete_versions()
             if not found:
                 raise await self._loader.missing_error()
@@ -75,6 +76,7 @@ class ServedModel:
         async with self._changing:
             failures: list[errors.OpError] = []
             if not self._closed:
+                await self._loader.tidy()
                 for number in reversed(await self._loader.complete_versions()):
                     if await self._is_loaded(number, retry_failed, failures):
                         self.choice.newest = number

@@ -3,13 +3,26 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aioflow import errors
 from aioflow.saved_model.signature import SERVING_DEFAULT, Signature
-from aioflow.serving.signature_runner import SignatureRunner
+from aioflow.serving.replica import ReplicaStatus
+from aioflow.serving.replica_set import ReplicaSet
+from aioflow.serving.signature_runner import Outputs
 from aioflow.serving.status import State
 from aioflow.tensors.dtypes import Array
+
+
+class _Runner(Protocol):
+    """Runs the requests of one signature, in a session of this process or on replicas in a cluster."""
+
+    @property
+    def signature(self) -> Signature: ...
+    @property
+    def has_room(self) -> bool: ...
+    def wanted(self, outputs: Sequence[str] | None) -> tuple[str, ...]: ...
+    async def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, priority: int) -> Outputs: ...
 
 
 class ServedVersion:
@@ -29,12 +42,15 @@ class ServedVersion:
         state: its state.
     """
 
-    def __init__(self, name: str, version: int, runners: Mapping[str, SignatureRunner]) -> None:
+    def __init__(
+        self, name: str, version: int, runners: Mapping[str, _Runner], replicas: ReplicaSet | None = None
+    ) -> None:
         self.name: Final = name
         self.version: Final = version
         self.signatures: Final[Mapping[str, Signature]] = {key: runner.signature for key, runner in runners.items()}
         self.state: State = "loading"
         self._runners: Final = runners
+        self._replicas: Final = replicas
         self._users = 0
         self._unused = asyncio.Event()
         self._unused.set()
@@ -43,6 +59,16 @@ class ServedVersion:
     def is_used(self) -> bool:
         """Whether a request runs, or a caller holds it."""
         return bool(self._users)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a request can be run now: it is available, and so is one of its replicas if it has any."""
+        return self.state == "available" and (self._replicas is None or self._replicas.is_available)
+
+    @property
+    def replicas(self) -> tuple[ReplicaStatus, ...]:
+        """The states of its replicas in a cluster; none if it runs in this process."""
+        return () if self._replicas is None else self._replicas.status
 
     def held(self) -> contextlib.AbstractContextManager["ServedVersion"]:
         """Inside the block it is not closed, even if another version replaces it. UnavailableError if it has ended."""
@@ -126,7 +152,7 @@ class ServedVersion:
                     return
                 inputs = {name: results.get(name, value) for name, value in inputs.items()}
 
-    def _runner(self, signature: str) -> SignatureRunner:
+    def _runner(self, signature: str) -> _Runner:
         found = self._runners.get(signature)
         if found is None:
             raise errors.InvalidArgumentError(

@@ -64,6 +64,11 @@ class SignatureRunner:
         """Whether a further row may wait."""
         return self._batcher is None or self._batcher.has_room
 
+    def abort(self, error: errors.OpError) -> None:
+        """End the requests that wait for a run, and all later ones that would. See `RequestBatcher.abort`."""
+        if self._batcher is not None:
+            self._batcher.abort(error)
+
     async def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, priority: int) -> Outputs:
         """Return outputs by name, all by default. Raises as `ServedVersion.infer` does."""
         wanted = self._outputs if outputs is None else self.wanted(outputs)

@@ -1,7 +1,8 @@
 """Loads the versions of a model from its directory, each into a session of its own, and warms them up."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from aioflow import errors
@@ -11,12 +12,18 @@ from aioflow.files.filesystem import FILES, Path, as_name
 from aioflow.graph.graph import Graph
 from aioflow.saved_model.loading import LoadedModel, load
 from aioflow.saved_model.manifest import MOST_DIGITS
-from aioflow.saved_model.reading import is_complete
+from aioflow.saved_model.reading import is_complete, read
+from aioflow.saved_model.signature import Signature
+from aioflow.saved_model.writing import sweep
 from aioflow.serving.batching import Batching
+from aioflow.serving.loaded_replica import LoadedReplica
+from aioflow.serving.metrics import Metrics
+from aioflow.serving.replica import Replica
+from aioflow.serving.replica_keeper import ReplicaKeeper
+from aioflow.serving.replica_set import ReplicaSet
 from aioflow.serving.served_version import ServedVersion
-from aioflow.serving.signature_runner import make_runners
+from aioflow.serving.signature_runner import SignatureRunner, make_runners
 from aioflow.session import Session
-from aioflow.session.request_batcher import BatchObserver
 
 Close = Callable[[], Awaitable[None]]
 
@@ -30,13 +37,16 @@ class VersionLoader:
         directory: Path,
         batching: Batching | None,
         config: Config | None,
-        observer: BatchObserver | None = None,
+        metrics: Metrics | None = None,
+        replicas: Sequence[Replica] = (),
     ) -> None:
         self._name: Final = name
         self._directory: Final = as_name(directory).rstrip("/")
         self._batching: Final = batching
         self._config: Final = config
-        self._observer: Final = observer
+        self._metrics: Final = metrics
+        self._observer: Final = None if metrics is None else metrics.batch_observer(name)
+        self._replicas: Final = replicas
 
     async def complete_versions(self) -> list[int]:
         """Return the numbers of the versions that are completely written, rising."""
@@ -58,6 +68,11 @@ class VersionLoader:
             f"folder whose name is a number; there are: {', '.join(map(str, complete)) or 'none'}"
         )
 
+    async def tidy(self) -> None:
+        """Delete what killed saves have left in a directory of this machine; running saves are left alone."""
+        if "://" not in self._directory:
+            await asyncio.to_thread(sweep, self._directory)
+
     def _present(self) -> list[int]:
         storage, name = locate(self._directory, FILES)
         return sorted(int(entry) for entry in storage.entries(name) if _is_number(entry))
@@ -67,19 +82,37 @@ class VersionLoader:
 
     async def load(self, number: int) -> tuple[ServedVersion, Close]:
         """Return a version that is loaded and warmed up, and what closes it. Raises as `saved_model.load` does."""
+        try:
+            return await (self._load_replicas(number) if self._replicas else self._load_here(number))
+        except (TypeError, ValueError) as error:
+            raise errors.InvalidArgumentError(f"{self._path(number)!r} cannot be served: {error}") from error
+
+    async def _load_here(self, number: int) -> tuple[ServedVersion, Close]:
         session = Session(graph=Graph(), config=self._config)
         try:
             model = await load(self._path(number), session)
-            runners = make_runners(model.signatures, session, self._batching, self._observer)
-            version = ServedVersion(self._name, number, runners)
+            version = ServedVersion(self._name, number, self._runners(model.signatures, session))
             await _warm_up(version, model)
-        except (TypeError, ValueError) as error:
-            await session.close()
-            raise errors.InvalidArgumentError(f"{self._path(number)!r} cannot be served: {error}") from error
         except BaseException:
             await session.close()
             raise
         return version, session.close
+
+    async def _load_replicas(self, number: int) -> tuple[ServedVersion, Close]:
+        """Load a version on all replicas. The directory is read once, also for those that are lost and come back."""
+        stored = await asyncio.to_thread(read, self._path(number))
+        keepers = [
+            ReplicaKeeper(replica.name, partial(LoadedReplica.load, replica, stored, self._config, self._runners))
+            for replica in self._replicas
+        ]
+        replicas = ReplicaSet(f"version {number} of model {self._name!r}", keepers)
+        version = ServedVersion(self._name, number, await replicas.open(), replicas)
+        if self._metrics is not None:
+            self._metrics.watch_replicas(self._name, number, replicas)
+        return version, replicas.close
+
+    def _runners(self, signatures: Mapping[str, Signature], session: Session) -> dict[str, SignatureRunner]:
+        return make_runners(signatures, session, self._batching, self._observer)
 
     def _path(self, number: int) -> str:
         return f"{self._directory}/{number}"

@@ -7,6 +7,7 @@ may join it, and then runs in its own task.
 
 import asyncio
 import contextlib
+import copy
 import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -149,6 +150,8 @@ class RequestBatcher(Generic[R]):
         self.statistics: Final = BatchingStatistics()
         self._run: Final = run
         self._check: Final = check
+        self._admits = check
+        """Raises if calls are refused."""
         self._rows: Final = rows
         self._build: Final = build
         self._limits: Final = limits
@@ -180,7 +183,7 @@ class RequestBatcher(Generic[R]):
             af.errors.OpError: the batch failed, and with it all its calls.
             RuntimeError: the session is closed, or belongs to another loop.
         """
-        self._check()
+        self._admits()
         call = self._rows.call(values)
         if priority or self._waiting.rows + call.count > self._limits.max_waiting:
             self._admit(call, priority)
@@ -200,6 +203,14 @@ class RequestBatcher(Generic[R]):
     def has_room(self) -> bool:
         """Whether a further row may wait: a server asks before it reads the values of a call."""
         return self._waiting.rows < self._limits.max_waiting
+
+    def abort(self, error: errors.OpError) -> None:
+        """Refuse all later calls, and end those that wait, with copies of the error. Batches that run go on."""
+        unbegun = copy.copy(error)
+        unbegun.begun = False
+        self._admits = functools.partial(_refuse, unbegun)
+        for call in self._waiting.all():
+            self._fail(call, error if call.begun else unbegun)
 
     def _admit(self, call: BatchedCall, priority: int) -> None:
         """Refuse a call for which there is no level or no room."""
@@ -397,5 +408,12 @@ class RequestBatcher(Generic[R]):
                 self._fail(call, its)
 
     def _fail(self, call: BatchedCall, error: Exception) -> None:
-        call.fail(own_copy(error))
+        own = own_copy(error)
+        if isinstance(own, errors.OpError) and len(call.batches) > 1:
+            own.begun = True  # other rows of it have
+        call.fail(own)
         self._forget(call)
+
+
+def _refuse(error: errors.OpError) -> None:
+    raise own_copy(error)

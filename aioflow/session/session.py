@@ -333,6 +333,15 @@ class Session(SessionReports):
             async for value in values:
                 yield value
 
+    @property
+    def own_container(self) -> str:
+        """The name of a container of this session alone, which ends with the session.
+
+        In a session of one process it is empty, which names the default container. The default container of a cluster
+        belongs to all of its sessions, so there it is another one.
+        """
+        return self._engine.own_container
+
     async def close(self) -> None:
         """End all runs with `af.errors.CancelledError`, release state and threads. Closing twice is allowed.
 

@@ -239,6 +239,10 @@ class WaitingCalls:
             line.rows -= call.count - call.begun
             self._tidy(call.shape, line)
 
+    def all(self) -> list[BatchedCall]:
+        """All of them."""
+        return [call for line in self._lines.values() for queue in line.queues for call in queue]
+
     def take(self, shape: Hashable, most: int) -> Batch:
         """A batch of up to `most` rows of that shape, which wait no longer: the most urgent first, then the oldest."""
         line, batch = self._lines[shape], Batch()

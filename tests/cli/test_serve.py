@@ -1,5 +1,6 @@
 """`aioflow serve`: a server as a process, with one worker and with several."""
 
+import argparse
 import asyncio
 import contextlib
 import gc
@@ -16,8 +17,9 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow import cli
+from aioflow import cli, errors
 from aioflow.cli.serve import collect_seldom
+from aioflow.cli.serve_cluster import add_cluster, replicas_of
 from aioflow.net.transport import authority
 from aioflow.net.transport.credentials import client_tls
 from tests.cli.test_cluster import SECRET, running
@@ -191,12 +193,37 @@ def test_options_that_cannot_be_understood_are_named(options, text, capsys):
         (["--model", "a=b", "--host", "0.0.0.0"], "can be reached from other machines"),
         (["--model", "a=/nowhere/at/all"], "/nowhere/at/all"),
         ([], "there is nothing to serve: give --model NAME=DIR, or --config FILE"),
+        (["--model", "a=b", "--replicas", "2"], "--replicas needs --cluster"),
+        (["--model", "a=b", "--cluster", "ws://127.0.0.1:1"], "--replicas must say how many there are"),
+        (["--model", "a=b", "--cluster", "/nowhere/at/all"], "--cluster: "),
     ],
 )
 def test_options_that_cannot_work_are_refused(options, text, capsys, monkeypatch):
     monkeypatch.delenv("AIOFLOW_TOKEN", raising=False)
     assert cli.main(["serve", "--port", "0", *options]) == 1
     assert text in capsys.readouterr().err
+
+
+def test_the_options_of_a_cluster_name_a_replica_on_each_of_its_tasks(tmp_path):
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"ps": ["a:1"], "worker": ["b:1", "c:1", "d:1"]}))
+
+    def places(*options):
+        parser = argparse.ArgumentParser()
+        add_cluster(parser)
+        return [(each.target, each.tasks) for each in replicas_of(parser.parse_args(["--cluster", *options]))]
+
+    tasks = [("/job:worker/task:0",), ("/job:worker/task:1",), ("/job:worker/task:2",)]
+    assert places(str(file)) == list(zip(["ws://b:1", "ws://c:1", "ws://d:1"], tasks, strict=True))
+    assert places(str(file), "--replicas", "1", "--cluster-tls", "tls") == [("wss://b:1", tasks[0])]
+    assert places(str(file), "--job", "ps") == [("ws://a:1", ("/job:ps/task:0",))]
+    assert places("ws://head:1", "--replicas", "2") == [("ws://head:1", tasks[0]), ("ws://head:1", tasks[1])]
+    for options, text in [
+        (("--replicas", "4"), "has 3 tasks, so there cannot be 4"),
+        (("--job", "chief"), "there is no job 'chief'"),
+    ]:
+        with pytest.raises(errors.InvalidArgumentError, match=text):
+            places(str(file), *options)
 
 
 def test_a_server_looks_for_garbage_seldom_and_not_among_what_it_has_loaded():

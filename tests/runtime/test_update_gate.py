@@ -8,7 +8,8 @@ import pytest
 
 import aioflow as af
 from aioflow.checkpoint import Checkpoint
-from aioflow.runtime.update_gate import Boundary, changed_by
+from aioflow.plan.pipeline import Signature
+from aioflow.runtime.update_gate import Boundary, changed_by, effects_of
 from aioflow.testing import Gate
 
 
@@ -152,3 +153,20 @@ def test_what_a_run_changes_is_known_from_its_operations():
     assert changed_by([branch.op], []) == {third.handle.op}
     assert changed_by([after.op], []) == {other.handle.op}
     assert changed_by([af.square(after).op], [after]) == frozenset()
+
+
+def test_the_effects_of_a_run_name_what_loops_and_queues_change_and_of_one_that_reads_nothing():
+    with af.Graph().as_default():
+        x = af.placeholder(af.float32, [])
+        count = af.Variable(0.0, name="count")
+        queue = af.FIFOQueue(2, af.float32, shapes=[[]])
+
+        def body(i):
+            with af.control_dependencies([count.assign_add(1.0)]):
+                return i + 1.0
+
+        loop = af.while_loop(lambda i: i < 3.0, body, [x])
+        taken = queue.dequeue()
+        read = af.cond(x > 0.0, lambda: x + count, lambda: count * 1.0)
+    found = [effects_of(Signature((x,), (fetch,), ())) for fetch in (loop, taken, read)]
+    assert found == [{"count"}, {taken.op.name}, set()]

@@ -89,16 +89,34 @@ async def test_a_save_that_is_killed_at_any_moment_leaves_no_model_and_the_next_
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["1", "2"]
 
 
-async def test_a_save_that_another_process_makes_now_is_left_alone(tmp_path):
-    (tmp_path / ".2.abc.saving").mkdir()
-    (tmp_path / ".1.abc.saving").mkdir()
-    file = os.open(tmp_path / ".2.abc.saving", os.O_RDONLY)
+async def test_a_save_leaves_those_of_other_processes_alone_and_deletes_the_remains_of_dead_ones(tmp_path):
+    running, dead, strange = f".2.{16 * 'a'}.saving", f".1.{16 * 'b'}.saving", ".1.mine.saving"
+    for name in (running, dead, strange):
+        (tmp_path / name).mkdir()
+    file = os.open(tmp_path / running, os.O_RDONLY)
     try:
         fcntl.flock(file, fcntl.LOCK_SH)
         await Line().save(tmp_path, 2)
-        assert sorted(entry.name for entry in tmp_path.iterdir()) == [".1.abc.saving", ".2.abc.saving", "2"]
+        assert {entry.name for entry in tmp_path.iterdir()} == {running, strange, "2"}
     finally:
         os.close(file)
+
+
+async def test_a_sweep_between_the_making_of_a_folder_and_its_lock_does_not_fail_the_save(tmp_path, monkeypatch):
+    made = []
+    make = os.makedirs
+
+    def then_swept(folder, *arguments, **options):
+        make(folder, *arguments, **options)
+        if str(folder).endswith(".saving") and len(made) < 2:
+            made.append(folder)
+            writing.sweep(tmp_path)
+            assert not os.path.exists(folder)
+
+    monkeypatch.setattr(os, "makedirs", then_swept)
+    await Line(3.0).save(tmp_path, 1)
+    assert len(made) == 2
+    assert is_complete(tmp_path / "1")
 
 
 @pytest.mark.real

@@ -16,6 +16,8 @@ class Version:
     """A version whose signatures are computed by functions, `{name: (signature, function)}`."""
 
     state = "available"
+    ready = True
+    replicas = ()
     full = False
 
     def __init__(self, name, version, functions):

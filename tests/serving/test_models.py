@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import fcntl
+import os
 import random
 import shutil
 from collections import Counter
@@ -12,6 +14,7 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
+from aioflow.resources.containers import VariableState, drop_shared, shared_container
 from aioflow.saved_model import WarmUpRequest
 from aioflow.serving import Batching, Models, ServedVersion
 from aioflow.serving.version_loader import VersionLoader
@@ -145,6 +148,47 @@ class TestVersions:
             assert await ask(models) == 2.0
             assert states(models) == {2: "available", 1: "ended"}
             watching.cancel()
+
+    async def test_versions_share_the_variables_of_a_named_container_beside_each_other_and_after_each_other(
+        self, models, tmp_path
+    ):
+        names = ["served-factor"]
+        try:
+            for version, factor in ((1, 2.0), (2, 5.0)):
+                await Line(factor, container=names[0]).save(tmp_path, version)
+                drop_shared(names)
+            await models.add("line", tmp_path, labels={"old": 1, "new": 2})
+            factor = shared_container(names[0]).lookup(VariableState, "factor")
+            first = float(factor.read()[0])  # of the version that was loaded first
+            assert [await ask(models, label="old"), await ask(models, label="new")] == [first, first]
+            factor.assign(np.full([1], 7.0, np.float32))
+            assert [await ask(models, label="old"), await ask(models, label="new")] == [7.0, 7.0]
+            await Line(9.0).save(tmp_path, 3)  # in no container: its own
+            await models.refresh()
+            assert [await ask(models), await ask(models, label="old")] == [9.0, 7.0]
+            for label in ("old", "new"):
+                await models.set_label("line", label, None)
+            await turns()
+            assert models.versions("line") == [3]
+            await models.set_label("line", "old", 1)
+            assert await ask(models, label="old") == 7.0  # the container has outlived its versions
+        finally:
+            drop_shared(names)
+
+    async def test_what_killed_saves_left_is_deleted_when_a_model_is_opened_or_looked_for(self, models, tmp_path):
+        dead, running = (tmp_path / f".2.{16 * letter}.saving" for letter in "ab")
+        await Line(1.0).save(tmp_path, 1)
+        for folder in (dead, running):
+            folder.mkdir()
+        file = os.open(running, os.O_RDONLY)
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            await models.add("line", tmp_path)
+            assert {entry.name for entry in tmp_path.iterdir()} == {"1", running.name}
+        finally:
+            os.close(file)
+        await models.refresh()
+        assert [entry.name for entry in tmp_path.iterdir()] == ["1"]
 
     async def test_warm_up_requests_run_before_a_version_is_available(self, models, tmp_path, gate):
         await Line(1.0, gate="held").save(

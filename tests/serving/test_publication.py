@@ -10,7 +10,7 @@ from aioflow import errors
 from aioflow.resources.containers import VariableState, drop_shared
 from aioflow.saved_model import Signature
 from aioflow.serving import Models
-from aioflow.testing import Gate
+from aioflow.testing import Gate, cluster
 from tests.support.doubles import gated
 from tests.support.saved_models import GATES, gate_by_name, rows, turns
 
@@ -171,3 +171,49 @@ async def test_steps_that_never_end_leave_the_last_version(caplog):
         gate.open()
         await running
         assert await publication.publish() == 2
+
+
+def pair_on_tasks():
+    """Two variables on two tasks, a step that changes both, and what serves them."""
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [None, 1], name="x")
+        placed = []
+        for job in ("ps", "worker"):
+            with af.device(f"/job:{job}"):
+                placed.append(af.Variable(af.zeros([1])))
+        step = af.group(*[each.assign_add([1.0]).op for each in placed])
+        init = af.global_variables_initializer()
+        y = af.concat([x + each for each in placed], 1)
+    return graph, init, step, {"serving_default": Signature({"x": x}, {"y": y})}
+
+
+async def test_variables_on_several_tasks_are_served_as_they_were_at_one_moment():
+    graph, init, step, signatures = pair_on_tasks()
+    async with cluster({"ps": 1, "worker": 1}, latency=0.001) as simulated, Models() as models, Models() as others:
+        target = simulated.target("worker", 0)
+        async with af.Session(target, graph=graph) as session:
+            await session.run(init)
+            publication = await models.publish("pair", session, signatures, every=2)
+            seen = []
+
+            async def asks():
+                while not training.done():
+                    seen.append(await ask(models))
+
+            async def trains():
+                for _ in range(20):
+                    await session.run(step)
+                    await publication.step()
+
+            training = asyncio.create_task(trains())
+            await asyncio.gather(training, asks(), asks())
+            assert all(first == second and first % 2 == 0 for first, second in seen)
+            assert len({first for first, _ in seen}) > 3
+            assert await ask(models) == [20.0, 20.0]
+            await session.run(step)
+            graph, _, _, signatures = pair_on_tasks()  # as another process that trains the same variables
+            async with af.Session(target, graph=graph) as other:
+                await others.publish("pair", other, signatures)
+                assert [await ask(others), await ask(models)] == [[21.0, 21.0], [20.0, 20.0]]
+                await others.close()
+            await models.close()

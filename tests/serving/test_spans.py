@@ -13,7 +13,7 @@ from aioflow import errors
 from aioflow.serving import Batching
 from aioflow.serving.service import Service
 from aioflow.serving.signature_runner import SignatureRunner
-from aioflow.testing import Gate
+from aioflow.testing import Gate, cluster
 from tests.serving.doubles import Models, affine, answer
 
 trace = pytest.importorskip("opentelemetry.trace", reason="the package opentelemetry-api is not installed")
@@ -161,3 +161,26 @@ async def test_a_program_without_opentelemetry_has_no_spans(tracer, monkeypatch)
     monkeypatch.delitem(sys.modules, "opentelemetry.trace")
     assert (await answer(Service(Models(affine())), "POST", INFER, BODY))[0] == 200
     assert tracer.spans == []
+
+
+async def test_the_parts_of_a_step_on_the_tasks_of_a_cluster_are_children_of_the_span_of_its_caller(tracer):
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [None], name="x")
+        with af.device("/job:worker/task:0"):
+            y = x * 2.0
+        with af.device("/job:worker/task:1"):
+            z = y + 1.0
+    caller = Span(71, "caller", trace.INVALID_SPAN_CONTEXT, None, {})
+    async with cluster({"worker": 2}) as simulated, af.Session(simulated.target("worker", 0), graph=graph) as session:
+        assert await session.run(z, {x: [1.0]}) == [3.0]
+        assert tracer.spans == []  # no span is current
+        for number, options in enumerate((None, af.RunOptions(timeout=9.0), af.RunOptions(trace=True))):
+            with trace.use_span(caller):
+                assert await session.run(z, {x: [1.0]}, options) == [3.0]
+            here, there = tracer.spans[2 * number :]
+            assert {here.attributes["aioflow.task"], there.attributes["aioflow.task"]} == {
+                "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1",
+            }  # fmt: skip
+            assert here.attributes["aioflow.step"] == there.attributes["aioflow.step"]
+            for span in (here, there):
+                assert (span.name, span.ended, span.parent.span_id, span.parent.trace_id) == ("step", 1, 71, 99)

@@ -543,3 +543,36 @@ class TestCancelling:
                 assert double.statistics.cancelled == 9_999
                 del runs, found
         gc.collect()
+
+
+async def test_after_an_abort_batches_go_on_calls_that_wait_fail_and_later_ones_are_refused(session):
+    gate, lost = Gate(), af.errors.UnavailableError("the task is lost")
+    net = Net(gate=gate)
+    double = session.batched(net.y, [net.x], max_rows=2)
+    running = [asyncio.create_task(double(rows(2, start))) for start in range(2)]
+    await gate.arrived(2)
+    waits = asyncio.create_task(double(rows(1)))
+    await turns()
+    double.abort(lost)
+    with pytest.raises(af.errors.UnavailableError, match="the task is lost") as refused:
+        await double(rows(1))
+    with pytest.raises(af.errors.UnavailableError, match="the task is lost") as unbegun:
+        await waits
+    assert (refused.value.begun, unbegun.value.begun, lost.begun) == (False, False, True)
+    gate.open()
+    for start, call in enumerate(running):
+        np.testing.assert_array_equal(await call, 2 * rows(2, start))
+
+
+async def test_a_call_of_which_some_rows_have_begun_has_begun(session):
+    gate = Gate()
+    net = Net(gate=gate)
+    double = session.batched(net.y, [net.x], max_rows=2)
+    call = asyncio.create_task(double(rows(6)))  # two of its three batches run
+    await gate.arrived(2)
+    double.abort(af.errors.UnavailableError("the task is lost"))
+    with pytest.raises(af.errors.UnavailableError, match="the task is lost") as failed:
+        await call
+    assert failed.value.begun
+    gate.open()
+    await turns(20)

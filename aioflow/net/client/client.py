@@ -24,6 +24,7 @@ from aioflow.net.peer.dial_liveness import DialLiveness
 from aioflow.net.peer.handshake import connect
 from aioflow.net.peer.peer import Peer
 from aioflow.net.peer.peers import BusyError, request_unless_busy, unless_busy
+from aioflow.net.spans import current_trace
 from aioflow.net.transport.access import master_unreachable, too_late
 from aioflow.net.transport.channel import Network
 from aioflow.net.wire.graph_updates import addition
@@ -116,6 +117,11 @@ class RemoteEngine:
     def devices(self) -> Sequence[DeviceAttributes]:
         """The devices of the cluster, once it is connected."""
         return () if self._open is None else self._open.devices
+
+    @property
+    def own_container(self) -> str:
+        """Return the name of a container that tasks forget with the session."""
+        return self._counts
 
     def call(self, fetches: Fetches, feeds: Sequence[Tensor]) -> "RemoteCall":
         """A call signature made ready."""
@@ -421,13 +427,18 @@ class RemoteCall:
         """Check and convert the feeds, run, and shape the result."""
         given = [convert(value) for convert, value in zip(self._converters, values, strict=True)]
         deadline = self._engine.deadline(options)
-        if deadline is None:
-            found, request = await self._ready(given, options, None)
-        else:
-            found, request = await self._ready_in_time(given, options, deadline)
+        try:
+            if deadline is None:
+                found, request = await self._ready(given, options, None)
+            else:
+                found, request = await self._ready_in_time(given, options, deadline)
+        except errors.OpError as error:
+            error.begun = False
+            raise
         handover = found.handover(self._engine.limit(options))
         try:
-            answer = await found.peer.request(request(token=handover.token), deadline=deadline)
+            run = request(token=handover.token)
+            answer = await found.peer.request(run, deadline=deadline, trace=current_trace())
             if metadata is not None and options.trace:
                 unpack_trace(bytes(answer.metadata), metadata, found.peer.clock_offset)
             built = self._built(answer.values, given)

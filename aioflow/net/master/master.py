@@ -145,7 +145,7 @@ class Master:
         metadata = RunMetadata() if message.options.get("trace") is True else None
         feeds = list(message.feeds.values())
         return await session.run(
-            signature, feeds, message.options, call.deadline, message.token, metadata, message.attempt
+            signature, feeds, message.options, call.deadline, message.token, metadata, message.attempt, call.trace
         )
 
     async def partial_run_setup(self, call: Call) -> PartialRunReady:
@@ -188,14 +188,16 @@ class Master:
         if message.handle not in session.callables:
             raise errors.AbortedError(f"the session has no callable {message.handle}")
         signature = session.callables[message.handle]
-        return await session.run(signature, message.feeds, {}, call.deadline, message.token, None, message.attempt)
+        return await session.run(
+            signature, message.feeds, {}, call.deadline, message.token, None, message.attempt, call.trace
+        )
 
     def run_callable_at_once(self, call: Call) -> StepDone | CallableRun | None:
-        """Begin such a step in no asyncio task, if it has no time limit, no attempt, and a registered plan."""
+        """Begin such a step in no asyncio task, if it has no time limit, attempt or trace, and a registered plan."""
         message: Any = call.message
         session = self._sessions.get(message.session)
         signature = None if session is None else session.callables.get(message.handle)
-        if session is None or signature is None or call.deadline is not None or message.attempt:
+        if session is None or signature is None or call.deadline is not None or message.attempt or call.trace:
             return None
         run = session.run_at_once(signature, message.feeds, message.token)
         answer = None if run is None else run.answer

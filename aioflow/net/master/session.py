@@ -169,7 +169,7 @@ class MasterSession:
 
     async def run(
         self, signature: Signature, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,
-        token: int, metadata: RunMetadata | None = None, attempt: tuple[int, ...] = (),
+        token: int, metadata: RunMetadata | None = None, attempt: tuple[int, ...] = (), trace: str = "",
     ) -> StepDone:  # fmt: skip
         """Run a call. The result says whether the client must commit and acknowledge the step by its token.
 
@@ -179,7 +179,7 @@ class MasterSession:
         check_all_fit([(tensor.name, tensor.spec) for tensor in signature.feeds], feeds)
         try:
             shared = await self.registered_plan(functools.partial(self.plans.of, signature), deadline)
-            return await self._run(shared, feeds, options, deadline, token, metadata, attempt)
+            return await self._run(shared, feeds, options, deadline, token, metadata, attempt, trace)
         except errors.OpError as error:
             self.note_failure(error)
             raise
@@ -239,7 +239,7 @@ class MasterSession:
 
     async def _run(
         self, shared: RegisteredPlan, feeds: Sequence[Array], options: Mapping[str, Any], deadline: float | None,
-        token: int, metadata: RunMetadata | None, attempt: tuple[int, ...],
+        token: int, metadata: RunMetadata | None, attempt: tuple[int, ...], trace: str,
     ) -> StepDone:  # fmt: skip
         step = secrets.randbits(64)
         self.attempts.record(attempt, shared.shares)
@@ -247,7 +247,7 @@ class MasterSession:
         number = self.step_started(step)
         try:
             with self.doubts.running(token, Doubt(step, tuple(shared.shares))):
-                answers = await self._run_to_end(step, requests, shared.shares, deadline)
+                answers = await self._run_to_end(step, requests, shared.shares, deadline, trace)
         finally:
             self.step_ended(step)
         if metadata is not None:
@@ -327,22 +327,22 @@ class MasterSession:
         del self.under_way[step]
 
     async def _run_to_end(
-        self, step: int, requests: Mapping[str, RunGraph], tasks: Iterable[str], deadline: float | None
+        self, step: int, requests: Mapping[str, RunGraph], tasks: Iterable[str], deadline: float | None, trace: str
     ) -> dict[str, Any]:
         """Return the answers to the requests. Any failure ends the step on all of its tasks."""
         try:
             if deadline is None:
-                return await self.peers.ask_all(requests)
-            return await self._in_time(step, requests, tasks, deadline)
+                return await self.peers.ask_all(requests, trace=trace)
+            return await self._in_time(step, requests, tasks, deadline, trace)
         except BaseException as error:
             await asyncio.shield(self.start_task(self.end(step, tasks, error)))
             raise
 
     async def _in_time(
-        self, step: int, requests: Mapping[str, RunGraph], tasks: Iterable[str], deadline: float
+        self, step: int, requests: Mapping[str, RunGraph], tasks: Iterable[str], deadline: float, trace: str
     ) -> dict[str, Any]:
         """The same with a time limit. When it expires, the tasks report the waits of the step before it ends."""
-        asked = asyncio.ensure_future(self.peers.ask_all(requests, deadline))
+        asked = asyncio.ensure_future(self.peers.ask_all(requests, deadline, trace))
         asked.add_done_callback(lambda done: done.cancelled() or done.exception())  # if that is raised, it was seen to
         try:
             await asyncio.wait([asked], timeout=_told_in_time(deadline) - asyncio.get_running_loop().time())

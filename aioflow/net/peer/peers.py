@@ -151,10 +151,10 @@ class Peers:
                 groups.setdefault(host or port, []).append(task)
         return list(groups.values())
 
-    async def ask(self, task: str, request: Request[A], deadline: float | None = None) -> A:
+    async def ask(self, task: str, request: Request[A], deadline: float | None = None, trace: str = "") -> A:
         """The answer of a task."""
         peer = await self.of(task)
-        return await peer.request(request, deadline=deadline)
+        return await peer.request(request, deadline=deadline, trace=trace)
 
     def ask_at_once(self, task: str, request: Request[A], answered: Answered) -> Callable[[], object] | None:
         """Ask a connected task now, and call `answered` with the answer or the error, perhaps before this returns.
@@ -164,15 +164,18 @@ class Peers:
         peer = self.reachable(task)
         return None if peer is None else peer.ask_at_once(request, answered)
 
-    async def ask_all(self, requests: Mapping[str, Request[A]], deadline: float | None = None) -> dict[str, A]:
+    async def ask_all(
+        self, requests: Mapping[str, Request[A]], deadline: float | None = None, trace: str = ""
+    ) -> dict[str, A]:
         """The answers of several tasks. The first error cancels the others."""
         if len(requests) == 1:
             ((task, request),) = requests.items()
-            return {task: await self.ask(task, request, deadline)}
+            return {task: await self.ask(task, request, deadline, trace)}
         try:
             async with asyncio.TaskGroup() as group:
                 asked = {
-                    task: group.create_task(self.ask(task, request, deadline)) for task, request in requests.items()
+                    task: group.create_task(self.ask(task, request, deadline, trace))
+                    for task, request in requests.items()
                 }
         except BaseExceptionGroup as several:
             raise first_error(several) from None

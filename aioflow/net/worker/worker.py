@@ -15,6 +15,7 @@ from aioflow.graph.operation import describe_line
 from aioflow.kernels.context import Undo
 from aioflow.net.peer.peers import Peers
 from aioflow.net.peer.serving import Call
+from aioflow.net.spans import step_span
 from aioflow.net.wire.control_verbs import Reply
 from aioflow.net.wire.failures import first_error
 from aioflow.net.wire.fields import Device, ticket_of
@@ -153,8 +154,11 @@ class Worker:
         return Reply()
 
     def _forget(self, session: str) -> None:
-        self._sessions.pop(session, None)
+        """Forget a session, and with it the containers that belong to it alone."""
+        forgotten = self._sessions.pop(session, None)
         self._state.resources.forget(session)
+        if forgotten is not None and all(other.counts != forgotten.counts for other in self._sessions.values()):
+            self._state.resources.forget(forgotten.counts)
 
     async def register(self, call: Call) -> Reply:
         """Make the shares of a plan ready, here and on the other tasks of the message.
@@ -222,18 +226,19 @@ class Worker:
         message: Any = call.message
         _, graph = self._registered(message)
         others = {} if message.alone else dict.fromkeys(graph.below, message)
-        ran, answers = await self._with_others(self._run_share(call), others, call.deadline)
+        with step_span(call.trace, self.task, message.step):
+            ran, answers = await self._with_others(self._run_share(call), others, call.deadline, call.trace)
         return dataclasses.replace(ran, holders=holders_of(answers)) if answers else ran
 
     async def _with_others(
-        self, own: Coroutine[Any, Any, R], requests: Mapping[str, Request[A]], deadline: float | None
+        self, own: Coroutine[Any, Any, R], requests: Mapping[str, Request[A]], deadline: float | None, trace: str = ""
     ) -> tuple[R, Mapping[str, A]]:
         """The result of this task's work and the answers of others. The first error cancels the rest."""
         if not requests:
             return await own, {}
         try:
             async with asyncio.TaskGroup() as group:
-                others = group.create_task(self._peers.ask_all(requests, deadline))
+                others = group.create_task(self._peers.ask_all(requests, deadline, trace))
                 done = group.create_task(own)
         except BaseExceptionGroup as several:
             raise first_error(several) from None
@@ -321,10 +326,11 @@ class Worker:
             self.on_run(graph.nodes)
 
     def run_light(self, call: Call) -> GraphRan | None:
-        """Run a share at once that is one light unit and waits for no other task. None for other shares."""
+        """Run a share at once that is one light unit and waits for no other task. None for others, and with a trace."""
         message: Any = call.message
         session, graph = self._registered(message)
-        if message.options or self._recorders or graph.pushed_to is None or (graph.below and not message.alone):
+        is_watched = call.trace or message.options or self._recorders
+        if is_watched or graph.pushed_to is None or (graph.below and not message.alone):
             return None
         programs = graph.known(self._state.plans.variant(DEFAULT))
         unit = None if programs is None else programs.single_unit

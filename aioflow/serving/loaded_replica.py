@@ -1,0 +1,95 @@
+"""A version of a model in one session of a cluster."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, Final
+
+from aioflow import errors
+from aioflow.config import Config
+from aioflow.graph.graph import Graph
+from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.constants import constant
+from aioflow.kernels.state.variables import is_variable_initialized
+from aioflow.plan.pipeline import Signature as CallSignature
+from aioflow.runtime.update_gate import effects_of
+from aioflow.saved_model.loading import LoadedModel, load_stored
+from aioflow.saved_model.reading import StoredModel
+from aioflow.saved_model.signature import Signature
+from aioflow.serving.replica import Replica
+from aioflow.serving.signature_runner import Outputs, SignatureRunner
+from aioflow.session import Session
+
+MakeRunners = Callable[[Mapping[str, Signature], Session], Mapping[str, SignatureRunner]]
+
+
+class LoadedReplica:
+    """A version that is loaded into a session, with variables of its own, until that session loses a task.
+
+    Attributes:
+        runners: its signatures by name.
+    """
+
+    def __init__(
+        self, session: Session, runners: Mapping[str, SignatureRunner], probes: Sequence[Tensor], pure: Set[str]
+    ) -> None:
+        """A version in a session. The probes tell whether it has its variables; runs of `pure` change nothing."""
+        self.runners: Final = runners
+        self._session: Final = session
+        self._look: Final = session.make_callable(probes)
+        self._pure: Final = pure
+
+    def is_pure(self, signature: str) -> bool:
+        """Whether a run of a signature changes nothing, so that it may be done twice."""
+        return signature in self._pure
+
+    async def run(self, signature: str, *request: Any) -> Outputs:
+        """Return the outputs of a request. Raises as `ServedVersion.infer`."""
+        return await self.runners[signature].run(*request)
+
+    async def look(self) -> None:
+        """Raise the error by which it is lost: its tasks do not answer, or have restarted."""
+        if not all(await self._look()):
+            raise errors.AbortedError("a task has restarted, and has lost the variables of the model")
+
+    async def abort(self, error: errors.OpError) -> None:
+        """End the requests that wait, and those that run, and close the session."""
+        for runner in self.runners.values():
+            runner.abort(error)
+        await self._session.close()
+
+    @staticmethod
+    async def load(
+        replica: Replica, stored: StoredModel, config: Config | None, make_runners: MakeRunners
+    ) -> "LoadedReplica":
+        """Load a version, and warm it up. Raises as `saved_model.load`, or if the tasks cannot be reached."""
+        config = dataclasses.replace(config or Config(), device_filters=replica.tasks)
+        session = Session(replica.target, graph=Graph(), config=config)
+        try:
+            model = await load_stored(stored, session, None, replica.keep_devices, session.own_container)
+            examined = await asyncio.to_thread(_examine, session.graph, model)
+            loaded = LoadedReplica(session, make_runners(model.signatures, session), *examined)
+            for request in model.warmup:
+                await loaded.runners[request.signature].run(request.inputs, None, 0)
+            await loaded.look()
+        except BaseException:
+            await session.close()
+            raise
+        return loaded
+
+
+def _examine(graph: Graph, model: LoadedModel) -> tuple[list[Tensor], Set[str]]:
+    """Return what tells whether each variable has a value, and the names of the signatures that change nothing.
+
+    A model without variables has a probe that is true wherever it runs. Blocks.
+    """
+    with graph.as_default():
+        probes = [constant(True)]
+        for variable in model.variables.values():
+            with graph.colocate_with(variable.handle, ignore_existing=True):
+                probes.append(is_variable_initialized(variable.handle))
+    return probes, {name for name, signature in model.signatures.items() if not _changes_state(signature)}
+
+
+def _changes_state(signature: Signature) -> bool:
+    return bool(effects_of(CallSignature(tuple(signature.inputs.values()), tuple(signature.outputs.values()), ())))
