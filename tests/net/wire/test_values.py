@@ -43,6 +43,7 @@ def test_scalars_that_are_read_at_once_are_those_that_are_read_one_by_one():
     assert [*map(type, found)] == [*map(type, SCALARS)]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("descriptor", "data"),
     [
