@@ -178,9 +178,20 @@ class LocalRendezvous:
 
     async def recv(self, key: Key) -> Any:
         """Wait for the next value of a key and take it. Cancelling takes nothing."""
-        if key in self._receivers or key not in self._values:
+        if key in self._receivers:  # others have waited for longer
             return (await self.recv_any((key,)))[0][1]
-        return self._take(key)
+        if key in self._values:
+            return self._take(key)
+        self.check()
+        loop = asyncio.get_running_loop()
+        receiver = _Receiver(loop.create_future(), loop.time())
+        self._receivers[key] = deque((receiver,))
+        try:
+            await receiver.woken
+            self.check()
+            return self._take(key)
+        finally:
+            self._remove(key, receiver)
 
     async def recv_any(
         self, keys: Sequence[Key], fits: Callable[[Any], bool] = lambda value: True

@@ -129,7 +129,7 @@ class _Partition:
         self._order = {node: float(index) for index, node in enumerate(self._nodes)}
         self._begins, self._ends = self._places_of_frames()
         self._guards = Guards(self._nodes)
-        self._sections = LoopSections(self._nodes, self._levels, self._guards, apart=arranged is not None)
+        self._sections = LoopSections(self._nodes, self._levels, apart=arranged is not None)
         self._copies: dict[str, list[_Copy]] = {}
         self._moved: dict[tuple[Node, str], Node] = {}
         self._received: dict[tuple[Value, str], Node] = {}

@@ -22,7 +22,7 @@ from aioflow.plan.guards import Guards
 from aioflow.plan.passes.flow import Block, Flow, Node, Value, has_primitives, is_back_edge, verify
 from aioflow.plan.passes.liveness import shares_memory
 from aioflow.plan.passes.lower import lower
-from aioflow.plan.passes.recover_loops import recover_loops, spans_devices
+from aioflow.plan.passes.recover_loops import loops_in_branches, recover_loops, spans_devices
 from aioflow.plan.passes.streaming_loops import streaming_loops
 from aioflow.program.blocks import (
     Code,
@@ -37,7 +37,7 @@ from aioflow.program.blocks import (
 from aioflow.program.capture import launch_together
 from aioflow.program.codegen import compile_for_threads, compile_region
 from aioflow.program.fuse import Bound, fuse_on_gpu
-from aioflow.program.groups import WIDE, Group, grouped, waits
+from aioflow.program.groups import WIDE, Group, grouped, light_share, waits
 from aioflow.program.handles import Handle, Objects, resolved
 from aioflow.program.heavy_runs import with_heavy_runs
 from aioflow.program.program import Begin, FrameSpec, MergeInput, Outputs, OutsideValue, Program, Route, Unit
@@ -69,16 +69,22 @@ def assemble(
         graphs: whether a GPU launches kernels of a region together, as a CUDA graph.
     """
     exchanges = fused and not stream and context.kind is DeviceKind.CPU and not has_primitives(flow)
-    if exchanges:
-        flow = recover_loops(flow)
 
-    streaming = set(streaming_loops(flow)) if exchanges else set()
+    def assembly(flow: Flow) -> _Assembly:
+        streaming = set(streaming_loops(flow)) if exchanges else set()
 
-    def needs_executor(node: Node) -> bool:
-        return not fused or (node.waits and not spans_devices(node) and node not in streaming)
+        def needs_executor(node: Node) -> bool:
+            return not fused or (node.waits and not spans_devices(node) and node not in streaming)
 
-    lowered = verify(lower(flow, needs_executor))
-    return _Assembly(lowered, context, fused, stream, blocks, fast, exchanges, graphs).program()
+        lowered = verify(lower(flow, needs_executor))
+        return _Assembly(lowered, context, fused, stream, blocks, fast, exchanges, graphs)
+
+    if not exchanges:
+        return assembly(flow).program()
+    made = assembly(recover_loops(flow))
+    if made.skips_loops and not made.is_light:
+        made = assembly(recover_loops(flow, dead=False))
+    return made.program()
 
 
 class _Assembly:
@@ -113,6 +119,16 @@ class _Assembly:
 
     def _runs(self, node: Node) -> bool:
         return node not in self._given and not (self._fused and Value(node, 0) in self._literals)
+
+    @property
+    def skips_loops(self) -> bool:
+        """Whether a loop over devices is in a branch: only a coroutine that has the branch, too, can skip the loop."""
+        return bool(loops_in_branches(self._bound))
+
+    @property
+    def is_light(self) -> bool:
+        """Whether one coroutine runs all nodes."""
+        return light_share(self._bound) is not None
 
     def program(self) -> Program:
         """Group, give slots, link."""

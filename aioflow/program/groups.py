@@ -7,8 +7,9 @@ several threads may compute parts of a wide graph; nodes of scalar code count as
 
 A light share of a step that exchanges small values with other devices is one coroutine, which receives and sends: the
 executor would take longer than its kernels. Since it waits for one value after the other, every value that it sends
-must depend on all values that it has received before. Then no other device waits longer than it must. A share with
-heavy kernels is one coroutine if the planner has marked it: see `plan/passes/share_order.py`.
+must depend on all values that it has received before, and so must a loop over devices, which sends and receives. Then
+no other device waits longer than it must. A share with heavy kernels is one coroutine if the planner has marked it: see
+`plan/passes/share_order.py`.
 """
 
 import dataclasses
@@ -21,7 +22,7 @@ from aioflow.plan.frame_levels import role_of
 from aioflow.plan.guards import TRANSFERS, is_branch
 from aioflow.plan.passes.compress import same_task
 from aioflow.plan.passes.flow import Node, Value, sources_before
-from aioflow.plan.passes.recover_loops import LIGHT
+from aioflow.plan.passes.recover_loops import LIGHT, spans_devices
 from aioflow.plan.passes.share_order import is_marked, share_order
 from aioflow.program.blocks import Statement
 from aioflow.program.fuse import Bound
@@ -63,7 +64,7 @@ def grouped(bound: Mapping[Node, Statement], deciders: Mapping[Node, int], excha
     `exchanges` says whether a region may send and receive.
     """
     if exchanges and (light := light_share(bound)) is not None:
-        receives = any(node.definition.name == "recv" for node in light)
+        receives = any(node.definition.name == "recv" or spans_devices(node) for node in light)
         return [Group(light, receives, is_still=not receives, exchanges=True)]
     if exchanges and _is_marked_share(bound):
         return [Group(share_order(bound), True, exchanges=True)]
@@ -122,8 +123,8 @@ def _first_sends(nodes: Iterable[Node]) -> dict[Node, float]:
 def light_share(bound: Mapping[Node, Statement]) -> list[Node] | None:
     """The nodes in the order in which one coroutine runs them; None if the executor must run them."""
     nodes = list(bound)
-    transfers = [node for node in nodes if node.definition.name in TRANSFERS]
-    if not transfers or len(nodes) > LONGEST:
+    length = sum([1 for node in nodes for _ in node.everything()])
+    if not any(map(_exchanges, nodes)) or length > LONGEST:
         return None
     read = {value for node in nodes for value in node.inputs}
     if not (all(_may_join(node, bound[node], read) for node in nodes) and _is_light(nodes)):
@@ -139,8 +140,15 @@ def _is_marked_share(bound: Mapping[Node, Statement]) -> bool:
     return bool(transfers) and all(map(is_marked, transfers)) and not (waiting or wide)
 
 
+def _exchanges(node: Node) -> bool:
+    """Whether it sends or receives."""
+    return node.definition.name in TRANSFERS or spans_devices(node)
+
+
 def _may_join(node: Node, bound: Statement, read: set[Value]) -> bool:
     """Whether a coroutine may run a node: the number of a merge's input is not `read`."""
+    if spans_devices(node):
+        return True
     if node.blocks or len(node.inputs) > WIDE:
         return False
     if role_of(node) is not None:
@@ -151,7 +159,7 @@ def _may_join(node: Node, bound: Statement, read: set[Value]) -> bool:
 
 
 def _is_light(nodes: Sequence[Node]) -> bool:
-    computing = [node for node in nodes if node.definition.name not in TRANSFERS]
+    computing = [node for node in nodes if not _exchanges(node)]
     is_known = all(spec.shape.is_fully_defined() for node in nodes for spec in node.output_specs)
     return is_known and sum(op_cost.seconds(node, node.input_specs) for node in computing) < LIGHT
 
@@ -159,21 +167,43 @@ def _is_light(nodes: Sequence[Node]) -> bool:
 def _by_stage(nodes: Sequence[Node]) -> list[Node] | None:
     """The nodes with each receive as late as its consumers allow; None if a send would wait for one without need.
 
-    The stage of a node is the number of the last receive that it depends on.
+    A loop over devices both sends and receives. The stage of a node is the turn of the last receive that it needs.
     """
-    stages: dict[Node, int] = {}
+    own: dict[Node, int] = {}
     needs: dict[Node, int] = {}
-    receives = 0
     for node in nodes:
-        sources = [source for source in sources_before(node) if source in stages]
-        needs[node], stages[node] = 0, 0
-        for source in sources:
-            needs[node] |= needs[source]
-            stages[node] = max(stages[node], stages[source])
-        if node.definition.name == "recv":
-            receives += 1
-            needs[node] |= 1 << receives
-            stages[node] = receives
-        elif node.definition.name == "send" and needs[node].bit_count() != stages[node]:
-            return None
+        if node.definition.name == "recv" or spans_devices(node):
+            own[node] = 1 << len(own)
+        needs[node] = own.get(node, 0)
+        for source in sources_before(node):
+            needs[node] |= needs.get(source, 0)
+    turns = _turns([node for node in nodes if node.definition.name == "send" or spans_devices(node)], own, needs)
+    if turns is None:
+        return None
+    stages: dict[Node, int] = {}
+    for node in nodes:
+        before = [stages[source] for source in sources_before(node) if source in stages]
+        stages[node] = max([turns.get(node, 0), *before])
     return sorted(nodes, key=stages.__getitem__)
+
+
+def _turns(sending: Sequence[Node], own: Mapping[Node, int], needs: Mapping[Node, int]) -> dict[Node, int] | None:
+    """The turn of each receive: before the first send that needs it. None if a send does not need all receives before.
+
+    Args:
+        sending: the sends, and the loops that send.
+        own: a bit for each receive, and for each loop that receives.
+        needs: the bits of the receives that each node needs.
+    """
+    turns: dict[Node, int] = {}
+    done = 0
+    for node in sorted(sending, key=lambda each: (needs[each] & ~own.get(each, 0)).bit_count() * 2 + (each in own)):
+        if done & ~needs[node]:
+            return None
+        for receive, bit in own.items():
+            if bit & needs[node] & ~done:
+                turns[receive] = len(turns) + 1
+        done = needs[node]
+    for receive in own:
+        turns.setdefault(receive, len(turns) + 1)
+    return turns

@@ -13,7 +13,7 @@ from aioflow import errors
 from aioflow.program import assemble as assembling
 from aioflow.testing import VirtualTimeLoop, no_pending_tasks
 from aioflow.testing.simulated_cluster import SimulatedCluster
-from tests.support.device_programs import Branch, Loop, Mix, built, programs
+from tests.support.device_programs import Branch, Loop, Mix, branches_of_loops, built, programs
 from tests.support.scale import amount
 
 DEVICES = 3
@@ -82,7 +82,7 @@ def with_cases(test):
 
 
 @settings(max_examples=amount(8, 600), deadline=None)
-@given(programs(DEVICES), st.sampled_from([-3.0, -0.25, 0.0, 1.0, 7.0]))
+@given(programs(DEVICES) | branches_of_loops(DEVICES), st.sampled_from([-3.0, -0.25, 0.0, 1.0, 7.0]))
 @with_cases
 def test_values_are_those_of_single_nodes(program, value):
     with af.Graph().as_default() as graph:
@@ -97,7 +97,7 @@ def test_values_are_those_of_single_nodes(program, value):
 
 
 @settings(max_examples=amount(2, 60), deadline=None)
-@given(programs(DEVICES, deepest=2), st.sampled_from([-3.0, 1.0]))
+@given(programs(DEVICES, deepest=2) | branches_of_loops(DEVICES), st.sampled_from([-3.0, 1.0]))
 @with_cases
 def test_tasks_of_a_cluster_give_what_devices_of_a_process_give(program, value):
     places = [f"/job:worker/task:{number}" for number in range(DEVICES)]
@@ -127,7 +127,7 @@ def runs_primitives(units):
     return any(unit.role is not None for unit in units)
 
 
-@pytest.mark.parametrize("program", [CASES[0], *CASES[2:6]])
+@pytest.mark.parametrize("program", [CASES[0], *CASES[2:7]])
 async def test_no_primitives_are_left_to_the_executor(graph, units, program):
     x = af.placeholder(af.float32, [2])
     with on(0):
@@ -136,6 +136,22 @@ async def test_no_primitives_are_left_to_the_executor(graph, units, program):
         await session.run(result, {x: [1.0, 2.0]})
     assert len(units) == DEVICES
     assert not any(map(runs_primitives, units.values()))
+
+
+@pytest.mark.parametrize("taken", [True, False])
+async def test_a_device_that_waits_for_other_things_leaves_the_loop_in_a_branch_to_the_executor(graph, units, taken):
+    x = af.placeholder(af.float32, [2])
+    with on(1):
+        other = af.py_func(lambda value: value, [x], af.float32)
+        other.set_shape([2])
+    branch = Branch(0, 0, (Loop(0, 1, 0, 3, (Mix(1, 0, 0), Mix(2, 1, 0))),), (Mix(2, 0, 0),))
+    result = built((branch,), x, PLACES)[0]
+    feeds = {x: [1.0, 2.0] if taken else [-1.0, -2.0]}
+    await both_ways(graph, [result, other], feeds)
+    units.clear()
+    async with af.Session(graph=graph, config=config()) as session:
+        await session.run([result, other], feeds)
+    assert {device for device, found in units.items() if runs_primitives(found)} == {"1"}
 
 
 def quotient_in_a_branch(x, end=9):

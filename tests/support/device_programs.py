@@ -51,6 +51,15 @@ def programs(devices: int, deepest: int = 3) -> st.SearchStrategy[tuple[Any, ...
     return block
 
 
+def branches_of_loops(devices: int) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Programs of branches at the root, in which there are loops."""
+    device, value = st.integers(0, devices - 1), st.integers(0, 5)
+    mix = st.builds(Mix, device, value, value)
+    loop = st.builds(Loop, device, device, value, value, programs(devices, deepest=1))
+    block = st.lists(st.one_of(mix, loop), min_size=1, max_size=2).map(tuple)
+    return st.lists(st.builds(Branch, device, value, block, block) | mix, min_size=1, max_size=2).map(tuple)
+
+
 def built(program: Sequence[Any], start: Any, places: Sequence[str]) -> list[Any]:
     """The values of a program, as tensors."""
     values = [start]

@@ -20,9 +20,9 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgpack
 
 from aioflow.net.wire import master_verbs, worker_verbs  # noqa: F401 - all messages are known
-from aioflow.net.wire.limits import Limits
+from aioflow.net.wire.limits import KIB, Limits
 from aioflow.net.wire.schema import VERBS, Integer, Message, Real, Record, Simple, Text
-from aioflow.net.wire.values import Budget, Incoming, incoming
+from aioflow.net.wire.values import Budget, Incoming, incoming, scalars_of
 from aioflow.tensors.plain_data import summarise, unpack
 
 TRACE: Final = r"|00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
@@ -120,6 +120,7 @@ class Announcement(NamedTuple):
         values: its values.
         nbytes: the bytes of its values.
         inline: the bytes of values that came in the first frame.
+        whole: the values themselves, if there are none, or all are scalars; otherwise None.
     """
 
     record: Record
@@ -127,6 +128,7 @@ class Announcement(NamedTuple):
     values: tuple[Incoming, ...]
     nbytes: int
     inline: memoryview
+    whole: Sequence[Any] | None = None
 
     def check(self) -> None:
         """Check the fields before the values are there. ProtocolError if one does not fit."""
@@ -164,7 +166,9 @@ def _announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
     if record is None:
         raise ValueError(f"unknown message {summarise(header.verb)} in this version of the protocol")
     if not (header.values or header.follows or len(inline)):
-        return Announcement(record, header, (), 0, inline)
+        return Announcement(record, header, (), 0, inline, ())
+    if len(inline) <= KIB and not header.follows and (scalars := scalars_of(header.values, inline)) is not None:
+        return Announcement(record, header, (), 0, inline, scalars)
     budget = Budget(len(frame) - len(inline))
     values = tuple([incoming(descriptor, budget) for descriptor in header.values])
     nbytes = 0

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from aioflow import errors
 from aioflow.net.wire.control_verbs import TASK, U64
-from aioflow.net.wire.schema import Blob, Flag, Integer, Many, Plain, Real, Record, Table, Text, Value
+from aioflow.net.wire.schema import Blob, Flag, Integer, Many, ManyValues, Plain, Real, Record, Table, Text, Value
 from aioflow.resources.journal import Ticket
 from aioflow.tensors.dtypes import Array
 
@@ -19,7 +19,7 @@ Count = Annotated[int, Integer()]
 Seconds = Annotated[float, Real()]
 Switch = Annotated[bool, Flag()]
 Task = Annotated[str, Text(256, TASK)]
-Values = Annotated[tuple[Array, ...], Many(Value())]
+Values = Annotated[tuple[Array, ...], ManyValues()]
 NamedValues = Annotated[Mapping[str, Array], Table(Value(), Text(4096))]
 Data = Annotated[bytes, Blob()]
 """Bytes of any length, as a GraphDef in msgpack."""

@@ -265,6 +265,8 @@ class Assembler:
             if cls is Drop:
                 self._drop(stream)
                 return self._end(stream)
+        elif announced.whole is not None:
+            return announced.envelope(announced.whole)
         elif len(announced.inline) == announced.nbytes:
             return _whole(announced)
         else:
@@ -385,8 +387,6 @@ class _Stream:
 
 def _whole(announced: Announcement) -> Envelope:
     """A message whose values came in its first frame."""
-    if not announced.values:
-        return announced.envelope(())
     at = 0
     for value in announced.values:
         end = at + value.nbytes

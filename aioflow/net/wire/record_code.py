@@ -16,25 +16,26 @@ _MISSING: Final = object()
 
 def writer(fields: Mapping[str, "Field"]) -> Write:
     """A function that writes the fields of a record which do not have their defaults, by name."""
-    known: dict[str, Any] = {}
+    known: dict[str, Any] = {"misfit": _misfit}
     lines = ["def write(record, values):", " data = {}"]
     for number, field in enumerate(fields.values()):
-        known |= {f"write{number}": field.write, f"default{number}": field.default}
+        known |= {f"write{number}": field.kind.write, f"default{number}": field.default}
         known[f"matches{number}"] = field.kind.matches
         lines.append(f" x = record.{field.name}")
         if not field.needed:
             lines.append(f" if x is not default{number} and x != default{number}:")
-        lines.append(f" {' ' * (not field.needed)}data[{field.name!r}] = {_checked(field, 'write', number)}")
+        inner = [*_checked(field, "write", number), f"data[{field.name!r}] = x"]
+        lines += [f" {' ' * (not field.needed)}{line}" for line in inner]
     made: Write = _defined("write", [*lines, " return data"], known)
     return made
 
 
 def reader(cls: type[Any], fields: Mapping[str, "Field"], refuse: Callable[[Any], NoReturn]) -> Read:
     """A function that reads such a map. `refuse` is called with data of which a field is missing or unknown."""
-    known: dict[str, Any] = {"cls": cls, "refuse": refuse, "MISSING": _MISSING}
+    known: dict[str, Any] = {"cls": cls, "refuse": refuse, "misfit": _misfit, "MISSING": _MISSING}
     lines = ["def read(data, values):", " if type(data) is not dict: refuse(data)", " left = len(data)"]
     for number, field in enumerate(fields.values()):
-        known |= {f"read{number}": field.read, f"default{number}": field.make or field.default}
+        known |= {f"read{number}": field.kind.read, f"default{number}": field.make or field.default}
         known[f"matches{number}"] = field.kind.matches
         default = "refuse(data)" if field.needed else f"default{number}" + "()" * (field.make is not None)
         lines += [
@@ -42,16 +43,26 @@ def reader(cls: type[Any], fields: Mapping[str, "Field"], refuse: Callable[[Any]
             f" if x is MISSING: x{number} = {default}",
             " else:",
             "  left -= 1",
-            f"  x{number} = {_checked(field, 'read', number)}",
+            *[f"  {line}" for line in _checked(field, "read", number)],
+            f"  x{number} = x",
         ]
     arguments = ", ".join(f"x{number}" for number in range(len(fields)))
     made: Read = _defined("read", [*lines, " if left: refuse(data)", f" return cls({arguments})"], known)
     return made
 
 
-def _checked(field: "Field", function: str, number: int) -> str:
+def _checked(field: "Field", function: str, number: int) -> list[str]:
+    """Lines that write or read `x`, the field of that number. An error names the field."""
     accepts = field.kind.accepts.replace("matches(", f"matches{number}(")
-    return f"x if {accepts} else {function}{number}(x, values)" if accepts else f"{function}{number}(x, values)"
+    return [
+        f"if not ({accepts or False}):",
+        f" try: x = {function}{number}(x, values)",
+        f" except ValueError as error: misfit({field.title!r}, error)",
+    ]
+
+
+def _misfit(title: str, error: ValueError) -> NoReturn:
+    raise ValueError(f"{title}: {error}") from None
 
 
 def _defined(name: str, lines: list[str], known: dict[str, Any]) -> Any:

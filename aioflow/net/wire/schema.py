@@ -309,6 +309,29 @@ class Value(Kind):
         return values.pop(data)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ManyValues(Many):
+    """A tuple of values as graphs compute them. Usually they are all values of the message, in order."""
+
+    kind: Kind = dataclasses.field(default_factory=Value)
+
+    def write(self, value: Any, values: list[Any]) -> Any:
+        """Their numbers among the values of the message."""
+        self._check(value, tuple)
+        first = len(values)
+        values.extend(value)
+        return list(range(first, len(values)))
+
+    def read(self, data: Any, values: Values) -> Any:
+        """The values of these numbers."""
+        self._check(data, list)
+        if data != [*values] or {*map(type, data)} != {int}:
+            return Many.read(self, data, values)
+        found = tuple(values.values())
+        values.clear()
+        return found
+
+
 class Blob(Value):
     """Bytes of any length, sent as a value is."""
 
@@ -364,10 +387,9 @@ class Record(Kind):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a record. `needed` if it has no default.
+    """One field of a record, which errors call by its title. `needed` if it has no default.
 
-    All records share the default, unless `make` makes one for each. `write` and `read` are those of its kind; their
-    errors name the field.
+    All records share the default, unless `make` makes one for each.
     """
 
     name: str
@@ -375,8 +397,7 @@ class Field:
     needed: bool
     default: Any
     make: Callable[[], Any] | None
-    write: Callable[[Any, list[Any]], Any]
-    read: Callable[[Any, Values], Any]
+    title: str
 
 
 def fields_of(cls: type[Any]) -> dict[str, Field]:
@@ -386,23 +407,9 @@ def fields_of(cls: type[Any]) -> dict[str, Field]:
     for field in dataclasses.fields(cls):
         make = None if field.default_factory is dataclasses.MISSING else field.default_factory
         default = field.default if make is None else make()
-        kind, named = _kind_of(hints[field.name]), functools.partial(_naming, f"{cls.__name__}.{field.name}")
-        found[field.name] = Field(
-            field.name, kind, default is dataclasses.MISSING, default, make, named(kind.write), named(kind.read)
-        )
+        kind, title = _kind_of(hints[field.name]), f"{cls.__name__}.{field.name}"
+        found[field.name] = Field(field.name, kind, default is dataclasses.MISSING, default, make, title)
     return found
-
-
-def _naming(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """The function, with that name in its errors."""
-
-    def named(value: Any, values: Any) -> Any:
-        try:
-            return function(value, values)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
-
-    return named
 
 
 def _kind_of(hint: Any) -> Kind:

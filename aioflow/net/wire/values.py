@@ -67,15 +67,17 @@ class Sent(NamedTuple):
 
 def describe(value: Any) -> Sent:
     """Encode `value`. InvalidArgumentError if it can exist only in this process, like a handle."""
-    return _describe(value, 0)
+    descriptor = _SCALARS.get(type(value))
+    if descriptor is None:
+        return _describe(value, 0)
+    return Sent(descriptor, (value.tobytes(),), descriptor[2])
 
 
 def _describe(value: Any, depth: int) -> Sent:
     if isinstance(value, np.ndarray):
         return _strings(value) if value.dtype.hasobject else _array(value)
     if isinstance(value, np.generic):
-        data = value.tobytes()
-        return Sent(["scalar", _name_of(value.dtype), len(data)], (data,), len(data))
+        return Sent(_scalar(value.dtype), (value.tobytes(),), value.nbytes)
     if isinstance(value, bytes):
         return Sent(["bytes", len(value)], [value], len(value))
     if value is DEAD:
@@ -103,6 +105,16 @@ def _name_of(dtype: np.dtype[Any]) -> str:
     if name == "string":
         raise errors.InvalidArgumentError(f"an array of NumPy's {dtype} is not a tensor: texts are bytes objects")
     return name
+
+
+def _scalar(dtype: np.dtype[Any]) -> Descriptor:
+    return ["scalar", _name_of(dtype), dtype.itemsize]
+
+
+_RAW: Final = {dtype.name: dtype for dtype in dtypes.EVERY if not dtype.np.hasobject}
+"""The dtypes whose bytes can be sent."""
+_SCALARS: Final[dict[type, Descriptor]] = {dtype.np.type: _scalar(dtype.np) for dtype in _RAW.values()}
+"""The descriptors of the usual scalars."""
 
 
 def bytes_of(array: AnyArray) -> memoryview:
@@ -180,7 +192,6 @@ _OF_ELEMENT: Final = 256
 """Approximate bytes of memory for a tensor besides its elements."""
 _FREE: Final = _OF_SLOT * MOST_ELEMENTS
 """Bytes of memory that every message may use for elements: enough for the longest empty list."""
-_RAW: Final = {dtype.name: dtype for dtype in dtypes.EVERY if not dtype.np.hasobject}
 
 
 class Budget:
@@ -443,6 +454,24 @@ _KINDS: Final[dict[str, tuple[int, Callable[..., Incoming]]]] = {
     "array": (3, _ArrayIn), "scalar": (2, _ScalarIn), "strings": (2, _StringsIn), "bytes": (1, _BytesIn),
     "list": (2, _ListIn), "plain": (1, _PlainIn), "dead": (0, _DeadIn),
 }  # fmt: skip
+
+
+def scalars_of(descriptors: Sequence[Any], data: memoryview) -> list[Any] | None:
+    """The values whose bytes are `data`, if all of them are scalars; else None, and `incoming` decides."""
+    found: list[Any] = []
+    at = 0
+    for descriptor in descriptors:
+        if type(descriptor) is not list or len(descriptor) != 3 or descriptor[0] != "scalar":
+            return None
+        _, name, nbytes = descriptor
+        dtype = _RAW.get(name) if type(name) is str else None
+        if dtype is None or type(nbytes) is not int or nbytes != dtype.size or at + nbytes > len(data):
+            return None
+        if dtype is dtypes.bool_ and data[at] > 1:
+            return None
+        found.append(np.frombuffer(data, dtype.np, 1, at)[0])
+        at += nbytes
+    return found if at == len(data) else None
 
 
 def incoming(descriptor: Any, budget: Budget) -> Incoming:

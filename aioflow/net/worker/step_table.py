@@ -80,9 +80,9 @@ class StepTable:
 
     def at(self, step: int) -> WorkerStep:
         """The step of that number. AbortedError if it is over."""
-        self.check(step)
         found = self.open.get(step)
         if found is None:
+            self.check(step)
             rendezvous = RemoteRendezvous(
                 self.task, functools.partial(self._ask, step), functools.partial(self._outbox_to, step)
             )
@@ -205,9 +205,11 @@ class StepTable:
     def arrive(self, call: Call) -> None:
         """Accept pushed values of a step, which may not have begun here. Values of an ended step are ignored."""
         message: Any = call.message
-        if message.step in self._over:
-            return
-        worker_step = self.at(message.step)
+        worker_step = self.open.get(message.step)
+        if worker_step is None:
+            if message.step in self._over:
+                return
+            worker_step = self.at(message.step)
         if worker_step.owner is None and not worker_step.begun:
             worker_step.owner = call.peer  # until the step begins, it lasts as long as its sender
         assert call.peer is not None  # a task sends nothing to itself

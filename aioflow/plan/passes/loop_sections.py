@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from aioflow.plan.frame_levels import ROOT, Levels, role_of
-from aioflow.plan.guards import Guards, is_branch
+from aioflow.plan.guards import is_branch
 from aioflow.plan.passes.flow import Node, Value, sources_before
 from aioflow.plan.passes.relink import in_place
 
@@ -64,7 +64,7 @@ def _child(node: Node, level: int, levels: Levels) -> int:
 class LoopSections:
     """The sections of the iterations in which values are made."""
 
-    def __init__(self, nodes: Sequence[Node], levels: Levels, guards: Guards, apart: bool = True) -> None:
+    def __init__(self, nodes: Sequence[Node], levels: Levels, apart: bool = True) -> None:
         """Find the sections of nodes, sources first. Without `apart` the frames are mixed, and none is structured."""
         self._levels: Final = levels
         self._later: Final[set[Node]] = set()
@@ -73,7 +73,7 @@ class LoopSections:
         """The frames that are entered from such nodes."""
         if len(levels.names) > 1:
             self._find_later(nodes)
-        self._structured = self._nests(nodes, guards) if apart else set()
+        self._structured = self._nests(nodes) if apart else set()
 
     def of(self, node: Node) -> str:
         """The section in which the values of a node are made, after those of the loops around: `body/condition`.
@@ -105,8 +105,8 @@ class LoopSections:
             if is_later and role == "enter":
                 self._later_frames.add(self._levels.beyond[node])
 
-    def _nests(self, nodes: Sequence[Node], guards: Guards) -> set[int]:
-        """The frames of nests in which all frames may be structured loops. The outermost one is never dead."""
+    def _nests(self, nodes: Sequence[Node]) -> set[int]:
+        """The frames of nests in which all frames may be structured loops."""
         levels = self._levels
         if len(levels.names) == 1:
             return set()
@@ -114,8 +114,6 @@ class LoopSections:
         failed: set[int] = set()
         for node in nodes:
             inside[levels.inside[node]].append(node)
-            if role_of(node) == "enter" and levels.inside[node] == ROOT and guards.running.get(node):
-                failed.add(levels.beyond[node])
         every = range(1, len(levels.names))
         read = {value for node in nodes for value in node.inputs}
         failed |= {level for level in every if not _is_plain(inside[level], read)}

@@ -10,6 +10,9 @@ A device whose kernels are heavy does so where it waits no longer than in the ex
 All devices send and receive in one order, which the partition gives: see `loop_sections`. Inner loops become statements
 of the body. The primitives of branches stay as they are: `guarded_codegen` writes the code of what may be dead.
 
+A loop in a branch may be dead. Only a coroutine that has the branch, too, can skip it, so a device that needs the
+executor for its other nodes leaves such a loop to it.
+
 In the last iteration the condition does not hold, and what the body would have sent is dead. It is sent as dead, since
 a device that runs its frame node by node receives it.
 """
@@ -20,7 +23,7 @@ from typing import Final
 from aioflow.graph.op import REGISTRY
 from aioflow.plan import op_cost
 from aioflow.plan.frame_levels import Levels, is_known, role_of
-from aioflow.plan.guards import TRANSFERS, is_branch
+from aioflow.plan.guards import TRANSFERS, Guards, is_branch
 from aioflow.plan.passes import loop_waits
 from aioflow.plan.passes.flow import Block, Flow, Node, Value, is_back_edge, sources_before
 from aioflow.plan.passes.loop_sections import BODY, is_loop_switch, is_part
@@ -39,8 +42,8 @@ def spans_devices(node: Node) -> bool:
     return bool(node.blocks) and SPANNING in node.attrs
 
 
-def recover_loops(flow: Flow) -> Flow:
-    """The flow of one device with a structured loop for each frame that can be one.
+def recover_loops(flow: Flow, dead: bool = True) -> Flow:
+    """The flow of one device with a structured loop for each frame that can be one; with `dead` also if it may be dead.
 
     A frame with inner frames becomes one with all of them, or none does.
     """
@@ -49,9 +52,20 @@ def recover_loops(flow: Flow) -> Flow:
     failed: set[str] = set()
     while True:
         made, found = _recovered(flow, failed)
+        if not (found or dead):
+            found = {loop.name for loop in loops_in_branches(made.nodes)}
         if not found:
             return made
         failed |= found
+
+
+def loops_in_branches(nodes: Iterable[Node]) -> list[Node]:
+    """The structured loops that send and receive, and are dead if a branch is not taken."""
+    given = list(nodes)
+    if not any(map(spans_devices, given)):
+        return []
+    guards = Guards(given)
+    return [node for node in given if spans_devices(node) and guards.running.get(node)]
 
 
 def _recovered(flow: Flow, excepted: set[str]) -> tuple[Flow, set[str]]:

@@ -201,3 +201,27 @@ def test_keys_that_are_none_are_neither_sent_nor_received(keys):
     header = {"verb": "RecvTensor", "id": 1, "fields": {"step": 1, "incarnation": 1, "keys": lists}}
     with pytest.raises(ProtocolError, match=r"RecvTensor.keys: .* is not a"):
         announcement(frame(header), LIMITS).check()
+
+
+NUMBERS = [["scalar", "int8", 1], ["scalar", "int8", 1]]
+
+
+@pytest.mark.parametrize(("places", "found"), [([0, 1], (3, 4)), ([1, 0], (4, 3))])
+def test_values_come_in_the_order_of_their_numbers(places, found):
+    header = {"verb": "RunCallable", "id": 1, "fields": {"session": SESSION, "handle": 1, "feeds": places}}
+    (envelope,) = put_together([frame(header | {"values": NUMBERS}, b"\3\4")])
+    assert envelope.message.feeds == found
+
+
+@pytest.mark.parametrize("places", [[0], [0, 0], [0, 2], [False, True], [0.0, 1.0], []])
+def test_values_whose_numbers_are_wrong_are_refused(places):
+    header = {"verb": "RunCallable", "id": 1, "fields": {"session": SESSION, "handle": 1, "feeds": places}}
+    with pytest.raises(ProtocolError, match=r"RunCallable.feeds: .* is not the number|do not name"):
+        put_together([frame(header | {"values": NUMBERS}, b"\3\4")])
+
+
+def test_scalars_have_no_more_bytes_than_the_limits_of_a_message_allow():
+    values, limits = [["scalar", "complex128", 16]] * 65, Limits(tensor=1 << 10, message=1 << 10)
+    header = {"verb": "RunCallable", "id": 1, "fields": {"session": SESSION, "handle": 1, "feeds": [*range(65)]}}
+    with pytest.raises(ProtocolError, match="values of 1040 bytes are more than the 1024"):
+        announcement(frame(header | {"values": values}, bytes(1040)), limits)

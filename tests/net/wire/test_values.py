@@ -9,7 +9,8 @@ from hypothesis.extra import numpy as hnp
 
 from aioflow import errors
 from aioflow.net.wire import values
-from aioflow.net.wire.values import Budget, describe, incoming
+from aioflow.net.wire.values import Budget, describe, incoming, scalars_of
+from aioflow.tensors import dtypes
 from aioflow.tensors.tensor_list import TensorList
 from tests.support.net_samples import VALUES, X, plain, tensor_list
 
@@ -30,6 +31,29 @@ def received(descriptor, data):
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 def test_a_value_arrives_as_it_was_sent(value):
     assert plain(received(*sent(value))) == plain(value)
+
+
+SCALARS = [dtype.np.type(1) for dtype in dtypes.EVERY if not dtype.np.hasobject] + [np.bool_(False), np.float32("nan")]
+
+
+def test_scalars_that_are_read_at_once_are_those_that_are_read_one_by_one():
+    descriptors, data = zip(*map(sent, SCALARS), strict=True)
+    found = scalars_of([*descriptors], memoryview(b"".join(data)))
+    assert [*map(plain, found)] == [*map(plain, SCALARS)] == [*map(plain, map(received, descriptors, data))]
+    assert [*map(type, found)] == [*map(type, SCALARS)]
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("descriptor", "data"),
+    [
+        (["array", "int8", [1], 1], b"x"), (["scalar", "int8", 1], b"xy"), (["scalar", "int8", 1], b""),
+        (["scalar", "int8", 2], b"xy"), (["scalar", "int8", True], b"x"), (["scalar", "string", 8], bytes(8)),
+        (["scalar", ["int8"], 1], b"x"), (["scalar", "bool", 1], b"\2"), ("int", b"x"), (7, b"x"), (["dead"], b""),
+    ],
+)  # fmt: skip
+def test_other_values_and_damaged_scalars_are_not_read_at_once(descriptor, data):
+    assert scalars_of([["scalar", "int8", 1], descriptor], memoryview(b"z" + data)) is None
 
 
 @given(

@@ -5,7 +5,6 @@ import pytest
 
 import aioflow as af
 from aioflow.plan.frame_levels import Levels, is_known, role_of
-from aioflow.plan.guards import Guards
 from aioflow.plan.passes.flow import Value, sources_before
 from aioflow.plan.passes.loop_sections import LoopSections, by_frames
 from aioflow.plan.passes.lower import lower
@@ -56,7 +55,7 @@ def _is_unbroken(inside):
 
 def sections(work):
     nodes, levels = lowered(work)
-    found = LoopSections(nodes, levels, Guards(nodes))
+    found = LoopSections(nodes, levels)
     return {node.name: found.of(node) for node in nodes}
 
 
