@@ -132,6 +132,11 @@ class RunMetadata:
         self._threads: dict[int, str] = {}
         self._sent: dict[Hashable, tuple[float, int]] = {}
 
+    @property
+    def thread_names(self) -> dict[int, str]:
+        """The names of the threads that events name by number."""
+        return dict(self._threads)
+
     def lane_of(self, owner: object, name: str) -> int:
         """Return the number of a lane that is not a thread; it stays valid while the owner lives."""
         self._threads[id(owner)] = name

@@ -80,6 +80,10 @@ class Call:
     ) -> Any:
         """Check and convert the feeds, run, and shape the result."""
         state = self.state
+        if state.observer is not None:
+            observer, state.observer = state.observer, None
+            run = functools.partial(self.run, values, held=held)
+            return await observer.around(run, self.fetches, options, metadata)
         if going:
             note_run(self.signature)
         if must_convert(values, self.dtypes):

@@ -15,6 +15,7 @@ from aioflow.runtime.engine import LocalEngine
 from aioflow.runtime.explain import Report, with_idle_runners
 from aioflow.runtime.feeds import feed_key, in_order
 from aioflow.runtime.fetches import parse_fetches
+from aioflow.runtime.run_observer import RunObserver
 from aioflow.runtime.session_state import SessionState
 from aioflow.tensors.codecs import Saving
 
@@ -40,6 +41,15 @@ class SessionReports(abc.ABC):
         """
         self._check()
         return with_idle_runners(await self._engine.explain(), self, self.graph)
+
+    @property
+    def run_count(self) -> int:
+        """The runs that have begun, also those that failed."""
+        return self._engine.runs
+
+    def observe_next_run(self, observer: RunObserver | None) -> None:
+        """Let an observer run around the next run; None for nobody, also if the next run has not come yet."""
+        self._engine.observer = observer
 
     def list_devices(self) -> list[DeviceAttributes]:
         """Return its devices. Those of a cluster are known after the first run."""
@@ -104,6 +114,11 @@ class SessionReports(abc.ABC):
     def detached_kernels(self) -> list[str]:
         """Kernels that still run in C code although their run was cancelled."""
         return [name for threads in self._state.threads for name in threads.detached]
+
+    @property
+    def local_state(self) -> SessionState | None:
+        """The shared state of its local steps; None if they run on a cluster."""
+        return self._engine.state if isinstance(self._engine, LocalEngine) else None
 
     @property
     def _state(self) -> SessionState:

@@ -1,0 +1,136 @@
+"""Samples of the steps of a session: a few a second are timed, and now and then one is traced.
+
+A sampler asks the session to show it the next run. All runs in between are untouched. A traced run computes node by
+node, without fused kernels, so it is slower: the next one comes when the time that the last one has cost is less than a
+hundredth of the time since. Long steps are not traced.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from aioflow.config import RunOptions
+from aioflow.runtime.fetches import Fetches
+from aioflow.runtime.plan_cache import DEFAULT
+from aioflow.runtime.run_observer import ObservedRun
+from aioflow.session import Session
+from aioflow.tracing import RunMetadata
+
+_SAMPLES: Final = 64
+"""Samples between two looks, at most."""
+_TRACE_EVERY: Final = 2.0
+"""Seconds from one traced step to the next, at least."""
+_TRACE_SHARE: Final = 100.0
+_TRACEABLE: Final = 0.25
+"""Seconds: longer steps are not traced, since node by node they might take much longer."""
+_NUMBERS: Final = 16
+"""Fetched numbers of a run that are shown."""
+_TRACED: Final = RunOptions(trace=True)
+
+
+class Sample(NamedTuple):
+    """One run.
+
+    Attributes:
+        began: when it began, in seconds since 1970.
+        start: the same on the clock of traces.
+        seconds: how long it took.
+        numbers: the fetched numbers, by the name of the tensor.
+        fetches: the names of all fetches.
+        trace: its trace; None for none.
+    """
+
+    began: float
+    start: float
+    seconds: float
+    numbers: dict[str, float]
+    fetches: tuple[str, ...]
+    trace: RunMetadata | None
+
+
+class Sampler:
+    """Observes single runs of a session.
+
+    Attributes:
+        samples: those since the last look.
+        failed: the failed runs among those that it has seen.
+    """
+
+    def __init__(self, session: Session, clock: Callable[[], float] = time.time) -> None:
+        self.samples: Final[deque[Sample]] = deque(maxlen=_SAMPLES)
+        self.failed = 0
+        self._session: Final = session
+        self._clock: Final = clock
+        self._usual: float | None = None
+        self._assembled: Final[set[tuple[str, ...]]] = set()
+        self._next_trace = 0.0
+
+    def ask(self) -> None:
+        """See the next run."""
+        self._session.observe_next_run(self)
+
+    def stop(self) -> None:
+        """See none."""
+        self._session.observe_next_run(None)
+
+    async def around(
+        self, run: ObservedRun, fetches: Fetches, options: RunOptions, metadata: RunMetadata | None
+    ) -> Any:
+        """Time a run, and trace it if that is due and its caller wants no trace."""
+        start, began = time.perf_counter(), self._clock()
+        traced = options is DEFAULT and metadata is None and self._is_trace_due(began)
+        trace = RunMetadata() if traced else None
+        try:
+            result = await run(options=_TRACED if traced else options, metadata=trace if traced else metadata)
+        except BaseException as error:
+            self.failed += isinstance(error, Exception)
+            raise
+        seconds = time.perf_counter() - start
+        if trace is None:
+            self._usual = seconds
+        else:
+            self._next_trace = self._clock() + max(_TRACE_EVERY, (seconds - (self._usual or 0.0)) * _TRACE_SHARE)
+        names = tuple([each.name for each in (*fetches.tensors, *fetches.operations)][:_NUMBERS])
+        if trace is not None and names not in self._assembled:  # its program has just been assembled: it took long
+            self._assembled.add(names)
+            return result
+        self.samples.append(Sample(began, start, seconds, numbers_in(fetches, result), names, trace))
+        return result
+
+    def _is_trace_due(self, now: float) -> bool:
+        return self._usual is not None and self._usual < _TRACEABLE and now >= self._next_trace
+
+    def take(self) -> Sequence[Sample]:
+        """The samples since the last call."""
+        found = list(self.samples)
+        self.samples.clear()
+        return found
+
+
+def numbers_in(fetches: Fetches, result: Any) -> dict[str, float]:
+    """The single numbers among fetched values, by the name of the tensor without `:0`."""
+    if fetches.tensors and len(fetches.tensors) == 1 and not isinstance(result, (list, tuple, dict)):
+        values: Sequence[Any] = [result]
+        names = [fetches.tensors[0].name]
+    elif type(result) in (list, tuple):
+        # `build` puts the values into the caller's structure: a marker in the place of each value finds it again.
+        marks = fetches.build([_Mark(tensor.name) for tensor in fetches.tensors])
+        pairs = [(mark.name, value) for mark, value in zip(marks, result, strict=False) if isinstance(mark, _Mark)]
+        names, values = [name for name, _ in pairs], [value for _, value in pairs]
+    elif type(result) is dict:
+        names, values = list(map(str, result)), list(result.values())
+    else:
+        return {}
+    found = {name.removesuffix(":0"): value for name, value in zip(names, values, strict=True)}
+    return dict([(name, float(value)) for name, value in found.items() if _is_number(value)][:_NUMBERS])
+
+
+class _Mark(NamedTuple):
+    name: str
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (float, int, np.floating, np.integer)) and not isinstance(value, bool)
