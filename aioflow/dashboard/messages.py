@@ -219,6 +219,7 @@ class Step:
         wire: the further seconds in which a value was on its way.
         wait: the other seconds.
         fetches: what was fetched.
+        feeds: what was fed.
         lanes: the rows of its timeline.
         bars: executions of operations, by their begin.
         arrows: transfers.
@@ -233,6 +234,7 @@ class Step:
     wire: float
     wait: float
     fetches: tuple[str, ...]
+    feeds: tuple[str, ...]
     lanes: tuple[Lane, ...]
     bars: tuple[Bar, ...]
     arrows: tuple[Arrow, ...]

@@ -30,7 +30,7 @@ class Source(Protocol):
 
 
 class Pace:
-    """The pauses of a source: `async with` around each look.
+    """The pauses of a source, which it makes between its looks.
 
     Args:
         least: the seconds from one look to the next, at least.
@@ -40,15 +40,12 @@ class Pace:
         self._least: Final = least
         self._pause = 0.0
 
-    def look(self) -> "contextlib.AbstractContextManager[None]":
-        """Measure the time of a look, which awaits nothing."""
-        return self._measured()
-
     @contextlib.contextmanager
-    def _measured(self) -> Iterator[None]:
+    def look(self, before: float = 0.0) -> Iterator[None]:
+        """Measure the time of a look, which awaits nothing. It has taken some seconds before."""
         began = time.perf_counter()
         yield
-        self._pause = (time.perf_counter() - began) * _SHARE
+        self._pause = (before + time.perf_counter() - began) * _SHARE
 
     async def rest(self) -> float:
         """Wait for the next look. Returns the seconds by which the timer of the loop was late."""

@@ -39,7 +39,8 @@ class Sample(NamedTuple):
         start: the same on the clock of traces.
         seconds: how long it took.
         numbers: the fetched numbers, by the name of the tensor.
-        fetches: the names of all fetches.
+        fetches: the names of its fetches.
+        feeds: the names of the tensors that it was fed.
         trace: its trace; None for none.
     """
 
@@ -48,6 +49,7 @@ class Sample(NamedTuple):
     seconds: float
     numbers: dict[str, float]
     fetches: tuple[str, ...]
+    feeds: tuple[str, ...]
     trace: RunMetadata | None
 
 
@@ -77,8 +79,9 @@ class Sampler:
         self._session.observe_next_run(None)
 
     async def around(
-        self, run: ObservedRun, fetches: Fetches, options: RunOptions, metadata: RunMetadata | None
-    ) -> Any:
+        self, run: ObservedRun, fetches: Fetches, feeds: Sequence[str], options: RunOptions,
+        metadata: RunMetadata | None,
+    ) -> Any:  # fmt: skip
         """Time a run, and trace it if that is due and its caller wants no trace."""
         start, began = time.perf_counter(), self._clock()
         traced = options is DEFAULT and metadata is None and self._is_trace_due(began)
@@ -88,17 +91,23 @@ class Sampler:
         except BaseException as error:
             self.failed += isinstance(error, Exception)
             raise
-        seconds = time.perf_counter() - start
-        if trace is None:
-            self._usual = seconds
-        else:
-            self._next_trace = self._clock() + max(_TRACE_EVERY, (seconds - (self._usual or 0.0)) * _TRACE_SHARE)
-        names = tuple([each.name for each in (*fetches.tensors, *fetches.operations)][:_NUMBERS])
-        if trace is not None and names not in self._assembled:  # its program has just been assembled: it took long
-            self._assembled.add(names)
-            return result
-        self.samples.append(Sample(began, start, seconds, numbers_in(fetches, result), names, trace))
+        self._keep(Sample(
+            began, start, time.perf_counter() - start, numbers_in(fetches, result), names_of(fetches), tuple(feeds), trace
+        ))  # fmt: skip
         return result
+
+    def _keep(self, sample: Sample) -> None:
+        """Keep a sample, unless its program was assembled in it, and choose the time of the next trace."""
+        if sample.trace is None:
+            self._usual = sample.seconds
+        elif sample.fetches not in self._assembled:
+            self._assembled.add(sample.fetches)
+            self._next_trace = self._clock() + _TRACE_EVERY
+            return
+        else:
+            cost = sample.seconds - (self._usual or 0.0)
+            self._next_trace = self._clock() + max(_TRACE_EVERY, cost * _TRACE_SHARE)
+        self.samples.append(sample)
 
     def _is_trace_due(self, now: float) -> bool:
         return self._usual is not None and self._usual < _TRACEABLE and now >= self._next_trace
@@ -110,26 +119,23 @@ class Sampler:
         return found
 
 
+def names_of(fetches: Fetches) -> tuple[str, ...]:
+    """The names of what is fetched, the first ones of many."""
+    return tuple([each.name for each in (*fetches.tensors, *fetches.operations)][:_NUMBERS])
+
+
 def numbers_in(fetches: Fetches, result: Any) -> dict[str, float]:
-    """The single numbers among fetched values, by the name of the tensor without `:0`."""
-    if fetches.tensors and len(fetches.tensors) == 1 and not isinstance(result, (list, tuple, dict)):
-        values: Sequence[Any] = [result]
-        names = [fetches.tensors[0].name]
+    """The single numbers among the values of a run, by the name of the tensor without `:0`."""
+    if type(result) is dict:
+        pairs = [(str(name), value) for name, value in result.items()]
     elif type(result) in (list, tuple):
-        # `build` puts the values into the caller's structure: a marker in the place of each value finds it again.
-        marks = fetches.build([_Mark(tensor.name) for tensor in fetches.tensors])
-        pairs = [(mark.name, value) for mark, value in zip(marks, result, strict=False) if isinstance(mark, _Mark)]
-        names, values = [name for name, _ in pairs], [value for _, value in pairs]
-    elif type(result) is dict:
-        names, values = list(map(str, result)), list(result.values())
+        # `build` puts names in the places of the values
+        names = fetches.build([tensor.name for tensor in fetches.tensors])
+        pairs = [(name, value) for name, value in zip(names, result, strict=False) if isinstance(name, str)]
     else:
-        return {}
-    found = {name.removesuffix(":0"): value for name, value in zip(names, values, strict=True)}
-    return dict([(name, float(value)) for name, value in found.items() if _is_number(value)][:_NUMBERS])
-
-
-class _Mark(NamedTuple):
-    name: str
+        pairs = [(tensor.name, result) for tensor in fetches.tensors[:1]]
+    found = [(name.removesuffix(":0"), float(value)) for name, value in pairs if _is_number(value)]
+    return dict(found[:_NUMBERS])
 
 
 def _is_number(value: Any) -> bool:

@@ -34,7 +34,7 @@ def step_of(sample: "Sample", graph: Graph) -> Step:
     arrows = [_arrow(each, lanes, start) for each in trace.transfers[:_ARROWS]]
     return Step(
         trace.step_id or 0, sample.began, sample.seconds, compute, both - compute, sample.seconds - both,
-        tuple(map(clip, sample.fetches)), tuple(lanes.rows), tuple(bars), tuple(arrows),
+        tuple(map(clip, sample.fetches)), tuple(map(clip, sample.feeds)), tuple(lanes.rows), tuple(bars), tuple(arrows),
         tuple(map(clip, critical_path(trace.step_stats, graph))), len(trace.step_stats) - len(bars),
     )  # fmt: skip
 
@@ -72,7 +72,9 @@ def critical_path(stats: Sequence[NodeStats], graph: Graph) -> list[str]:
 
 def _executed_before(graph: Graph, name: str, last: Mapping[str, float]) -> set[str]:
     """The nearest operations before that one that were executed."""
-    found, seen, left = set(), set(), _before(graph, name)
+    found: set[str] = set()
+    seen: set[str] = set()
+    left = _before(graph, name)
     while left and len(seen) < _PATH:
         each = left.pop()
         if each in last:

@@ -83,7 +83,8 @@ class Call:
         if state.observer is not None:
             observer, state.observer = state.observer, None
             run = functools.partial(self.run, values, held=held)
-            return await observer.around(run, self.fetches, options, metadata)
+            feeds = [tensor.name for tensor in self.signature.feeds]
+            return await observer.around(run, self.fetches, feeds, options, metadata)
         if going:
             note_run(self.signature)
         if must_convert(values, self.dtypes):

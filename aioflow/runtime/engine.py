@@ -61,9 +61,6 @@ class AnyPartialRun(Protocol):
 class Engine(Protocol):
     """The interface between a session and its engine."""
 
-    runs: Any
-    observer: RunObserver | None
-
     @property
     def devices(self) -> Sequence[DeviceAttributes]:
         """Return its devices, as far as they are known."""

@@ -1,6 +1,6 @@
 """The observer of one run: it sees the call of a session from outside, and may have it traced."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any, Protocol
 
 from aioflow.config import RunOptions
@@ -19,6 +19,15 @@ class RunObserver(Protocol):
     """Runs around one run. Without an observer, a run has no cost for it but a look at one attribute."""
 
     async def around(
-        self, run: ObservedRun, fetches: Fetches, options: RunOptions, metadata: RunMetadata | None
-    ) -> Any:
-        """The result of `run`, with these options or with a trace. Nothing may be awaited after it."""
+        self, run: ObservedRun, fetches: Fetches, feeds: Sequence[str], options: RunOptions,
+        metadata: RunMetadata | None,
+    ) -> Any:  # fmt: skip
+        """The result of `run`, with these options or with a trace. Nothing may be awaited after it.
+
+        Args:
+            run: the run.
+            fetches: what it fetches.
+            feeds: the names of the tensors that it is fed.
+            options: those of the caller.
+            metadata: receives the trace of the caller.
+        """

@@ -20,7 +20,7 @@ from aioflow.dashboard.messages import (
 )
 
 SUBJECT = Subject("session", "session", "1", 0.0, ("run",))
-STEP = Step(1, 0.0, 1.0, 0.5, 0.25, 0.25, (), (), (), (), ())
+STEP = Step(1, 0.0, 1.0, 0.5, 0.25, 0.25, (), (), (), (), (), ())
 WAITS = Waits(1.0, False, (), (), (), ())
 
 

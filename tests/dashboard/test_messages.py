@@ -32,7 +32,7 @@ SAMPLES = [
     Event(1.0, "bad", HOSTILE, "/job:worker/task:1"),
     Graph(7, (GraphNode(HOSTILE, "add", (0, 1), (2,), ("float32 [2]",), "", "a.py:1 in f"),), 3),
     Step(
-        4, 1.0, 0.5, 0.25, 0.125, 0.125, ("loss:0",), (Lane("/device:CPU:0", "MainThread"),),
+        4, 1.0, 0.5, 0.25, 0.125, 0.125, ("loss:0",), ("x:0",), (Lane("/device:CPU:0", "MainThread"),),
         (Bar("a", "add", 0, 0.0, 0.1, 0.2, 8, False),), (Arrow("k", 0, 0, 0.1, 0.2, 8),), ("a",), 1,
     ),
     Waits(
@@ -62,7 +62,7 @@ def test_numbers_that_json_lacks_are_gaps():
      '{"kind": "Points", "time": 1, "values": [], "more": 1}', "[" * 100_000],
 )  # fmt: skip
 def test_other_texts_are_no_messages(text):
-    with pytest.raises(ValueError, match="no message of a live page|Expecting value"):
+    with pytest.raises(ValueError, match=r"no message of a live page|Expecting value"):
         from_json(text)
 
 

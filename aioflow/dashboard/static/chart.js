@@ -2,10 +2,11 @@
 
 import uPlot from "./vendor/uplot.js";
 import { h, fill } from "./dom.js";
-import { clock } from "./format.js";
+import { bytes, clock } from "./format.js";
 import { colour, seriesColour } from "./theme.js";
 
 const HEIGHT = 150;
+const POWERS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
 export class Chart {
   // names: () => the series to show, as [name, label]; format: value -> text
@@ -67,7 +68,8 @@ export class Chart {
       legend: { show: false },
       cursor: { y: false, drag: { x: true, y: false } },
       scales: { y: { range: (_, least, most) => span(least, most, this.stacked) } },
-      axes: [{ ...axis, size: 26, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : this.format(tick))) }],
+      // powers of 2 for bytes
+      axes: [{ ...axis, size: 26, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 64, incrs: this.format === bytes ? POWERS : undefined, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : this.format(tick))) }],
       series: [{}, ...series],
       bands: this.stacked ? names.slice(1).map((_, place) => ({ series: [place + 2, place + 1] })) : undefined,
       hooks: { setCursor: [(plot) => this.showLegend(plot.cursor.idx)] },

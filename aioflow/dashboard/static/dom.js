@@ -3,7 +3,7 @@
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   set(element, attributes);
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined).map(textOrElement));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined).map(textOrElement));
   return element;
 }
 
@@ -12,7 +12,7 @@ const SVG = "http://www.w3.org/2000/svg";
 export function svg(tag, attributes = {}, ...children) {
   const element = document.createElementNS(SVG, tag);
   set(element, attributes);
-  element.append(...children.flat().map(textOrElement));
+  element.append(...children.flat(Infinity).map(textOrElement));
   return element;
 }
 
@@ -28,5 +28,5 @@ function textOrElement(child) {
 }
 
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined).map(textOrElement));
+  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined).map(textOrElement));
 }

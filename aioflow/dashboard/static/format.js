@@ -40,3 +40,15 @@ export function short(text, most = 48) {
   const letters = Array.from(text);
   return letters.length <= most ? text : `${letters.slice(0, (most * 2) / 3).join("")}…${letters.slice(-most / 3).join("")}`;
 }
+
+// A device as people say it: CPU:0 in this process, "worker 1 CPU:0" in a cluster.
+export function deviceName(device) {
+  const kind = device.match(/(?:device:)?(\w+:\d+|\w+:\*)$/)?.[1] ?? device;
+  const job = device.match(/job:(\w+)/)?.[1] ?? "localhost";
+  const task = device.match(/task:(\d+)/)?.[1] ?? "";
+  return job === "localhost" ? kind.toUpperCase() : `${job} ${task} ${kind}`;
+}
+
+export function taskName(task) {
+  return task.replace("/job:", "").replace("/replica:0", "").replace("/task:", " ");
+}

@@ -3,11 +3,14 @@
 import { connect, fetchDocument } from "./connection.js";
 import { fill, h } from "./dom.js";
 import { short } from "./format.js";
+import * as graph from "./pages/graph.js";
 import * as run from "./pages/run.js";
+import * as timeline from "./pages/timeline.js";
+import * as waiting from "./pages/waiting.js";
 import { Store } from "./store.js";
 import { startTheme, switchTheme } from "./theme.js";
 
-const PAGES = { run };
+const PAGES = { run, timeline, graph, waiting };
 const STATES = { live: "live", lost: "connection lost, trying again", resting: "resting" };
 
 const store = new Store(fetchDocument);

@@ -46,7 +46,7 @@ class RemoteCall:
         if self._engine.observer is not None:
             observer, self._engine.observer = self._engine.observer, None
             run = functools.partial(self.run, values, held=held)
-            return await observer.around(run, self._fetches, options, metadata)
+            return await observer.around(run, self._fetches, self._feeds, options, metadata)
         self._engine.runs += 1
         given = [convert(value) for convert, value in zip(self._converters, values, strict=True)]
         deadline = self._engine.deadline(options)

@@ -2,7 +2,7 @@
 
 import { Chart } from "../chart.js";
 import { h, fill } from "../dom.js";
-import { bytes, number, seconds, short } from "../format.js";
+import { bytes, deviceName, number, seconds, short } from "../format.js";
 
 const VALUES = 8;
 const LINES = 8;
@@ -42,13 +42,13 @@ function fixedCharts(go) {
     new Chart("Time of a step", { names: () => [["time:step", "step"]], format: seconds, onPick: pick }),
     new Chart("Lag of the event loop", { names: () => [["lag:loop", "lag"]], format: seconds }),
     new Chart("Elements in queues", { names: lines("queue"), format: number }),
-    new Chart("Memory of devices", { names: lines("memory"), format: bytes }),
+    new Chart("Memory of devices", { names: lines("memory", deviceName), format: bytes }),
     new Chart("Memory of the process", { names: () => [["process:memory", "resident"]], format: bytes }),
   ];
 }
 
-function lines(group) {
-  return (store) => store.group(group).slice(0, LINES).map((name) => [name, short(name.slice(group.length + 1))]);
+function lines(group, label = short) {
+  return (store) => store.group(group).slice(0, LINES).map((name) => [name, label(name.slice(group.length + 1))]);
 }
 
 function addValueChart(name, charts, grid) {
