@@ -2,29 +2,47 @@
 
 from typing import Any, Final
 
+from aioflow.dashboard.cluster_source import ClusterSource
 from aioflow.dashboard.graph_source import GraphSource
 from aioflow.dashboard.monitor import Monitor, Source
 from aioflow.dashboard.session_source import SessionSource
 from aioflow.dashboard.wait_source import WaitSource
+from aioflow.net.server import Server
+from aioflow.net.transport.channel import Network
+from aioflow.net.wire.identity import USUAL
 from aioflow.session import Session
 from aioflow.tensors.recursion import safe_repr
 
 SESSION_PAGES: Final = ("run", "timeline", "graph", "waiting")
 """The pages of a session."""
+CLUSTER_PAGES: Final = ("cluster", "waiting")
+"""The pages of a task or cluster of which no session is watched."""
 
 
 def monitor_of(watched: Any) -> Monitor:
-    """A monitor of a session, server or models. TypeError for anything else."""
+    """A monitor of a session or server. TypeError for anything else."""
     if isinstance(watched, Monitor):
         return watched
     if isinstance(watched, Session):
-        return Monitor(f"session of {watched.graph!r}", "session", sources_of(watched), SESSION_PAGES)
-    raise TypeError(f"a live page shows an af.Session, not {safe_repr(watched)}")
+        return _monitor_of_session(watched)
+    if isinstance(watched, Server):
+        source = ClusterSource(watched.address, watched.network, with_waits=True)
+        return Monitor(watched.name, "task", [source], CLUSTER_PAGES)
+    raise TypeError(f"a live page shows an af.Session or af.train.Server, not {safe_repr(watched)}")
 
 
-def sources_of(session: Session) -> list[Source]:
-    """What looks at a session."""
-    state = session.local_state
+def monitor_of_cluster(address: str, network: Network) -> Monitor:
+    """A monitor of the cluster that has a task at an address."""
+    source = ClusterSource(address, network, with_waits=True)
+    return Monitor(f"the cluster of {address}", "cluster", [source], CLUSTER_PAGES)
+
+
+def _monitor_of_session(session: Session) -> Monitor:
+    state, where = session.local_state, session.master
     progress = (lambda: session.run_count) if state is None else (lambda: state.progress)
     waits = WaitSource(session.explain, progress, lambda: session.closed)
-    return [SessionSource(session), waits, GraphSource(session)]
+    sources: list[Source] = [SessionSource(session), waits, GraphSource(session)]
+    if where is None:
+        return Monitor(f"session of {session.graph!r}", "session", sources, SESSION_PAGES)
+    sources.append(ClusterSource(where.address, where.network, where.settings or USUAL))
+    return Monitor(f"session of {session.graph!r} at {where.address}", "session", sources, (*SESSION_PAGES, "cluster"))

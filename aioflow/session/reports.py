@@ -20,7 +20,7 @@ from aioflow.runtime.session_state import SessionState
 from aioflow.tensors.codecs import Saving
 
 if TYPE_CHECKING:
-    from aioflow.net.client.client import RemoteEngine
+    from aioflow.net.client.client import Address, RemoteEngine
 
 
 class SessionReports(abc.ABC):
@@ -119,6 +119,11 @@ class SessionReports(abc.ABC):
     def local_state(self) -> SessionState | None:
         """The shared state of its local steps; None if they run on a cluster."""
         return self._engine.state if isinstance(self._engine, LocalEngine) else None
+
+    @property
+    def master(self) -> "Address | None":
+        """Where the master of its cluster is; None if its steps are local."""
+        return None if isinstance(self._engine, LocalEngine) else self._engine.address
 
     @property
     def _state(self) -> SessionState:

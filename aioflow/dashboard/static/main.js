@@ -3,6 +3,7 @@
 import { connect, fetchDocument } from "./connection.js";
 import { fill, h } from "./dom.js";
 import { short } from "./format.js";
+import * as cluster from "./pages/cluster.js";
 import * as graph from "./pages/graph.js";
 import * as run from "./pages/run.js";
 import * as timeline from "./pages/timeline.js";
@@ -10,7 +11,7 @@ import * as waiting from "./pages/waiting.js";
 import { Store } from "./store.js";
 import { startTheme, switchTheme } from "./theme.js";
 
-const PAGES = { run, timeline, graph, waiting };
+const PAGES = { run, timeline, graph, waiting, cluster };
 const STATES = { live: "live", lost: "connection lost, trying again", resting: "resting" };
 
 const store = new Store(fetchDocument);

@@ -81,6 +81,11 @@ class Link:
         return not self.flowing or self._channel.congested or self._sent.nbytes > 2 * self._limits.window
 
     @property
+    def sent(self) -> int:
+        """Bytes of all sent frames."""
+        return self._sent.end
+
+    @property
     def credit(self) -> int:
         """Bytes of values that may be sent."""
         return self._credits.left
