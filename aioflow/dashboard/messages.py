@@ -24,9 +24,10 @@ GROUPS: Final[Mapping[str, str]] = {
     "queue": "elements of a queue",
     "memory": "bytes of live results on a device",
     "process": "`process:memory`: bytes of the process in memory",
-    "value": "a number that a step fetched, or that training reports",
+    "value": "a number that a step fetched, or a scalar of a summary",
     "serving": "requests per second, seconds, and rows of served models",
     "task": "steps per second of a task of a cluster",
+    "train": "a loss or metric that training reports; `train:step` is the step",
 }
 """The groups of series, with the meaning and unit of their numbers."""
 _LONGEST: Final = 400
@@ -388,7 +389,83 @@ class Cluster:
     tasks: tuple[Task, ...]
 
 
-Message: TypeAlias = Subject | Points | History | Event | Graph | GraphSummary | PlacedCall | Step | StepSummary | Waits | Cluster
+@dataclasses.dataclass(frozen=True, slots=True)
+class Epoch:
+    """The values of one epoch, validation included."""
+
+    number: int
+    values: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Training:
+    """How far training is.
+
+    Attributes:
+        time: when it was there.
+        step: the steps that are done; None if unknown.
+        steps: all steps; None if unknown.
+        epoch: the number of the epoch, from 0; None if there are none.
+        epochs: how many there are.
+        left: the seconds that are left; None if unknown.
+        values: losses, metrics and the like.
+        history: the last epochs.
+    """
+
+    time: float
+    step: int | None
+    steps: int | None
+    epoch: int | None
+    epochs: int | None
+    left: float | None
+    values: Mapping[str, float]
+    history: tuple[Epoch, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Histogram:
+    """A summary of many numbers: `counts[i]` of them lie below `limits[i]`, and not below the limit before."""
+
+    tag: str
+    step: int
+    least: float
+    most: float
+    limits: tuple[float, ...]
+    counts: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Picture:
+    """A summary with a picture: PNG in base64."""
+
+    tag: str
+    step: int
+    png: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Summaries:
+    """The last histogram and picture of each tag."""
+
+    histograms: tuple[Histogram, ...]
+    pictures: tuple[Picture, ...]
+
+
+Message: TypeAlias = (
+    Subject
+    | Points
+    | History
+    | Event
+    | Graph
+    | GraphSummary
+    | PlacedCall
+    | Step
+    | StepSummary
+    | Waits
+    | Cluster
+    | Training
+    | Summaries
+)
 KINDS: Final[Mapping[str, type]] = {kind.__name__: kind for kind in typing.get_args(Message)}
 
 

@@ -6,6 +6,7 @@ from aioflow.dashboard.cluster_source import ClusterSource
 from aioflow.dashboard.graph_source import GraphSource
 from aioflow.dashboard.monitor import Monitor, Source
 from aioflow.dashboard.session_source import SessionSource
+from aioflow.dashboard.training_source import TrainingSource
 from aioflow.dashboard.wait_source import WaitSource
 from aioflow.net.server import Server
 from aioflow.net.transport.channel import Network
@@ -13,7 +14,7 @@ from aioflow.net.wire.identity import USUAL
 from aioflow.session import Session
 from aioflow.tensors.recursion import safe_repr
 
-SESSION_PAGES: Final = ("run", "timeline", "graph", "waiting")
+SESSION_PAGES: Final = ("run", "timeline", "graph", "waiting", "training")
 """The pages of a session."""
 CLUSTER_PAGES: Final = ("cluster", "waiting")
 """The pages of a task or cluster of which no session is watched."""
@@ -41,7 +42,7 @@ def _monitor_of_session(session: Session) -> Monitor:
     state, where = session.local_state, session.master
     progress = (lambda: session.run_count) if state is None else (lambda: state.progress)
     waits = WaitSource(session.explain, progress, lambda: session.closed)
-    sources: list[Source] = [SessionSource(session), waits, GraphSource(session)]
+    sources: list[Source] = [SessionSource(session), waits, GraphSource(session), TrainingSource(session)]
     if where is None:
         return Monitor(f"session of {session.graph!r}", "session", sources, SESSION_PAGES)
     sources.append(ClusterSource(where.address, where.network, where.settings or USUAL))

@@ -16,6 +16,7 @@ from aioflow.layers.fed import Batch
 from aioflow.layers.steps import Phase, Steps
 from aioflow.net.wire.failures import first_error
 from aioflow.session import Session
+from aioflow.session.training_report import TrainingReport
 from aioflow.tensors import nest
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Training:
         self._resumed: Position | None = None
         self._stack: Final = contextlib.ExitStack()
         self._telling: Final = asyncio.Lock()
+        self._epoch_number = initial_epoch
         params = {"epochs": epochs, "steps": batches.count, "verbose": verbose}
         for each in self._callbacks.callbacks:
             each.model, each.session, each.params = model, session, params
@@ -81,7 +83,10 @@ class Training:
         await tell("on_train_begin", logs)
         for epoch in epochs:
             await tell("on_epoch_begin", epoch, logs)
+            self._epoch_number = epoch
             logs = await self._epoch(epoch)
+            if self._session.listeners:
+                await self._report_epoch(logs)
             await tell("on_epoch_end", epoch, logs)
             await self._back_up(epoch + 1)
             if self._model.stop_training:
@@ -181,9 +186,25 @@ class Training:
                     await self._callbacks.tell("on_train_batch_begin", number, {})
             loss, _ = await step.call(*step.values(batch))
             running.add(float(loss), batch.size)
+            if self._session.listeners:
+                self._report(number + 1, {"loss": running.loss})
             if told:
                 async with self._telling:
                     await self._callbacks.tell("on_train_batch_end", number, {"loss": running.loss})
+
+    def _report(self, batches: int, logs: Logs, ends_epoch: bool = False) -> None:
+        """Tell those that watch the session how far it is, after so many batches of the epoch."""
+        count = self._batches.count
+        step = batches if count is None else self._epoch_number * count + batches
+        steps = None if count is None else self._epochs.stop * count
+        values = {name: value for name, value in logs.items() if isinstance(value, float)}
+        self._session.tell(TrainingReport(step, steps, self._epoch_number, self._epochs.stop, ends_epoch, values))
+
+    async def _report_epoch(self, logs: Logs) -> None:
+        """The same after an epoch, with the learning rate."""
+        rate = self._model.learning_rate
+        found = {} if rate is None else {"learning_rate": float(await self._session.run(rate))}
+        self._report(self._batches.count or 0, logs | found, ends_epoch=True)
 
     async def _begun(self, batch: Batch) -> "_Running":
         """An epoch with batches like this one, whose variables have values."""

@@ -17,6 +17,7 @@ from aioflow.runtime.feeds import feed_key, in_order
 from aioflow.runtime.fetches import parse_fetches
 from aioflow.runtime.run_observer import RunObserver
 from aioflow.runtime.session_state import SessionState
+from aioflow.session.training_report import TrainingListener, TrainingReport
 from aioflow.tensors.codecs import Saving
 
 if TYPE_CHECKING:
@@ -24,11 +25,16 @@ if TYPE_CHECKING:
 
 
 class SessionReports(abc.ABC):
-    """The methods of a session that report, of which all but `replan` change nothing."""
+    """The methods of a session that report, of which all but `replan` change nothing.
+
+    Attributes:
+        listeners: are told by `tell` how training in the session goes on.
+    """
 
     def __init__(self, graph: Graph, engine: "LocalEngine | RemoteEngine") -> None:
         self.graph: Final = graph
         self._engine: Final = engine
+        self.listeners: Final[set[TrainingListener]] = set()
 
     @abc.abstractmethod
     def _check(self) -> None:
@@ -41,6 +47,11 @@ class SessionReports(abc.ABC):
         """
         self._check()
         return with_idle_runners(await self._engine.explain(), self, self.graph)
+
+    def tell(self, report: TrainingReport) -> None:
+        """Tell the listeners of the session how its training goes on."""
+        for listener in list(self.listeners):
+            listener(report)
 
     @property
     def run_count(self) -> int:

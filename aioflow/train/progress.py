@@ -16,6 +16,7 @@ import numpy as np
 
 from aioflow.graph.operation import Tensor
 from aioflow.session import Session
+from aioflow.session.training_report import TrainingReport
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.recovery import Recovery
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
@@ -96,6 +97,11 @@ class Progress:
         self._due: float | None = None
         self._text = ""
         self._shown = ""
+
+    @property
+    def total_steps(self) -> int | None:
+        """The number of all steps; None if it is unknown."""
+        return self._total
 
     @property
     def due(self) -> bool:
@@ -239,6 +245,9 @@ class ProgressHook(SessionRunHook):
         step, workers = int(found.pop("step")), found.pop("workers", None)
         self._known = {"workers": _workers(run_context.session) if workers is None else int(workers), **found}
         self._progress.update(step, **self._known)
+        if run_context.session.listeners:
+            shown = {name: _number(name, value) for name, value in self._known.items() if value is not None}
+            run_context.session.tell(TrainingReport(step, self._progress.total_steps, values=shown))
 
     def after_recovery(self, session: Session, recovery: Recovery) -> None:
         """Show the loss."""

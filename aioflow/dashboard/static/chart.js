@@ -2,7 +2,7 @@
 
 import uPlot from "./vendor/uplot.js";
 import { h, fill } from "./dom.js";
-import { bytes, clock } from "./format.js";
+import { bytes, clock, number } from "./format.js";
 import { colour, seriesColour } from "./theme.js";
 
 const HEIGHT = 150;
@@ -10,8 +10,9 @@ const POWERS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
 export class Chart {
   // names: () => the series to show, as [name, label]; format: value -> text
-  constructor(title, { names, format, stacked = false, onPick = null, height = HEIGHT }) {
-    Object.assign(this, { title, names, format, stacked, onPick, height });
+  // across(times, store): other numbers than times for the axis below, such as steps; every series has them all.
+  constructor(title, { names, format, stacked = false, onPick = null, height = HEIGHT, across = null }) {
+    Object.assign(this, { title, names, format, stacked, onPick, height, across });
     this.legend = h("div", { class: "legend" });
     this.host = h("div", { class: "plot" });
     this.element = h("section", { class: "card chart", hidden: true }, h("h2", {}, title), this.legend, this.host);
@@ -31,6 +32,7 @@ export class Chart {
     this.element.hidden = !found.some((series) => series?.times.length > 0);
     if (this.element.hidden) return;
     this.data = this.joined(found);
+    if (this.across) this.data[0] = this.across(this.data[0], store);
     const shown = JSON.stringify(names);
     if (this.plot === null || shown !== this.shown) this.rebuild(names, shown);
     else this.plot.setData(this.drawn());
@@ -67,9 +69,9 @@ export class Chart {
       height: this.height,
       legend: { show: false },
       cursor: { y: false, drag: { x: true, y: false } },
-      scales: { y: { range: (_, least, most) => span(least, most, this.stacked) } },
+      scales: { x: { time: !this.across }, y: { range: (_, least, most) => span(least, most, this.stacked) } },
       // powers of 2 for bytes
-      axes: [{ ...axis, size: 26, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 64, incrs: this.format === bytes ? POWERS : undefined, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : this.format(tick))) }],
+      axes: [{ ...axis, size: 26, space: 70, values: (_, ticks) => ticks.map(this.across ? number : clock) }, { ...axis, size: 64, incrs: this.format === bytes ? POWERS : undefined, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : this.format(tick))) }],
       series: [{}, ...series],
       bands: this.stacked ? names.slice(1).map((_, place) => ({ series: [place + 2, place + 1] })) : undefined,
       hooks: { setCursor: [(plot) => this.showLegend(plot.cursor.idx)] },

@@ -22,7 +22,7 @@ export function bytes(value) {
 export function number(value) {
   if (value === null || value === undefined || !isFinite(value)) return "–";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2);
+  if (size !== 0 && (size < 1e-4 || size >= 1e6)) return value.toExponential(2);
   return digits(value);
 }
 
@@ -43,6 +43,7 @@ export function short(text, most = 48) {
 
 // A device as people say it: CPU:0 in this process, "worker 1 CPU:0" in a cluster.
 export function deviceName(device) {
+  if (!device.includes("device:")) return taskName(device);
   const kind = device.match(/(?:device:)?(\w+:\d+|\w+:\*)$/)?.[1] ?? device;
   const job = device.match(/job:(\w+)/)?.[1] ?? "localhost";
   const task = device.match(/task:(\d+)/)?.[1] ?? "";

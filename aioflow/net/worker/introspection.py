@@ -62,7 +62,8 @@ class TaskReport:
                 },
                 "savings": {edge: _row(saving) for edge, saving in self.savings.items()},
                 "activity": [
-                    *self.activity[:3], list(map(list, self.activity.queues)),
+                    *self.activity[:3],
+                    list(map(list, self.activity.queues)),
                     list(map(list, self.activity.connections)),
                 ],
             }
