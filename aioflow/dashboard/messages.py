@@ -25,7 +25,9 @@ GROUPS: Final[Mapping[str, str]] = {
     "memory": "bytes of live results on a device",
     "process": "`process:memory`: bytes of the process in memory",
     "value": "a number that a step fetched, or a scalar of a summary",
-    "serving": "requests per second, seconds, and rows of served models",
+    "calls": "calls of a served model per second",
+    "latency": "seconds: the 50th and 99th percentile of the time of a call of a served model, as `latency:p99 NAME`",
+    "batch": "mean rows of a batch of a served model",
     "task": "steps per second of a task of a cluster",
     "train": "a loss or metric that training reports; `train:step` is the step",
 }
@@ -451,21 +453,61 @@ class Summaries:
     pictures: tuple[Picture, ...]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServedVersion:
+    """A version of a served model, with the labels that name it, and why it has failed."""
+
+    number: int
+    state: str
+    labels: tuple[str, ...]
+    error: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A served model. Counts begin when the page is opened; percentiles are those of the last requests and calls.
+
+    Attributes:
+        name: its name.
+        versions: its versions, the newest first.
+        requests: the requests that have ended, by status.
+        calls: the calls of its batchers: requests, and those of the program itself.
+        rows: the rows of its batches.
+        waiting: the rows that wait now.
+        refused: the calls for which there was no room.
+        batches: its batches by why they began.
+        batch_rows: how many batches had up to so many rows: 1, 2, 4 and so on.
+        request_seconds: the 50th, 90th and 99th percentile of the time of a request.
+        call_seconds: the same of the time of a call: its wait, and the run of its batch.
+        wait_seconds: the same of the wait before the batch.
+    """
+
+    name: str
+    versions: tuple[ServedVersion, ...]
+    requests: Mapping[str, int]
+    calls: int
+    rows: int
+    waiting: int
+    refused: int
+    batches: Mapping[str, int]
+    batch_rows: tuple[int, ...]
+    request_seconds: tuple[float, ...]
+    call_seconds: tuple[float, ...]
+    wait_seconds: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Serving:
+    """The models of a server at one moment."""
+
+    time: float
+    models: tuple[ServedModel, ...]
+
+
 Message: TypeAlias = (
-    Subject
-    | Points
-    | History
-    | Event
-    | Graph
-    | GraphSummary
-    | PlacedCall
-    | Step
-    | StepSummary
-    | Waits
-    | Cluster
-    | Training
-    | Summaries
-)
+    Subject | Points | History | Event | Graph | GraphSummary | PlacedCall | Step | StepSummary | Waits | Cluster
+    | Training | Summaries | Serving
+)  # fmt: skip
 KINDS: Final[Mapping[str, type]] = {kind.__name__: kind for kind in typing.get_args(Message)}
 
 

@@ -40,6 +40,11 @@ class ServedVersion:
         self._unused.set()
 
     @property
+    def runners(self) -> Mapping[str, SignatureRunner]:
+        """What runs its signatures, by name."""
+        return self._runners
+
+    @property
     def is_used(self) -> bool:
         """Whether a request runs, or a caller holds it."""
         return bool(self._users)

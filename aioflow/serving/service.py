@@ -122,7 +122,7 @@ class Service:
         finally:
             if has_place:
                 self._leave_place()
-            if span is not None or self.observers:
+            if span is not None or self.observers or self.models.observers:
                 self._record(exchange, status, time.perf_counter() - start, size, span)
 
     async def drain(self) -> None:
@@ -165,7 +165,7 @@ class Service:
         record = Record(request.method, request.path, status, seconds, name, version, exchange.rows, size)
         if span is not None:
             span.end(record)
-        for observer in self.observers:
+        for observer in (*self.observers, *self.models.observers):
             observer(record)
 
 

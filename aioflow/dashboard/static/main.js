@@ -6,13 +6,14 @@ import { short } from "./format.js";
 import * as cluster from "./pages/cluster.js";
 import * as graph from "./pages/graph.js";
 import * as run from "./pages/run.js";
+import * as serving from "./pages/serving.js";
 import * as timeline from "./pages/timeline.js";
 import * as training from "./pages/training.js";
 import * as waiting from "./pages/waiting.js";
 import { Store } from "./store.js";
 import { startTheme, switchTheme } from "./theme.js";
 
-const PAGES = { run, timeline, graph, waiting, cluster, training };
+const PAGES = { run, timeline, graph, waiting, cluster, training, serving };
 const STATES = { live: "live", lost: "connection lost, trying again", resting: "resting" };
 
 const store = new Store(fetchDocument);
