@@ -1,7 +1,9 @@
 """The live page: what a session, a task, a cluster or served models do, in a browser.
 
-`page.serve` opens a page. It has a `monitor.Monitor`, which runs sources while somebody looks: `session_source` for the
-steps of a session, by way of `sampling` and `step_trace`. Sources post `messages` on a `board`, which keeps bounded
+`page.serve` opens a page. It has a `monitor.Monitor`, which runs sources while somebody looks; `watched` chooses them:
+`session_source` for the steps of a session, by way of `sampling` and `step_trace`, `graph_source`, `wait_source`,
+`training_source` with `summaries`, `cluster_source`, `serving_source`. `recording` writes the messages of a run to a
+file, and fills a page from it. Sources post `messages` on a `board`, which keeps bounded
 `history`. `app` sends the messages to pages; `access` decides who may read them. `static/` has the page itself:
 modules of JavaScript that run as they are. The watched program never waits for a page.
 """
@@ -10,4 +12,5 @@ from aioflow.lazy import Face
 
 _face = Face(__name__, {
     "aioflow.dashboard.page": "Page aiohttp_app serve",
+    "aioflow.dashboard.recording": "record replay",
 })  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aioflow.dashboard.history import SeriesTable
-from aioflow.dashboard.messages import Event, Graph, GraphSummary, History, Message, Points, Step, StepSummary
+from aioflow.dashboard.messages import Event, Graph, GraphSummary, History, Message, Points, Step, StepSummary, Subject
 
 STEPS: Final = 16
 """Traced steps that are kept."""
@@ -104,8 +104,9 @@ class Board:
         return [message for number, message in self._points if number > revision]
 
     def everything(self) -> list[Message]:
-        """The messages that make another board like this one."""
+        """The messages that make another board like this one, the `Subject` first."""
         found = [message for message in self.since(0) if not isinstance(message, (StepSummary, GraphSummary))]
+        found.sort(key=lambda message: not isinstance(message, Subject))
         return [*found, *([] if self.graph is None else [self.graph]), *self.steps.values()]
 
     def listen(self, listener: Listener) -> Callable[[], object]:

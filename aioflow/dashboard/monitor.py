@@ -41,11 +41,11 @@ class Pace:
         self._pause = 0.0
 
     @contextlib.contextmanager
-    def look(self, before: float = 0.0) -> Iterator[None]:
-        """Measure the time of a look, which awaits nothing. It has taken some seconds before."""
-        began = time.perf_counter()
+    def look(self) -> Iterator[None]:
+        """Measure the processor time of a look."""
+        began = time.thread_time()
         yield
-        self._pause = (before + time.perf_counter() - began) * _SHARE
+        self._pause = (time.thread_time() - began) * _SHARE
 
     async def rest(self) -> float:
         """Wait for the next look. Returns the seconds by which the timer of the loop was late."""

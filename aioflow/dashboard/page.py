@@ -22,7 +22,8 @@ def aiohttp_app(watched: Any, *, token: str | None = None) -> "web.Application":
     The page only reads. Without a token everybody who reaches the application may read it, graphs and numbers included.
 
     Args:
-        watched: an `af.Session`, `af.train.Server` or `af.serving.Models`; it stays the caller's.
+        watched: an `af.Session`, an `af.train.Server` that has begun, `af.serving.Models`, or what `replay` returns.
+            It stays the caller's.
         token: what browsers sign in with, and programs send as `Authorization: Bearer ...`; None for nothing.
     """
     from aioflow.dashboard.app import page_app
@@ -43,7 +44,8 @@ def serve(
     It costs nothing while no page is open. It listens on an address that other machines reach only with a token.
 
     Args:
-        watched: an `af.Session`, `af.train.Server` or `af.serving.Models`; it stays the caller's.
+        watched: an `af.Session`, an `af.train.Server` that has begun, `af.serving.Models`, or what `replay` returns.
+            It stays the caller's.
         host: the address to listen on.
         port: the port; 0 for any.
         token: what browsers sign in with; None for nothing.

@@ -91,9 +91,8 @@ class Sampler:
         except BaseException as error:
             self.failed += isinstance(error, Exception)
             raise
-        self._keep(Sample(
-            began, start, time.perf_counter() - start, numbers_in(fetches, result), names_of(fetches), tuple(feeds), trace
-        ))  # fmt: skip
+        seconds, numbers = time.perf_counter() - start, numbers_in(fetches, result)
+        self._keep(Sample(began, start, seconds, numbers, names_of(fetches), tuple(feeds), trace))
         return result
 
     def _keep(self, sample: Sample) -> None:

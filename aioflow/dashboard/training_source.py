@@ -21,10 +21,15 @@ _TAGS: Final = 12
 
 
 class TrainingSource:
-    """Listens to the training of a session."""
+    """Listens to the training of a session.
 
-    def __init__(self, session: Session, clock: Callable[[], float] = time.time) -> None:
-        self._session: Final = session
+    Args:
+        current: the session, another one after a recovery; None when it is over.
+        clock: the time of day.
+    """
+
+    def __init__(self, current: Callable[[], Session | None], clock: Callable[[], float] = time.time) -> None:
+        self._current: Final = current
         self._clock: Final = clock
         self._state: Final = _State()
 
@@ -36,13 +41,16 @@ class TrainingSource:
                 board.post(Event(self._clock(), report.level, clip(report.event)))
             self._state.take(report, self._clock())
 
-        self._session.listeners.add(hear)
+        session = None
         try:
-            while not self._session.closed:
+            while (found := self._current()) is not None:
+                session = found
+                session.listeners.add(hear)
                 await asyncio.sleep(PERIOD)
                 self._state.post(board, self._clock())
         finally:
-            self._session.listeners.discard(hear)
+            if session is not None:
+                session.listeners.discard(hear)
 
 
 class _State:

@@ -41,12 +41,11 @@ class WaitSource:
         pace = Pace(_EVERY)
         seen, since = self._progress(), asyncio.get_running_loop().time()
         while not self._is_over():
-            began = time.perf_counter()
-            report = await self._explain()
-            now = asyncio.get_running_loop().time()
-            if self._progress() != seen:
-                seen, since = self._progress(), now
-            with pace.look(time.perf_counter() - began):
+            with pace.look():
+                report = await self._explain()
+                now = asyncio.get_running_loop().time()
+                if self._progress() != seen:
+                    seen, since = self._progress(), now
                 waits = waits_of(report, self._clock(), stuck=now - since >= _STUCK)
                 before = board.newest(Waits)
                 if waits.waiters or waits.callers or not isinstance(before, Waits) or before.waiters or before.callers:

@@ -143,7 +143,7 @@ class StepReadHook(SessionRunHook):
 
     def after_recovery(self, session: Session, recovery: Recovery) -> None:
         """Tell those that watch the session."""
-        session.tell(TrainingReport(self.step, event=str(recovery), level="bad"))
+        session.tell(TrainingReport(self.step, event=str(recovery)))
 
     async def read(self, session: Session) -> int | None:
         """The present step; None if there is none."""

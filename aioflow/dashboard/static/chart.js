@@ -29,7 +29,7 @@ export class Chart {
   update(store) {
     const names = this.names(store);
     const found = names.map(([name]) => store.series.get(name));
-    this.element.hidden = !found.some((series) => series?.times.length > 0);
+    this.element.hidden = !found.some((series) => series?.times.length > 1);
     if (this.element.hidden) return;
     this.data = this.joined(found);
     if (this.across) this.data[0] = this.across(this.data[0], store);
