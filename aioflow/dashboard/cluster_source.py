@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from aioflow import errors
@@ -56,7 +56,7 @@ class ClusterSource:
                 with pace.look():
                     now = self._clock()
                     board.post(Cluster(now, tuple([task.message for task in watched])))
-                    board.post(Points(now, _numbers(watched)))
+                    board.post(Points(now, _speeds(watched) | _uses(reports)))
                     if self._with_waits:
                         found = {task.name: report for task, report in zip(watched, reports, strict=True)}
                         board.post(waits.message(found, {task.name: task.message.why for task in watched}))
@@ -191,8 +191,15 @@ class _Waits:
         return self._count
 
 
-def _numbers(watched: "list[_WatchedTask]") -> dict[str, float]:
+def _speeds(watched: "list[_WatchedTask]") -> dict[str, float]:
     return {f"task:{task.name}": task.speed for task in watched if task.message.state == "up"}
+
+
+def _uses(reports: Sequence[TaskReport | None]) -> dict[str, float]:
+    """The elements of queues, and the bytes on devices, of all tasks."""
+    there = [report for report in reports if report is not None]
+    queues = {f"queue:{queue.name}": float(queue.size) for report in there for queue in report.activity.queues}
+    return queues | {f"memory:{name}": float(use.live) for report in there for name, use in report.memory.items()}
 
 
 def deadline() -> float:

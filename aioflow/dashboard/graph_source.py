@@ -26,27 +26,25 @@ class GraphSource:
 
     async def watch(self, board: Board) -> None:
         """Post the graph when it has changed, and where the plan of the last traced call puts its operations."""
-        graph, version, placed = self._session.graph, -1, 0
+        graph, version, placed = self._session.graph, -1, None
         while not self._session.closed:
             if graph.version != version:
                 version = graph.version
                 board.post(await asyncio.to_thread(graph_message, graph))
             step = board.steps[max(board.steps)] if board.steps else None
-            if step is not None and step.number != placed and len(graph.get_operations()) <= _PLACED:
-                placed = step.number
+            if step is not None and version <= _PLACED and placed != (call := (version, step.fetches, step.feeds)):
+                placed = call
                 await self._place(board, step)
             await asyncio.sleep(_EVERY)
 
     async def _place(self, board: Board, step: Step) -> None:
-        """Post the placement of a traced call, unless it is known already."""
+        """Post the placement of a traced call."""
         try:
             found = await self._session.placement(list(step.fetches), step.feeds)
         except (errors.OpError, ValueError):  # a name was too long, or the master is lost
             return
         nodes = [PlacedNode(clip(each.name), each.device, clip(each.reason)) for each in found.nodes]
-        message = PlacedCall(tuple(nodes))
-        if board.newest(PlacedCall) != message:
-            board.post(message)
+        board.post(PlacedCall(tuple(nodes)))
 
 
 def graph_message(graph: AnyGraph) -> Graph:

@@ -2,7 +2,7 @@
 
 A sampler asks the session to show it the next run. All runs in between are untouched. A traced run computes node by
 node, without fused kernels, so it is slower: the next one comes when the time that the last one has cost is less than a
-hundredth of the time since. Long steps are not traced.
+two hundredth of the time since. Long steps are not traced.
 """
 
 import time
@@ -23,7 +23,8 @@ _SAMPLES: Final = 64
 """Samples between two looks, at most."""
 _TRACE_EVERY: Final = 2.0
 """Seconds from one traced step to the next, at least."""
-_TRACE_SHARE: Final = 100.0
+_TRACE_SHARE: Final = 200.0
+"""The time from one traced step to the next, as a multiple of the time that the first has cost."""
 _TRACEABLE: Final = 0.25
 """Seconds: longer steps are not traced, since node by node they might take much longer."""
 _NUMBERS: Final = 16
@@ -120,7 +121,8 @@ class Sampler:
 
 def names_of(fetches: Fetches) -> tuple[str, ...]:
     """The names of what is fetched, the first ones of many."""
-    return tuple([each.name for each in (*fetches.tensors, *fetches.operations)][:_NUMBERS])
+    names = [*[tensor.name for tensor in fetches.tensors], *[operation.name for operation in fetches.operations]]
+    return tuple(names[:_NUMBERS])
 
 
 def numbers_in(fetches: Fetches, result: Any) -> dict[str, float]:

@@ -63,11 +63,11 @@ def _monitor_of_session(current: Callable[[], Session | None], clock: Clock) -> 
     if session is None:
         raise RuntimeError("the session is closed, or not open yet: open it first")
     sources: list[Source] = [_CurrentSession(current, clock), TrainingSource(current, clock)]
-    title, pages, where = f"session of {_program()}", SESSION_PAGES, session.master
-    if where is not None:
-        sources.append(ClusterSource(where.address, where.network, where.settings or USUAL, clock=clock))
-        title, pages = f"{title}, at {where.address}", (*SESSION_PAGES, "cluster")
-    return Monitor(title, "session", sources, pages, clock)
+    title, where = f"session of {_program()}", session.master
+    if where is None:
+        return Monitor(title, "session", sources, SESSION_PAGES, clock)
+    sources.append(ClusterSource(where.address, where.network, where.settings or USUAL, clock=clock))
+    return Monitor(f"{title}, at {where.address}", "session", sources, (*SESSION_PAGES, "cluster"), clock)
 
 
 class _CurrentSession:

@@ -68,7 +68,8 @@ def test_training_goes_on_after_the_loss(messages):
     assert steps[-1] > 200
     assert of(messages, Training)[-1].steps == 400
     assert of(messages, Training)[-1].left > 0
-    assert of(messages, Training)[-1].values["loss"] == pytest.approx(0.5, abs=0.05)
+    losses = [training.values["loss"] for training in of(messages, Training) if "loss" in training.values]
+    assert losses[-1] < losses[0]
     summaries = of(messages, Summaries)[-1]
     (histogram,) = summaries.histograms
     assert histogram.tag == "weights"

@@ -21,7 +21,8 @@ _EPOCH = 1_767_225_600.0
 
 
 def model():
-    """A regression over a parameter server and two workers, and a queue that nobody fills."""
+    """Means of noise, over a parameter server and two workers, and a queue that nobody fills."""
+    af.set_random_seed(1)
     with af.device("/job:ps/task:0"):
         step = af.train.get_or_create_global_step()
         weights = af.Variable(np.linspace(-1, 1, 32).astype(np.float32), name="model/weights")
@@ -30,9 +31,10 @@ def model():
     losses = []
     for task in range(2):
         with af.device(f"/job:worker/task:{task}"), af.name_scope(f"replica{task}"):
-            losses.append(af.reduce_mean(af.square(weights - float(task)), name="loss"))
+            noise = af.random_normal([32], stddev=0.3, seed=task)
+            losses.append(af.reduce_mean(af.square(weights - float(task) + noise), name="loss"))
     loss = af.add_n(losses, name="loss")
-    train = af.train.GradientDescentOptimizer(0.5).minimize(loss, global_step=step)
+    train = af.train.GradientDescentOptimizer(0.15).minimize(loss, global_step=step)
     af.summary.scalar("loss", loss)
     af.summary.histogram("weights", weights)
     pixels = af.cast(af.reshape(af.clip_by_value(weights * 120.0 + 120.0, 0.0, 255.0), [1, 4, 8, 1]), af.uint8)

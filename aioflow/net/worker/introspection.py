@@ -92,10 +92,11 @@ class TaskReport:
             name: MemoryUse(live, peak, limit, tuple([Holder(*row) for row in by_op]))
             for name, (live, peak, limit, by_op) in plain["memory"].items()
         }
-        *counts, queues, connections = plain["activity"]
+        steps, progress, running, queues, connections = plain["activity"]
         activity = Activity(
-            *counts, tuple([QueueUse(*row) for row in queues]), tuple([Connection(*row) for row in connections])
-        )
+            steps, progress, running, tuple([QueueUse(*row) for row in queues]),
+            tuple([Connection(*row) for row in connections]),
+        )  # fmt: skip
         return cls(report, memory, {edge: Saving(*row) for edge, row in plain["savings"].items()}, graph, activity)
 
 
