@@ -89,8 +89,12 @@ def memory(state: SessionState | None) -> dict[str, float]:
 
 def resident() -> float:
     """The bytes of this process in memory; 0 where that is unknown."""
-    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/statm", encoding="ascii") as file:
-        return float(file.read().split()[1]) * _PAGE
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        file = os.open("/proc/self/statm", os.O_RDONLY)
+        try:
+            return float(os.read(file, 100).split()[1]) * _PAGE
+        finally:
+            os.close(file)
     return 0.0
 
 
