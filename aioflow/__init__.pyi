@@ -24,6 +24,7 @@ from aioflow.graph.convert import NumberLike, TensorLike, TextLike
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.tensors.dtypes import DTypeLike, ShapeLike
 
+from aioflow import dashboard as dashboard
 from aioflow import data as data
 from aioflow import errors as errors
 from aioflow import launch as launch
@@ -440,7 +441,7 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "compare", "complex", "complex128", "complex64", "concat", "cond", "confusion_matrix", "conj", "constant",
     "constant_initializer", "constraints", "container", "control_dependencies", "control_trigger", "convert_to_tensor",
     "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero", "count_up_to", "cross", "cumprod", "cumsum",
-    "cumulative_logsumexp", "custom_gradient", "data", "decode_base64", "decode_compressed", "decode_csv",
+    "cumulative_logsumexp", "custom_gradient", "dashboard", "data", "decode_base64", "decode_compressed", "decode_csv",
     "decode_json_example", "decode_npy", "decode_raw", "depth_to_space", "deserialize_many_sparse", "device", "diag",
     "diag_part", "digamma", "dimension_value", "distribute", "div", "div_no_nan", "divide", "divide_no_nan", "double",
     "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "encode_base64", "ensure_shape", "enter", "equal",

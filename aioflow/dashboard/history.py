@@ -50,7 +50,7 @@ class SeriesTable:
         """The numbers without those of series for which there is no room."""
         found = {clip(name): value for name, value in values.items()}
         room = MOST - len(self._series)
-        for name in found.keys() - self._series.keys():
+        for name in [name for name in found if name not in self._series]:
             if room > 0:
                 self._series[name] = Series()
                 room -= 1

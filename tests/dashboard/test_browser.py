@@ -25,6 +25,8 @@ from aioflow.dashboard.messages import (
     Task,
     TaskLink,
     Training,
+    WaitCycle,
+    WaitEdge,
     Waiter,
     WaitingCaller,
     Waits,
@@ -127,6 +129,7 @@ async def test_a_recorded_cluster_training_fills_every_page():
             await picture(tab, f"{name}-phone")
         await tab.size(*DESKTOP)
         await _check_numbers(tab, monitor)
+        await _check_memory(tab)
         await _check_graph(tab)
 
 
@@ -144,6 +147,24 @@ async def _check_numbers(tab, monitor):
     await show(tab, "timeline")
     step = monitor.board.steps[max(monitor.board.steps)]
     assert f"Step {step.number} at" in await tab.until("document.querySelector('.muted').innerText")
+
+
+async def _check_memory(tab):
+    """Hours of numbers, steps and events are kept in bounds."""
+    kept = await tab.run("""import(new URL("store.js", document.baseURI).href).then(({ Store }) => {
+        const store = new Store();
+        for (let second = 0; second < 40000; second += 1) {
+            const messages = [{ kind: "Points", time: second, values: { "rate:steps": second } }];
+            messages.push({ kind: "StepSummary", number: second }, { kind: "Event", time: second });
+            for (const message of messages) store.applyOne(message);
+        }
+        const { times, values } = store.series.get("rate:steps");
+        return [times.length, store.steps.length, store.events.length, times[0], values.at(-1)];
+    })""")
+    assert kept[0] <= 2400
+    assert kept[1:3] == [16, 200]
+    assert kept[3] < 4000  # the begin is kept, as means
+    assert kept[4] == 39999
 
 
 async def _check_graph(tab):
@@ -201,7 +222,9 @@ async def test_hostile_names_change_nothing():
         board.post(Points(float(second), values))
     board.post(Graph(1, tuple([GraphNode(name, name, (), (), (name,), name, name) for name in names])))
     waiter = Waiter(1, HOSTILE, HOSTILE, HOSTILE, 1.0, HOSTILE, HOSTILE, HOSTILE, False, HOSTILE)
-    board.post(Waits(1.0, True, (waiter,), (WaitingCaller(HOSTILE, 1.0, HOSTILE, HOSTILE),), (), (HOSTILE,)))
+    edge = WaitEdge(1, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, 2)
+    callers = (WaitingCaller(HOSTILE, 1.0, HOSTILE, HOSTILE),)
+    board.post(Waits(1.0, True, (waiter,), callers, (WaitCycle((edge,) * 5), WaitCycle((edge,))), (HOSTILE,)))
     task = Task(HOSTILE, HOSTILE, "up", HOSTILE, 1.0, links=(TaskLink(HOSTILE, 1, 1, None, False),), why=HOSTILE)
     board.post(Cluster(1.0, (task,)))
     board.post(Event(1.0, "bad", HOSTILE, HOSTILE))

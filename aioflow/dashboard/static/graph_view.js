@@ -6,7 +6,8 @@ import { number, short } from "./format.js";
 
 const WIDTH = 150;
 const HEIGHT = 34;
-const READABLE = 0.45;
+const READABLE = 0.45; // the zoom below which texts are too small
+const START = 0.7;
 
 export class GraphView {
   // onSelect(path), onToggle(path): a box was chosen, or is to be opened or closed.
@@ -19,8 +20,8 @@ export class GraphView {
     this.boxes = new Map();
     this.frames = new Map();
     this.size = null;
-    this.isFitted = true;
-    this.observer = new ResizeObserver(() => { if (this.size && this.isFitted) this.fit(); });
+    this.isFitted = true; // as long as the user has not moved it
+    this.observer = new ResizeObserver(() => { if (this.size && this.isFitted) this.begin(); });
     this.observer.observe(this.element);
     this.listen();
   }
@@ -139,11 +140,26 @@ export class GraphView {
     this.isFitted = true;
   }
 
+  get isReadableWhole() {
+    return Math.min(this.element.clientWidth / this.size.width, this.element.clientHeight / this.size.height) >= READABLE;
+  }
+
   // The whole picture if it can be read then, or else that box.
   fitOrShow(path) {
-    const room = Math.min(this.element.clientWidth / this.size.width, this.element.clientHeight / this.size.height);
-    if (room >= READABLE) this.fit();
+    if (this.isReadableWhole) this.fit();
     else this.show(path);
+  }
+
+  // Where to begin: the whole picture if it can be read then, or else the top, around the box with the most edges.
+  begin() {
+    if (this.isReadableWhole) return this.fit();
+    const edges = new Map();
+    for (const path of this.layer.querySelectorAll("path.edge")) for (const end of [path.dataset.source, path.dataset.target]) edges.set(end, (edges.get(end) ?? 0) + 1);
+    const [busiest] = [...this.boxes.values()].sort((first, second) => (edges.get(second.box.path) ?? 0) - (edges.get(first.box.path) ?? 0));
+    const [zoom, { x, y }] = [START, busiest.place];
+    this.move({ zoom, x: this.element.clientWidth / 2 - x * zoom, y: Math.min(10, this.element.clientHeight / 2 - y * zoom) });
+    this.isFitted = true;
+    return undefined;
   }
 
   show(path) {

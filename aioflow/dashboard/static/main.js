@@ -39,6 +39,7 @@ function mount(name, wish = null) {
   main.dataset.page = name;
   mounted = { name, page: PAGES[name].mount(main, store, go, wish) };
   for (const each of document.querySelectorAll("#pages a")) each.toggleAttribute("aria-current", each.hash === `#${name}`);
+  document.querySelector("#pages a[aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" });
   document.title = `${PAGES[name].title}: aioflow`;
 }
 
@@ -71,6 +72,7 @@ function recolour() {
   mounted?.page.recolour?.();
 }
 
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => mounted?.page.recolour?.());
 document.getElementById("theme").addEventListener("click", recolour);
 addEventListener("popstate", fromAddress);
 addEventListener("keydown", (event) => {

@@ -86,7 +86,8 @@ export class TimelineView {
       pen.moveTo(x, HEAD - 4);
       pen.lineTo(x, height);
       pen.stroke();
-      pen.fillText(Math.abs(time) < step / 1e6 ? "0" : seconds(time), x + 3, 11);
+      const text = Math.abs(time) < step / 1e6 ? "0" : seconds(time);
+      if (x + 3 + pen.measureText(text).width < width) pen.fillText(text, x + 3, 11);
     }
   }
 

@@ -63,7 +63,7 @@ class GraphPage {
     const more = graph.left_out ? `, ${number(graph.left_out)} more are not shown` : "";
     this.note.textContent = `${number(graph.nodes.length)} operations${more}`;
     this.draw();
-    this.view.fit();
+    this.view.begin();
   }
 
   // Times and bytes of operations in the last traced step.

@@ -1,7 +1,7 @@
 // Waiting: what `session.explain()` reports, as a picture: operations under way, what they wait for, and deadlocks.
 
 import { h, fill, svg } from "../dom.js";
-import { clock, seconds, short } from "../format.js";
+import { clock, seconds, short, taskName } from "../format.js";
 
 const WIDTH = 230;
 const HEIGHT = 62;
@@ -48,7 +48,7 @@ function waiterRow(waiter, waits) {
   const bad = inCycle || (waits.stuck && !waiter.computes);
   const target = waiter.what || (waiter.computes ? "computes" : "has not ended");
   return h("div", { class: `wait${bad ? " bad" : ""}` },
-    box(waiter.operation, `${waiter.op_type} · step ${waiter.step}${waiter.task ? ` · ${waiter.task}` : ""}${waiter.iteration ? ` · ${waiter.iteration}` : ""}`, waiter.line),
+    box(waiter.operation, `${waiter.op_type} · step ${waiter.step}${waiter.task ? ` · ${taskName(waiter.task)}` : ""}${waiter.iteration ? ` · ${waiter.iteration}` : ""}`, waiter.line),
     h("div", { class: "arrow" }, h("span", {}, seconds(waiter.seconds)), h("i", {})),
     h("div", { class: "box target" }, h("b", {}, waiter.what ? `waits to ${waiter.what}` : target), waiter.holder ? h("small", {}, waiter.holder) : null),
   );
