@@ -1,6 +1,7 @@
 // What the page knows: the newest message of each kind, series of numbers, traced steps and events, all bounded.
 
-const LONGEST = 2400; // numbers of a series; the older half is thinned when there are more
+import { Series } from "./series.js";
+
 const STEPS = 16;
 const EVENTS = 200;
 
@@ -31,18 +32,15 @@ export class Store {
   applyOne(message) {
     const kind = message.kind;
     if (kind === "Points") for (const [name, value] of Object.entries(message.values)) this.add(name, message.time, value);
-    else if (kind === "History") this.series = new Map(Object.entries(message.series).map(([name, { times, values }]) => [name, { times: [...times], values: [...values] }]));
+    else if (kind === "History") this.series = new Map(Object.entries(message.series).map(([name, { times, values }]) => [name, new Series(times, values)]));
     else if (kind === "StepSummary") this.steps = [...this.steps, message].slice(-STEPS);
     else if (kind === "Event") this.events = [...this.events, message].slice(-EVENTS);
     else this.newest[kind] = message;
   }
 
   add(name, time, value) {
-    let found = this.series.get(name);
-    if (!found) this.series.set(name, (found = { times: [], values: [] }));
-    found.times.push(time);
-    found.values.push(value);
-    if (found.times.length > LONGEST) thin(found);
+    if (!this.series.has(name)) this.series.set(name, new Series());
+    this.series.get(name).add(time, value);
   }
 
   last(name) {
@@ -69,16 +67,4 @@ export class Store {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
-}
-
-function thin(series) {
-  const half = LONGEST / 2;
-  const times = [];
-  const values = [];
-  for (let place = 0; place < half; place += 2) {
-    times.push(series.times[place + 1]);
-    values.push((series.values[place] + series.values[place + 1]) / 2);
-  }
-  series.times = [...times, ...series.times.slice(half)];
-  series.values = [...values, ...series.values.slice(half)];
 }
