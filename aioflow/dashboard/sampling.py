@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from aioflow.config import RunOptions
+from aioflow.dashboard.value_statistics import ValueCollector
 from aioflow.runtime.fetches import Fetches
 from aioflow.runtime.plan_cache import DEFAULT
 from aioflow.runtime.run_observer import ObservedRun
@@ -43,6 +44,7 @@ class Sample(NamedTuple):
         fetches: the names of its fetches.
         feeds: the names of the tensors that it was fed.
         trace: its trace; None for none.
+        values: statistics of its results, if it was traced.
     """
 
     began: float
@@ -52,6 +54,7 @@ class Sample(NamedTuple):
     fetches: tuple[str, ...]
     feeds: tuple[str, ...]
     trace: RunMetadata | None
+    values: ValueCollector
 
 
 class Sampler:
@@ -87,13 +90,16 @@ class Sampler:
         start, began = time.perf_counter(), self._clock()
         traced = options is DEFAULT and metadata is None and self._is_trace_due(began)
         trace = RunMetadata() if traced else None
+        values = ValueCollector()
+        if trace is not None:
+            trace.on_values = values
         try:
             result = await run(options=_TRACED if traced else options, metadata=trace if traced else metadata)
         except BaseException as error:
             self.failed += isinstance(error, Exception)
             raise
         seconds, numbers = time.perf_counter() - start, numbers_in(fetches, result)
-        self._keep(Sample(began, start, seconds, numbers, names_of(fetches), tuple(feeds), trace))
+        self._keep(Sample(began, start, seconds, numbers, names_of(fetches), tuple(feeds), trace, values))
         return result
 
     def _keep(self, sample: Sample) -> None:

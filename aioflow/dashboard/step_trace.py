@@ -35,7 +35,8 @@ def step_of(sample: "Sample", graph: Graph) -> Step:
     return Step(
         trace.step_id or 0, sample.began, sample.seconds, compute, both - compute, sample.seconds - both,
         tuple(map(clip, sample.fetches)), tuple(map(clip, sample.feeds)), tuple(lanes.rows), tuple(bars), tuple(arrows),
-        tuple(map(clip, critical_path(trace.step_stats, graph))), len(trace.step_stats) - len(bars),
+        tuple(map(clip, critical_path(trace.step_stats, graph))), tuple(sample.values.found.values()),
+        len(trace.step_stats) - len(bars),
     )  # fmt: skip
 
 

@@ -96,6 +96,12 @@ async def test_a_running_training_appears():
             await tab.key("d")
             assert await tab.run("document.documentElement.dataset.theme") == "dark"
             assert page.monitor.is_watching
+            await show(tab, "graph")
+            await tab.until("document.querySelectorAll('.graph .box.filled').length")
+            search = "document.querySelector('input[type=search]')"
+            await tab.run(f"{search}.value = 'loss'; {search}.dispatchEvent(new Event('input'))")
+            await tab.run("document.querySelector('.hits button').click()")
+            await tab.until("document.querySelector('.panel').innerText.includes('last values')")
         running.cancel()
         await asyncio.wait([running])
 

@@ -15,6 +15,7 @@ from aioflow.dashboard.messages import (
     Points,
     SeriesHistory,
     Step,
+    ValueStatistics,
     WaitCycle,
     WaitEdge,
     Waiter,
@@ -33,7 +34,8 @@ SAMPLES = [
     Graph(7, (GraphNode(HOSTILE, "add", (0, 1), (2,), ("float32 [2]",), "", "a.py:1 in f"),), 3),
     Step(
         4, 1.0, 0.5, 0.25, 0.125, 0.125, ("loss:0",), ("x:0",), (Lane("/device:CPU:0", "MainThread"),),
-        (Bar("a", "add", 0, 0.0, 0.1, 0.2, 8, False),), (Arrow("k", 0, 0, 0.1, 0.2, 8),), ("a",), 1,
+        (Bar("a", "add", 0, 0.0, 0.1, 0.2, 8, False),), (Arrow("k", 0, 0, 0.1, 0.2, 8),), ("a",),
+        (ValueStatistics("a", 4, 0.0, 1.0, 0.5, 0),), 1,
     ),
     Waits(
         2.0, True, (Waiter(1, "take", "queue_dequeue", "a.py:1", 3.0, "take", "", "", False, ""),),

@@ -80,6 +80,8 @@ async def test_traced_steps_divide_their_time_and_are_as_the_trace_has_them():
             assert step.critical[0] == "loss"
             assert step.critical[-1] in {bar.name for bar in step.bars}
             assert step.fetches == ("loss:0", "x:0")
+            (loss,) = [value for value in step.values if value.name == "loss"]
+            assert loss.least == loss.most == loss.mean
             assert all(0 <= bar.start <= bar.end <= step.seconds for bar in step.bars)
 
 

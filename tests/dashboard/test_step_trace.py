@@ -1,11 +1,15 @@
 """From the trace of a step to its message: how the time divides, the lanes, the critical path, Chrome's form."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 
 import aioflow as af
 from aioflow.dashboard.chrome_trace import chrome_trace
 from aioflow.dashboard.sampling import Sample
 from aioflow.dashboard.step_trace import critical_path, length, merged, step_of
+from aioflow.dashboard.value_statistics import ValueCollector
 from aioflow.graph.graph import Graph
 from aioflow.tracing import NodeStats, RunMetadata, Transfer
 
@@ -15,7 +19,7 @@ def stats(name, start, end, *, device="/device:CPU:0", waits=False, thread=1):
 
 
 def sample(trace, seconds=10.0):
-    return Sample(1000.0, 100.0, seconds, {}, ("c:0",), ("x:0",), trace)
+    return Sample(1000.0, 100.0, seconds, {}, ("c:0",), ("x:0",), trace, ValueCollector())
 
 
 def test_spans_are_merged_and_cut():
@@ -72,3 +76,23 @@ def test_a_step_is_saved_in_chromes_form():
     assert [event["ph"] for event in events] == ["M", "M", "M", "M", "b", "e", "X", "s", "f"]
     (bar,) = [event for event in events if event["ph"] == "X"]
     assert (bar["ts"], bar["dur"]) == (pytest.approx(1e6), pytest.approx(2e6))
+
+
+def test_values_have_statistics_of_their_finite_numbers():
+    collect = ValueCollector()
+    collect("a", [np.array([1.0, np.nan, 3.0, np.inf], np.float32)])
+    collect("ints", [np.array([[1, 2], [3, 6]])])
+    collect("nan", [np.array([np.nan])])
+    for name, value in {
+        "empty": np.zeros(0),
+        "large": np.zeros(1 << 17),
+        "text": np.array(["a"]),
+        "no array": 3,
+    }.items():
+        collect(name, [value])
+    collect("nothing", [])
+    found = {name: dataclasses.astuple(each)[1:] for name, each in collect.found.items()}
+    assert found.keys() == {"a", "ints", "nan"}
+    assert found["a"] == (4, 1.0, 3.0, 2.0, 2)
+    assert found["ints"] == (4, 1.0, 6.0, 3.0, 0)
+    assert found["nan"][-1] == 1

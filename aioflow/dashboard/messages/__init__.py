@@ -38,6 +38,7 @@ from aioflow.dashboard.messages.step import Bar as Bar
 from aioflow.dashboard.messages.step import Lane as Lane
 from aioflow.dashboard.messages.step import Step as Step
 from aioflow.dashboard.messages.step import StepSummary as StepSummary
+from aioflow.dashboard.messages.step import ValueStatistics as ValueStatistics
 from aioflow.dashboard.messages.texts import clip as clip
 from aioflow.dashboard.messages.training import Epoch as Epoch
 from aioflow.dashboard.messages.training import Histogram as Histogram

@@ -58,6 +58,27 @@ class Lane:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ValueStatistics:
+    """The numbers in the first result of an operation.
+
+    Attributes:
+        name: the operation.
+        count: how many they are.
+        least: the least finite one.
+        most: the largest finite one.
+        mean: the mean of the finite ones.
+        strange: how many are not finite.
+    """
+
+    name: str
+    count: int
+    least: float
+    most: float
+    mean: float
+    strange: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Step:
     """One traced step. Its parts sum up to its seconds.
 
@@ -74,6 +95,7 @@ class Step:
         bars: executions of operations, by their begin.
         arrows: transfers.
         critical: the names of the operations of the critical path, the last one first.
+        values: statistics of results, of a step of this process.
         left_out: the executions beyond the most that are kept: the shortest.
     """
 
@@ -89,6 +111,7 @@ class Step:
     bars: tuple[Bar, ...]
     arrows: tuple[Arrow, ...]
     critical: tuple[str, ...]
+    values: tuple[ValueStatistics, ...] = ()
     left_out: int = 0
 
 

@@ -78,6 +78,7 @@ class GraphPage {
       this.times.set(bar.name, sum);
     }
     this.critical = new Set(step.critical);
+    this.values = new Map(step.values.map((value) => [value.name, value]));
     this.paint();
     this.describe();
   }
@@ -183,6 +184,7 @@ class GraphPage {
       ["built at", node.line],
       ["last time", time ? `${seconds(time.seconds)}${time.runs > 1 ? ` in ${time.runs} runs` : ""}${time.waited ? `, waited ${seconds(time.waited)}` : ""}` : ""],
       ["last size", time ? bytes(time.bytes) : ""],
+      ["last values", valueText(this.values?.get(node.name))],
       ["critical path", this.critical?.has(node.name) ? "yes" : ""],
     ];
   }
@@ -211,4 +213,10 @@ class GraphPage {
 
 function heat(share) {
   return `color-mix(in srgb, var(--hot) ${Math.round(Math.sqrt(share) * 85)}%, var(--card))`;
+}
+
+function valueText(value) {
+  if (!value) return "";
+  const strange = value.strange ? `, ${number(value.strange)} not finite` : "";
+  return `${number(value.count)} from ${number(value.least)} to ${number(value.most)}, mean ${number(value.mean)}${strange}`;
 }
