@@ -46,8 +46,8 @@ class Pages:
                 web.get("/", self._file),
                 web.get("/updates", self._updates),
                 web.get("/graph.json", self._graph),
-                web.get(r"/steps/{number:\d+}.json", self._step),
-                web.get(r"/steps/{number:\d+}/trace.json", self._trace),
+                web.get(r"/steps/{number:\d{1,18}}.json", self._step),
+                web.get(r"/steps/{number:\d{1,18}}/trace.json", self._trace),
                 web.post("/sign-in", self._sign_in),
                 web.get(r"/{path:[\w/-]+\.(?:js|css|html|svg|txt)}", self._file),
             ]

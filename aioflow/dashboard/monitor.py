@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from aioflow.dashboard.board import Board
 from aioflow.dashboard.messages import Event, Subject, clip
+from aioflow.version import __version__
 
 PERIOD: Final = 0.5
 """Seconds between two looks, at least."""
@@ -74,8 +75,6 @@ class Monitor:
         self, title: str, what: str, sources: Sequence[Source], pages: Sequence[str],
         clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
-        from aioflow.version import __version__
-
         self.board: Final = Board()
         self._sources: Final = sources
         self._clock: Final = clock
@@ -104,9 +103,9 @@ class Monitor:
         return self._viewers > 0
 
     def _begin(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._run(each), name=f"watches {self._subject.title}")
-                       for each in self._sources]  # fmt: skip
+        loop, before = asyncio.get_running_loop(), list(self._ending)
+        name = f"watches {self._subject.title}"
+        self._tasks = [loop.create_task(self._run(each, before), name=name) for each in self._sources]
 
     def _end(self) -> None:
         for task in self._tasks:
@@ -115,8 +114,13 @@ class Monitor:
             task.add_done_callback(self._ending.discard)
         self._tasks = []
 
-    async def _run(self, source: Source) -> None:
-        """A source that fails says so on the board; the watched program goes on."""
+    async def _run(self, source: Source, before: Sequence[asyncio.Task[None]]) -> None:
+        """Run a source, after those of earlier viewers have ended.
+
+        One that fails says so on the board; the watched program goes on.
+        """
+        if before:
+            await asyncio.wait(before)
         try:
             await source.watch(self.board)
         except Exception as error:

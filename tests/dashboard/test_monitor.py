@@ -46,3 +46,25 @@ async def test_sources_run_as_long_as_there_is_a_viewer():
         assert len(running) == 2
         await watched.close()
         assert running == []
+
+
+async def test_a_page_that_is_loaded_again_has_the_sources_to_itself():
+    log = []
+
+    class Source:
+        async def watch(self, board):
+            log.append("begins")
+            try:
+                await asyncio.sleep(1e6)
+            finally:
+                await asyncio.sleep(1)
+                log.append("ends")
+
+    watched = Monitor("x", "session", [Source()], ["run"])
+    with watched.viewer():
+        await asyncio.sleep(1)
+    with watched.viewer():
+        await asyncio.sleep(5)
+        assert log == ["begins", "ends", "begins"]
+    await watched.close()
+    assert log == ["begins", "ends", "begins", "ends"]

@@ -65,6 +65,7 @@ async def test_every_response_forbids_all_that_is_not_of_the_page(monitor):
         for path, status in {
             "": 200, "main.js": 200, "vendor/uplot.js": 200, "style.css": 200, "graph.json": 200, "steps/7.json": 200,
             "steps/7/trace.json": 200, "steps/8.json": 404, "nothing.js": 404, "../page.js": 404, "app.py": 404,
+            f"steps/{'9' * 5000}.json": 404,
         }.items():  # fmt: skip
             async with client.get(path) as response:
                 assert response.status == status, path
