@@ -28,7 +28,7 @@ define environment
 	@touch $@
 endef
 
-.PHONY: demo stubs test types tests test-long test-all test-dask test-ray test-serving soak bench oracle onnx gpu clean
+.PHONY: demo stubs test types tests test-long test-all test-browser test-dask test-ray test-serving pictures soak bench oracle onnx gpu clean
 
 demo: .venv/demo.stamp
 	.venv/bin/python examples/train_digits.py
@@ -69,6 +69,16 @@ test-on-%: .venvs/%/test.stamp
 # Clients and servers of others, before the models of af.serving; the pages and the example that need them.
 test-serving: .venv-serving/test.stamp
 	.venv-serving/bin/python -m pytest engines/test_serving.py tests/test_documents.py -k serving
+
+# The live page in a browser, which is installed where there is none: on Debian and its relatives, as root.
+test-browser: .venv/test.stamp
+	@command -v chromium || command -v google-chrome || command -v chromium-browser || \
+		{ apt-get update && apt-get install --yes --no-install-recommends chromium fonts-dejavu-core; }
+	.venv/bin/python -m pytest -n0 tests/dashboard/test_browser.py
+
+# A picture of each page of the live page: make pictures PICTURES=folder
+pictures: .venv/test.stamp
+	AIOFLOW_PICTURES=$(or $(PICTURES),build/pictures) .venv/bin/python -m pytest -n0 tests/dashboard/test_browser.py
 
 test-dask test-ray: test-%: .venv-%/test.stamp
 	.venv-$*/bin/python -m pytest engines/test_$*.py

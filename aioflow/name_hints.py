@@ -47,6 +47,7 @@ SHOWN: Final = {
     "aioflow.onnx": "af.onnx",
     "aioflow.porting": "af.porting",
     "aioflow.saved_model": "af.saved_model",
+    "aioflow.dashboard": "af.dashboard",
     "aioflow.serving": "af.serving",
     "aioflow.summary": "af.summary",
     "aioflow.tensors.nest": "af.nest",

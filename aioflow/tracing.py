@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -121,9 +121,11 @@ class RunMetadata:
         step_stats: each execution of a node, in the order they ended.
         transfers: each value that went from one device to another, in the order they arrived.
         memory: how much was alive, after each node.
+        on_values: is called with the name and the results of each operation of this process; None for nothing.
     """
 
     def __init__(self) -> None:
+        self.on_values: Callable[[str, Sequence[Array]], object] | None = None
         self.step_id: int | None = None
         self.step_stats: list[NodeStats] = []
         self.transfers: list[Transfer] = []
@@ -131,6 +133,11 @@ class RunMetadata:
         self._traced = False
         self._threads: dict[int, str] = {}
         self._sent: dict[Hashable, tuple[float, int]] = {}
+
+    @property
+    def thread_names(self) -> dict[int, str]:
+        """The names of the threads that events name by number."""
+        return dict(self._threads)
 
     def lane_of(self, owner: object, name: str) -> int:
         """Return the number of a lane that is not a thread; it stays valid while the owner lives."""
@@ -267,6 +274,8 @@ class Trace:
         end = self.now()
         stats = NodeStats(name, op_type, self._device, scheduled, start, end, size, thread, waits, fast)
         self.metadata.step_stats.append(stats)
+        if self.metadata.on_values is not None:
+            self.metadata.on_values(name, outputs)
         if self._memory is not None:
             self.metadata.memory.append(MemorySample(self._device, end, self._memory.live))
 

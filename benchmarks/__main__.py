@@ -32,6 +32,7 @@ ROWS = (
     "nesting",
     "importing",
     "lag",
+    "dashboard",
     "gil",
     "queues",
     "input",

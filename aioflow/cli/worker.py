@@ -7,7 +7,7 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from aioflow import errors
@@ -17,6 +17,7 @@ from aioflow.launch.resolvers import resolve
 from aioflow.net.cluster import ClusterSpec, Member
 
 if TYPE_CHECKING:
+    from aioflow.dashboard.page import Page
     from aioflow.net.server import Server
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -47,6 +48,10 @@ def worker(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument(
         "--no-shared-memory", action="store_true", help="send large values to processes of this host by sockets, too"
     )
+    parser.add_argument(
+        "--dashboard", metavar="PORT", type=int,
+        help="show the cluster in browsers on this port of --host, or else of this machine alone; 0 for any",
+    )  # fmt: skip
     parser.add_argument("--loop", choices=["uvloop", "asyncio"], default="uvloop", help="default: uvloop if installed")
     return _run
 
@@ -54,7 +59,7 @@ def worker(parser: argparse.ArgumentParser) -> Run:
 def _run(options: argparse.Namespace) -> int:
     server = _server(options)
     with asyncio.Runner(loop_factory=loop_factory(options.loop)) as runner:
-        runner.run(_serve(server))
+        runner.run(_serve(server, options))
     return 0
 
 
@@ -102,11 +107,26 @@ def seconds(text: str) -> float:
     return Config(heartbeat_timeout=float(text)).heartbeat_timeout
 
 
-async def _serve(server: "Server") -> None:
+async def _serve(server: "Server", options: argparse.Namespace) -> None:
     with stopping_signals(server.ask_to_stop):
-        async with server:
-            print(f"{server.name} listens: {server.target}\n", end="", flush=True)  # in one write
+        async with server, _page(server, options) as page:
+            text = "" if page is None else f"its page: {page.url}\n"
+            print(f"{server.name} listens: {server.target}\n{text}", end="", flush=True)  # in one write
             await server.join()
+
+
+@contextlib.asynccontextmanager
+async def _page(server: "Server", options: argparse.Namespace) -> "AsyncIterator[Page | None]":
+    """The live page of the task, if the options ask for one."""
+    if options.dashboard is None:
+        yield None
+        return
+    from aioflow.cli.dashboard import page_of
+    from aioflow.dashboard.watched import monitor_of
+
+    host = options.host or "127.0.0.1"
+    async with page_of(monitor_of(server), host, options.dashboard, options.token_file, options.tls) as page:
+        yield page
 
 
 def read_cluster(path: str) -> ClusterSpec:

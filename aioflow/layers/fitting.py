@@ -18,6 +18,7 @@ from aioflow.layers.fit_settings import Batches, Data, Schedule
 from aioflow.layers.steps import Phase, Steps
 from aioflow.net.wire.failures import first_error
 from aioflow.session import Session
+from aioflow.session.training_report import TrainingReport
 from aioflow.tensors import nest
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Training:
             model, session, epochs=schedule.epochs.stop, steps=data.training.count,
             validation_freq=schedule.validation_freq, verbose=verbose,
         )  # fmt: skip
+        self._epoch_number = schedule.epochs.start
 
     async def run(self) -> History:
         """Train to the last epoch, or until a callback stops it. Generators are closed however it ends."""
@@ -82,7 +84,10 @@ class Training:
         await tell("on_train_begin", logs)
         for epoch in epochs:
             await tell("on_epoch_begin", epoch, logs)
+            self._epoch_number = epoch
             logs = await self._epoch(epoch)
+            if self._session.listeners:
+                await self._report_epoch(logs)
             await tell("on_epoch_end", epoch, logs)
             await self._back_up(epoch + 1)
             if self._model.stop_training:
@@ -183,9 +188,27 @@ class Training:
                     await self._callbacks.tell("on_train_batch_begin", number, {})
             loss, _ = await step.call(*step.values(batch))
             running.add(float(loss), batch.size)
+            if self._session.listeners:
+                self._report(number + 1, {"loss": running.loss})
             if told:
                 async with self._telling:
                     await self._callbacks.tell("on_train_batch_end", number, {"loss": running.loss})
+
+    def _report(self, batches: int, logs: Logs, ends_epoch: bool = False) -> None:
+        """Tell those that watch the session how far it is, after so many batches of the epoch."""
+        count = self._batches.count
+        step = batches if count is None else self._epoch_number * count + batches
+        steps = None if count is None else self._schedule.epochs.stop * count
+        values = {name: value for name, value in logs.items() if isinstance(value, float)}
+        self._session.tell(
+            TrainingReport(step, steps, self._epoch_number, self._schedule.epochs.stop, ends_epoch, values)
+        )
+
+    async def _report_epoch(self, logs: Logs) -> None:
+        """The same after an epoch, with the learning rate."""
+        rate = self._model.learning_rate
+        found = {} if rate is None else {"learning_rate": float(await self._session.run(rate))}
+        self._report(self._batches.count or 0, logs | found, ends_epoch=True)
 
     async def _begun(self, batch: Batch) -> "_Running":
         """An epoch with batches like this one, whose variables have values."""

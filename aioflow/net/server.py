@@ -98,10 +98,19 @@ class Server:
         return self.member.name
 
     @property
+    def network(self) -> Network:
+        """The network on which it reaches tasks, itself included."""
+        return self._network
+
+    @property
+    def address(self) -> str:
+        """Where it listens on that network."""
+        return self._address if self._listener is None or self._host is not None else self._listener.address
+
+    @property
     def target(self) -> str:
         """The target with which `af.Session` uses it as the master."""
-        address = self._address if self._listener is None or self._host is not None else self._listener.address
-        return f"{'ws' if self._config.ssl is None else 'wss'}://{address}"
+        return f"{'ws' if self._config.ssl is None else 'wss'}://{self.address}"
 
     async def __aenter__(self) -> Self:
         """It listens.

@@ -82,6 +82,11 @@ class Call:
     ) -> Any:
         """Check and convert the feeds, run, and shape the result."""
         state = self.state
+        if state.observer is not None:
+            observer, state.observer = state.observer, None
+            run = functools.partial(self.run, values, held=held)
+            feeds = [tensor.name for tensor in self.signature.feeds]
+            return await observer.around(run, self.fetches, feeds, options, metadata)
         if going:
             note_run(self.signature)
         if must_convert(values, self.dtypes):

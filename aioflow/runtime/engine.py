@@ -22,6 +22,7 @@ from aioflow.runtime.explain import Report, explain
 from aioflow.runtime.fetches import Fetches
 from aioflow.runtime.partial_run import PartialRun, Streamed
 from aioflow.runtime.planning_thread import plan_beside
+from aioflow.runtime.run_observer import RunObserver
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.update_gate import Boundary, Handles
 from aioflow.tensors.codecs import Saving
@@ -147,6 +148,20 @@ class LocalEngine:
         self.state: Final = SessionState(config)
         self._partial: Final[set[Streamed]] = set()
         self._handles: Final[weakref.WeakSet[PartialRun]] = weakref.WeakSet()
+
+    @property
+    def runs(self) -> int:
+        """The runs that have begun."""
+        return self.state.step_count
+
+    @property
+    def observer(self) -> RunObserver | None:
+        """The observer of the next run."""
+        return self.state.observer
+
+    @observer.setter
+    def observer(self, observer: RunObserver | None) -> None:
+        self.state.observer = observer
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
         """It is used on this loop."""

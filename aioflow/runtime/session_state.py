@@ -22,6 +22,7 @@ from aioflow.program.program import RunningUnit
 from aioflow.rendezvous import Rendezvous
 from aioflow.resources.containers import Resources
 from aioflow.runtime.plan_cache import Plans
+from aioflow.runtime.run_observer import RunObserver
 from aioflow.waiting.tasks import Slice
 
 _AT_A_TIME: Final = 32
@@ -77,6 +78,8 @@ class SessionState:
         self.step_count = 0
         self.light: Any = None
         """The step that light runs are, once there has been one."""
+        self.observer: RunObserver | None = None
+        """The observer of the next run."""
         self.progress = 0
         """How many units have ended, in all steps."""
         self.on_stall: Callable[[], object] = lambda: None

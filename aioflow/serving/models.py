@@ -15,6 +15,7 @@ from aioflow.serving.batching import Batching
 from aioflow.serving.choice import VersionChoice
 from aioflow.serving.metrics import Metrics
 from aioflow.serving.publication import Publication
+from aioflow.serving.record import Observer
 from aioflow.serving.replica import Replica, checked_replicas
 from aioflow.serving.served_model import ServedModel
 from aioflow.serving.served_version import ServedVersion
@@ -58,6 +59,7 @@ class Models:
 
     Attributes:
         metrics: them; None if nothing is measured.
+        observers: are told of each request to a server of these models that has ended.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Models:
         if not poll_interval > 0:
             raise ValueError(f"poll_interval is {poll_interval} s, and must be positive")
         self.metrics: Final = metrics
+        self.observers: Final[set[Observer]] = set()
         self._config: Final = config
         self._poll_interval: Final = poll_interval
         self._chooser: Final = chooser or random.Random()
@@ -211,6 +214,10 @@ class Models:
     def versions(self, name: str) -> list[int]:
         """Return the numbers of the versions that are available, rising. NotFoundError if there is no such model."""
         return sorted(self._model(name).choice.available)
+
+    def served(self, name: str) -> Mapping[int, ServedVersion]:
+        """Return the versions that are available, by number. NotFoundError if there is no such model."""
+        return dict(self._model(name).choice.available)
 
     def labels(self, name: str) -> dict[str, int]:
         """Return the versions of a model by label. NotFoundError if there is no such model."""

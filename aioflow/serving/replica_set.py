@@ -40,6 +40,11 @@ class ReplicaSet:
         return tuple([keeper.status for keeper in self._keepers])
 
     @property
+    def runners(self) -> list[SignatureRunner]:
+        """What runs the requests of each signature on each replica that is loaded."""
+        return [runner for each in self._keepers if each.loaded is not None for runner in each.loaded.runners.values()]
+
+    @property
     def is_available(self) -> bool:
         """Whether a replica can take requests."""
         return any(keeper.loaded is not None for keeper in self._keepers)

@@ -9,7 +9,7 @@ from aioflow import errors
 from aioflow.saved_model.signature import SERVING_DEFAULT, Signature
 from aioflow.serving.replica import ReplicaStatus
 from aioflow.serving.replica_set import ReplicaSet
-from aioflow.serving.signature_runner import Outputs
+from aioflow.serving.signature_runner import Outputs, SignatureRunner
 from aioflow.serving.status import State
 from aioflow.tensors.dtypes import Array
 
@@ -54,6 +54,13 @@ class ServedVersion:
         self._users = 0
         self._unused = asyncio.Event()
         self._unused.set()
+
+    @property
+    def runners(self) -> list[SignatureRunner]:
+        """What runs its requests in sessions: one for each signature, on each of its replicas if it has any."""
+        if self._replicas is not None:
+            return self._replicas.runners
+        return [runner for runner in self._runners.values() if isinstance(runner, SignatureRunner)]
 
     @property
     def is_used(self) -> bool:

@@ -135,7 +135,7 @@ class Service:
             if has_place:
                 self._places.leave(request.client)
             self._leave()
-            if span is not None or self.observers:
+            if span is not None or self.observers or self.models.observers:
                 self._record(exchange, status, time.perf_counter() - start, size, span)
 
     async def _send(self, response: Response, send: Callable[[Response], Awaitable[T]]) -> T:
@@ -188,7 +188,7 @@ class Service:
         record = Record(request.method, request.path, status, seconds, name, version, exchange.rows, size)
         if span is not None:
             span.end(record)
-        for observer in self.observers:
+        for observer in (*self.observers, *self.models.observers):
             observer(record)
 
 

@@ -12,7 +12,7 @@ from aioflow.saved_model.signature import Signature
 from aioflow.serving.batching import Batching
 from aioflow.serving.timing import BatchNotes
 from aioflow.session import Session
-from aioflow.session.request_batcher import BatchObserver, RequestBatcher
+from aioflow.session.request_batcher import BatchObserver, FinishedBatch, RequestBatcher
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import as_array
 from aioflow.tensors.dtypes import Array
@@ -47,6 +47,7 @@ class SignatureRunner:
         self._batcher: Final = (
             None if batching is None or not has_rows(signature) else _batcher(signature, session, batching)
         )
+        self._observers: Final = [] if observer is None else [observer]
         if self._batcher is not None:
             self._batcher.observer = observer
             self._batcher.surroundings = BatchNotes(name)
@@ -58,6 +59,33 @@ class SignatureRunner:
     def batches(self) -> bool:
         """Whether requests share runs."""
         return self._batcher is not None
+
+    @property
+    def batcher(self) -> RequestBatcher[Outputs] | None:
+        """Gathers its requests; None if each one runs alone."""
+        return self._batcher
+
+    def observe(self, observer: BatchObserver) -> Callable[[], None]:
+        """Tell one more observer of its batches. Returns the function that ends this."""
+        self._observers.append(observer)
+        self._show_observers()
+
+        def stop() -> None:
+            self._observers.remove(observer)
+            self._show_observers()
+
+        return stop
+
+    def _show_observers(self) -> None:
+        """Without an observer, batches have no cost for it."""
+        observers = tuple(self._observers)
+
+        def tell(batch: FinishedBatch) -> None:
+            for each in observers:
+                each(batch)
+
+        if self._batcher is not None:
+            self._batcher.observer = tell if observers else None
 
     @property
     def has_room(self) -> bool:

@@ -15,19 +15,26 @@ from aioflow.runtime.engine import LocalEngine
 from aioflow.runtime.explain import Report, with_idle_runners
 from aioflow.runtime.feeds import feed_key, in_order
 from aioflow.runtime.fetches import parse_fetches
+from aioflow.runtime.run_observer import RunObserver
 from aioflow.runtime.session_state import SessionState
+from aioflow.session.training_report import TrainingListener, TrainingReport
 from aioflow.tensors.codecs import Saving
 
 if TYPE_CHECKING:
-    from aioflow.net.client.client import RemoteEngine
+    from aioflow.net.client.client import Address, RemoteEngine
 
 
 class SessionReports(abc.ABC):
-    """The methods of a session that report, of which all but `replan` change nothing."""
+    """The methods of a session that report, of which all but `replan` change nothing.
+
+    Attributes:
+        listeners: are told by `tell` how training in the session goes on.
+    """
 
     def __init__(self, graph: Graph, engine: "LocalEngine | RemoteEngine") -> None:
         self.graph: Final = graph
         self._engine: Final = engine
+        self.listeners: Final[set[TrainingListener]] = set()
 
     @abc.abstractmethod
     def _check(self) -> None:
@@ -40,6 +47,20 @@ class SessionReports(abc.ABC):
         """
         self._check()
         return with_idle_runners(await self._engine.explain(), self, self.graph)
+
+    def tell(self, report: TrainingReport) -> None:
+        """Tell the listeners of the session how its training goes on."""
+        for listener in list(self.listeners):
+            listener(report)
+
+    @property
+    def run_count(self) -> int:
+        """The runs that have begun, also those that failed."""
+        return self._engine.runs
+
+    def observe_next_run(self, observer: RunObserver | None) -> None:
+        """Let an observer run around the next run; None for nobody, also if the next run has not come yet."""
+        self._engine.observer = observer
 
     def list_devices(self) -> list[DeviceAttributes]:
         """Return its devices. Those of a cluster are known after the first run."""
@@ -104,6 +125,16 @@ class SessionReports(abc.ABC):
     def detached_kernels(self) -> list[str]:
         """Kernels that still run in C code although their run was cancelled."""
         return [name for threads in self._state.threads for name in threads.detached]
+
+    @property
+    def local_state(self) -> SessionState | None:
+        """The shared state of its local steps; None if they run on a cluster."""
+        return self._engine.state if isinstance(self._engine, LocalEngine) else None
+
+    @property
+    def master(self) -> "Address | None":
+        """Where the master of its cluster is; None if its steps are local."""
+        return None if isinstance(self._engine, LocalEngine) else self._engine.address
 
     @property
     def _state(self) -> SessionState:

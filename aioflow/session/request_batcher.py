@@ -200,6 +200,11 @@ class RequestBatcher(Generic[R]):
         return self._build(self._rows.cut(call, results) if call.own_sizes else results)
 
     @property
+    def waiting_rows(self) -> int:
+        """The rows that are in no batch yet."""
+        return self._waiting.rows
+
+    @property
     def has_room(self) -> bool:
         """Whether a further row may wait: a server asks before it reads the values of a call."""
         return self._waiting.rows < self._limits.max_waiting

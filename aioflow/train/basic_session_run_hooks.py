@@ -10,6 +10,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.files.filesystem import Path, as_name
 from aioflow.session import Session
+from aioflow.session.training_report import TrainingReport
 from aioflow.tensors.recursion import safe_repr
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.recovery import LOSSES, step_of_checkpoint
@@ -389,6 +390,7 @@ class CheckpointSaverHook(SessionRunHook):
             await finished(listener.before_save(session, step))
 
     async def _tell_after(self, session: Session, step: int) -> None:
+        session.tell(TrainingReport(step, event=f"checkpoint of step {step} is complete", level="good"))
         for listener in self._listeners:
             self._stops = bool(await finished(listener.after_save(session, step))) or self._stops
 

@@ -31,14 +31,8 @@ from aioflow.train.scaffold import Scaffold
 from aioflow.train.session_creator import ChiefSessionCreator, FailedRuns, SessionCreator
 from aioflow.train.session_life import Life
 from aioflow.train.session_manager import Preparation
-from aioflow.train.session_run_hook import (
-    MergedRun,
-    SessionRunArgs,
-    SessionRunContext,
-    SessionRunHook,
-    SessionRunValues,
-    finished,
-)
+from aioflow.train.session_run_hook import MergedRun, SessionRunArgs, SessionRunContext, SessionRunHook, finished
+from aioflow.train.session_run_hook import SessionRunValues as SessionRunValues
 from aioflow.train.step_counter import StepReadHook
 
 if TYPE_CHECKING:
@@ -202,10 +196,14 @@ class _MonitoredSession:
 
     def should_stop(self) -> bool:
         """Whether a hook, or a task of the coordinator, has asked for a stop, or the session is closed."""
-        life = self._life
-        if self._closed or self._stop_requested or life is None:
+        if self._stop_requested or self._closed or self._life is None:
             return True
-        return life.coord.should_stop() and not (self._recovers and isinstance(life.error, LOSSES))
+        return self._life.coord.should_stop() and not (self._recovers and isinstance(self._life.error, LOSSES))
+
+    @property
+    def opened(self) -> Session | None:
+        """The underlying session, another one after a recovery; None while it is not open."""
+        return None if self._closed or self._life is None else self._life.session
 
     async def _surviving(self, step: Callable[[Life], Awaitable[T]]) -> T:
         while True:
@@ -494,6 +492,6 @@ class SingularMonitoredSession(_MonitoredSession):
 
     def raw_session(self) -> Session:
         """The underlying session, for runs without hooks. RuntimeError if it is not open."""
-        if self._closed or self._life is None:
+        if self.opened is None:
             raise RuntimeError("the monitored session is not open: use `async with`")
-        return self._life.session
+        return self.opened

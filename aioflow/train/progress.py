@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import shutil
 import sys
@@ -16,6 +17,7 @@ import numpy as np
 
 from aioflow.graph.operation import Tensor
 from aioflow.session import Session
+from aioflow.session.training_report import TrainingReport
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.recovery import Recovery
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
@@ -24,6 +26,8 @@ from aioflow.train.step_counter import needed_step_read
 _log: Final = logging.getLogger("aioflow.train")
 _DRAWN, _PRINTED = 0.2, 10.0
 """Seconds between two updates: on a terminal, and elsewhere."""
+_TOLD: Final = 0.5
+"""Seconds between two reports to those that watch the session, at least."""
 _WINDOW: Final = 10.0
 """The shortest time in seconds over which the speed is measured."""
 _ANEW: Final = "\r\x1b[K"
@@ -96,6 +100,11 @@ class Progress:
         self._due: float | None = None
         self._text = ""
         self._shown = ""
+
+    @property
+    def total_steps(self) -> int | None:
+        """The number of all steps; None if it is unknown."""
+        return self._total
 
     @property
     def due(self) -> bool:
@@ -218,6 +227,7 @@ class ProgressHook(SessionRunHook):
         asked = {"loss": loss, "workers": workers, "staleness": staleness}
         self._asked: Final[dict[str, Any]] = {name: tensor for name, tensor in asked.items() if tensor is not None}
         self._known: dict[str, Any] = {}
+        self._told = -math.inf
 
     def begin(self) -> None:
         """Check that there is a global step. RuntimeError if not."""
@@ -228,8 +238,9 @@ class ProgressHook(SessionRunHook):
         self._progress.update(int(await session.run(self._step)))
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Fetch the values to show, if they are due."""
-        return SessionRunArgs({"step": self._step, **self._asked}) if self._progress.due else None
+        """Fetch the values to show, if they are due on the terminal or for those that watch the session."""
+        is_due = self._progress.due or (run_context.session.listeners and _now() >= self._told + _TOLD)
+        return SessionRunArgs({"step": self._step, **self._asked}) if is_due else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Show the values."""
@@ -239,6 +250,10 @@ class ProgressHook(SessionRunHook):
         step, workers = int(found.pop("step")), found.pop("workers", None)
         self._known = {"workers": _workers(run_context.session) if workers is None else int(workers), **found}
         self._progress.update(step, **self._known)
+        if run_context.session.listeners:
+            self._told = _now()
+            shown = {name: _number(name, value) for name, value in self._known.items() if value is not None}
+            run_context.session.tell(TrainingReport(step, self._progress.total_steps, values=shown))
 
     def after_recovery(self, session: Session, recovery: Recovery) -> None:
         """Show the loss."""

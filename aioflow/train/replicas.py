@@ -14,6 +14,7 @@ from aioflow.graph.operation import Operation, Tensor
 from aioflow.library.variables import Variable
 from aioflow.replication.quorum import Dropped
 from aioflow.session import Session
+from aioflow.session.training_report import TrainingReport
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
@@ -218,13 +219,14 @@ class ReplicasHook(SessionRunHook):
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Log and report the drops."""
         self._failed = False
-        self._report(run_values.results)
+        self._report(run_values.results, run_context.session)
 
-    def _report(self, found: Any) -> None:
+    def _report(self, found: Any, session: Session) -> None:
         for drop in self._replica.dropped_of(found):
             self._last = drop
             if drop.replica == self._replica.task_index:
                 _log.info("%s", drop)
+                session.tell(TrainingReport(event=str(drop)))
                 if self._on_dropped is not None:
                     self._on_dropped(drop)
 
@@ -232,6 +234,6 @@ class ReplicasHook(SessionRunHook):
         """Let the replica leave, so that no replica waits for it. Reports the drops of its last step."""
         asked = self._replica.dropped_args(self._known)
         if asked is not None:
-            self._report(await session.run(asked.fetches, asked.feeds))
+            self._report(await session.run(asked.fetches, asked.feeds), session)
         if self._part is not None:
             await self._part.leave()

@@ -92,7 +92,9 @@ class SessionCreator(abc.ABC):
     async def recover_session(self, session: Session) -> Session:
         """Return a ready session after a loss. By default closes the old one and opens a new one."""
         await session.close()
-        return await self.create_session()
+        opened = await self.create_session()
+        opened.listeners.update(session.listeners)
+        return opened
 
 
 class _ScaffoldSessionCreator(SessionCreator):

@@ -20,8 +20,10 @@ from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.library.variables import Variable
 from aioflow.session import Session
+from aioflow.session.training_report import TrainingReport
 from aioflow.tensors import dtypes
 from aioflow.tensors.recursion import safe_repr
+from aioflow.train.recovery import Recovery
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
 
@@ -136,6 +138,12 @@ class StepReadHook(SessionRunHook):
         """Record the step."""
         if self._read is not None:
             self.step = int(run_values.results)
+            if run_context.session.listeners:
+                run_context.session.tell(TrainingReport(self.step))
+
+    def after_recovery(self, session: Session, recovery: Recovery) -> None:
+        """Tell those that watch the session."""
+        session.tell(TrainingReport(self.step, event=str(recovery)))
 
     async def read(self, session: Session) -> int | None:
         """The present step; None if there is none."""

@@ -9,6 +9,7 @@ from aioflow.config import RunOptions
 from aioflow.graph.graph import Graph
 from aioflow.kernels.data import summary_wire
 from aioflow.session import Session
+from aioflow.session.training_report import TrainingReport
 from aioflow.summary.writer import FileWriter
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.scaffold import Scaffold
@@ -114,6 +115,7 @@ class SummarySaverHook(SessionRunHook):
             found = run_values.results["summaries"]
             for summary in found if isinstance(found, (list, tuple)) else [found]:
                 self._output.add(summary, step)
+                run_context.session.tell(TrainingReport(step, summaries=bytes(summary)))
         self._next = step + 1
 
     async def end(self, session: Session) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import aiohttp
 import numpy as np
 import pytest
 
@@ -96,6 +97,40 @@ def test_a_worker_says_when_it_listens_and_stops_at_a_signal(one, loop, number):
         assert run(target, lambda: af.constant(2.0) * 3.0) == 6
         worker.send_signal(number)
         assert (worker.wait(LONGEST), worker.stdout.read(), worker.stderr.read()) == (0, "", "")
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_the_page_of_a_cluster_is_shown_by_a_worker_and_from_outside(one):
+    with running("worker", "--cluster", one, "--dashboard", "0") as worker:
+        target, page = (worker.stdout.readline().split()[-1] for _ in range(2))
+        with running("dashboard", target, "--port", "0") as shown:
+            other = shown.stdout.readline().split()[-1]
+            assert asyncio.run(tasks_on(page)) == asyncio.run(tasks_on(other)) == {"/job:worker/replica:0/task:0": "up"}
+            shown.send_signal(signal.SIGTERM)
+            assert (shown.wait(LONGEST), shown.stderr.read()) == (0, "")
+        worker.send_signal(signal.SIGTERM)
+        assert (worker.wait(LONGEST), worker.stderr.read()) == (0, "")
+
+
+async def tasks_on(page):
+    """The tasks that a page shows, with their states."""
+    async with (
+        asyncio.timeout(LONGEST),
+        aiohttp.ClientSession() as client,
+        client.ws_connect(f"{page}updates") as socket,
+    ):
+        async for message in socket:
+            for each in json.loads(message.data):
+                if each["kind"] == "Cluster":
+                    return {task["name"]: task["state"] for task in each["tasks"]}
+    return {}
+
+
+@pytest.mark.parametrize("target", ["http://host:1", "ws://", "nothing.json"])
+def test_other_targets_have_no_page(target, capsys):
+    assert cli.main(["dashboard", target]) == 1
+    assert target in capsys.readouterr().err
 
 
 @pytest.mark.sockets

@@ -81,6 +81,7 @@ class Models(af.serving.Models):
     """Versions by name and number; `labels` is `{(name, label): number}`."""
 
     ready = True
+    observers = ()
 
     def __init__(self, *versions, labels=None, metrics=None):
         self.metrics = metrics

@@ -7,7 +7,8 @@ from typing import Any, Final, TypeVar
 
 from aioflow import errors
 from aioflow.net.peer.asked import Answered, Asked, Reaction
-from aioflow.net.peer.link import Credits, Link, link_for
+from aioflow.net.peer.credits import Credits
+from aioflow.net.peer.link import Link, link_for
 from aioflow.net.peer.reconnect import End
 from aioflow.net.transport.channel import ClosedError
 from aioflow.net.wire.codec import Envelope, ProtocolError

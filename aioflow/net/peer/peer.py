@@ -29,6 +29,7 @@ from aioflow.net.wire.framing import Outgoing, StreamKey
 from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.limits import Limits
 from aioflow.net.wire.schema import Answer, Message, Note, Request
+from aioflow.runtime.activity import Connection
 
 A = TypeVar("A", bound=Answer)
 _log: Final = logging.getLogger("aioflow.net")
@@ -80,6 +81,13 @@ class Peer:
             len(self._asking), len(self._serving), self._serving.held, arriving, credit, self._asking.late,
             self._heartbeat.clocks.round_trip, self._heartbeat.clocks.offset,
         )  # fmt: skip
+
+    @property
+    def connection(self) -> Connection:
+        """What has gone over it."""
+        sent, received = sum([link.sent for link in self._links]), sum([link.received for link in self._links])
+        trip = self._heartbeat.clocks.round_trip
+        return Connection(self.remote.task, sent, received, -1.0 if trip is None else trip, self.interrupted)
 
     def __repr__(self) -> str:
         state = f"{len(self._links)} channels" if self.end is None else f"lost: {self.end}"

@@ -18,6 +18,7 @@ from aioflow.net.wire.failures import first_error
 from aioflow.net.wire.identity import Identity, Settings
 from aioflow.net.wire.schema import Answer, Note, Request
 from aioflow.net.wire.worker_verbs import GetStatus
+from aioflow.runtime.activity import Connection
 from aioflow.waiting.tasks import OwnedTasks, ignore_op_error
 
 A = TypeVar("A", bound=Answer)
@@ -137,6 +138,10 @@ class Peers:
         """Return the task of that name if it is connected and no connection to it is lost at present, else None."""
         peer = self._peers.get(task)
         return self.connected(task) if peer is None or not peer.interrupted else None
+
+    def connections(self) -> list[Connection]:
+        """The tasks that are connected because this one has dialled them."""
+        return [peer.connection for peer in self._peers.values() if peer.end is None]
 
     def is_own(self, task: str) -> bool:
         """Whether that is the task itself."""

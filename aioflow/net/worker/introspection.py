@@ -9,6 +9,7 @@ import msgpack
 from aioflow.devices.memory import Holder, MemoryUse
 from aioflow.kernels.control.lossy import savings_of
 from aioflow.plan.placement.report import Placed, Placement
+from aioflow.runtime.activity import NO_ACTIVITY, Activity, Connection, QueueUse, activity_of
 from aioflow.runtime.explain import Caller, LockHolder, Report, Wait, report_of
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.wait_graph import Cycle, Edge, WaitGraph
@@ -18,7 +19,7 @@ from aioflow.tensors.plain_data import unpack
 from aioflow.tracing import RunMetadata
 
 T = TypeVar("T")
-_PARTS: Final = {"waits", "application", "detached", "absent", "cycles", "graph", "memory", "savings"}
+_PARTS: Final = {"waits", "application", "detached", "absent", "cycles", "graph", "memory", "savings", "activity"}
 _NOTHING: Final = WaitGraph((), (), {})
 
 
@@ -31,12 +32,14 @@ class TaskReport:
         memory: the contents of its devices' memory, where that is tracked.
         savings: the bytes that lossy codecs have saved, by edge.
         graph: its wait-for graph, if another task searches for cycles.
+        activity: what it does, in numbers; nothing for several tasks.
     """
 
     report: Report
     memory: Mapping[str, MemoryUse]
     savings: Mapping[str, Saving]
     graph: WaitGraph = _NOTHING
+    activity: Activity = NO_ACTIVITY
 
     def pack(self) -> bytes:
         """In msgpack."""
@@ -58,6 +61,11 @@ class TaskReport:
                     name: [*use[:3], [list(holder) for holder in use.by_op]] for name, use in self.memory.items()
                 },
                 "savings": {edge: _row(saving) for edge, saving in self.savings.items()},
+                "activity": [
+                    *self.activity[:3],
+                    list(map(list, self.activity.queues)),
+                    list(map(list, self.activity.connections)),
+                ],
             }
         )
         return data
@@ -84,17 +92,23 @@ class TaskReport:
             name: MemoryUse(live, peak, limit, tuple([Holder(*row) for row in by_op]))
             for name, (live, peak, limit, by_op) in plain["memory"].items()
         }
-        return cls(report, memory, {edge: Saving(*row) for edge, row in plain["savings"].items()}, graph)
+        steps, progress, running, queues, connections = plain["activity"]
+        activity = Activity(
+            steps, progress, running, tuple([QueueUse(*row) for row in queues]),
+            tuple([Connection(*row) for row in connections]),
+        )  # fmt: skip
+        return cls(report, memory, {edge: Saving(*row) for edge, row in plain["savings"].items()}, graph, activity)
 
 
-def report_of_task(state: SessionState) -> TaskReport:
-    """Return the report of a task."""
+def report_of_task(state: SessionState, connections: Iterable[Connection] = ()) -> TaskReport:
+    """Return the report of a task, with the connections that it has dialled."""
     snapshot = Snapshot(state)
     report = report_of(state, snapshot)
     waits = tuple([dataclasses.replace(wait, task=state.task) for wait in report.waits])
     detached = tuple([f"{name} on {state.task}" for name in report.detached])
     report = dataclasses.replace(report, waits=waits, detached=detached)
-    return TaskReport(report, state.memory(), savings_of(state.resources).edges, snapshot.graph)
+    activity = activity_of(state, connections)
+    return TaskReport(report, state.memory(), savings_of(state.resources).edges, snapshot.graph, activity)
 
 
 def joined(reports: Iterable[TaskReport], absent: Iterable[str], steps: Mapping[int, int]) -> TaskReport:

@@ -114,7 +114,7 @@ class Worker:
 
     async def inspect(self, call: Call) -> Inspected:
         """Return the waits of its steps, the contents of its memory, and the busy tasks among those that it dials."""
-        found = report_of_task(self._state)
+        found = report_of_task(self._state, self._peers.connections())
         absent = tuple([f"{task}: it is {text}" for task, text in self._peers.busy_dialled().items()])
         return Inspected(dataclasses.replace(found, report=dataclasses.replace(found.report, absent=absent)).pack())
 

@@ -1,0 +1,64 @@
+"""Who may look at a page: browsers of this machine, or those that show the credential.
+
+A browser cannot send a token with the address of a page, and a token in an address would stand in logs. So it signs in
+by a form, and has a cookie from then on, which is derived from the token and readable by no script. Programs send the
+token in the header `Authorization`, as tasks do.
+
+Without a token the page is on loopback, where a page of another site may still reach it through the user's browser. So
+the request must name an address of this machine as its host, and a websocket must come from this page itself.
+"""
+
+import hmac
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from aioflow.net.transport.credentials import Token, is_loopback
+
+COOKIE: Final = "aioflow-page"
+HEADERS: Final[Mapping[str, str]] = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+"""The headers of every response."""
+
+
+class Access:
+    """Decides about requests.
+
+    Args:
+        token: what a request must show; None for nothing.
+        mounted: whether an application of the user decides which hosts are its own.
+    """
+
+    def __init__(self, token: Token | None, mounted: bool = False) -> None:
+        self._token: Final = token
+        self._mounted: Final = mounted
+        self.cookie: Final = "" if token is None else token.key("the cookie of the live page")
+
+    def refuses_host(self, host: str) -> bool:
+        """Whether the request came by a name that may be another site's: only without a token, on a port of its own."""
+        name = urlsplit(f"//{host}").hostname or ""
+        return self._token is None and not self._mounted and not is_loopback(name)
+
+    def refuses_origin(self, origin: str | None, host: str) -> bool:
+        """Whether a websocket was opened by a page of another site."""
+        return origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+
+    def is_known(self, authorization: str, cookie: str) -> bool:
+        """Whether the request shows the credential."""
+        if self._token is None:
+            return True
+        shown = cookie.encode(errors="surrogateescape")
+        return self._token.matches(authorization) or hmac.compare_digest(self.cookie.encode(), shown)
+
+    def signs_in(self, secret: str) -> bool:
+        """Whether a text is the token."""
+        return self._token is not None and self._token.matches(f"Bearer {secret}")

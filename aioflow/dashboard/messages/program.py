@@ -1,0 +1,63 @@
+"""What is watched, its numbers, and what happens."""
+
+import dataclasses
+from collections.abc import Mapping
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Subject:
+    """What is watched.
+
+    Attributes:
+        title: its name.
+        what: "session", "task", "models" or "cluster".
+        version: the version of aioflow.
+        began: since when it is watched.
+        pages: the pages that have something to show.
+    """
+
+    title: str
+    what: str
+    version: str
+    began: float
+    pages: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Points:
+    """The numbers of one moment, by series."""
+
+    time: float
+    values: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SeriesHistory:
+    """The numbers of one series so far. Older points are means over longer times."""
+
+    times: tuple[float, ...]
+    values: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class History:
+    """All numbers so far. A page that gets it forgets those that it has."""
+
+    series: Mapping[str, SeriesHistory]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened.
+
+    Attributes:
+        time: when.
+        level: "good", "info", "bad".
+        text: what.
+        task: the task of the cluster; empty if it is none or all.
+    """
+
+    time: float
+    level: str
+    text: str
+    task: str = ""

@@ -1,0 +1,122 @@
+"""Training in a session: what `fit` and the hooks of monitored sessions tell of it."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from aioflow.dashboard.board import Board
+from aioflow.dashboard.messages import Epoch, Event, Histogram, Picture, Points, Summaries, Training, clip
+from aioflow.dashboard.monitor import PERIOD
+from aioflow.dashboard.summaries import read_summaries
+from aioflow.session import Session
+from aioflow.session.training_report import TrainingReport
+from aioflow.train.progress import Speed
+
+T = TypeVar("T")
+_EPOCHS: Final = 200
+_VALUES: Final = 24
+_TAGS: Final = 12
+
+
+class TrainingSource:
+    """Listens to the training of a session.
+
+    Args:
+        current: the session, another one after a recovery; None when it is over.
+        clock: the time of day.
+    """
+
+    def __init__(self, current: Callable[[], Session | None], clock: Callable[[], float] = time.time) -> None:
+        self._current: Final = current
+        self._clock: Final = clock
+        self._state: Final = _State()
+
+    async def watch(self, board: Board) -> None:
+        """Post the progress twice a second, if there is any, and events at once."""
+
+        def hear(report: TrainingReport) -> None:
+            if report.event:
+                board.post(Event(self._clock(), report.level, clip(report.event)))
+            self._state.take(report, self._clock())
+
+        session = None
+        try:
+            while (found := self._current()) is not None:
+                session = found
+                session.listeners.add(hear)
+                await asyncio.sleep(PERIOD)
+                self._state.post(board, self._clock())
+        finally:
+            if session is not None:
+                session.listeners.discard(hear)
+
+
+class _State:
+    """What is known of the training."""
+
+    def __init__(self) -> None:
+        self._speed: Final = Speed()
+        self._last = TrainingReport()
+        self._values: dict[str, float] = {}
+        self._scalars: dict[str, float] = {}
+        self._epochs: Final[deque[Epoch]] = deque(maxlen=_EPOCHS)
+        self._histograms: Final[dict[str, Histogram]] = {}
+        self._pictures: Final[dict[str, Picture]] = {}
+        self._has_news = self._has_summaries = False
+
+    def take(self, report: TrainingReport, now: float) -> None:
+        """Take the report."""
+        if report.step is None:
+            return
+        last = self._last
+        self._has_news = True
+        self._last = TrainingReport(
+            report.step, last.steps if report.steps is None else report.steps,
+            last.epoch if report.epoch is None else report.epoch, report.epochs or last.epochs,
+        )  # fmt: skip
+        self._speed.reached(now, report.step)
+        self._values |= _few(report.values)
+        if report.ends_epoch and report.epoch is not None:
+            self._epochs.append(Epoch(report.epoch, _few(report.values)))
+        if report.summaries:
+            self._take_summaries(report.summaries, report.step)
+
+    def _take_summaries(self, data: bytes, step: int) -> None:
+        for found in read_summaries(data, step):
+            if isinstance(found, tuple):
+                self._scalars[found[0]] = found[1]
+                continue
+            self._has_summaries = True
+            if isinstance(found, Histogram):
+                _keep(self._histograms, found.tag, found)
+            else:
+                _keep(self._pictures, found.tag, found)
+
+    def post(self, board: Board, now: float) -> None:
+        """Post what is new."""
+        if not self._has_news:
+            return
+        self._has_news = False
+        last, speed = self._last, self._speed.steps_per_second
+        left = None if last.steps is None or not speed or last.step is None else (last.steps - last.step) / speed
+        board.post(
+            Training(now, last.step, last.steps, last.epoch, last.epochs, left, dict(self._values), tuple(self._epochs))
+        )
+        numbers = {f"train:{name}": value for name, value in self._values.items()}
+        scalars = {f"value:{name}": value for name, value in self._scalars.items()}
+        board.post(Points(now, {**numbers, **scalars, "train:step": float(last.step or 0)}))
+        if self._has_summaries:
+            self._has_summaries = False
+            board.post(Summaries(tuple(self._histograms.values()), tuple(self._pictures.values())))
+
+
+def _few(values: Mapping[str, float]) -> dict[str, float]:
+    return {clip(name): float(value) for name, value in [*values.items()][:_VALUES]}
+
+
+def _keep(known: dict[str, T], tag: str, found: T) -> None:
+    """Keep it, if there is room for its tag."""
+    if tag in known or len(known) < _TAGS:
+        known[tag] = found

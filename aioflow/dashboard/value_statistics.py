@@ -1,0 +1,43 @@
+"""Statistics of the results of operations, computed while a step is traced, since their memory may be used again."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from aioflow.dashboard.messages import ValueStatistics, clip
+from aioflow.tensors.dtypes import Array
+
+_LARGEST: Final = 1 << 16
+"""Numbers of a result that is looked at, at most."""
+_MOST: Final = 500
+"""Operations of a step."""
+
+
+class ValueCollector:
+    """Takes the results of operations, as `RunMetadata.on_values` gives them.
+
+    Attributes:
+        found: the statistics by the name of the operation; in a loop, those of the last iteration.
+    """
+
+    def __init__(self) -> None:
+        self.found: Final[dict[str, ValueStatistics]] = {}
+
+    def __call__(self, name: str, outputs: Sequence[Array]) -> None:
+        """Look at the first result, if it is an array of not too many numbers in this process's memory."""
+        value = outputs[0] if outputs else None
+        if not isinstance(value, (np.ndarray, np.number)) or not 0 < value.size <= _LARGEST:
+            return
+        if value.dtype.kind in "iuf" and (name in self.found or len(self.found) < _MOST):
+            self.found[name] = statistics_of(name, np.asarray(value))
+
+
+def statistics_of(name: str, value: Array) -> ValueStatistics:
+    """The statistics of an array of numbers."""
+    finite = value[np.isfinite(value)]
+    strange = value.size - finite.size
+    if not finite.size:
+        return ValueStatistics(clip(name), value.size, np.nan, np.nan, np.nan, strange)
+    mean = float(finite.mean(dtype=np.float64))
+    return ValueStatistics(clip(name), value.size, float(finite.min()), float(finite.max()), mean, strange)

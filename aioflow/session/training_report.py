@@ -1,0 +1,34 @@
+"""What training tells those that watch its session."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrainingReport:
+    """The progress of training, or something that happened to it.
+
+    Attributes:
+        step: the steps that are done; None if unknown.
+        steps: all steps; None if unknown.
+        epoch: the number of the epoch, from 0; None if there are none.
+        epochs: the number of all epochs.
+        ends_epoch: whether these are the values of the whole epoch.
+        values: losses, metrics and the like by name.
+        summaries: serialized summaries; empty for none.
+        event: what happened; empty for nothing.
+        level: whether that is "good", "info" or "bad".
+    """
+
+    step: int | None = None
+    steps: int | None = None
+    epoch: int | None = None
+    epochs: int | None = None
+    ends_epoch: bool = False
+    values: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    summaries: bytes = b""
+    event: str = ""
+    level: str = "info"
+
+
+TrainingListener = Callable[[TrainingReport], object]

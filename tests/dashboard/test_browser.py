@@ -1,0 +1,277 @@
+"""The pages in a browser: a running program appears, a recorded one fills every page, and nothing has an error.
+
+With AIOFLOW_PICTURES=DIR the pages are also written there as pictures: `make pictures`.
+"""
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import aioflow as af
+from aioflow.dashboard.messages import (
+    Cluster,
+    Event,
+    Graph,
+    GraphNode,
+    Points,
+    ServedModel,
+    ServedVersion,
+    Serving,
+    Task,
+    TaskLink,
+    Training,
+    WaitCycle,
+    WaitEdge,
+    Waiter,
+    WaitingCaller,
+    Waits,
+)
+from aioflow.dashboard.monitor import Monitor
+from tests.support.browser import DESKTOP, PHONE, browser_tab, find_browser
+from tests.support.recorded_run import record_training
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.slow,
+    pytest.mark.skipif(find_browser() is None, reason="no browser was found: `make test-browser` installs Chromium"),
+]
+HOSTILE = "<script>document.title='hit'</script><img src=x onerror=document.title='hit'>\u202e\"'\\" + "w" * 10_000
+PICTURES = os.environ.get("AIOFLOW_PICTURES")
+PAGES = ("run", "timeline", "graph", "waiting", "cluster", "training")
+
+
+@contextlib.asynccontextmanager
+async def open_page(watched):
+    async with af.dashboard.serve(watched) as page, browser_tab(find_browser()) as tab:
+        await tab.size(*DESKTOP)
+        await tab.open(page.url)
+        yield page, tab
+        assert tab.console == []
+
+
+async def show(tab, name):
+    """Go to a page, and wait until it is there."""
+    await tab.run(f"location.hash = {name!r}")
+    await tab.until(f"document.querySelector('main').dataset.page === {name!r}")
+
+
+async def fits(tab):
+    """Whether nothing is wider than the screen."""
+    return await tab.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+async def picture(tab, name):
+    """Write a picture of the page, if pictures are wanted."""
+    if PICTURES:
+        await asyncio.to_thread(Path(PICTURES).mkdir, parents=True, exist_ok=True)
+        await tab.until("document.getAnimations().length === 0")
+        await tab.screenshot(f"{PICTURES}/{name}.png")
+
+
+async def test_a_running_training_appears():
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [None, 8], name="x")
+        weights = af.Variable(af.ones([8, 4]), name="weights")
+        loss = af.reduce_mean(af.square(af.matmul(x, weights)), name="loss")
+        train = af.train.GradientDescentOptimizer(0.01).minimize(loss)
+        init = af.global_variables_initializer()
+    async with af.Session(graph=graph) as session:
+        await session.run(init)
+
+        async def training():
+            while True:
+                await session.run([loss, train], {x: np.ones((4, 8), np.float32)})
+                await asyncio.sleep(0.002)
+
+        running = asyncio.create_task(training())
+        async with open_page(session) as (page, tab):
+            await tab.until("document.querySelectorAll('.chart:not([hidden]) canvas').length >= 4")
+            assert "loss" in await tab.run("document.body.innerText")
+            assert await tab.until("document.querySelector('.tile b').innerText > '0'")
+            await tab.key("d")
+            assert await tab.run("document.documentElement.dataset.theme") == "dark"
+            assert page.monitor.is_watching
+            await show(tab, "graph")
+            await tab.until("document.querySelectorAll('.graph .box.filled').length")
+            search = "document.querySelector('input[type=search]')"
+            await tab.run(f"{search}.value = 'loss'; {search}.dispatchEvent(new Event('input'))")
+            await tab.run("document.querySelector('.hits button').click()")
+            await tab.until("document.querySelector('.panel').innerText.includes('last values')")
+        running.cancel()
+        await asyncio.wait([running])
+
+
+SHOWN = {
+    "run": "document.querySelectorAll('.chart:not([hidden]) canvas').length >= 5",
+    "timeline": "!document.querySelector('.timeline-host').hidden && document.querySelectorAll('.steps button').length",
+    "graph": "document.querySelectorAll('.graph .box.filled').length && document.querySelector('.graph .critical')",
+    "waiting": "document.querySelector('.wait .box').innerText.includes('take')",
+    "cluster": "document.querySelectorAll('.task').length === 3 && document.querySelector('svg.events circle')",
+    "training": "document.querySelector('.histogram rect') && document.querySelector('figure img').naturalWidth",
+}
+"""What each page has when it shows the recorded run."""
+
+
+async def test_a_recorded_cluster_training_fills_every_page():
+    with tempfile.TemporaryDirectory() as folder:
+        path = await asyncio.to_thread(record_training, Path(folder) / "run.json")
+        monitor = af.dashboard.replay(path)
+    async with open_page(monitor) as (_, tab):
+        for name in PAGES:
+            await show(tab, name)
+            await tab.until(SHOWN[name])
+            assert await fits(tab), name
+            await picture(tab, name)
+        await tab.size(*PHONE, dark=True)
+        for name in PAGES:
+            await show(tab, name)
+            await tab.until(SHOWN[name])
+            assert await fits(tab), name
+            await picture(tab, f"{name}-phone")
+        await tab.size(*DESKTOP)
+        await _check_numbers(tab, monitor)
+        await _check_memory(tab)
+        await _check_graph(tab)
+
+
+async def _check_numbers(tab, monitor):
+    """The pages have the numbers of the messages."""
+    training, cluster = monitor.board.newest(Training), monitor.board.newest(Cluster)
+    await show(tab, "training")
+    assert f"{training.step} / {training.steps}" in await tab.run("document.querySelector('.tiles').innerText")
+    await show(tab, "cluster")
+    text = await tab.run("document.querySelector('.tasks').innerText")
+    assert all(str(task.steps) in text and task.incarnation[:8] in text for task in cluster.tasks)
+    events = [each.text for each in monitor.board.since(0) if isinstance(each, Event)]
+    listed = await tab.run("document.querySelector('ul.events').innerText")
+    assert all(text in listed for text in events)
+    await show(tab, "timeline")
+    step = monitor.board.steps[max(monitor.board.steps)]
+    assert f"Step {step.number} at" in await tab.until("document.querySelector('.muted').innerText")
+
+
+async def _check_memory(tab):
+    """Hours of numbers, steps and events are kept in bounds."""
+    kept = await tab.run("""import(new URL("store.js", document.baseURI).href).then(({ Store }) => {
+        const store = new Store();
+        for (let second = 0; second < 40000; second += 1) {
+            const messages = [{ kind: "Points", time: second, values: { "rate:steps": second } }];
+            messages.push({ kind: "StepSummary", number: second }, { kind: "Event", time: second });
+            for (const message of messages) store.applyOne(message);
+        }
+        const { times, values } = store.series.get("rate:steps");
+        return [times.length, store.steps.length, store.events.length, times[0], values.at(-1)];
+    })""")
+    assert kept[0] <= 2400
+    assert kept[1:3] == [16, 200]
+    assert kept[3] < 4000  # the begin is kept, as means
+    assert kept[4] == 39999
+
+
+async def _check_graph(tab):
+    """A scope opens by Enter and closes again, an operation is found by its name, and the keys go from page to page."""
+    await tab.key("3")
+    await tab.until(
+        "document.querySelector('main').dataset.page === 'graph' && document.querySelector('.graph .scope')"
+    )
+    before = await tab.run("document.querySelectorAll('.graph .box').length")
+    await tab.run("document.querySelector('.graph .scope').focus()")
+    await tab.key("Enter")
+    await tab.until(f"document.querySelectorAll('.graph .box').length > {before}")
+    await tab.run("document.querySelector('.graph .frame').dispatchEvent(new MouseEvent('dblclick'))")
+    await tab.until(f"document.querySelectorAll('.graph .box').length === {before}")
+    search = "document.querySelector('input[type=search]')"
+    await tab.run(f"{search}.value = 'replica1/loss'; {search}.dispatchEvent(new Event('input'))")
+    await tab.run("document.querySelector('.hits button').click()")
+    text = await tab.until("document.querySelector('.panel').innerText")
+    assert "replica1/loss" in text
+    assert "recorded_run.py" in text
+    assert "worker 1" in text
+
+
+async def test_models_have_a_page():
+    versions = (ServedVersion(3, "available", ("stable",)), ServedVersion(2, "failed", (), "the file is damaged"))
+    times = (0.001, 0.002, 0.009)
+    model = ServedModel(
+        "digits", versions, {"200": 812, "429": 3}, 815, 2400, 7, 3, {"idle": 300, "full": 100, "delay": 11},
+        (10, 20, 100, 200, 81), times, times, times,
+    )  # fmt: skip
+    monitor = Monitor("models: digits", "models", [], ["serving"])
+    for second in range(60):
+        numbers = {"calls:digits": 50.0 + second % 7, "latency:p50 digits": 0.001, "latency:p99 digits": 0.009}
+        monitor.board.post(Points(1_767_225_600.0 + second, numbers | {"batch:digits": 3.0, "lag:loop": 0.001}))
+    monitor.board.post(Serving(1_767_225_660.0, (model,)))
+    async with open_page(monitor) as (_, tab):
+        text = await tab.until("document.querySelector('.model').innerText")
+        for part in ("digits", "3 available · stable", "2 failed", "200: 812, 429: 3", "7 wait now", "9 ms", "full"):
+            assert part in text
+        await tab.until("document.querySelectorAll('.chart:not([hidden]) canvas').length === 4")
+        await picture(tab, "serving")
+        await tab.size(*PHONE, dark=True)
+        assert await fits(tab)
+        await picture(tab, "serving-phone")
+
+
+async def test_hostile_names_change_nothing():
+    names = [HOSTILE, HOSTILE + "2", "\u202egnirts", "a/b/c", "", " "]
+    monitor = Monitor(HOSTILE, "session", [], [*PAGES, "serving"])
+    board = monitor.board
+    for second in range(3):
+        values = {
+            f"{group}:{name}": 1.0 for group in ("value", "queue", "memory", "task", "train", "calls") for name in names
+        }
+        board.post(Points(float(second), values))
+    board.post(Graph(1, tuple([GraphNode(name, name, (), (), (name,), name, name) for name in names])))
+    waiter = Waiter(1, HOSTILE, HOSTILE, HOSTILE, 1.0, HOSTILE, HOSTILE, HOSTILE, False, HOSTILE)
+    edge = WaitEdge(1, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, 2)
+    callers = (WaitingCaller(HOSTILE, 1.0, HOSTILE, HOSTILE),)
+    board.post(Waits(1.0, True, (waiter,), callers, (WaitCycle((edge,) * 5), WaitCycle((edge,))), (HOSTILE,)))
+    task = Task(HOSTILE, HOSTILE, "up", HOSTILE, 1.0, links=(TaskLink(HOSTILE, 1, 1, None, False),), why=HOSTILE)
+    board.post(Cluster(1.0, (task,)))
+    board.post(Event(1.0, "bad", HOSTILE, HOSTILE))
+    board.post(Training(1.0, 1, None, None, None, None, {HOSTILE: 1.0}))
+    board.post(Serving(1.0, (ServedModel(HOSTILE, (), {HOSTILE: 1}, 1, 1, 1, 1, {HOSTILE: 1}, (1,), (), (), ()),)))
+    async with open_page(monitor) as (_, tab):
+        for name in (*PAGES, "serving"):
+            await show(tab, name)
+            if name == "graph":
+                await tab.until("document.querySelectorAll('.graph .box').length")
+            assert await fits(tab), name
+            assert await tab.run("document.title") != "hit"
+            assert await tab.run("document.querySelectorAll('main script, main img').length") == 0
+            await tab.size(*PHONE)
+            assert await fits(tab), f"{name} on a phone"
+            await tab.size(*DESKTOP)
+
+
+@pytest.mark.parametrize("style", ["scopes", "flat"])
+async def test_ten_thousand_operations_are_shown_collapsed(style):
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [2], name="x")
+        for layer in range(100):
+            with af.name_scope(f"layer{layer}") if style == "scopes" else contextlib.nullcontext():
+                for _ in range(100):
+                    x = af.tanh(x)
+    async with af.Session(graph=graph) as session, open_page(session) as (_, tab):
+        await show(tab, "graph")
+        await tab.until("document.querySelectorAll('.graph .box').length")
+        assert await tab.run("document.querySelectorAll('.graph .box').length") <= 200
+        assert "10001" in (await tab.run("document.querySelector('.bar').innerText")).replace(",", "")
+
+
+async def test_a_page_comes_back_after_its_server_was_restarted():
+    first, second = (Monitor(name, "session", [], ["run"]) for name in ("first", "second"))
+    async with browser_tab(find_browser()) as tab:
+        async with af.dashboard.serve(first) as page:
+            await tab.open(page.url)
+            await tab.until("document.querySelector('#subject').innerText === 'first'")
+        await tab.until("document.querySelector('#link').dataset.state === 'lost'")
+        port = int(page.url.rsplit(":")[-1].strip("/"))
+        async with af.dashboard.serve(second, port=port):
+            await tab.until("document.querySelector('#subject').innerText === 'second'")
+            await tab.until("document.querySelector('#link').dataset.state === 'live'")
