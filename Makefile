@@ -28,7 +28,8 @@ define environment
 	@touch $@
 endef
 
-.PHONY: demo stubs test types tests test-long test-all test-browser test-dask test-ray test-serving pictures soak bench oracle onnx gpu clean
+.PHONY: demo docs stubs test types tests test-long test-all test-browser test-dask test-ray test-serving pictures soak bench oracle \
+	onnx gpu clean
 
 demo: .venv/demo.stamp
 	.venv/bin/python examples/train_digits.py
@@ -81,7 +82,7 @@ pictures: .venv/test.stamp
 	AIOFLOW_PICTURES=$(or $(PICTURES),build/pictures) .venv/bin/python -m pytest -n0 tests/dashboard/test_browser.py
 
 test-dask test-ray: test-%: .venv-%/test.stamp
-	.venv-$*/bin/python -m pytest engines/test_$*.py
+	.venv-$*/bin/python -m pytest engines/test_$*.py tests/test_documents.py -k $*
 
 # So many runs of each program on a simulated cluster, and so many cancels of each kind of what waits:
 # make soak SEEDS=1000 CUTS=1000
@@ -106,8 +107,12 @@ oracle: .venv-oracle/oracle.stamp
 onnx: .venv-onnx/onnx.stamp
 	.venv-onnx/bin/python -m conformance $(if $(TESTS),'$(TESTS)')
 
+# The documentation site, in build/docs/site. `make test` checks without it what it is made of.
+docs: .venv-docs/docs.stamp
+	.venv-docs/bin/python -m docs.site.build
+
 clean:
-	rm -rf .venv .venv-bench .venv-dask .venv-onnx .venv-oracle .venv-ray .venv-serving .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-dask .venv-docs .venv-onnx .venv-oracle .venv-ray .venv-serving .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/demo.stamp: pyproject.toml
@@ -127,6 +132,9 @@ clean:
 
 .venv-onnx/onnx.stamp: pyproject.toml conformance/requirements.txt
 	$(call environment,$(PYTHON),-e '.[image]' -e '.[onednn]' -e '.[onnx]' -e '.[re2]' -r conformance/requirements.txt)
+
+.venv-docs/docs.stamp: pyproject.toml docs/site/requirements.txt
+	$(call environment,$(PYTHON),-e . -r docs/site/requirements.txt)
 
 .venv-oracle/oracle.stamp: pyproject.toml oracle/requirements.txt
 	$(call environment,$(PYTHON),-e '.[dev]' -r oracle/requirements.txt)

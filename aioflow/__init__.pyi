@@ -524,23 +524,51 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "zeros", "zeros_initializer", "zeros_like", "zeta"]
 
 def diag(diagonal: NumberLike, name: str | None = None) -> Tensor:
-    """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high."""
+    """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high.
+
+    Examples:
+        >>> await session.run(af.diag([1, 2]))
+        array([[1, 0],
+               [0, 2]], dtype=int32)
+    """
 
 
 def diag_part(input: TensorLike, name: str | None = None) -> Tensor:
-    """The elements of `input` where the first half of the indices equals the second: the inverse of `diag`."""
+    """The elements of `input` where the first half of the indices equals the second: the inverse of `diag`.
+
+    Examples:
+        >>> await session.run(af.diag_part([[1, 2], [3, 4]]))
+        array([1, 4], dtype=int32)
+    """
 
 
 def matrix_transpose(a: TensorLike, name: str | None = None, conjugate: builtins.bool = False) -> Tensor:
-    """`a` with its last two axes swapped; with `conjugate`, the adjoint of each matrix."""
+    """`a` with its last two axes swapped; with `conjugate`, the adjoint of each matrix.
+
+    Examples:
+        >>> await session.run(af.matrix_transpose([[1, 2], [3, 4]]))
+        array([[1, 3],
+               [2, 4]], dtype=int32)
+    """
 
 
 def reverse(tensor: TensorLike, axis: int | Sequence[int], name: str | None = None) -> Tensor:
-    """`tensor` with the elements along these axes in the opposite order."""
+    """`tensor` with the elements along these axes in the opposite order.
+
+    Examples:
+        >>> await session.run(af.reverse([[1, 2], [3, 4]], axis=[1]))
+        array([[2, 1],
+               [4, 3]], dtype=int32)
+    """
 
 
 def tile(input: TensorLike, multiples: NumberLike, name: str | None = None) -> Tensor:
-    """`input` repeated `multiples[i]` times along axis i."""
+    """`input` repeated `multiples[i]` times along axis i.
+
+    Examples:
+        >>> await session.run(af.tile([1, 2], [2]))
+        array([1, 2, 1, 2], dtype=int32)
+    """
 
 
 def transpose(
@@ -552,46 +580,98 @@ def transpose(
     """`a` with its axes in the order `perm`, by default reversed: axis i of the result is axis `perm[i]` of `a`.
 
     With `conjugate`, the complex conjugate of that.
+
+    Examples:
+        >>> await session.run(af.transpose([[1, 2, 3], [4, 5, 6]]))
+        array([[1, 4],
+               [2, 5],
+               [3, 6]], dtype=int32)
     """
 
 
 def fill(dims: NumberLike, value: TensorLike, name: str | None = None) -> Tensor:
-    """A tensor of shape `dims` in which every element is `value`, a scalar."""
+    """A tensor of shape `dims` in which every element is `value`, a scalar.
+
+    Examples:
+        >>> await session.run(af.fill([2, 3], 7))
+        array([[7, 7, 7],
+               [7, 7, 7]], dtype=int32)
+    """
 
 
 def identity(input: TensorLike, name: str | None = None) -> Tensor:
-    """`input` unchanged."""
+    """`input` unchanged.
+
+    Examples:
+        >>> await session.run(af.identity([1, 2]))
+        array([1, 2], dtype=int32)
+    """
 
 
 def no_op(name: str | None = None) -> Operation:
-    """Nothing: a place for control inputs to meet."""
+    """Nothing: a place for control inputs to meet.
+
+    Examples:
+        >>> await session.run(af.no_op())
+    """
 
 
 def placeholder_with_default(input: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
-    """`input`, unless a run feeds another value of a shape compatible with `shape`."""
+    """`input`, unless a run feeds another value of a shape compatible with `shape`.
+
+    Examples:
+        >>> rate = af.placeholder_with_default(0.1, [])
+        >>> await session.run(rate), await session.run(rate, {rate: 0.5})
+        (np.float32(0.1), np.float32(0.5))
+    """
 
 
 def prevent_gradient(input: TensorLike, message: str = "", name: str | None = None) -> Tensor:
-    """`input` unchanged; building a gradient through it raises LookupError with `message`."""
+    """`input` unchanged; building a gradient through it raises LookupError with `message`.
+
+    Examples:
+        >>> await session.run(af.prevent_gradient([1.0]))
+        array([1.], dtype=float32)
+    """
 
 
 def stop_gradient(input: TensorLike, name: str | None = None) -> Tensor:
-    """`input` unchanged, as a constant to the gradient."""
+    """`input` unchanged, as a constant to the gradient.
+
+    Examples:
+        >>> await session.run(af.stop_gradient([1.0, 2.0]))
+        array([1., 2.], dtype=float32)
+    """
 
 
 def scatter_nd(indices: NumberLike, updates: NumberLike, shape: NumberLike, name: str | None = None) -> Tensor:
-    """Zeros of that shape, with `updates` added at the positions along the last axis of `indices`."""
+    """Zeros of that shape, with `updates` added at the positions along the last axis of `indices`.
+
+    Examples:
+        >>> await session.run(af.scatter_nd([[1], [3]], [10, 20], [5]))
+        array([ 0, 10,  0, 20,  0], dtype=int32)
+    """
 
 
 def unravel_index(indices: NumberLike, dims: NumberLike, name: str | None = None) -> Tensor:
     """The positions of elements, given by their numbers, in an array of sizes `dims`, the last axis counting fastest.
 
     The shape is [len(dims), *indices.shape]. InvalidArgumentError if a number is out of range.
+
+    Examples:
+        >>> await session.run(af.unravel_index([5], [2, 3]))
+        array([[1],
+               [2]], dtype=int32)
     """
 
 
 def broadcast_dynamic_shape(shape_x: NumberLike, shape_y: NumberLike, name: str | None = None) -> Tensor:
-    """The shape that two shapes, vectors of sizes, broadcast to. InvalidArgumentError if they cannot."""
+    """The shape that two shapes, vectors of sizes, broadcast to. InvalidArgumentError if they cannot.
+
+    Examples:
+        >>> await session.run(af.broadcast_dynamic_shape([2, 1], [3]))
+        array([2, 3], dtype=int32)
+    """
 
 
 def dynamic_partition(
@@ -603,6 +683,10 @@ def dynamic_partition(
     """One tensor for each number below `num_partitions`: the rows of `data` that `partitions` gives that number.
 
     The shape of `data` begins with that of `partitions`. InvalidArgumentError if a number is out of range.
+
+    Examples:
+        >>> await session.run(af.dynamic_partition([10, 20, 30], [1, 0, 1], 2))
+        (array([20], dtype=int32), array([10, 30], dtype=int32))
     """
 
 
@@ -610,15 +694,29 @@ def dynamic_stitch(indices: Sequence[NumberLike], data: Sequence[TensorLike], na
     """The tensor whose row `indices[m][i]` is `data[m][i]`; the last of equal indices wins, and unnamed rows are 0.
 
     The number of rows is the highest index plus 1. The shape of each `data[m]` begins with that of `indices[m]`.
+
+    Examples:
+        >>> await session.run(af.dynamic_stitch([[0, 2], [1]], [[10, 30], [20]]))
+        array([10, 20, 30], dtype=int32)
     """
 
 
 def ensure_shape(x: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
-    """`x`, with its shape checked against `shape` in the run. InvalidArgumentError if they differ."""
+    """`x`, with its shape checked against `shape` in the run. InvalidArgumentError if they differ.
+
+    Examples:
+        >>> await session.run(af.ensure_shape([1, 2], [2]))
+        array([1, 2], dtype=int32)
+    """
 
 
 def linspace(start: NumberLike, stop: NumberLike, num: NumberLike, name: str | None = None) -> Tensor:
-    """`num` numbers at equal distances, the first of which is `start` and the last `stop`."""
+    """`num` numbers at equal distances, the first of which is `start` and the last `stop`.
+
+    Examples:
+        >>> await session.run(af.linspace(0.0, 1.0, 5))
+        array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
 
 
 def tensor_scatter_add(tensor: NumberLike, indices: NumberLike, updates: NumberLike, name: str | None = None) -> Tensor:
@@ -653,45 +751,91 @@ def tensor_scatter_nd_update(
 
 
 def masked(x: TensorLike, mask: TensorLike, name: str | None = None) -> Tensor:
-    """`x` where `mask` is true, 0 elsewhere, even where x is infinite or NaN. The mask broadcasts to x's shape."""
+    """`x` where `mask` is true, 0 elsewhere, even where x is infinite or NaN. The mask broadcasts to x's shape.
+
+    Examples:
+        >>> await session.run(af.masked([1.0, 2.0], [True, False]))
+        array([1., 0.], dtype=float32)
+    """
 
 
 def select(condition: TensorLike, x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """`x` where `condition` is true, y elsewhere; all three are broadcast together by NumPy's rule."""
+    """`x` where `condition` is true, y elsewhere; all three are broadcast together by NumPy's rule.
+
+    Examples:
+        >>> await session.run(af.select([True, False], [1, 2], [10, 20]))
+        array([ 1, 20], dtype=int32)
+    """
 
 
 def roll(input: TensorLike, shift: NumberLike, axis: int | Sequence[int], name: str | None = None) -> Tensor:
     """`input` with the elements moved `shift` places along an axis, those pushed out at the end coming in at the begin.
 
     Several axes go with several shifts; of an axis named twice the shifts add up.
+
+    Examples:
+        >>> await session.run(af.roll([1, 2, 3, 4], shift=1, axis=0))
+        array([4, 1, 2, 3], dtype=int32)
     """
 
 
 def broadcast_to(input: TensorLike, shape: NumberLike, name: str | None = None) -> Tensor:
-    """`input` repeated along axes of size 1, and along new axes in front, to have that shape."""
+    """`input` repeated along axes of size 1, and along new axes in front, to have that shape.
+
+    Examples:
+        >>> await session.run(af.broadcast_to([1, 2], [2, 2]))
+        array([[1, 2],
+               [1, 2]], dtype=int32)
+    """
 
 
 def expand_dims(input: TensorLike, axis: int, name: str | None = None) -> Tensor:
-    """`input` with an axis of size 1 put in, which becomes `axis`; a negative one counts from the end of the result."""
+    """`input` with an axis of size 1 put in, which becomes `axis`; a negative one counts from the end of the result.
+
+    Examples:
+        >>> await session.run(af.expand_dims([1, 2], axis=1))
+        array([[1],
+               [2]], dtype=int32)
+    """
 
 
 def rank(input: TensorLike, name: str | None = None) -> Tensor:
-    """The number of axes of `input`."""
+    """The number of axes of `input`.
+
+    Examples:
+        >>> await session.run(af.rank([[1, 2], [3, 4]]))
+        np.int32(2)
+    """
 
 
 def reshape(tensor: TensorLike, shape: NumberLike, name: str | None = None) -> Tensor:
     """The elements of `tensor`, last axis fastest, as an array of that shape.
 
     One size may be -1: it follows from the number of elements. ValueError if the sizes do not fit it.
+
+    Examples:
+        >>> await session.run(af.reshape([1, 2, 3, 4], [2, -1]))
+        array([[1, 2],
+               [3, 4]], dtype=int32)
     """
 
 
 def shape(input: TensorLike, name: str | None = None, out_type: DTypeLike = ...) -> Tensor:
-    """The sizes of the axes of `input`, as a vector."""
+    """The sizes of the axes of `input`, as a vector.
+
+    Examples:
+        >>> await session.run(af.shape([[1, 2, 3], [4, 5, 6]]))
+        array([2, 3], dtype=int32)
+    """
 
 
 def size(input: TensorLike, name: str | None = None, out_type: DTypeLike = ...) -> Tensor:
-    """The number of elements of `input`."""
+    """The number of elements of `input`.
+
+    Examples:
+        >>> await session.run(af.size([[1, 2, 3], [4, 5, 6]]))
+        np.int32(6)
+    """
 
 
 def squeeze(
@@ -701,13 +845,23 @@ def squeeze(
     *,
     squeeze_dims: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """`input` without its axes of size 1, or without those named. ValueError if one named has another size."""
+    """`input` without its axes of size 1, or without those named. ValueError if one named has another size.
+
+    Examples:
+        >>> await session.run(af.squeeze([[[1], [2]]]))
+        array([1, 2], dtype=int32)
+    """
 
 
 def slice(input_: TensorLike, begin: NumberLike, size: NumberLike, name: str | None = None) -> Tensor:
     """The part of `input_` that begins at `begin` and has the shape `size`, in which -1 means all that is left.
 
     ValueError, or InvalidArgumentError in a run, if it does not lie wholly within `input_`.
+
+    Examples:
+        >>> await session.run(af.slice([[1, 2, 3], [4, 5, 6]], [0, 1], [2, 2]))
+        array([[2, 3],
+               [5, 6]], dtype=int32)
     """
 
 
@@ -721,17 +875,30 @@ def argsort(
     """For each place along an axis the place, as int32, of the element that `sort` puts there.
 
     Of equal elements the one at the lower place comes first, whether `stable` or not.
+
+    Examples:
+        >>> await session.run(af.argsort([3, 1, 2]))
+        array([1, 2, 0], dtype=int32)
     """
 
 
 def invert_permutation(x: NumberLike, name: str | None = None) -> Tensor:
-    """The inverse of the permutation `x`: `y[x[i]] == i`. InvalidArgumentError if `x` is not a permutation."""
+    """The inverse of the permutation `x`: `y[x[i]] == i`. InvalidArgumentError if `x` is not a permutation.
+
+    Examples:
+        >>> await session.run(af.invert_permutation([2, 0, 1]))
+        array([1, 2, 0], dtype=int32)
+    """
 
 
 def nth_element(input: NumberLike, n: NumberLike, reverse: builtins.bool = False, name: str | None = None) -> Tensor:
     """The element at position `n` of the last axis, sorted in rising or, if `reverse`, falling order.
 
     Equal elements share the gradient evenly. InvalidArgumentError if the axis has at most `n` elements.
+
+    Examples:
+        >>> await session.run(af.nth_element([5, 1, 3], 1))
+        np.int32(3)
     """
 
 
@@ -739,6 +906,10 @@ def sort(values: NumberLike, axis: int = -1, direction: str = "ASCENDING", name:
     """The elements in rising or, if `direction` is "DESCENDING", falling order along an axis.
 
     NaN counts as greater than all else.
+
+    Examples:
+        >>> await session.run(af.sort([3, 1, 2]))
+        array([1, 2, 3], dtype=int32)
     """
 
 
@@ -746,15 +917,30 @@ def unique(x: TensorLike, out_idx: DTypeLike = ..., name: str | None = None) -> 
     """The distinct elements of a vector in the order of their first occurrence, and for each element its place there.
 
     With `y, idx = unique(x)`, `y[idx[i]] == x[i]`. NaN is distinct from NaN.
+
+    Examples:
+        >>> await session.run(af.unique([7, 7, 5, 7]))
+        (array([7, 5], dtype=int32), array([0, 0, 1, 0], dtype=int32))
     """
 
 
 def depth_to_space(input: TensorLike, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
-    """Each pixel as a block of `block_size` x `block_size`, between which its channels are divided."""
+    """Each pixel as a block of `block_size` x `block_size`, between which its channels are divided.
+
+    Examples:
+        >>> await session.run(af.depth_to_space([[[[1, 2, 3, 4]]]], 2)[0, :, :, 0])
+        array([[1, 2],
+               [3, 4]], dtype=int32)
+    """
 
 
 def space_to_depth(input: TensorLike, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
-    """Each block of `block_size` x `block_size` pixels as one, whose channels are theirs one after the other."""
+    """Each block of `block_size` x `block_size` pixels as one, whose channels are theirs one after the other.
+
+    Examples:
+        >>> await session.run(af.space_to_depth([[[[1], [2]], [[3], [4]]]], 2))
+        array([[[[1, 2, 3, 4]]]], dtype=int32)
+    """
 
 
 def Assert(
@@ -763,7 +949,15 @@ def Assert(
     summarize: int | None = None,
     name: str | None = None,
 ) -> Operation:
-    """`condition`, a scalar, is true; else InvalidArgumentError with the first elements of each of `data`."""
+    """`condition`, a scalar, is true; else InvalidArgumentError with the first elements of each of `data`.
+
+    Examples:
+        >>> try:
+        ...     await session.run(af.Assert(af.constant(1) > 2, ["too small"]))
+        ... except af.errors.InvalidArgumentError as error:
+        ...     print(error.message)
+        assertion failed: [too small]
+    """
 
 
 def control_trigger(name: str | None = None) -> Operation:
@@ -823,11 +1017,24 @@ def Print(
 
     `first_n` bounds how often it prints in one session, `summarize` how many elements of each tensor, 3 by default; a
     negative number stands for no bound.
+
+    Examples:
+        >>> x = af.Print([1, 2], ["x is"])
+        >>> await session.run(x)
+        array([1, 2], dtype=int32)
     """
 
 
 def check_numerics(tensor: NumberLike, message: str, name: str | None = None) -> Tensor:
-    """`tensor` unchanged; InvalidArgumentError with `message` and their count if elements are NaN or infinite."""
+    """`tensor` unchanged; InvalidArgumentError with `message` and their count if elements are NaN or infinite.
+
+    Examples:
+        >>> try:
+        ...     await session.run(af.check_numerics([1.0, float("nan")], "scores"))
+        ... except af.errors.InvalidArgumentError as error:
+        ...     print(error.message)
+        scores: 1 NaN and 0 infinite of 2 elements
+    """
 
 
 def stack_close_v2(handle: TensorLike, name: str | None = None) -> Operation:
@@ -865,6 +1072,11 @@ def decode_compressed(
 
     InvalidArgumentError for bytes that are not so compressed, ResourceExhaustedError for a string that becomes longer
     than `max_output_bytes`, or, beyond 64 MiB, more than 250 times longer.
+
+    Examples:
+        >>> import gzip
+        >>> await session.run(af.decode_compressed(gzip.compress(b"tea"), "GZIP"))
+        b'tea'
     """
 
 
@@ -893,6 +1105,10 @@ def decode_csv(
 
     Raises:
         InvalidArgumentError: in the run: a record has more or fewer fields, or one is empty, or spells no number.
+
+    Examples:
+        >>> await session.run(af.decode_csv(["1,2.5", "3,"], [[0], [0.0]]))
+        (array([1, 3], dtype=int32), array([2.5, 0. ], dtype=float32))
     """
 
 
@@ -900,6 +1116,13 @@ def decode_npy(contents: TextLike, dtype: DTypeLike, shape: ShapeLike = ..., nam
     """Decodes a string in the format of NumPy's `.npy` files to an array of that dtype.
 
     InvalidArgumentError if it holds objects, another dtype or shape, or more or fewer bytes than its header states.
+
+    Examples:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> np.save(file, np.array([1, 2]))
+        >>> await session.run(af.decode_npy(file.getvalue(), af.int64))
+        array([1, 2])
     """
 
 
@@ -918,6 +1141,11 @@ def cholesky(input: NumberLike, name: str | None = None) -> Tensor:
 
     Only the lower triangle of `input` is read; its gradient is Hermitian. InvalidArgumentError names the first matrix
     that is not positive definite.
+
+    Examples:
+        >>> await session.run(af.cholesky([[4.0, 2.0], [2.0, 5.0]]))
+        array([[2., 0.],
+               [1., 2.]], dtype=float32)
     """
 
 
@@ -930,6 +1158,12 @@ def qr(
 
     Q is [..., m, p] and R [..., p, n] for matrices of m rows and n columns, with p the lesser of both, or m with
     `full_matrices`. The columns of Q beyond the n-th have no gradient, only the space that they span has.
+
+    Examples:
+        >>> q, r = af.qr([[1.0, 2.0], [3.0, 4.0]])
+        >>> (await session.run(q @ r)).round(3)
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
     """
 
 
@@ -938,22 +1172,41 @@ def self_adjoint_eig(tensor: NumberLike, name: str | None = None) -> builtins.tu
 
     `tensor` v = v diag(e). Both have the dtype of `tensor`, of which only the lower triangle is read; its gradient is
     Hermitian.
+
+    Examples:
+        >>> values, vectors = af.self_adjoint_eig([[2.0, 0.0], [0.0, 1.0]])
+        >>> await session.run(values)
+        array([1., 2.], dtype=float32)
     """
 
 
 def self_adjoint_eigvals(tensor: NumberLike, name: str | None = None) -> Tensor:
-    """The eigenvalues of each Hermitian matrix, least first, of its dtype; only its lower triangle is read."""
+    """The eigenvalues of each Hermitian matrix, least first, of its dtype; only its lower triangle is read.
+
+    Examples:
+        >>> await session.run(af.self_adjoint_eigvals([[2.0, 0.0], [0.0, 1.0]]))
+        array([1., 2.], dtype=float32)
+    """
 
 
 def log_matrix_determinant(input: NumberLike, name: str | None = None) -> builtins.tuple[Tensor, Tensor]:
     """The sign of each determinant, and the logarithm of its absolute value, both of the dtype of `input`.
 
     The sign is 0 and the logarithm -inf for a singular matrix; the sign of a complex one is on the unit circle.
+
+    Examples:
+        >>> await session.run(af.log_matrix_determinant([[2.0, 0.0], [0.0, 4.0]]))
+        (np.float32(1.0), np.float32(2.0794415))
     """
 
 
 def matrix_determinant(input: NumberLike, name: str | None = None) -> Tensor:
-    """The determinant of each square matrix. Its gradient needs the inverse, which a singular matrix does not have."""
+    """The determinant of each square matrix. Its gradient needs the inverse, which a singular matrix does not have.
+
+    Examples:
+        >>> await session.run(af.matrix_determinant([[1.0, 2.0], [3.0, 5.0]]))
+        np.float32(-1.0)
+    """
 
 
 def matrix_band_part(
@@ -965,6 +1218,12 @@ def matrix_band_part(
     """`input` with zeros outside of a band: `num_lower` diagonals below the main one and `num_upper` above it.
 
     A negative number keeps all: (-1, 0) is the lower triangle, (0, -1) the upper one, (0, 0) the diagonal.
+
+    Examples:
+        >>> await session.run(af.matrix_band_part([[1, 2, 3], [4, 5, 6], [7, 8, 9]], 0, 1))
+        array([[1, 2, 0],
+               [0, 5, 6],
+               [0, 0, 9]], dtype=int32)
     """
 
 
@@ -979,6 +1238,11 @@ def matrix_diag(
     """Matrices with `diagonal` on diagonal `k`, or rows of it on several, and `padding_value` elsewhere.
 
     They are square and as small as can be, unless a number of rows or columns other than -1 is given.
+
+    Examples:
+        >>> await session.run(af.matrix_diag([1, 2]))
+        array([[1, 0],
+               [0, 2]], dtype=int32)
     """
 
 
@@ -988,7 +1252,12 @@ def matrix_diag_part(
     k: int | Sequence[int] = 0,
     padding_value: float = 0,
 ) -> Tensor:
-    """The elements of diagonal `k` of each matrix; of several, one row each, padded with `padding_value`."""
+    """The elements of diagonal `k` of each matrix; of several, one row each, padded with `padding_value`.
+
+    Examples:
+        >>> await session.run(af.matrix_diag_part([[1, 2], [3, 4]]))
+        array([1, 4], dtype=int32)
+    """
 
 
 def matrix_set_diag(
@@ -997,7 +1266,13 @@ def matrix_set_diag(
     name: str | None = None,
     k: int | Sequence[int] = 0,
 ) -> Tensor:
-    """`input` with `diagonal` on diagonal `k` of each matrix, or rows of it on several."""
+    """`input` with `diagonal` on diagonal `k` of each matrix, or rows of it on several.
+
+    Examples:
+        >>> await session.run(af.matrix_set_diag([[1, 2], [3, 4]], [7, 8]))
+        array([[7, 2],
+               [3, 8]], dtype=int32)
+    """
 
 
 def matmul(
@@ -1016,25 +1291,50 @@ def matmul(
     Tensors of higher rank are batches of matrices in their last two axes; the axes before broadcast by NumPy's rule.
     Narrow floats are multiplied as float32 on the CPU and rounded once. That a or b is sparse is a
     hint without meaning.
+
+    Examples:
+        >>> await session.run(af.matmul([[1, 2]], [[3], [4]]))
+        array([[11]], dtype=int32)
     """
 
 
 def trace(x: NumberLike, name: str | None = None) -> Tensor:
-    """The sum of the diagonal of each matrix in the last two axes."""
+    """The sum of the diagonal of each matrix in the last two axes.
+
+    Examples:
+        >>> await session.run(af.trace([[1, 2], [3, 4]]))
+        np.int32(5)
+    """
 
 
 def cross(a: NumberLike, b: NumberLike, name: str | None = None) -> Tensor:
-    """The vector product of the vectors of three numbers in the last axes of a and b, whose other axes broadcast."""
+    """The vector product of the vectors of three numbers in the last axes of a and b, whose other axes broadcast.
+
+    Examples:
+        >>> await session.run(af.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]))
+        array([0., 0., 1.], dtype=float32)
+    """
 
 
 def matrix_exponential(input: NumberLike, name: str | None = None) -> Tensor:
-    """1 + x + x^2 / 2 + x^3 / 6 + ..., with powers of square matrices."""
+    """1 + x + x^2 / 2 + x^3 / 6 + ..., with powers of square matrices.
+
+    Examples:
+        >>> await session.run(af.matrix_exponential([[0.0, 1.0], [0.0, 0.0]]))
+        array([[1., 1.],
+               [0., 1.]], dtype=float32)
+    """
 
 
 def matrix_inverse(input: NumberLike, adjoint: builtins.bool = False, name: str | None = None) -> Tensor:
     """The inverse of each square matrix, or with `adjoint` of its conjugate transpose.
 
     InvalidArgumentError names the first matrix that is singular.
+
+    Examples:
+        >>> await session.run(af.matrix_inverse([[1.0, 1.0], [0.0, 2.0]]))
+        array([[ 1. , -0.5],
+               [ 0. ,  0.5]], dtype=float32)
     """
 
 
@@ -1047,6 +1347,11 @@ def matrix_solve(
     """The x for which `matrix` x = `rhs`, or with `adjoint` for its conjugate transpose; batches broadcast.
 
     InvalidArgumentError names the first matrix that is singular.
+
+    Examples:
+        >>> await session.run(af.matrix_solve([[2.0, 0.0], [0.0, 4.0]], [[2.0], [2.0]]))
+        array([[1. ],
+               [0.5]], dtype=float32)
     """
 
 
@@ -1061,15 +1366,30 @@ def matrix_triangular_solve(
 
     With `adjoint`, for the conjugate transpose of that triangle. Batches broadcast. InvalidArgumentError names the
     first matrix with a zero on its diagonal.
+
+    Examples:
+        >>> await session.run(af.matrix_triangular_solve([[2.0, 0.0], [1.0, 1.0]], [[2.0], [3.0]]))
+        array([[1.],
+               [2.]], dtype=float32)
     """
 
 
 def add_n(inputs: Sequence[NumberLike], name: str | None = None) -> Tensor:
-    """The sum of all inputs, which have one shape: no broadcasting."""
+    """The sum of all inputs, which have one shape: no broadcasting.
+
+    Examples:
+        >>> await session.run(af.add_n([[1, 2], [3, 4], [5, 6]]))
+        array([ 9, 12], dtype=int32)
+    """
 
 
 def divide(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """`x` divided by y; integers as floats: of 8 and 16 bits as float32, wider ones as float64."""
+    """`x` divided by y; integers as floats: of 8 and 16 bits as float32, wider ones as float64.
+
+    Examples:
+        >>> await session.run(af.divide([7, 8], 2))
+        array([3.5, 4. ])
+    """
 
 
 def floordiv(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
@@ -1080,113 +1400,243 @@ def floordiv(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
 
 
 def floormod(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """The remainder of `floordiv`: x - floordiv(x, y) * y, with the sign of y, as Python's %.
+    """The remainder of `floordiv`: x - floordiv(x, y) * y, with the sign of y, as Python's %.  For floats: NaN for an
+    infinite x or a y of 0; x, or y where their signs differ, for an infinite y.
 
-    For floats: NaN for an infinite x or a y of 0; x, or y where their signs differ, for an infinite y.
+    Examples:
+        >>> await session.run(af.floormod([7, -7], 3))
+        array([1, 2], dtype=int32)
     """
 
 
 def maximum(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """The greater of x and y; NaN if either is. The gradient goes to the greater one, to x if they are equal."""
+    """The greater of x and y; NaN if either is. The gradient goes to the greater one, to x if they are equal.
+
+    Examples:
+        >>> await session.run(af.maximum([1, 5], 3))
+        array([3, 5], dtype=int32)
+    """
 
 
 def minimum(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """The smaller of x and y; NaN if either is. The gradient goes to the smaller one, to x if they are equal."""
+    """The smaller of x and y; NaN if either is. The gradient goes to the smaller one, to x if they are equal.
+
+    Examples:
+        >>> await session.run(af.minimum([1, 5], 3))
+        array([1, 3], dtype=int32)
+    """
 
 
 def multiply(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """x times y."""
+    """x times y.
+
+    Examples:
+        >>> await session.run(af.multiply([1, 2], [3, 4]))
+        array([3, 8], dtype=int32)
+    """
 
 
 def pow(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """x to the power of y. Raises InvalidArgumentError for an integer to a negative power."""
+    """x to the power of y. Raises InvalidArgumentError for an integer to a negative power.
+
+    Examples:
+        >>> await session.run(af.pow([2, 3], [3, 2]))
+        array([8, 9], dtype=int32)
+    """
 
 
 def squared_difference(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """|x - y| squared."""
+    """|x - y| squared.
+
+    Examples:
+        >>> await session.run(af.squared_difference([1.0, 5.0], [2.0, 2.0]))
+        array([1., 9.], dtype=float32)
+    """
 
 
 def subtract(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """x - y."""
+    """x - y.
+
+    Examples:
+        >>> await session.run(af.subtract([5, 7], [1, 2]))
+        array([4, 5], dtype=int32)
+    """
 
 
 def bitcast(input: NumberLike, type: DTypeLike, name: str | None = None) -> Tensor:
     """The same bytes, read as another dtype.
 
     A wider dtype takes up the last axis, which must be as long as it is wider; a narrower one adds such an axis.
+
+    Examples:
+        >>> await session.run(af.bitcast(af.constant(1.0), af.int32))
+        np.int32(1065353216)
     """
 
 
 def bitwise_and(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """The bits set in both x and y."""
+    """The bits set in both x and y.
+
+    Examples:
+        >>> await session.run(af.bitwise_and(12, 10))
+        np.int32(8)
+    """
 
 
 def bitwise_or(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """The bits set in x or y, or both."""
+    """The bits set in x or y, or both.
+
+    Examples:
+        >>> await session.run(af.bitwise_or(12, 10))
+        np.int32(14)
+    """
 
 
 def bitwise_xor(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """The bits set in exactly one of x and y."""
+    """The bits set in exactly one of x and y.
+
+    Examples:
+        >>> await session.run(af.bitwise_xor(12, 10))
+        np.int32(6)
+    """
 
 
 def equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Whether x == y; NaN equals nothing."""
+    """Whether x == y; NaN equals nothing.
+
+    Examples:
+        >>> await session.run(af.equal([1, 2, 3], [1, 0, 3]))
+        array([ True, False,  True])
+    """
 
 
 def greater(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """Whether x > y."""
+    """Whether x > y.
+
+    Examples:
+        >>> await session.run(af.greater([1, 2, 3], 2))
+        array([False, False,  True])
+    """
 
 
 def greater_equal(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """Whether x >= y."""
+    """Whether x >= y.
+
+    Examples:
+        >>> await session.run(af.greater_equal([1, 2, 3], 2))
+        array([False,  True,  True])
+    """
 
 
 def invert(x: NumberLike, name: str | None = None) -> Tensor:
-    """x with every bit flipped: -x - 1 where it has a sign."""
+    """x with every bit flipped: -x - 1 where it has a sign.
+
+    Examples:
+        >>> await session.run(af.invert(af.constant([0, 255], af.uint8)))
+        array([255,   0], dtype=uint8)
+    """
 
 
 def left_shift(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """The bits of x moved y places up, zeros moving in; 0 where y is x's width or more, or negative (TensorFlow replaces a y that is too large by the width less 1, and a negative one by 0)."""
+    """The bits of x moved y places up, zeros moving in; 0 where y is x's width or more, or negative (TensorFlow
+    replaces a y that is too large by the width less 1, and a negative one by 0).
+
+    Examples:
+        >>> await session.run(af.left_shift([1, 3], 2))
+        array([ 4, 12], dtype=int32)
+    """
 
 
 def less(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """Whether x < y."""
+    """Whether x < y.
+
+    Examples:
+        >>> await session.run(af.less([1, 2, 3], 2))
+        array([ True, False, False])
+    """
 
 
 def less_equal(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """Whether x <= y."""
+    """Whether x <= y.
+
+    Examples:
+        >>> await session.run(af.less_equal([1, 2, 3], 2))
+        array([ True,  True, False])
+    """
 
 
 def logical_and(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Whether x and y are both true."""
+    """Whether x and y are both true.
+
+    Examples:
+        >>> await session.run(af.logical_and([True, False], [True, True]))
+        array([ True, False])
+    """
 
 
 def logical_not(x: TensorLike, name: str | None = None) -> Tensor:
-    """Whether x is false."""
+    """Whether x is false.
+
+    Examples:
+        >>> await session.run(af.logical_not([True, False]))
+        array([False,  True])
+    """
 
 
 def logical_or(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Whether x or y is true, or both."""
+    """Whether x or y is true, or both.
+
+    Examples:
+        >>> await session.run(af.logical_or([True, False], [False, False]))
+        array([ True, False])
+    """
 
 
 def logical_xor(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Whether exactly one of x and y is true."""
+    """Whether exactly one of x and y is true.
+
+    Examples:
+        >>> await session.run(af.logical_xor([True, False], [True, True]))
+        array([False,  True])
+    """
 
 
 def not_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Whether x != y; NaN differs from all."""
+    """Whether x != y; NaN differs from all.
+
+    Examples:
+        >>> await session.run(af.not_equal([1, 2, 3], [1, 0, 3]))
+        array([False,  True, False])
+    """
 
 
 def population_count(x: NumberLike, name: str | None = None) -> Tensor:
-    """How many bits of x are 1, negative numbers as two's complements: a uint8."""
+    """How many bits of x are 1, negative numbers as two's complements: a uint8.
+
+    Examples:
+        >>> await session.run(af.population_count([1, 7, 255]))
+        array([1, 3, 8], dtype=uint8)
+    """
 
 
 def right_shift(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """The bits of x moved y places down, zeros moving in, or ones where x is negative; where y is x's width or more, or negative, nothing else is left (TensorFlow takes a y that is too large for the width less 1, and a negative one for 0)."""
+    """The bits of x moved y places down, zeros moving in, or ones where x is negative; where y is x's width or more,
+    or negative, nothing else is left (TensorFlow takes a y that is too large for the width less 1, and a
+    negative one for 0).
+
+    Examples:
+        >>> await session.run(af.right_shift([4, 12], 2))
+        array([1, 3], dtype=int32)
+    """
 
 
 def complex(real: NumberLike, imag: NumberLike, name: str | None = None) -> Tensor:
-    """`real + i imag`, of float32 as complex64, of float64 as complex128."""
+    """`real + i imag`, of float32 as complex64, of float64 as complex128.
+
+    Examples:
+        >>> await session.run(af.complex([1.0, 2.0], [0.5, -0.5]))
+        array([1.+0.5j, 2.-0.5j], dtype=complex64)
+    """
 
 
 def cumprod(
@@ -1199,6 +1649,10 @@ def cumprod(
     """The running product along an axis: element i is the product of all up to i.
 
     Without i itself if `exclusive`, counted from the end if `reverse`.
+
+    Examples:
+        >>> await session.run(af.cumprod([1, 2, 3, 4]))
+        array([ 1,  2,  6, 24], dtype=int32)
     """
 
 
@@ -1212,6 +1666,10 @@ def cumsum(
     """The running sum along an axis: element i is the sum of all up to i.
 
     Without i itself if `exclusive`, counted from the end if `reverse`.
+
+    Examples:
+        >>> await session.run(af.cumsum([1, 2, 3, 4]))
+        array([ 1,  3,  6, 10], dtype=int32)
     """
 
 
@@ -1225,151 +1683,321 @@ def cumulative_logsumexp(
     """The running log(sum(exp(x))) along an axis, without overflow: element i is that of all up to i.
 
     Without i itself if `exclusive`, so that the first one is -inf; counted from the end if `reverse`. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.cumulative_logsumexp([0.0, 0.0, 0.0]))
+        array([0.       , 0.6931472, 1.0986123], dtype=float32)
     """
 
 
 def divide_no_nan(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """x / y, and 0 where y is 0, for every x."""
+    """x / y, and 0 where y is 0, for every x.
+
+    Examples:
+        >>> await session.run(af.div_no_nan([1.0, 2.0], [0.0, 4.0]))
+        array([0. , 0.5], dtype=float32)
+    """
 
 
 def truncatediv(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """x / y, the fraction cut off, as C divides. Raises InvalidArgumentError where integers are divided by zero."""
+    """x / y, the fraction cut off, as C divides. Raises InvalidArgumentError where integers are divided by zero.
+
+    Examples:
+        >>> await session.run(af.truncatediv([7, -7], 2))
+        array([ 3, -3], dtype=int32)
+    """
 
 
 def truncatemod(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """The remainder of `truncatediv`: x - truncatediv(x, y) * y, with the sign of x, as C's %.
+    """The remainder of `truncatediv`: x - truncatediv(x, y) * y, with the sign of x, as C's %.  Raises
+    InvalidArgumentError where integers are divided by zero.
 
-    Raises InvalidArgumentError where integers are divided by zero.
+    Examples:
+        >>> await session.run(af.truncatemod([7, -7], 3))
+        array([ 1, -1], dtype=int32)
     """
 
 
 def xlogy(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """x log(y), and 0 where x is 0, even if y is negative or NaN."""
+    """x log(y), and 0 where x is 0, even if y is negative or NaN.
+
+    Examples:
+        >>> await session.run(af.xlogy([0.0, 1.0], [0.0, 1.0]))
+        array([0., 0.], dtype=float32)
+    """
 
 
 def abs(x: NumberLike, name: str | None = None) -> Tensor:
-    """The distance of x from 0; of a complex number its modulus, which is real."""
+    """The distance of x from 0; of a complex number its modulus, which is real.
+
+    Examples:
+        >>> await session.run(af.abs([-1.5, 2.0]))
+        array([1.5, 2. ], dtype=float32)
+    """
 
 
 def acos(x: NumberLike, name: str | None = None) -> Tensor:
-    """The angle in radians, between 0 and pi, whose cosine is x; NaN outside [-1, 1]."""
+    """The angle in radians, between 0 and pi, whose cosine is x; NaN outside [-1, 1].
+
+    Examples:
+        >>> await session.run(af.acos([1.0, 0.0]))
+        array([0.       , 1.5707964], dtype=float32)
+    """
 
 
 def acosh(x: NumberLike, name: str | None = None) -> Tensor:
-    """The number, not negative, whose hyperbolic cosine is x; NaN below 1."""
+    """The number, not negative, whose hyperbolic cosine is x; NaN below 1.
+
+    Examples:
+        >>> await session.run(af.acosh([1.0, 2.0]))
+        array([0.      , 1.316958], dtype=float32)
+    """
 
 
 def asin(x: NumberLike, name: str | None = None) -> Tensor:
-    """The angle in radians, between -pi/2 and pi/2, whose sine is x; NaN outside [-1, 1]."""
+    """The angle in radians, between -pi/2 and pi/2, whose sine is x; NaN outside [-1, 1].
+
+    Examples:
+        >>> await session.run(af.asin([0.0, 1.0]))
+        array([0.       , 1.5707964], dtype=float32)
+    """
 
 
 def asinh(x: NumberLike, name: str | None = None) -> Tensor:
-    """The number whose hyperbolic sine is x."""
+    """The number whose hyperbolic sine is x.
+
+    Examples:
+        >>> await session.run(af.asinh([0.0, 1.0]))
+        array([0.       , 0.8813736], dtype=float32)
+    """
 
 
 def atan(x: NumberLike, name: str | None = None) -> Tensor:
-    """The angle in radians, between -pi/2 and pi/2, whose tangent is x."""
+    """The angle in radians, between -pi/2 and pi/2, whose tangent is x.
+
+    Examples:
+        >>> await session.run(af.atan([0.0, 1.0]))
+        array([0.       , 0.7853982], dtype=float32)
+    """
 
 
 def atan2(y: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
-    """The angle in radians, between -pi and pi, from the positive x axis to the point (x, y)."""
+    """The angle in radians, between -pi and pi, from the positive x axis to the point (x, y).
+
+    Examples:
+        >>> await session.run(af.atan2([1.0, -1.0], [1.0, -1.0]))
+        array([ 0.7853982, -2.3561945], dtype=float32)
+    """
 
 
 def atanh(x: NumberLike, name: str | None = None) -> Tensor:
-    """The number whose hyperbolic tangent is x; NaN outside [-1, 1]."""
+    """The number whose hyperbolic tangent is x; NaN outside [-1, 1].
+
+    Examples:
+        >>> await session.run(af.atanh([0.0, 0.5]))
+        array([0.        , 0.54930615], dtype=float32)
+    """
 
 
 def cos(x: NumberLike, name: str | None = None) -> Tensor:
-    """The cosine of x radians."""
+    """The cosine of x radians.
+
+    Examples:
+        >>> await session.run(af.cos([0.0, 1.0]))
+        array([1.       , 0.5403023], dtype=float32)
+    """
 
 
 def cosh(x: NumberLike, name: str | None = None) -> Tensor:
-    """The hyperbolic cosine of x."""
+    """The hyperbolic cosine of x.
+
+    Examples:
+        >>> await session.run(af.cosh([0.0, 1.0]))
+        array([1.       , 1.5430806], dtype=float32)
+    """
 
 
 def exp(x: NumberLike, name: str | None = None) -> Tensor:
-    """e to the power of x."""
+    """e to the power of x.
+
+    Examples:
+        >>> await session.run(af.exp([0.0, 1.0]))
+        array([1.      , 2.718282], dtype=float32)
+    """
 
 
 def expm1(x: NumberLike, name: str | None = None) -> Tensor:
-    """exp(x) - 1, exact also near x = 0."""
+    """exp(x) - 1, exact also near x = 0.
+
+    Examples:
+        >>> await session.run(af.expm1([0.0, 1e-10]))
+        array([0.e+00, 1.e-10], dtype=float32)
+    """
 
 
 def log(x: NumberLike, name: str | None = None) -> Tensor:
-    """The natural logarithm of x; -inf at 0, NaN below."""
+    """The natural logarithm of x; -inf at 0, NaN below.
+
+    Examples:
+        >>> await session.run(af.log([1.0, 10.0, 0.0]))
+        array([0.       , 2.3025851,      -inf], dtype=float32)
+    """
 
 
 def log1p(x: NumberLike, name: str | None = None) -> Tensor:
-    """log(1 + x), exact also near x = 0."""
+    """log(1 + x), exact also near x = 0.
+
+    Examples:
+        >>> await session.run(af.log1p([0.0, 1e-10]))
+        array([0.e+00, 1.e-10], dtype=float32)
+    """
 
 
 def negative(x: NumberLike, name: str | None = None) -> Tensor:
-    """-x."""
+    """-x.
+
+    Examples:
+        >>> await session.run(af.negative([1, -2]))
+        array([-1,  2], dtype=int32)
+    """
 
 
 def reciprocal(x: NumberLike, name: str | None = None) -> Tensor:
-    """1 / x."""
+    """1 / x.
+
+    Examples:
+        >>> await session.run(af.reciprocal([2.0, 4.0]))
+        array([0.5 , 0.25], dtype=float32)
+    """
 
 
 def rsqrt(x: NumberLike, name: str | None = None) -> Tensor:
-    """1 / sqrt(x)."""
+    """1 / sqrt(x).
+
+    Examples:
+        >>> await session.run(af.rsqrt([4.0, 16.0]))
+        array([0.5 , 0.25], dtype=float32)
+    """
 
 
 def sigmoid(x: NumberLike, name: str | None = None) -> Tensor:
-    """1 / (1 + exp(-x)): 1/2 at 0, flattening out towards 0 and 1, never NaN for a number."""
+    """1 / (1 + exp(-x)): 1/2 at 0, flattening out towards 0 and 1, never NaN for a number.
+
+    Examples:
+        >>> await session.run(af.sigmoid([0.0, 2.0]))
+        array([0.5     , 0.880797], dtype=float32)
+    """
 
 
 def sign(x: NumberLike, name: str | None = None) -> Tensor:
-    """-1, 0 or 1 as x is negative, zero or positive; of a complex number x / |x|."""
+    """-1, 0 or 1 as x is negative, zero or positive; of a complex number x / |x|.
+
+    Examples:
+        >>> await session.run(af.sign([-3.0, 0.0, 2.0]))
+        array([-1.,  0.,  1.], dtype=float32)
+    """
 
 
 def sin(x: NumberLike, name: str | None = None) -> Tensor:
-    """The sine of x radians."""
+    """The sine of x radians.
+
+    Examples:
+        >>> await session.run(af.sin([0.0, 1.0]))
+        array([0.      , 0.841471], dtype=float32)
+    """
 
 
 def sinh(x: NumberLike, name: str | None = None) -> Tensor:
-    """The hyperbolic sine of x."""
+    """The hyperbolic sine of x.
+
+    Examples:
+        >>> await session.run(af.sinh([0.0, 1.0]))
+        array([0.       , 1.1752012], dtype=float32)
+    """
 
 
 def sqrt(x: NumberLike, name: str | None = None) -> Tensor:
-    """The square root of x; NaN for a negative number."""
+    """The square root of x; NaN for a negative number.
+
+    Examples:
+        >>> await session.run(af.sqrt([4.0, 9.0]))
+        array([2., 3.], dtype=float32)
+    """
 
 
 def square(x: NumberLike, name: str | None = None) -> Tensor:
-    """x times x."""
+    """x times x.
+
+    Examples:
+        >>> await session.run(af.square([2, -3]))
+        array([4, 9], dtype=int32)
+    """
 
 
 def tan(x: NumberLike, name: str | None = None) -> Tensor:
-    """The tangent of x radians."""
+    """The tangent of x radians.
+
+    Examples:
+        >>> await session.run(af.tan([0.0, 1.0]))
+        array([0.       , 1.5574077], dtype=float32)
+    """
 
 
 def tanh(x: NumberLike, name: str | None = None) -> Tensor:
-    """The hyperbolic tangent of x: 0 at 0, flattening out towards -1 and 1."""
+    """The hyperbolic tangent of x: 0 at 0, flattening out towards -1 and 1.
+
+    Examples:
+        >>> await session.run(af.tanh([0.0, 1.0]))
+        array([0.       , 0.7615942], dtype=float32)
+    """
 
 
 def digamma(x: NumberLike, name: str | None = None) -> Tensor:
-    """The derivative of `lgamma`; NaN at the negative integers. On the CPU alone."""
+    """The derivative of `lgamma`; NaN at the negative integers. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.digamma([1.0]))
+        array([-0.5772157], dtype=float32)
+    """
 
 
 def igamma(a: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
     """The lower regularised incomplete gamma function: the integral of t^(a-1) exp(-t) from 0 to x over gamma(a).
 
     0 at x = 0 and 1 at infinity; NaN where a or x is negative. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.igamma(1.0, 2.0))
+        np.float32(0.86466473)
     """
 
 
 def igammac(a: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
-    """1 - igamma(a, x), exact also where that is near 1. On the CPU alone."""
+    """1 - igamma(a, x), exact also where that is near 1. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.igammac(1.0, 2.0))
+        np.float32(0.13533528)
+    """
 
 
 def lgamma(x: NumberLike, name: str | None = None) -> Tensor:
-    """The logarithm of |gamma(x)|; infinite at 0 and the negative integers. On the CPU alone."""
+    """The logarithm of |gamma(x)|; infinite at 0 and the negative integers. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.lgamma([5.0]))
+        array([3.1780539], dtype=float32)
+    """
 
 
 def polygamma(a: NumberLike, x: NumberLike, name: str | None = None) -> Tensor:
     """The derivative of order a, a whole number not below 0, of digamma at x; NaN for another a. On the CPU alone.
 
     No gradient flows to a, though the value depends on it: `gradients` for it is None.
+
+    Examples:
+        >>> await session.run(af.polygamma([1.0], [1.0]))
+        array([1.644934], dtype=float32)
     """
 
 
@@ -1380,6 +2008,10 @@ def zeta(x: NumberLike, q: NumberLike, name: str | None = None) -> Tensor:
     integer.
 
     No gradient flows to x, though the value depends on it: `gradients` for it is None.
+
+    Examples:
+        >>> await session.run(af.zeta([2.0], [1.0]))
+        array([1.644934], dtype=float32)
     """
 
 
@@ -1393,6 +2025,10 @@ def histogram_fixed_width(
     """The number of values in each of `nbins` equally wide bins that fill `value_range`.
 
     Values below and above fall into the first and the last, NaN into none. InvalidArgumentError for an empty range.
+
+    Examples:
+        >>> await session.run(af.histogram_fixed_width([0.1, 0.2, 0.9], [0.0, 1.0], nbins=2))
+        array([2, 1], dtype=int32)
     """
 
 
@@ -1406,6 +2042,10 @@ def histogram_fixed_width_bins(
     """The number of the bin that each value falls into, of `nbins` equally wide ones that fill `value_range`.
 
     Values below and above fall into the first and the last, NaN into bin -1. InvalidArgumentError for an empty range.
+
+    Examples:
+        >>> await session.run(af.histogram_fixed_width_bins([0.1, 0.9, 5.0], [0.0, 1.0], nbins=2))
+        array([0, 1, 1], dtype=int32)
     """
 
 
@@ -1415,15 +2055,29 @@ def betainc(a: NumberLike, b: NumberLike, x: NumberLike, name: str | None = None
     NaN where a or b is not above 0 or x is outside [0, 1]. On the CPU alone.
 
     No gradient flows to a and b, though the value depends on them: `gradients` for these is None.
+
+    Examples:
+        >>> await session.run(af.betainc(1.0, 2.0, 0.5))
+        np.float32(0.75)
     """
 
 
 def multiply_no_nan(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """x times y, and 0 where y is 0, even if x is infinite or NaN."""
+    """x times y, and 0 where y is 0, even if x is infinite or NaN.
+
+    Examples:
+        >>> await session.run(af.multiply_no_nan([float("inf"), 2.0], [0.0, 4.0]))
+        array([0., 8.], dtype=float32)
+    """
 
 
 def xdivy(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """x / y, and 0 where x is 0, even if y is 0, infinite or NaN."""
+    """x / y, and 0 where x is 0, even if y is 0, infinite or NaN.
+
+    Examples:
+        >>> await session.run(af.xdivy([0.0, 3.0], [0.0, 2.0]))
+        array([0. , 1.5], dtype=float32)
+    """
 
 
 def argmax(
@@ -1439,6 +2093,10 @@ def argmax(
     The first NaN counts as the extreme, as in NumPy; TensorFlow ignores NaN.
 
     Raises InvalidArgumentError where the axis is empty.
+
+    Examples:
+        >>> await session.run(af.argmax([[1.0, 5.0, 2.0], [7.0, 0.0, 3.0]], axis=1))
+        array([1, 0])
     """
 
 
@@ -1455,6 +2113,10 @@ def argmin(
     The first NaN counts as the extreme, as in NumPy; TensorFlow ignores NaN.
 
     Raises InvalidArgumentError where the axis is empty.
+
+    Examples:
+        >>> await session.run(af.argmin([[1.0, 5.0, 2.0], [7.0, 0.0, 3.0]], axis=1))
+        array([0, 1])
     """
 
 
@@ -1468,7 +2130,12 @@ def count_nonzero(
     keep_dims: builtins.bool | None = None,
     reduction_indices: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """How many elements along the axes, all if None, are not 0 or not false."""
+    """How many elements along the axes, all if None, are not 0 or not false.
+
+    Examples:
+        >>> await session.run(af.count_nonzero([[0, 1], [2, 3]]))
+        np.int64(3)
+    """
 
 
 def reduce_all(
@@ -1480,7 +2147,12 @@ def reduce_all(
     keep_dims: builtins.bool | None = None,
     reduction_indices: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """Whether all elements along the axes, all if None, are true; true of nothing."""
+    """Whether all elements along the axes, all if None, are true; true of nothing.
+
+    Examples:
+        >>> await session.run(af.reduce_all([[True, False], [True, True]], axis=1))
+        array([False,  True])
+    """
 
 
 def reduce_any(
@@ -1492,7 +2164,12 @@ def reduce_any(
     keep_dims: builtins.bool | None = None,
     reduction_indices: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """Whether any element along the axes, all if None, is true; false of nothing."""
+    """Whether any element along the axes, all if None, is true; false of nothing.
+
+    Examples:
+        >>> await session.run(af.reduce_any([[False, False], [True, False]], axis=1))
+        array([False,  True])
+    """
 
 
 def reduce_euclidean_norm(
@@ -1534,6 +2211,10 @@ def reduce_max(
     """The greatest element along the axes, all if None; NaN if one is; of nothing the lowest value of the dtype.
 
     The gradient is shared evenly by those that are greatest.
+
+    Examples:
+        >>> await session.run(af.reduce_max([[1, 5], [7, 2]], axis=0))
+        array([7, 5], dtype=int32)
     """
 
 
@@ -1546,7 +2227,12 @@ def reduce_mean(
     keep_dims: builtins.bool | None = None,
     reduction_indices: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """The mean along the axes, all if None; NaN of nothing. Of integers an integer, the fraction cut off."""
+    """The mean along the axes, all if None; NaN of nothing. Of integers an integer, the fraction cut off.
+
+    Examples:
+        >>> await session.run(af.reduce_mean([[1.0, 2.0], [3.0, 6.0]], axis=1))
+        array([1.5, 4.5], dtype=float32)
+    """
 
 
 def reduce_min(
@@ -1561,6 +2247,10 @@ def reduce_min(
     """The smallest element along the axes, all if None; NaN if one is; of nothing the highest value of the dtype.
 
     The gradient is shared evenly by those that are smallest.
+
+    Examples:
+        >>> await session.run(af.reduce_min([[1, 5], [7, 2]], axis=0))
+        array([1, 2], dtype=int32)
     """
 
 
@@ -1573,7 +2263,12 @@ def reduce_prod(
     keep_dims: builtins.bool | None = None,
     reduction_indices: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """The product along the axes, all if None; 1 of nothing."""
+    """The product along the axes, all if None; 1 of nothing.
+
+    Examples:
+        >>> await session.run(af.reduce_prod([2, 3, 4]))
+        np.int32(24)
+    """
 
 
 def reduce_sum(
@@ -1585,27 +2280,58 @@ def reduce_sum(
     keep_dims: builtins.bool | None = None,
     reduction_indices: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """The sum along the axes, all if None; 0 of nothing."""
+    """The sum along the axes, all if None; 0 of nothing.
+
+    Examples:
+        >>> await session.run(af.reduce_sum([[1, 2], [3, 4]], axis=1, keepdims=True))
+        array([[3],
+               [7]], dtype=int32)
+    """
 
 
 def ceil(x: NumberLike, name: str | None = None) -> Tensor:
-    """The smallest whole number not below x."""
+    """The smallest whole number not below x.
+
+    Examples:
+        >>> await session.run(af.ceil([1.2, -1.2]))
+        array([ 2., -1.], dtype=float32)
+    """
 
 
 def floor(x: NumberLike, name: str | None = None) -> Tensor:
-    """The greatest whole number not above x."""
+    """The greatest whole number not above x.
+
+    Examples:
+        >>> await session.run(af.floor([1.7, -1.2]))
+        array([ 1., -2.], dtype=float32)
+    """
 
 
 def is_finite(x: NumberLike, name: str | None = None) -> Tensor:
-    """Whether x is a number and not infinite."""
+    """Whether x is a number and not infinite.
+
+    Examples:
+        >>> await session.run(af.is_finite([1.0, float("inf"), float("nan")]))
+        array([ True, False, False])
+    """
 
 
 def is_inf(x: NumberLike, name: str | None = None) -> Tensor:
-    """Whether x is infinite."""
+    """Whether x is infinite.
+
+    Examples:
+        >>> await session.run(af.is_inf([1.0, float("inf"), float("nan")]))
+        array([False,  True, False])
+    """
 
 
 def is_nan(x: NumberLike, name: str | None = None) -> Tensor:
-    """Whether x is not a number."""
+    """Whether x is not a number.
+
+    Examples:
+        >>> await session.run(af.is_nan([1.0, float("inf"), float("nan")]))
+        array([False, False,  True])
+    """
 
 
 def rint(x: NumberLike, name: str | None = None) -> Tensor:
@@ -1617,6 +2343,10 @@ def segment_max(data: NumberLike, segment_ids: NumberLike, name: str | None = No
 
     Equal greatest elements share the gradient evenly. InvalidArgumentError if the ids, a vector, are negative or
     not in rising order.
+
+    Examples:
+        >>> await session.run(af.segment_max([1, 2, 3, 4], [0, 0, 1, 1]))
+        array([2, 4], dtype=int32)
     """
 
 
@@ -1625,6 +2355,10 @@ def segment_mean(data: NumberLike, segment_ids: NumberLike, name: str | None = N
 
     The mean of integers is truncated to an integer. InvalidArgumentError if the ids, a vector, are negative or not in
     rising order.
+
+    Examples:
+        >>> await session.run(af.segment_mean([1.0, 2.0, 3.0], [0, 0, 1]))
+        array([1.5, 3. ], dtype=float32)
     """
 
 
@@ -1633,6 +2367,10 @@ def segment_min(data: NumberLike, segment_ids: NumberLike, name: str | None = No
 
     Equal least elements share the gradient evenly. InvalidArgumentError if the ids, a vector, are negative or
     not in rising order.
+
+    Examples:
+        >>> await session.run(af.segment_min([1, 2, 3, 4], [0, 0, 1, 1]))
+        array([1, 3], dtype=int32)
     """
 
 
@@ -1640,6 +2378,10 @@ def segment_prod(data: NumberLike, segment_ids: NumberLike, name: str | None = N
     """Row s is the product of the rows of `data` whose segment id is s, up to the highest id; 1 where there is none.
 
     InvalidArgumentError if the ids, a vector, are negative or not in rising order.
+
+    Examples:
+        >>> await session.run(af.segment_prod([1, 2, 3, 4], [0, 0, 1, 1]))
+        array([ 2, 12], dtype=int32)
     """
 
 
@@ -1647,6 +2389,10 @@ def segment_sum(data: NumberLike, segment_ids: NumberLike, name: str | None = No
     """Row s of the result is the sum of the rows of `data` whose segment id is s, up to the highest id.
 
     InvalidArgumentError if the ids, a vector, are negative or not in rising order.
+
+    Examples:
+        >>> await session.run(af.segment_sum([1, 2, 3, 4], [0, 0, 1, 1]))
+        array([3, 7], dtype=int32)
     """
 
 
@@ -1659,31 +2405,65 @@ def unsorted_segment_sum(
     """Row s of the result is the sum of the rows of `data` whose segment id is s; negative ids are left out.
 
     The shape of `data` begins with that of `segment_ids`. InvalidArgumentError if an id is not below `num_segments`.
+
+    Examples:
+        >>> await session.run(af.unsorted_segment_sum([1, 2, 3], [2, 0, 2], num_segments=3))
+        array([2, 0, 4], dtype=int32)
     """
 
 
 def bessel_i0e(x: NumberLike, name: str | None = None) -> Tensor:
-    """exp(-|x|) times the modified Bessel function of the first kind of order 0. On the CPU alone."""
+    """exp(-|x|) times the modified Bessel function of the first kind of order 0. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.bessel_i0e([0.0, 1.0]))
+        array([1.       , 0.4657596], dtype=float32)
+    """
 
 
 def bessel_i1e(x: NumberLike, name: str | None = None) -> Tensor:
-    """exp(-|x|) times the modified Bessel function of the first kind of order 1. On the CPU alone."""
+    """exp(-|x|) times the modified Bessel function of the first kind of order 1. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.bessel_i1e([0.0, 1.0]))
+        array([0.        , 0.20791042], dtype=float32)
+    """
 
 
 def erf(x: NumberLike, name: str | None = None) -> Tensor:
-    """The integral of exp(-t^2) for t from 0 to x, times 2 / sqrt(pi). On the CPU alone."""
+    """The integral of exp(-t^2) for t from 0 to x, times 2 / sqrt(pi). On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.erf([0.0, 1.0]))
+        array([0.       , 0.8427008], dtype=float32)
+    """
 
 
 def erfc(x: NumberLike, name: str | None = None) -> Tensor:
-    """1 - erf(x), exact also where erf(x) is near 1. On the CPU alone."""
+    """1 - erf(x), exact also where erf(x) is near 1. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.erfc([0.0, 1.0]))
+        array([1.       , 0.1572992], dtype=float32)
+    """
 
 
 def erfinv(x: NumberLike, name: str | None = None) -> Tensor:
-    """The number whose `erf` is x; infinite at -1 and 1, NaN beyond. On the CPU alone."""
+    """The number whose `erf` is x; infinite at -1 and 1, NaN beyond. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.erfinv([0.0, 0.5]))
+        array([0.        , 0.47693628], dtype=float32)
+    """
 
 
 def ndtri(x: NumberLike, name: str | None = None) -> Tensor:
-    """The number below which a share of p of all normal numbers lies; NaN outside [0, 1]. On the CPU alone."""
+    """The number below which a share of p of all normal numbers lies; NaN outside [0, 1]. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.ndtri([0.5, 0.975]))
+        array([0.       , 1.9599644], dtype=float32)
+    """
 
 
 def unsorted_segment_max(
@@ -1696,6 +2476,10 @@ def unsorted_segment_max(
 
     The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. Equal greatest
     elements share the gradient evenly. InvalidArgumentError if an id is not below `num_segments`.
+
+    Examples:
+        >>> await session.run(af.unsorted_segment_max([1, 2, 3], [1, 0, 1], num_segments=2))
+        array([2, 3], dtype=int32)
     """
 
 
@@ -1709,6 +2493,10 @@ def unsorted_segment_min(
 
     The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. Equal least
     elements share the gradient evenly. InvalidArgumentError if an id is not below `num_segments`.
+
+    Examples:
+        >>> await session.run(af.unsorted_segment_min([1, 2, 3], [1, 0, 1], num_segments=2))
+        array([2, 1], dtype=int32)
     """
 
 
@@ -1722,35 +2510,80 @@ def unsorted_segment_prod(
 
     The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out.
     InvalidArgumentError if an id is not below `num_segments`.
+
+    Examples:
+        >>> await session.run(af.unsorted_segment_prod([1, 2, 3], [1, 0, 1], num_segments=2))
+        array([2, 3], dtype=int32)
     """
 
 
 def matching_files(pattern: TextLike, name: str | None = None) -> Tensor:
-    """The names of the files that match a pattern of `*`, `?` and `[...]`, or one of several patterns, sorted."""
+    """The names of the files that match a pattern of `*`, `?` and `[...]`, or one of several patterns, sorted.
+
+    Examples:
+        >>> with open("a.txt", "w") as file:
+        ...     print("tea", file=file)
+        >>> await session.run(af.matching_files("a*.txt"))
+        array([b'a.txt'], dtype=object)
+    """
 
 
 def read_file(filename: TextLike, name: str | None = None) -> Tensor:
-    """The contents of the file of that name, as a string. NotFoundError if it does not exist."""
+    """The contents of the file of that name, as a string. NotFoundError if it does not exist.
+
+    Examples:
+        >>> with open("tea.txt", "w") as file:
+        ...     size = file.write("Assam")
+        >>> await session.run(af.read_file("tea.txt"))
+        b'Assam'
+    """
 
 
 def write_file(filename: TextLike, contents: TextLike, name: str | None = None) -> Operation:
-    """The file of that name holds the string, and the folders above it exist."""
+    """The file of that name holds the string, and the folders above it exist.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> await session.run(af.write_file("note.txt", "tea"))
+        >>> Path("note.txt").read_text()
+        'tea'
+    """
 
 
 def decode_base64(input: TextLike, name: str | None = None) -> Tensor:
-    """Decodes each string from web-safe base 64, with or without padding. InvalidArgumentError if one is malformed."""
+    """Decodes each string from web-safe base 64, with or without padding. InvalidArgumentError if one is malformed.
+
+    Examples:
+        >>> await session.run(af.decode_base64("dGVh"))
+        b'tea'
+    """
 
 
 def encode_base64(input: TextLike, pad: builtins.bool = False, name: str | None = None) -> Tensor:
-    """Each string in web-safe base 64: letters, digits, - and _; with `pad`, = up to a multiple of four."""
+    """Each string in web-safe base 64: letters, digits, - and _; with `pad`, = up to a multiple of four.
+
+    Examples:
+        >>> await session.run(af.encode_base64("tea"))
+        b'dGVh'
+    """
 
 
 def string_to_hash_bucket(string_tensor: TextLike, num_buckets: int, name: str | None = None) -> Tensor:
-    """The bucket of each string, independent of the one that `string_to_hash_bucket_fast` gives."""
+    """The bucket of each string, independent of the one that `string_to_hash_bucket_fast` gives.
+
+    Examples:
+        >>> await session.run(af.string_to_hash_bucket(["tea"], 10))
+        array([5])
+    """
 
 
 def string_to_hash_bucket_fast(input: TextLike, num_buckets: int, name: str | None = None) -> Tensor:
-    """The bucket, from 0 to `num_buckets - 1`, of each string: always the same for the same string."""
+    """The bucket, from 0 to `num_buckets - 1`, of each string: always the same for the same string.
+
+    Examples:
+        >>> await session.run(af.string_to_hash_bucket_fast(["tea", "coffee"], 10))
+        array([8, 5])
+    """
 
 
 def string_to_hash_bucket_strong(
@@ -1759,7 +2592,12 @@ def string_to_hash_bucket_strong(
     key: Sequence[int],
     name: str | None = None,
 ) -> Tensor:
-    """The bucket of each string under a secret key of two integers; without it no attacker can choose a bucket."""
+    """The bucket of each string under a secret key of two integers; without it no attacker can choose a bucket.
+
+    Examples:
+        >>> await session.run(af.string_to_hash_bucket_strong(["tea"], 10, key=[1, 2]))
+        array([3])
+    """
 
 
 def as_string(
@@ -1798,7 +2636,12 @@ def regex_replace(
 
 
 def string_join(inputs: Sequence[TextLike], separator: str = "", name: str | None = None) -> Tensor:
-    """The strings at one place of all inputs, joined; inputs of rank 0 are used at every place."""
+    """The strings at one place of all inputs, joined; inputs of rank 0 are used at every place.
+
+    Examples:
+        >>> await session.run(af.string_join([["a", "b"], ["x", "y"]], separator=":"))
+        array([b'a:x', b'b:y'], dtype=object)
+    """
 
 
 def string_length(input: TextLike, name: str | None = None, unit: str = "BYTE") -> Tensor:
@@ -1842,6 +2685,10 @@ def sparse_to_dense(
     The positions are the rows of a matrix; a vector or a scalar of numbers is positions in a vector. One value may
     stand for all. InvalidArgumentError if a position lies outside, and, with `validate_indices`, if they are not in
     rising order.
+
+    Examples:
+        >>> await session.run(af.sparse_to_dense([1, 3], [4], [7, 8]))
+        array([0, 7, 0, 8], dtype=int32)
     """
 
 tensor_scatter_nd_add = tensor_scatter_add

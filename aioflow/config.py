@@ -78,6 +78,12 @@ class Config:
             session of this process, and nowhere in a server.
         device_filters: the tasks of the cluster that the session uses, such as ["/job:ps", "/job:worker/task:0"]; by
             default all of them. Other tasks need not exist.
+
+    Examples:
+        >>> config = af.Config(device_count={"CPU": 2}, operation_timeout=30.0)
+        >>> async with af.Session(config=config) as other:
+        ...     print([device.name[-5:] for device in other.list_devices()])
+        ['CPU:0', 'CPU:1']
     """
 
     operation_timeout: float | None = None
@@ -151,6 +157,14 @@ class RunOptions:
             the session's cost model.
         check_numerics: whether the run ends at the first tensor, in the order of the graph, that is not finite, or
             whose dtype or shape contradicts the shape rule of the op.
+
+    Examples:
+        >>> queue = af.FIFOQueue(1, [af.int32])
+        >>> try:
+        ...     await session.run(queue.dequeue(), options=af.RunOptions(timeout=0.01))
+        ... except af.errors.DeadlineExceededError as error:
+        ...     print(type(error).__name__)
+        DeadlineExceededError
     """
 
     timeout: float | None = None

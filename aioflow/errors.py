@@ -62,6 +62,13 @@ class OpError(Exception):
         fault: whose fault it was.
         begun: whether anything of the run may have been done. False if it is known that nothing was, so that the run
             can be repeated, whatever it does.
+
+    Examples:
+        >>> try:
+        ...     await session.run(af.check_numerics(af.constant(1.0) / 0.0, "a quotient"))
+        ... except af.OpError as error:
+        ...     print(error.op, error.fault)
+        check_numerics caller
     """
 
     fault: Fault = "caller"
@@ -110,32 +117,79 @@ class OpError(Exception):
 
 
 class CancelledError(OpError):
-    """The run was ended by `close()` or by a peer, not by cancelling the task that awaited it."""
+    """The run was ended by `close()` or by a peer, not by cancelling the task that awaited it.
+
+    Examples:
+        >>> step = asyncio.create_task(session.run(af.FIFOQueue(1, [af.int32]).dequeue()))
+        >>> await asyncio.sleep(0)
+        >>> await session.close()
+        >>> try:
+        ...     await step
+        ... except af.errors.CancelledError as error:
+        ...     print(error.code)
+        cancelled
+    """
 
     code = "cancelled"
 
 
 class UnknownError(OpError):
-    """A kernel, often a `py_func`, raised an exception without a class here."""
+    """A kernel, often a `py_func`, raised an exception without a class here.
+
+    Examples:
+        >>> def broken(x):
+        ...     raise KeyError(x)
+        >>> try:
+        ...     await session.run(af.py_func(broken, [1], af.int32))
+        ... except af.errors.UnknownError as error:
+        ...     print(error.op_type)
+        py_func
+    """
 
     code = "unknown"
 
 
 class InvalidArgumentError(OpError):
-    """The values, shapes or dtypes an operation was given cannot work."""
+    """The values, shapes or dtypes an operation was given cannot work.
+
+    Examples:
+        >>> index = af.placeholder(af.int32, [])
+        >>> try:
+        ...     await session.run(af.gather([1, 2], index), {index: 5})
+        ... except af.errors.InvalidArgumentError as error:
+        ...     print(error.op_type)
+        gather
+    """
 
     code = "invalid_argument"
 
 
 class DeadlineExceededError(OpError, TimeoutError):
-    """A limit in seconds passed: `RunOptions(timeout=)` or `Config(operation_timeout=)`."""
+    """A limit in seconds passed: `RunOptions(timeout=)` or `Config(operation_timeout=)`.
+
+    Examples:
+        >>> queue = af.FIFOQueue(1, [af.int32])
+        >>> try:
+        ...     await session.run(queue.dequeue(), options=af.RunOptions(timeout=0.01))
+        ... except TimeoutError as error:
+        ...     print(type(error).__name__)
+        DeadlineExceededError
+    """
 
     code = "deadline_exceeded"
     fault = "environment"
 
 
 class NotFoundError(OpError):
-    """A named thing (a resource, a file, a kernel) does not exist."""
+    """A named thing (a resource, a file, a kernel) does not exist.
+
+    Examples:
+        >>> try:
+        ...     await session.run(af.read_file("missing.txt"))
+        ... except af.errors.NotFoundError as error:
+        ...     print(error.fault)
+        caller
+    """
 
     code = "not_found"
 
@@ -166,7 +220,16 @@ class ResourceExhaustedError(OpError):
 
 
 class FailedPreconditionError(OpError):
-    """The state is not ready for the operation, as a variable that was never initialised."""
+    """The state is not ready for the operation, as a variable that was never initialised.
+
+    Examples:
+        >>> state = af.Variable(1, name="state")
+        >>> try:
+        ...     await session.run(state)
+        ... except af.errors.FailedPreconditionError as error:
+        ...     print(error.op)
+        state/read
+    """
 
     code = "failed_precondition"
 
@@ -179,7 +242,17 @@ class AbortedError(OpError):
 
 
 class OutOfRangeError(OpError):
-    """The input has ended, as a closed and empty queue."""
+    """The input has ended, as a closed and empty queue.
+
+    Examples:
+        >>> queue = af.FIFOQueue(1, [af.int32])
+        >>> await session.run(queue.close())
+        >>> try:
+        ...     await session.run(queue.dequeue())
+        ... except af.errors.OutOfRangeError as error:
+        ...     print(error.op_type)
+        queue_dequeue
+    """
 
     code = "out_of_range"
 
@@ -198,27 +271,52 @@ class InternalError(OpError):
 
 
 class UnavailableError(OpError):
-    """A peer cannot be reached now."""
+    """A peer cannot be reached now.
+
+    Examples:
+        >>> af.errors.UnavailableError("no answer", task="/job:ps/task:0").task
+        '/job:ps/task:0'
+    """
 
     code = "unavailable"
     fault = "environment"
 
 
 class DataLossError(OpError):
-    """Stored or sent data is damaged beyond repair."""
+    """Stored or sent data is damaged beyond repair.
+
+    Examples:
+        >>> with open("damaged", "wb") as file:
+        ...     size = file.write(b"no records at all")
+        >>> try:
+        ...     [record async for record in af.data.TFRecordDataset("damaged")]
+        ... except af.errors.DataLossError as error:
+        ...     print(error.fault)
+        environment
+    """
 
     code = "data_loss"
     fault = "environment"
 
 
 def error_code_from_exception_type(cls: type[OpError]) -> int:
-    """TensorFlow's number for the errors of that class, as `NOT_FOUND` for NotFoundError."""
+    """TensorFlow's number for the errors of that class, as `NOT_FOUND` for NotFoundError.
+
+    Examples:
+        >>> af.errors.error_code_from_exception_type(af.errors.NotFoundError)
+        5
+    """
     number: int = globals()[cls.code.upper()]
     return number
 
 
 def exception_type_from_error_code(error_code: int) -> type[OpError]:
-    """The class of the errors of that number. ValueError if no error has it."""
+    """The class of the errors of that number. ValueError if no error has it.
+
+    Examples:
+        >>> af.errors.exception_type_from_error_code(af.errors.NOT_FOUND).__name__
+        'NotFoundError'
+    """
     for kind in OpError.__subclasses__():
         if error_code_from_exception_type(kind) == error_code:
             return kind

@@ -32,6 +32,12 @@ class NodeStats:
         thread: its thread.
         waits: whether it may have waited, so that end - start does not measure work.
         fast: whether its kernel approximates, as `Config(fast_math=True)` allows.
+
+    Examples:
+        >>> total, metadata = af.reduce_sum(af.Variable([1, 2]).initialized_value(), name="total"), af.RunMetadata()
+        >>> value = await session.run(total, None, af.RunOptions(trace=True), metadata)
+        >>> [stats.op_type for stats in metadata.step_stats if stats.name == "total"]
+        ['reduce_sum']
     """
 
     name: str
@@ -122,6 +128,12 @@ class RunMetadata:
         transfers: each value that went from one device to another, in the order they arrived.
         memory: how much was alive, after each node.
         on_values: is called with the name and the results of each operation of this process; None for nothing.
+
+    Examples:
+        >>> metadata = af.RunMetadata()
+        >>> await session.run(af.add(1, af.Variable(2).initialized_value()), None, af.RunOptions(trace=True), metadata)
+        np.int32(3)
+        >>> metadata.write_chrome_trace("trace.json")
     """
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ import pytest
 import aioflow as af
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+PAGES = ("README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")))
 OTHERS = ("PROMISES.md", "CONTRIBUTING.md", "CHANGELOG.md", "aioflow/net/wire/PROTOCOL.md", "examples/data/README.md")
 TEXTS = {name: (ROOT / name).read_text() for name in (*PAGES, *OTHERS)}
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\n\n^```text\n(?P<output>.*?)^```$)?", re.MULTILINE | re.DOTALL)
@@ -31,39 +31,44 @@ def as_a_user(tmp_path, monkeypatch):
     gc.set_threshold(*thresholds)
 
 
+TUTORIAL = tuple(f"docs/tutorial/{page}.md" for page in ("graph", "training", "saving", "serving", "cluster"))
+"""Its pages are one program."""
+
 NEEDS = {
+    "docs/how-to/dask.md": ("distributed",),
+    "docs/how-to/ray.md": ("ray",),
     "docs/onnx.md": ("onnx",),
     "docs/serving-clients.md": ("tritonclient",),
     "docs/serving-fastapi.md": ("fastapi", "httpx2"),
 }
-"""The packages that a page is about; `make test-serving` has those of serving."""
+"""The packages that a page is about; `make test-serving`, `test-dask` and `test-ray` have them."""
 
 
-def needs(name):
-    """The mark that skips a page without a package that it is about."""
-    absent = [package for package in NEEDS.get(name, ()) if importlib.util.find_spec(package) is None]
-    return [pytest.mark.skip(f"the package {absent[0]} is not installed")] if absent else []
+def program(*pages):
+    """The case of a test: pages that are one program. It is skipped without a package that they are about."""
+    absent = [package for name in pages for package in NEEDS.get(name, ()) if importlib.util.find_spec(package) is None]
+    marks = [pytest.mark.skip(f"the package {absent[0]} is not installed")] if absent else []
+    if any("af.launch.local(" in TEXTS[name] for name in pages):
+        marks.append(pytest.mark.slow)
+    return pytest.param(pages, marks=marks, id=pages[0])
 
 
-PROGRAMS = [
-    pytest.param(name, marks=[*([pytest.mark.slow] if "af.launch.local(" in TEXTS[name] else []), *needs(name)])
-    for name in PAGES
-    if "```python" in TEXTS[name]
-]
+SINGLE = [name for name in PAGES if "```python" in TEXTS[name] and name not in TUTORIAL]
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("pages", [*map(program, SINGLE), program(*TUTORIAL)])
 @pytest.mark.usefixtures("as_a_user")
-def test_the_programs_of_a_page_give_the_output_that_it_shows(name):
-    """The blocks of a page are one program. In an output `...` stands for any text."""
+def test_the_programs_of_a_page_give_the_output_that_it_shows(pages):
+    """The blocks of a page are one program, and those of the tutorial. In an output `...` stands for any text."""
     names = {"__name__": "__main__"}
-    for block in BLOCK.finditer(TEXTS[name]):
-        line = TEXTS[name].count("\n", 0, block.start()) + 1
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(compile("\n" * line + block["code"], ROOT / name, "exec"), names)
-        agrees = doctest.OutputChecker().check_output(block["output"] or "", printed.getvalue(), doctest.ELLIPSIS)
-        assert agrees, f"{name}:{line} prints\n{printed.getvalue()}"
+    for page in pages:
+        for block in BLOCK.finditer(TEXTS[page]):
+            line = TEXTS[page].count("\n", 0, block.start()) + 1
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(compile("\n" * line + block["code"], ROOT / page, "exec"), names)
+            agrees = doctest.OutputChecker().check_output(block["output"] or "", printed.getvalue(), doctest.ELLIPSIS)
+            assert agrees, f"{page}:{line} prints\n{printed.getvalue()}"
 
 
 def anchors(name):
@@ -86,9 +91,8 @@ def test_every_link_leads_to_a_document_and_a_heading(name):
 
 
 def test_the_contents_list_every_page():
-    for contents in ("README.md", "docs/README.md"):
-        linked = {Path(link).name for link in re.findall(r"\]\(([\w./-]+\.md)", TEXTS[contents])}
-        assert {Path(page).name for page in PAGES} - {"README.md"} <= linked, contents
+    linked = {f"docs/{link}" for link in re.findall(r"\]\(([\w./-]+\.md)", TEXTS["docs/README.md"])}
+    assert {*PAGES} - {"README.md", "docs/README.md"} <= linked
 
 
 def test_every_file_and_test_that_a_document_names_exists():

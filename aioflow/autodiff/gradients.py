@@ -22,7 +22,14 @@ from aioflow.tensors.recursion import without_recursion_error
 
 
 class UnconnectedGradients(enum.Enum):
-    """The result of `gradients` for an x that ys do not depend on."""
+    """The result of `gradients` for an x that ys do not depend on.
+
+    Examples:
+        >>> x, y = af.constant(1.0), af.constant(2.0)
+        >>> zero = af.UnconnectedGradients.ZERO
+        >>> await session.run(af.gradients(y, x, unconnected_gradients=zero))
+        [np.float32(0.0)]
+    """
 
     NONE = "none"
     ZERO = "zero"
@@ -61,6 +68,11 @@ def gradients(
         LookupError: an operation in between declares neither a gradient nor that it has none.
         TypeError: a complex y has no grad_y, a grad_y has another dtype, or a y or x has no derivative.
         ValueError: grad_ys differ from ys in number or shape, or an operation's gradient does not fit its inputs.
+
+    Examples:
+        >>> x = af.constant(3.0)
+        >>> await session.run(af.gradients(x * x, x))
+        [np.float32(6.0)]
     """
     targets, sources = _as_list(ys), _as_list(xs)
     fixed = [] if stop_gradients is None else _as_list(stop_gradients)
@@ -162,6 +174,11 @@ def hessians(
 
     Raises:
         ValueError: the shape of an x is not fully known.
+
+    Examples:
+        >>> x = af.constant(2.0)
+        >>> await session.run(af.hessians(x * x * x, x))
+        [np.float32(12.0)]
     """
     sources = _as_list(xs)
     options = (colocate_gradients_with_ops, gate_gradients, aggregation_method)

@@ -60,6 +60,11 @@ class Dataset(Grouping):
 
     Buffers are bounded: a stage works at most as far ahead as its arguments say. An error of a function or generator
     is raised as an OpError that names the stage, the user's line that made it, and the number of the element.
+
+    Examples:
+        >>> dataset = af.data.Dataset.range(6).map(lambda number: number * number).batch(4)
+        >>> [batch.tolist() async for batch in dataset]
+        [[0, 1, 4, 9], [16, 25]]
     """
 
     def __init__(self, stage: Stage) -> None:

@@ -31,6 +31,12 @@ class TFRecordDataset(Dataset):
         buffer_size: for compatibility: threads read up to 1 MiB ahead.
         num_parallel_reads: the number of files that are read at a time, of which the records come in turn.
         skip_corrupt: whether missing files and damaged records are left out, with one warning for each file.
+
+    Examples:
+        >>> with af.io.TFRecordWriter("more-records") as writer:
+        ...     writer.write(b"tea")
+        >>> [record async for record in af.data.TFRecordDataset("more-records")]
+        [b'tea']
     """
 
     def __init__(
@@ -55,6 +61,12 @@ class TextLineDataset(Dataset):
         compression_type: must be None: compressed text is not read.
         buffer_size: for compatibility: threads read up to 1 MiB ahead.
         num_parallel_reads: the number of files that are read at a time, of which the lines come in turn.
+
+    Examples:
+        >>> with open("words.txt", "w") as file:
+        ...     print("tea", file=file)
+        >>> [line async for line in af.data.TextLineDataset("words.txt")]
+        [b'tea']
     """
 
     def __init__(
@@ -79,6 +91,12 @@ class FixedLengthRecordDataset(Dataset):
         buffer_size: for compatibility: threads read up to 1 MiB ahead.
         compression_type: must be None: compressed files are not read.
         num_parallel_reads: the number of files that are read at a time, of which the records come in turn.
+
+    Examples:
+        >>> with open("bytes", "wb") as file:
+        ...     size = file.write(b"aabb")
+        >>> [record async for record in af.data.FixedLengthRecordDataset("bytes", 2)]
+        [b'aa', b'bb']
     """
 
     def __init__(
@@ -114,6 +132,12 @@ class CsvDataset(Dataset):
 
     Raises:
         InvalidArgumentError: in the iteration: a record has more or fewer fields, or one is empty, or spells no number.
+
+    Examples:
+        >>> with open("table.csv", "w") as file:
+        ...     print("1,2.5", file=file)
+        >>> [row async for row in af.data.CsvDataset("table.csv", [af.int32, af.float32])]
+        [(np.int32(1), np.float32(2.5))]
     """
 
     def __init__(

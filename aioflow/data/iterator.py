@@ -26,6 +26,12 @@ class DatasetIterator:
 
     Raises:
         ValueError: the state is none of this dataset.
+
+    Examples:
+        >>> async with af.data.Dataset.range(9).iterate() as iterator:
+        ...     first, second, state = await anext(iterator), await anext(iterator), iterator.state()
+        >>> [int(number) async for number in af.data.Dataset.range(9).iterate(state)]
+        [2, 3, 4, 5, 6, 7, 8]
     """
 
     def __init__(self, stage: Stage, state: Any = None, epoch: int = 0) -> None:

@@ -30,6 +30,10 @@ class DeviceAttributes(NamedTuple):
         device_type: CPU or GPU.
         memory_limit: the most bytes that it may hold; None for no limit.
         incarnation: a number that tells it from an earlier device of the same name.
+
+    Examples:
+        >>> [device.device_type for device in session.list_devices()]
+        ['CPU']
     """
 
     name: str

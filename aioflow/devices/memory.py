@@ -41,6 +41,11 @@ class MemoryUse(NamedTuple):
         peak: the most bytes that were alive at one time.
         limit: the most bytes allowed; None for no limit.
         by_op: the live results by op, the largest first.
+
+    Examples:
+        >>> async with af.Session(config=af.Config(track_memory=True)) as other:
+        ...     print([type(use).__name__ for use in (await other.memory()).values()])
+        ['MemoryUse']
     """
 
     live: int

@@ -118,12 +118,22 @@ class GFile:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is a file or folder of that name."""
+    """Whether there is a file or folder of that name.
+
+    Examples:
+        >>> af.gfile.Exists("missing.txt")
+        False
+    """
     return bool(_run(path, os.path.exists, "exists"))
 
 
 def isdir(path: Path) -> bool:
-    """Whether there is a folder of that name."""
+    """Whether there is a folder of that name.
+
+    Examples:
+        >>> af.gfile.IsDirectory(".")
+        True
+    """
     return bool(_run(path, os.path.isdir, "isdir"))
 
 
@@ -142,7 +152,13 @@ def stat(path: Path) -> FileStatistics:
 
 
 def listdir(path: Path) -> list[str]:
-    """Return the sorted names of all that is in a folder. NotFoundError if there is no such folder."""
+    """Return the sorted names of all that is in a folder. NotFoundError if there is no such folder.
+
+    Examples:
+        >>> af.gfile.MakeDirs("shelf/books")
+        >>> af.gfile.ListDirectory("shelf")
+        ['books']
+    """
     name = as_name(path)
     if not isdir(name):
         raise errors.NotFoundError(f"no such folder: {name!r}")
@@ -154,7 +170,12 @@ def _url_names(system: Any, place: str) -> list[str]:
 
 
 def glob(pattern: Path | Sequence[Path]) -> list[str]:
-    """Return the sorted names that match a pattern of `*`, `?` and `[...]`, or one of several patterns."""
+    """Return the sorted names that match a pattern of `*`, `?` and `[...]`, or one of several patterns.
+
+    Examples:
+        >>> af.gfile.Glob("missing*")
+        []
+    """
     if isinstance(pattern, list | tuple):
         return [found for each in pattern for found in glob(each)]
     return sorted(_run(pattern, patterns.glob, _url_matches))  # type: ignore[arg-type]
@@ -188,7 +209,12 @@ def walk(top: Path, topdown: bool = True, onerror: Callable[[errors.OpError], ob
 
 
 def join(path: Path, *paths: Path) -> str:
-    """Return the parts joined to one path."""
+    """Return the parts joined to one path.
+
+    Examples:
+        >>> af.io.gfile.join("a", "b")
+        'a/b'
+    """
     return os.path.join(as_name(path), *map(as_name, paths))
 
 
@@ -209,7 +235,13 @@ def mkdir(path: Path) -> None:
 
 
 def makedirs(path: Path) -> None:
-    """Make a folder and those that it is in, as far as they are missing."""
+    """Make a folder and those that it is in, as far as they are missing.
+
+    Examples:
+        >>> af.gfile.MakeDirs("a/b")
+        >>> af.gfile.IsDirectory("a/b")
+        True
+    """
     _run(path, _make_folders, _make_url_folders)
 
 

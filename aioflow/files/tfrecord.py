@@ -437,6 +437,12 @@ class TFRecordWriter:
 
     with af.io.TFRecordWriter("digits.tfrecord", "GZIP") as writer:
         writer.write(record)
+
+    Examples:
+        >>> with af.io.TFRecordWriter("records") as writer:
+        ...     writer.write(b"tea")
+        >>> [record async for record in af.data.TFRecordDataset("records")]
+        [b'tea']
     """
 
     def __init__(self, path: Path, options: TFRecordOptions | str | None = None, files: Files = FILES) -> None:

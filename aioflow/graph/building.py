@@ -18,7 +18,13 @@ _process_graph: list[Graph] = []
 
 
 def get_default_graph() -> Graph:
-    """Return the graph of the innermost `with graph.as_default()` of this task, else the process's graph."""
+    """Return the graph of the innermost `with graph.as_default()` of this task, else the process's graph.
+
+    Examples:
+        >>> with af.Graph().as_default() as graph:
+        ...     print(af.get_default_graph() is graph)
+        True
+    """
     graph: Graph | None = scopes.innermost_graph.get()
     if graph is not None:
         return graph

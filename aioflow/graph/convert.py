@@ -66,6 +66,10 @@ def convert_to_tensor(
     Raises:
         TypeError: the value has another dtype, or does not fit the dtype.
         ValueError: the value cannot be converted to one array.
+
+    Examples:
+        >>> af.convert_to_tensor([1.5, 2.0])
+        <af.Tensor 'constant:0' float32[2]>
     """
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(value, Tensor):

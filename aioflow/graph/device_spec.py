@@ -15,7 +15,12 @@ _PART: Final = re.compile(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceSpec:
-    """The parts of a device name; None for a part that the name does not state."""
+    """The parts of a device name; None for a part that the name does not state.
+
+    Examples:
+        >>> af.DeviceSpec.from_string("/job:worker/task:1/device:GPU:0").job
+        'worker'
+    """
 
     job: str | None = None
     replica: int | None = None

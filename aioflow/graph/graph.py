@@ -44,6 +44,13 @@ class Graph:
     Any number of tasks and threads may add to it and run it at the same time. `planning_work` is an estimate of the
     time to plan it; `marks` counts the calls of `prevent_feeding` and `prevent_fetching`; `memo` has what planning has
     found out about calls.
+
+    Examples:
+        >>> graph = af.Graph()
+        >>> with graph.as_default():
+        ...     total = af.add(1, 2, name="total")
+        >>> [operation.name for operation in graph.get_operations()]
+        ['constant', 'constant_1', 'total']
     """
 
     def __init__(self) -> None:

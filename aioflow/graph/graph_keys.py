@@ -4,7 +4,12 @@ from typing import Final
 
 
 class GraphKeys:
-    """Names under which the library keeps lists in a graph's collections."""
+    """Names under which the library keeps lists in a graph's collections.
+
+    Examples:
+        >>> af.GraphKeys.TRAINABLE_VARIABLES
+        'trainable_variables'
+    """
 
     GLOBAL_VARIABLES: Final = "variables"
     VARIABLES: Final = GLOBAL_VARIABLES

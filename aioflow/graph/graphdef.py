@@ -203,7 +203,15 @@ def _attribute_from_plain(data: Any, depth: int) -> Any:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GraphDef:
-    """A graph as plain data: its operations, in an order."""
+    """A graph as plain data: its operations, in an order.
+
+    Examples:
+        >>> with af.Graph().as_default() as graph:
+        ...     total = af.add(1, 2, name="total")
+        >>> text = graph.as_graph_def().to_json()
+        >>> af.import_graph_def(af.GraphDef.from_json(text), return_elements=["total:0"], name="copy")
+        [<af.Tensor 'copy/total:0' int32[]>]
+    """
 
     node: tuple[NodeDef, ...] = ()
 

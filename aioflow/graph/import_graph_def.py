@@ -44,6 +44,14 @@ def import_graph_def(
     Raises:
         TypeError: an argument has a wrong type.
         ValueError: this version of aioflow cannot build the graph_def, or a name is not found in it.
+
+    Examples:
+        >>> with af.Graph().as_default() as graph:
+        ...     y = af.square(af.placeholder(af.float32, [], name="x"), name="y")
+        >>> feeds = {"x:0": af.constant(3.0)}
+        >>> (y,) = af.import_graph_def(graph.as_graph_def(), feeds, return_elements=["y:0"], name="")
+        >>> await session.run(y)
+        np.float32(9.0)
     """
     if not isinstance(graph_def, GraphDef):
         raise TypeError(

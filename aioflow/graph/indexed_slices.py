@@ -23,6 +23,12 @@ class IndexedSlices(Symbolic):
     Raises:
         TypeError: the indices are not integers.
         ValueError: the shapes of values and indices do not fit together.
+
+    Examples:
+        >>> table = af.Variable(af.ones([1000, 2]))
+        >>> (slopes,) = af.gradients(af.gather(table, [3, 7]), table)
+        >>> type(slopes).__name__, await session.run(slopes.indices)
+        ('IndexedSlices', array([3, 7], dtype=int32))
     """
 
     __slots__ = ("__weakref__", "dense_shape", "indices", "values")
@@ -87,7 +93,14 @@ class IndexedSlices(Symbolic):
 
 
 class IndexedSlicesValue(NamedTuple):
-    """The fetched value of an `IndexedSlices`, which may also be fed for one."""
+    """The fetched value of an `IndexedSlices`, which may also be fed for one.
+
+    Examples:
+        >>> table = af.Variable(af.ones([9, 1]))
+        >>> (slopes,) = af.gradients(af.gather(table, [3]), table)
+        >>> (await session.run(slopes)).indices
+        array([3], dtype=int32)
+    """
 
     values: Array
     indices: Array

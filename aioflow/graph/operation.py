@@ -52,7 +52,15 @@ def user_line() -> SourceLine | None:
 
 
 class Tensor(Operand):
-    """One output of an operation: a value that a run computes. Its dtype is known, its shape as far as possible."""
+    """One output of an operation: a value that a run computes. Its dtype is known, its shape as far as possible.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None, 3], name="x")
+        >>> x
+        <af.Tensor 'x:0' float32[?, 3]>
+        >>> (x @ af.ones([3, 1])).shape
+        TensorShape([None, 1])
+    """
 
     __slots__ = ("__weakref__", "_consumers", "index", "op", "spec")
 
@@ -139,7 +147,13 @@ class Tensor(Operand):
 
 
 class Operation:
-    """A node: an op with inputs, control inputs and attributes. Only a call of an op makes one."""
+    """A node: an op with inputs, control inputs and attributes. Only a call of an op makes one.
+
+    Examples:
+        >>> operation = af.add(1, 2, name="sum").op
+        >>> operation.type, operation.inputs
+        ('add', (<af.Tensor 'constant:0' int32[]>, <af.Tensor 'constant_1:0' int32[]>))
+    """
 
     __slots__ = (
         "__weakref__", "attrs", "colocation", "container", "control_inputs", "definition", "device",

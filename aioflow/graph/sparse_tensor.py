@@ -27,6 +27,12 @@ class SparseTensor(Symbolic):
     Raises:
         TypeError: indices or shape are not integers.
         ValueError: the shapes of the three do not fit together.
+
+    Examples:
+        >>> sparse = af.SparseTensor(indices=[[0, 1], [1, 0]], values=[5, 6], dense_shape=[2, 3])
+        >>> await session.run(af.sparse_tensor_to_dense(sparse))
+        array([[0, 5, 0],
+               [6, 0, 0]], dtype=int32)
     """
 
     __slots__ = ("__weakref__", "dense_shape", "indices", "values")
@@ -113,7 +119,12 @@ class SparseTensor(Symbolic):
 
 
 class SparseTensorValue(NamedTuple):
-    """The fetched value of a `SparseTensor`, which may also be fed for one."""
+    """The fetched value of a `SparseTensor`, which may also be fed for one.
+
+    Examples:
+        >>> await session.run(af.SparseTensor([[0]], [5], [2]))
+        SparseTensorValue(indices=array([[0]]), values=array([5], dtype=int32), dense_shape=array([2]))
+    """
 
     indices: Array
     values: Array

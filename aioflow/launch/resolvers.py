@@ -298,6 +298,13 @@ def resolve(variables: Mapping[str, str] = os.environ) -> Member:
 
     Raises:
         InvalidArgumentError: no engine has set its variables, or the named variable is missing or invalid.
+
+    Examples:
+        >>> cluster = '{"worker": ["red:2222", "blue:2222"]}'
+        >>> variables = {"AIOFLOW_CLUSTER": cluster, "AIOFLOW_JOB": "worker", "AIOFLOW_TASK": "1"}
+        >>> member = af.launch.resolve(variables)
+        >>> member.job, member.index, member.address
+        ('worker', 1, 'blue:2222')
     """
     for variable, resolver in RESOLVERS.items():
         if variables.get(variable):

@@ -23,7 +23,12 @@ class _Elementwise(Layer):
 
 
 class Activation(Layer):
-    """A function of each element, given itself or by its name."""
+    """A function of each element, given itself or by its name.
+
+    Examples:
+        >>> await session.run(af.layers.Activation("relu")(af.constant([-1.0, 2.0])))
+        array([0., 2.], dtype=float32)
+    """
 
     supports_masking = True
 

@@ -73,6 +73,10 @@ class Attention(_Attention):
     """Attention by the products of queries and keys [Luong et al. 2015]. `use_scale` multiplies them by a weight.
 
     With `score_mode` "concat" the scores are the sums of tanh(query + key), times a weight.
+
+    Examples:
+        >>> af.layers.Attention()([af.ones([2, 3, 4]), af.ones([2, 5, 4])]).shape
+        TensorShape([2, 3, 4])
     """
 
     def __init__(
@@ -101,7 +105,12 @@ class Attention(_Attention):
 
 
 class AdditiveAttention(_Attention):
-    """Attention by the sums of tanh(query + key) [Bahdanau et al. 2015]; `use_scale` has a weight for each element."""
+    """Attention by the sums of tanh(query + key) [Bahdanau et al. 2015]; `use_scale` has a weight for each element.
+
+    Examples:
+        >>> af.layers.AdditiveAttention()([af.ones([2, 3, 4]), af.ones([2, 5, 4])]).shape
+        TensorShape([2, 3, 4])
+    """
 
     def __init__(self, use_scale: bool = True, dropout: float = 0.0, seed: int | None = None, **options: Any) -> None:
         super().__init__(dropout, seed, **options)

@@ -20,6 +20,16 @@ class Callback:
         model: the model that trains. Its `stop_training` set to True ends training after the epoch.
         session: the session that it trains in.
         params: the numbers `epochs`, `steps` of an epoch, None if it is unknown, `validation_freq` and `verbose`.
+
+    Examples:
+        >>> class Count(af.callbacks.Callback):
+        ...     def on_epoch_end(self, epoch, logs=None):
+        ...         print("epoch", epoch)
+        >>> model = af.Sequential([af.layers.Input([1]), af.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> history = await model.fit(np.ones([4, 1]), np.ones([4, 1]), epochs=2, verbose=0, callbacks=[Count()])
+        epoch 0
+        epoch 1
     """
 
     model: "Trainable"

@@ -19,6 +19,13 @@ class History(Callback):
     Attributes:
         history: the values of each name in logs, one for each epoch.
         epoch: the numbers of the epochs.
+
+    Examples:
+        >>> model = af.Sequential([af.layers.Input([1]), af.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> history = await model.fit(np.ones([4, 1]), np.ones([4, 1]), epochs=2, verbose=0)
+        >>> history.epoch, list(history.history)
+        ([0, 1], ['loss'])
     """
 
     def __init__(self) -> None:
@@ -33,7 +40,16 @@ class History(Callback):
 
 
 class LambdaCallback(Callback):
-    """Functions as hooks, given by the hooks' names."""
+    """Functions as hooks, given by the hooks' names.
+
+    Examples:
+        >>> log = af.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: print("epoch", epoch))
+        >>> model = af.Sequential([af.layers.Input([1]), af.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> history = await model.fit(np.ones([4, 1]), np.ones([4, 1]), epochs=2, verbose=0, callbacks=[log])
+        epoch 0
+        epoch 1
+    """
 
     def __init__(self, **hooks: Callable[..., Any]) -> None:
         """TypeError for a name that no hook has."""
@@ -97,6 +113,14 @@ class EarlyStopping(_Watching):
         baseline: a value that must be beaten from the beginning.
         restore_best_weights: whether the model gets the weights of the best epoch at the end, even below the baseline.
         start_from_epoch: the first epoch that counts.
+
+    Examples:
+        >>> stop = af.callbacks.EarlyStopping(monitor="loss", patience=1)
+        >>> model = af.Sequential([af.layers.Input([1]), af.layers.Dense(1)])
+        >>> model.compile(af.train.GradientDescentOptimizer(0.0), "mse")
+        >>> history = await model.fit(np.ones([4, 1]), np.ones([4, 1]), epochs=9, verbose=0, callbacks=[stop])
+        >>> len(history.epoch)
+        2
     """
 
     def __init__(
@@ -149,6 +173,12 @@ class ReduceLROnPlateau(_Watching):
 
     The optimizer must be given by its name. The rate does not fall below `min_lr`, and the count begins anew `cooldown`
     epochs after a change.
+
+    Examples:
+        >>> reduce = af.callbacks.ReduceLROnPlateau(monitor="loss", factor=0.5, patience=2)
+        >>> model = af.Sequential([af.layers.Input([1]), af.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> history = await model.fit(np.ones([4, 1]), np.ones([4, 1]), epochs=2, verbose=0, callbacks=[reduce])
     """
 
     def __init__(
@@ -189,7 +219,14 @@ class ReduceLROnPlateau(_Watching):
 
 
 class LearningRateScheduler(Callback):
-    """Sets the learning rate before each epoch to schedule(epoch, rate). The optimizer must be given by its name."""
+    """Sets the learning rate before each epoch to schedule(epoch, rate). The optimizer must be given by its name.
+
+    Examples:
+        >>> halve = af.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+        >>> model = af.Sequential([af.layers.Input([1]), af.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> history = await model.fit(np.ones([4, 1]), np.ones([4, 1]), epochs=2, verbose=0, callbacks=[halve])
+    """
 
     def __init__(self, schedule: Callable[..., float], verbose: int = 0) -> None:
         """TypeError for something that is no function."""
@@ -209,7 +246,16 @@ class LearningRateScheduler(Callback):
 
 
 class TerminateOnNaN(Callback):
-    """Ends training when the loss is not a finite number."""
+    """Ends training when the loss is not a finite number.
+
+    Examples:
+        >>> model = af.Sequential([af.layers.Input([1]), af.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> x, y = np.full([4, 1], np.nan), np.ones([4, 1])
+        >>> history = await model.fit(x, y, epochs=5, verbose=0, callbacks=[af.callbacks.TerminateOnNaN()])
+        >>> len(history.epoch) < 5
+        True
+    """
 
     def __init__(self, raise_error: bool = False) -> None:
         """With `raise_error`, `fit` fails by RuntimeError instead."""
@@ -294,6 +340,12 @@ class BackupAndRestore(Callback):
         save_freq: the number of batches between two backups within an epoch; "epoch" saves after each epoch only.
         delete_checkpoint: whether the end of training deletes the backup. If not, a further `fit` with more epochs goes
             on from it.
+
+    Examples:
+        >>> backup = af.callbacks.BackupAndRestore("backup")
+        >>> model = af.Sequential([af.layers.Input([1]), af.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> history = await model.fit(np.ones([4, 1]), np.ones([4, 1]), epochs=2, verbose=0, callbacks=[backup])
     """
 
     def __init__(

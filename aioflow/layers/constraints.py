@@ -16,7 +16,12 @@ _SMALL: Final = 1e-7
 
 
 class NonNeg:
-    """Negative numbers become 0."""
+    """Negative numbers become 0.
+
+    Examples:
+        >>> await session.run(af.constraints.NonNeg()(af.constant([-1.0, 2.0])))
+        array([0., 2.], dtype=float32)
+    """
 
     def __call__(self, weight: Any) -> Tensor:
         """The weight after the constraint."""
@@ -24,7 +29,13 @@ class NonNeg:
 
 
 class MaxNorm:
-    """Norms along `axis` are at most `max_value`: larger ones are scaled down."""
+    """Norms along `axis` are at most `max_value`: larger ones are scaled down.
+
+    Examples:
+        >>> await session.run(af.constraints.MaxNorm(1.0)(af.constant([[3.0], [4.0]])))
+        array([[0.6],
+               [0.8]], dtype=float32)
+    """
 
     def __init__(self, max_value: float = 2.0, axis: int | Sequence[int] = 0) -> None:
         """ValueError for a norm below 0."""
@@ -59,7 +70,13 @@ class MinMaxNorm:
 
 
 class UnitNorm:
-    """Norms along `axis` are 1."""
+    """Norms along `axis` are 1.
+
+    Examples:
+        >>> await session.run(af.constraints.UnitNorm()(af.constant([[3.0], [4.0]])))
+        array([[0.6],
+               [0.8]], dtype=float32)
+    """
 
     def __init__(self, axis: int | Sequence[int] = 0) -> None:
         self.axis: Final = axes("axis", axis)

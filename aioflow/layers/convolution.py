@@ -145,6 +145,10 @@ class Conv1D(_Conv):
     The weights are `kernel` [size, channels, filters] and `bias` [filters]. With padding "causal" no result depends on
     later steps. With `groups` each group of filters sees as large a part of the channels, and `kernel` is
     [size, channels / groups, filters].
+
+    Examples:
+        >>> af.layers.Conv1D(8, 3)(af.ones([1, 10, 4])).shape
+        TensorShape([1, 8, 8])
     """
 
     _axes = 1
@@ -154,6 +158,10 @@ class Conv2D(_Conv):
     """A convolution of images: [batch, rows, columns, channels] gives [batch, new rows, new columns, filters].
 
     The weights are `kernel` [height, width, channels, filters] and `bias` [filters].
+
+    Examples:
+        >>> af.layers.Conv2D(8, 3, padding="same")(af.ones([1, 28, 28, 3])).shape
+        TensorShape([1, 28, 28, 8])
     """
 
     _axes = 2
@@ -163,6 +171,10 @@ class Conv3D(_Conv):
     """A convolution of volumes: [batch, d1, d2, d3, channels] gives [batch, new d1, new d2, new d3, filters].
 
     The weights are `kernel` [k1, k2, k3, channels, filters] and `bias` [filters].
+
+    Examples:
+        >>> af.layers.Conv3D(8, 3)(af.ones([1, 5, 5, 5, 2])).shape
+        TensorShape([1, 3, 3, 3, 8])
     """
 
     _axes = 3
@@ -219,19 +231,34 @@ class _ConvTranspose(_Conv):
 
 
 class Conv1DTranspose(_ConvTranspose):
-    """A transposed convolution along time. The weights are `kernel` [size, filters, channels] and `bias` [filters]."""
+    """A transposed convolution along time. The weights are `kernel` [size, filters, channels] and `bias` [filters].
+
+    Examples:
+        >>> af.layers.Conv1DTranspose(8, 3, strides=2)(af.ones([1, 5, 4])).shape
+        TensorShape([1, 11, 8])
+    """
 
     _axes = 1
 
 
 class Conv2DTranspose(_ConvTranspose):
-    """A transposed convolution of images: `kernel` [height, width, filters, channels] and `bias` [filters]."""
+    """A transposed convolution of images: `kernel` [height, width, filters, channels] and `bias` [filters].
+
+    Examples:
+        >>> af.layers.Conv2DTranspose(8, 3, strides=2, padding="same")(af.ones([1, 14, 14, 4])).shape
+        TensorShape([1, 28, 28, 8])
+    """
 
     _axes = 2
 
 
 class Conv3DTranspose(_ConvTranspose):
-    """A transposed convolution of volumes: `kernel` [k1, k2, k3, filters, channels] and `bias` [filters]."""
+    """A transposed convolution of volumes: `kernel` [k1, k2, k3, filters, channels] and `bias` [filters].
+
+    Examples:
+        >>> af.layers.Conv3DTranspose(8, 2, strides=2)(af.ones([1, 2, 2, 2, 3])).shape
+        TensorShape([1, 4, 4, 4, 8])
+    """
 
     _axes = 3
 

@@ -29,6 +29,11 @@ class Dense(Layer):
     """activation(inputs @ kernel + bias), along the last axis.
 
     Inputs [..., n] give [..., units]. The weights are `kernel` [n, units] and `bias` [units].
+
+    Examples:
+        >>> layer = af.layers.Dense(3, activation="relu")
+        >>> layer(af.ones([2, 4])).shape, [weight.name for weight in layer.weights]
+        (TensorShape([2, 3]), ['dense/kernel:0', 'dense/bias:0'])
     """
 
     supports_masking = casts_integers = True
@@ -82,6 +87,10 @@ class Embedding(Layer):
     """A row of `output_dim` numbers for each of `input_dim` integers: ids [...] give rows [..., output_dim].
 
     The weight is `embeddings` [input_dim, output_dim]. With `mask_zero` 0 is no id, and its places are masked.
+
+    Examples:
+        >>> af.layers.Embedding(1000, 16)(af.constant([[4, 7, 1]])).shape
+        TensorShape([1, 3, 16])
     """
 
     def __init__(
@@ -116,7 +125,13 @@ class Embedding(Layer):
 
 
 class Masking(Layer):
-    """Masks the steps whose elements all are `mask_value`, and sets these elements to 0."""
+    """Masks the steps whose elements all are `mask_value`, and sets these elements to 0.
+
+    Examples:
+        >>> padded = af.layers.Masking()(af.constant([[[2.0], [4.0], [0.0]]]))
+        >>> await session.run(af.layers.GlobalAveragePooling1D()(padded))
+        array([[3.]], dtype=float32)
+    """
 
     supports_masking = True
 
@@ -134,7 +149,12 @@ class Masking(Layer):
 
 
 class Flatten(Layer):
-    """Each element of the batch becomes a vector: [batch, ...] gives [batch, n], the channels of a place together."""
+    """Each element of the batch becomes a vector: [batch, ...] gives [batch, n], the channels of a place together.
+
+    Examples:
+        >>> af.layers.Flatten()(af.ones([2, 4, 5])).shape
+        TensorShape([2, 20])
+    """
 
     def __init__(self, data_format: str | None = None, **options: Any) -> None:
         """ValueError for an unknown format."""
@@ -155,7 +175,12 @@ class Flatten(Layer):
 
 
 class Reshape(Layer):
-    """Each element of the batch gets the shape `target_shape`, one size of which may be -1."""
+    """Each element of the batch gets the shape `target_shape`, one size of which may be -1.
+
+    Examples:
+        >>> af.layers.Reshape([2, 2])(af.ones([3, 4])).shape
+        TensorShape([3, 2, 2])
+    """
 
     def __init__(self, target_shape: Sequence[int], **options: Any) -> None:
         """TypeError for anything but a sequence of whole numbers, ValueError if more than one size is -1."""
@@ -193,7 +218,12 @@ class Identity(Layer):
 
 
 class Permute(Layer):
-    """The axes after the batch in another order, counted from 1: (2, 1) exchanges two."""
+    """The axes after the batch in another order, counted from 1: (2, 1) exchanges two.
+
+    Examples:
+        >>> af.layers.Permute([2, 1])(af.ones([1, 2, 3])).shape
+        TensorShape([1, 3, 2])
+    """
 
     def __init__(self, dims: Sequence[int], **options: Any) -> None:
         """TypeError for anything but a sequence, ValueError unless it has each number from 1 on once."""
@@ -210,7 +240,13 @@ class Permute(Layer):
 
 
 class RepeatVector(Layer):
-    """Each vector of the batch `n` times: [batch, size] gives [batch, n, size]."""
+    """Each vector of the batch `n` times: [batch, size] gives [batch, n, size].
+
+    Examples:
+        >>> await session.run(af.layers.RepeatVector(2)(af.constant([[1.0, 2.0]])))
+        array([[[1., 2.],
+                [1., 2.]]], dtype=float32)
+    """
 
     def __init__(self, n: int, **options: Any) -> None:
         """ValueError for a number below one."""
@@ -224,7 +260,12 @@ class RepeatVector(Layer):
 
 
 class Lambda(Layer):
-    """Any function of the inputs; it may have a parameter `training`."""
+    """Any function of the inputs; it may have a parameter `training`.
+
+    Examples:
+        >>> await session.run(af.layers.Lambda(lambda x: x * 2)(af.constant([1.0, 2.0])))
+        array([2., 4.], dtype=float32)
+    """
 
     def __init__(self, function: Callable[..., Any], arguments: dict[str, Any] | None = None, **options: Any) -> None:
         """TypeError for something that is no function, or arguments that are no dict."""

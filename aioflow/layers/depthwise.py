@@ -51,6 +51,10 @@ class DepthwiseConv2D(_DepthwiseConv):
     """A convolution of each channel of images by itself, with `depth_multiplier` results for each.
 
     The weights are `depthwise_kernel` [height, width, channels, multiplier] and `bias` [channels * multiplier].
+
+    Examples:
+        >>> af.layers.DepthwiseConv2D(3)(af.ones([1, 28, 28, 4])).shape
+        TensorShape([1, 26, 26, 4])
     """
 
     _axes = 2
@@ -134,6 +138,10 @@ class SeparableConv2D(_SeparableConv):
 
     The weights are `depthwise_kernel` [height, width, channels, multiplier], `pointwise_kernel`
     [1, 1, channels * multiplier, filters] and `bias` [filters].
+
+    Examples:
+        >>> af.layers.SeparableConv2D(8, 3)(af.ones([1, 28, 28, 4])).shape
+        TensorShape([1, 26, 26, 8])
     """
 
     _axes = 2
@@ -153,6 +161,10 @@ class SeparableConv1D(_SeparableConv):
 
     The weights are `depthwise_kernel` [size, channels, multiplier], `pointwise_kernel`
     [1, channels * multiplier, filters] and `bias` [filters].
+
+    Examples:
+        >>> af.layers.SeparableConv1D(8, 3)(af.ones([1, 10, 4])).shape
+        TensorShape([1, 8, 8])
     """
 
     _axes = 1

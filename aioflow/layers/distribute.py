@@ -67,7 +67,13 @@ class Strategy:
 
 
 class MirroredStrategy(Strategy):
-    """Each device has weights of its own, and a ring adds up the gradients: see `af.train.all_reduce_gradients`."""
+    """Each device has weights of its own, and a ring adds up the gradients: see `af.train.all_reduce_gradients`.
+
+    Examples:
+        >>> strategy = af.distribute.MirroredStrategy(["/device:CPU:0", "/device:CPU:1"])
+        >>> model = af.Sequential([af.layers.Input([1]), af.layers.Dense(1)])
+        >>> model.compile("sgd", "mse", strategy=strategy)
+    """
 
 
 class MultiWorkerMirroredStrategy(Strategy):

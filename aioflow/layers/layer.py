@@ -44,6 +44,15 @@ class Layer:
             the graph.
         dtype: the dtype of its weights.
         input_shape: the shape of its inputs without the batch, from which a `Sequential` can be built at once.
+
+    Examples:
+        >>> class Scale(af.layers.Layer):
+        ...     def build(self, input_shape):
+        ...         self.factor = self.add_weight("factor", [], initializer="ones")
+        ...     def call(self, inputs):
+        ...         return inputs * self.factor
+        >>> Scale()(af.ones([2, 3])).shape
+        TensorShape([2, 3])
     """
 
     supports_masking = False

@@ -38,13 +38,23 @@ class _Merge(Layer):
 
 
 class Add(_Merge):
-    """The sum of the inputs."""
+    """The sum of the inputs.
+
+    Examples:
+        >>> await session.run(af.layers.Add()([af.ones([2]), af.ones([2])]))
+        array([2., 2.], dtype=float32)
+    """
 
     _function = staticmethod(add)
 
 
 class Multiply(_Merge):
-    """The product of those inputs that are not masked there; 0 where all are."""
+    """The product of those inputs that are not masked there; 0 where all are.
+
+    Examples:
+        >>> await session.run(af.layers.Multiply()([af.fill([2], 3.0), af.fill([2], 2.0)]))
+        array([6., 6.], dtype=float32)
+    """
 
     _function = staticmethod(multiply)
 
@@ -74,19 +84,34 @@ class _Extreme(_Merge):
 
 
 class Maximum(_Extreme):
-    """The largest of the inputs, element by element."""
+    """The largest of the inputs, element by element.
+
+    Examples:
+        >>> await session.run(af.layers.Maximum()([af.zeros([2]), af.ones([2])]))
+        array([1., 1.], dtype=float32)
+    """
 
     _function = staticmethod(maximum)
 
 
 class Minimum(_Extreme):
-    """The smallest of the inputs, element by element."""
+    """The smallest of the inputs, element by element.
+
+    Examples:
+        >>> await session.run(af.layers.Minimum()([af.zeros([2]), af.ones([2])]))
+        array([0., 0.], dtype=float32)
+    """
 
     _function = staticmethod(minimum)
 
 
 class Subtract(Layer):
-    """The first of two inputs less the second."""
+    """The first of two inputs less the second.
+
+    Examples:
+        >>> await session.run(af.layers.Subtract()([af.fill([2], 3.0), af.fill([2], 2.0)]))
+        array([1., 1.], dtype=float32)
+    """
 
     supports_masking = True
 
@@ -101,7 +126,12 @@ class Subtract(Layer):
 
 
 class Average(Layer):
-    """The mean of the inputs, element by element."""
+    """The mean of the inputs, element by element.
+
+    Examples:
+        >>> await session.run(af.layers.Average()([af.zeros([2]), af.ones([2])]))
+        array([0.5, 0.5], dtype=float32)
+    """
 
     supports_masking = True
 
@@ -116,7 +146,12 @@ class Average(Layer):
 
 
 class Concatenate(Layer):
-    """The inputs one after the other along `axis`."""
+    """The inputs one after the other along `axis`.
+
+    Examples:
+        >>> af.layers.Concatenate()([af.ones([2, 3]), af.ones([2, 4])]).shape
+        TensorShape([2, 7])
+    """
 
     supports_masking = True
 
@@ -143,6 +178,10 @@ class Dot(Layer):
     Args:
         axes: the axis of both inputs, or one for each.
         normalize: whether the vectors along these axes have length 1 first: the result is the cosine of their angle.
+
+    Examples:
+        >>> await session.run(af.layers.Dot(axes=1)([af.constant([[1.0, 2.0]]), af.constant([[3.0, 4.0]])]))
+        array([[11.]], dtype=float32)
     """
 
     def __init__(self, axes: int | tuple[int, int], normalize: bool = False, **options: Any) -> None:

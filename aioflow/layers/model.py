@@ -22,6 +22,10 @@ def Input(
     """A placeholder for a batch: [batch_size, *shape], to begin the composition of a model with.
 
     TypeError for anything but sizes, ValueError for ones below 0, or a batch below 1.
+
+    Examples:
+        >>> af.Input([4])
+        <af.Tensor 'input:0' float32[?, 4]>
     """
     if shape is None:
         return placeholder(dtype, None, name=name or "input")
@@ -51,6 +55,12 @@ class Model(Trainable):
     Attributes:
         inputs: the inputs of the composition; None for a subclass.
         outputs: its outputs; None for a subclass.
+
+    Examples:
+        >>> x = af.layers.Input([4])
+        >>> model = af.Model(inputs=x, outputs=af.layers.Dense(2)(x))
+        >>> model.count_params()
+        10
     """
 
     def __init__(self, inputs: Any = None, outputs: Any = None, name: str | None = None, **options: Any) -> None:
@@ -103,6 +113,13 @@ class Sequential(Model):
         layers: the layers. If the first one has an `input_shape`, or is an `Input`, the model is built at once, in the
             default graph; else for the inputs of its first call.
         name: its name.
+
+    Examples:
+        >>> model = af.Sequential([af.layers.Input([4]), af.layers.Dense(3)])
+        >>> model.compile("sgd", "mse")
+        >>> history = await model.fit(np.ones([8, 4]), np.zeros([8, 3]), epochs=2, verbose=0)
+        >>> (await model.predict(np.ones([2, 4]))).shape
+        (2, 3)
     """
 
     def __init__(self, layers: Iterable[Layer | Tensor] = (), name: str | None = None) -> None:

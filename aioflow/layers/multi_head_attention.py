@@ -38,6 +38,11 @@ class MultiHeadAttention(Layer):
         attention_axes: the axes along which queries see values, such as 2 for the columns of [batch, rows, columns,
             size], each row by itself; all but the first and the last by default.
         kernel_initializer: that of the projections; so are the other arguments for kernels, and those for biases.
+
+    Examples:
+        >>> x = af.ones([2, 5, 8])
+        >>> af.layers.MultiHeadAttention(num_heads=2, key_dim=4)(x, x).shape
+        TensorShape([2, 5, 8])
     """
 
     supports_masking = True

@@ -43,6 +43,10 @@ class Dropout(_Noisy):
     """In training, elements are dropped with probability `rate`, the others scaled to keep the expected sum.
 
     Along axes of size 1 of `noise_shape` all elements are dropped or kept together; None stands for the size of inputs.
+
+    Examples:
+        >>> await session.run(af.layers.Dropout(0.5)(af.ones([2])))
+        array([1., 1.], dtype=float32)
     """
 
     def __init__(
@@ -113,7 +117,12 @@ class AlphaDropout(Dropout):
 
 
 class GaussianNoise(_Noisy):
-    """In training, normal noise of that standard deviation is added."""
+    """In training, normal noise of that standard deviation is added.
+
+    Examples:
+        >>> await session.run(af.layers.GaussianNoise(0.1)(af.ones([2])))
+        array([1., 1.], dtype=float32)
+    """
 
     def __init__(self, stddev: float, seed: int | None = None, **options: Any) -> None:
         """ValueError for a deviation below 0."""

@@ -33,6 +33,11 @@ class BatchNormalization(Layer):
     `momentum` times the old one plus `1 - momentum` times that of the batch, a sum divided by the number of elements,
     not by one less. Otherwise the moving ones are used. The
     weights are `gamma`, `beta`, `moving_mean` and `moving_variance`, all of the size of the axis of channels.
+
+    Examples:
+        >>> layer = af.layers.BatchNormalization()
+        >>> layer(af.ones([8, 4]), training=True).shape, len(layer.trainable_weights)
+        (TensorShape([8, 4]), 2)
     """
 
     supports_masking = casts_integers = True
@@ -166,6 +171,13 @@ class LayerNormalization(_Scaled):
     """Normalises each element to mean 0 and variance 1 along `axis`, times gamma, plus beta [Ba 2016].
 
     The weights `gamma` and `beta` have the sizes of the axes, which are one or several.
+
+    Examples:
+        >>> layer = af.layers.LayerNormalization()
+        >>> y = layer(af.constant([[1.0, 3.0]]))
+        >>> await session.run(af.global_variables_initializer())
+        >>> (await session.run(y)).round(2)
+        array([[-1.,  1.]], dtype=float32)
     """
 
     def __init__(self, axis: int | Sequence[int] = -1, epsilon: float = 1e-3, **options: Any) -> None:
@@ -196,6 +208,10 @@ class GroupNormalization(_Scaled):
 
     Inputs are [batch, ..., channels], or have the channels at `axis`. The weights `gamma` and `beta` are [channels].
     With `groups` -1 each channel is a group.
+
+    Examples:
+        >>> af.layers.GroupNormalization(groups=2)(af.ones([2, 8, 4])).shape
+        TensorShape([2, 8, 4])
     """
 
     def __init__(self, groups: int = 32, axis: int = -1, epsilon: float = 1e-3, **options: Any) -> None:

@@ -45,37 +45,67 @@ class _Pooling(Layer):
 
 
 class MaxPooling1D(_Pooling):
-    """The largest element of each window: [batch, steps, channels] gives [batch, new steps, channels]."""
+    """The largest element of each window: [batch, steps, channels] gives [batch, new steps, channels].
+
+    Examples:
+        >>> af.layers.MaxPooling1D()(af.ones([1, 10, 3])).shape
+        TensorShape([1, 5, 3])
+    """
 
     _axes, _kind = 1, "MAX"
 
 
 class MaxPooling2D(_Pooling):
-    """The largest element of each window of images."""
+    """The largest element of each window of images.
+
+    Examples:
+        >>> af.layers.MaxPooling2D()(af.ones([1, 28, 28, 3])).shape
+        TensorShape([1, 14, 14, 3])
+    """
 
     _axes, _kind = 2, "MAX"
 
 
 class MaxPooling3D(_Pooling):
-    """The largest element of each window of volumes."""
+    """The largest element of each window of volumes.
+
+    Examples:
+        >>> af.layers.MaxPooling3D()(af.ones([1, 4, 4, 4, 3])).shape
+        TensorShape([1, 2, 2, 2, 3])
+    """
 
     _axes, _kind = 3, "MAX"
 
 
 class AveragePooling1D(_Pooling):
-    """The mean of each window: [batch, steps, channels] gives [batch, new steps, channels]."""
+    """The mean of each window: [batch, steps, channels] gives [batch, new steps, channels].
+
+    Examples:
+        >>> af.layers.AveragePooling1D()(af.ones([1, 10, 3])).shape
+        TensorShape([1, 5, 3])
+    """
 
     _axes, _kind = 1, "AVG"
 
 
 class AveragePooling2D(_Pooling):
-    """The mean of each window of images."""
+    """The mean of each window of images.
+
+    Examples:
+        >>> af.layers.AveragePooling2D()(af.ones([1, 28, 28, 3])).shape
+        TensorShape([1, 14, 14, 3])
+    """
 
     _axes, _kind = 2, "AVG"
 
 
 class AveragePooling3D(_Pooling):
-    """The mean of each window of volumes."""
+    """The mean of each window of volumes.
+
+    Examples:
+        >>> af.layers.AveragePooling3D()(af.ones([1, 4, 4, 4, 3])).shape
+        TensorShape([1, 2, 2, 2, 3])
+    """
 
     _axes, _kind = 3, "AVG"
 
@@ -102,25 +132,45 @@ class _GlobalPooling(Layer):
 
 
 class GlobalMaxPooling1D(_GlobalPooling):
-    """The largest element of each channel: [batch, steps, channels] gives [batch, channels]."""
+    """The largest element of each channel: [batch, steps, channels] gives [batch, channels].
+
+    Examples:
+        >>> af.layers.GlobalMaxPooling1D()(af.ones([1, 10, 3])).shape
+        TensorShape([1, 3])
+    """
 
     _axes, _kind = 1, "MAX"
 
 
 class GlobalMaxPooling2D(_GlobalPooling):
-    """The largest element of each channel of images: [batch, rows, columns, channels] gives [batch, channels]."""
+    """The largest element of each channel of images: [batch, rows, columns, channels] gives [batch, channels].
+
+    Examples:
+        >>> af.layers.GlobalMaxPooling2D()(af.ones([1, 28, 28, 3])).shape
+        TensorShape([1, 3])
+    """
 
     _axes, _kind = 2, "MAX"
 
 
 class GlobalMaxPooling3D(_GlobalPooling):
-    """The largest element of each channel of volumes."""
+    """The largest element of each channel of volumes.
+
+    Examples:
+        >>> af.layers.GlobalMaxPooling3D()(af.ones([1, 4, 4, 4, 3])).shape
+        TensorShape([1, 3])
+    """
 
     _axes, _kind = 3, "MAX"
 
 
 class GlobalAveragePooling1D(_GlobalPooling):
-    """The mean of each channel, of the steps that a mask keeps: [batch, steps, channels] gives [batch, channels]."""
+    """The mean of each channel, of the steps that a mask keeps: [batch, steps, channels] gives [batch, channels].
+
+    Examples:
+        >>> af.layers.GlobalAveragePooling1D()(af.ones([1, 10, 3])).shape
+        TensorShape([1, 3])
+    """
 
     supports_masking = True
     _axes, _kind = 1, "AVG"
@@ -139,12 +189,22 @@ class GlobalAveragePooling1D(_GlobalPooling):
 
 
 class GlobalAveragePooling2D(_GlobalPooling):
-    """The mean of each channel of images: [batch, rows, columns, channels] gives [batch, channels]."""
+    """The mean of each channel of images: [batch, rows, columns, channels] gives [batch, channels].
+
+    Examples:
+        >>> af.layers.GlobalAveragePooling2D()(af.ones([1, 28, 28, 3])).shape
+        TensorShape([1, 3])
+    """
 
     _axes, _kind = 2, "AVG"
 
 
 class GlobalAveragePooling3D(_GlobalPooling):
-    """The mean of each channel of volumes."""
+    """The mean of each channel of volumes.
+
+    Examples:
+        >>> af.layers.GlobalAveragePooling3D()(af.ones([1, 4, 4, 4, 3])).shape
+        TensorShape([1, 3])
+    """
 
     _axes, _kind = 3, "AVG"

@@ -47,7 +47,12 @@ class _UnitsLoop(Units, Loop):
 
 
 class SimpleRNN(SimpleUnits, _UnitsLoop):
-    """output = activation(inputs @ kernel + output before @ recurrent_kernel + bias)."""
+    """output = activation(inputs @ kernel + output before @ recurrent_kernel + bias).
+
+    Examples:
+        >>> af.layers.SimpleRNN(16)(af.ones([2, 5, 8])).shape
+        TensorShape([2, 16])
+    """
 
 
 class LSTM(LSTMUnits, _UnitsLoop):
@@ -58,6 +63,10 @@ class LSTM(LSTMUnits, _UnitsLoop):
 
     The weights are `kernel` [size, 4 units], `recurrent_kernel` [units, 4 units] and `bias` [4 units]. The states are
     the output and the memory. `unit_forget_bias` begins with 1 in the bias of f, so that at first little is forgotten.
+
+    Examples:
+        >>> af.layers.LSTM(16)(af.ones([2, 5, 8])).shape
+        TensorShape([2, 16])
     """
 
 
@@ -69,6 +78,10 @@ class GRU(GRUUnits, _UnitsLoop):
 
     The weights are `kernel` [size, 3 units], `recurrent_kernel` [units, 3 units] and `bias` [2, 3 units], for inputs
     and outputs. Without `reset_after` r is applied before the product, and `bias` is [3 units].
+
+    Examples:
+        >>> af.layers.GRU(16, return_sequences=True)(af.ones([2, 5, 8])).shape
+        TensorShape([2, 5, 16])
     """
 
 
@@ -127,6 +140,10 @@ class Bidirectional(Layer):
         layer: the layer forward.
         merge_mode: "concat", "sum", "mul", "ave", or None for a list of both outputs.
         backward_layer: the layer backward; by default one like the first.
+
+    Examples:
+        >>> af.layers.Bidirectional(af.layers.LSTM(16))(af.ones([2, 5, 8])).shape
+        TensorShape([2, 32])
     """
 
     supports_masking = True
@@ -200,7 +217,12 @@ class Bidirectional(Layer):
 
 
 class TimeDistributed(Layer):
-    """A layer applied to each step by itself: [batch, steps, ...] gives [batch, steps, ...]."""
+    """A layer applied to each step by itself: [batch, steps, ...] gives [batch, steps, ...].
+
+    Examples:
+        >>> af.layers.TimeDistributed(af.layers.Dense(4))(af.ones([2, 5, 3])).shape
+        TensorShape([2, 5, 4])
+    """
 
     supports_masking = True
 

@@ -22,7 +22,12 @@ Regularizer = Callable[[Any], Tensor]
 
 
 class L1L2:
-    """The sum of `l1` times the absolute values and `l2` times the squares of a weight."""
+    """The sum of `l1` times the absolute values and `l2` times the squares of a weight.
+
+    Examples:
+        >>> await session.run(af.regularizers.L1L2(l2=0.1)(af.constant([1.0, 2.0])))
+        np.float32(0.5)
+    """
 
     def __init__(self, l1: float = 0.0, l2: float = 0.0) -> None:
         """TypeError for a factor that is no number, ValueError for a negative one."""
@@ -58,17 +63,32 @@ class OrthogonalRegularizer:
 
 
 def l1(l1: float = 0.01) -> L1L2:
-    """The sum of the absolute values of a weight, times `l1`."""
+    """The sum of the absolute values of a weight, times `l1`.
+
+    Examples:
+        >>> await session.run(af.regularizers.l1(0.1)(af.constant([1.0, -2.0])))
+        np.float32(0.3)
+    """
     return L1L2(l1=l1)
 
 
 def l2(l2: float = 0.01) -> L1L2:
-    """The sum of the squares of a weight, times `l2`."""
+    """The sum of the squares of a weight, times `l2`.
+
+    Examples:
+        >>> await session.run(af.regularizers.l2(0.1)(af.constant([1.0, 2.0])))
+        np.float32(0.5)
+    """
     return L1L2(l2=l2)
 
 
 def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
-    """The sum of both penalties of a weight."""
+    """The sum of both penalties of a weight.
+
+    Examples:
+        >>> await session.run(af.regularizers.l1_l2(0.1, 0.1)(af.constant([1.0, -2.0])))
+        np.float32(0.8)
+    """
     return L1L2(l1, l2)
 
 

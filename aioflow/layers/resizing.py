@@ -50,19 +50,34 @@ class _ZeroPadding(_Resizing):
 
 
 class ZeroPadding1D(_ZeroPadding):
-    """Zeros before and after the steps."""
+    """Zeros before and after the steps.
+
+    Examples:
+        >>> af.layers.ZeroPadding1D(1)(af.ones([1, 5, 3])).shape
+        TensorShape([1, 7, 3])
+    """
 
     _axes = 1
 
 
 class ZeroPadding2D(_ZeroPadding):
-    """Zeros around images."""
+    """Zeros around images.
+
+    Examples:
+        >>> af.layers.ZeroPadding2D(1)(af.ones([1, 2, 2, 3])).shape
+        TensorShape([1, 4, 4, 3])
+    """
 
     _axes = 2
 
 
 class ZeroPadding3D(_ZeroPadding):
-    """Zeros around volumes."""
+    """Zeros around volumes.
+
+    Examples:
+        >>> af.layers.ZeroPadding3D(1)(af.ones([1, 2, 2, 2, 3])).shape
+        TensorShape([1, 4, 4, 4, 3])
+    """
 
     _axes = 3
 
@@ -87,19 +102,34 @@ class _Cropping(_Resizing):
 
 
 class Cropping1D(_Cropping):
-    """Cuts steps off."""
+    """Cuts steps off.
+
+    Examples:
+        >>> af.layers.Cropping1D(1)(af.ones([1, 5, 3])).shape
+        TensorShape([1, 3, 3])
+    """
 
     _axes = 1
 
 
 class Cropping2D(_Cropping):
-    """Cuts the borders of images off."""
+    """Cuts the borders of images off.
+
+    Examples:
+        >>> af.layers.Cropping2D(1)(af.ones([1, 5, 5, 3])).shape
+        TensorShape([1, 3, 3, 3])
+    """
 
     _axes = 2
 
 
 class Cropping3D(_Cropping):
-    """Cuts the borders of volumes off."""
+    """Cuts the borders of volumes off.
+
+    Examples:
+        >>> af.layers.Cropping3D(1)(af.ones([1, 5, 5, 5, 3])).shape
+        TensorShape([1, 3, 3, 3, 3])
+    """
 
     _axes = 3
 
@@ -121,7 +151,12 @@ class _UpSampling(_Resizing):
 
 
 class UpSampling1D(_UpSampling):
-    """Each step several times."""
+    """Each step several times.
+
+    Examples:
+        >>> af.layers.UpSampling1D(2)(af.ones([1, 5, 3])).shape
+        TensorShape([1, 10, 3])
+    """
 
     _axes = 1
 
@@ -134,6 +169,10 @@ class UpSampling2D(_UpSampling):
     """Each row and each column of images several times, or as many rows and columns interpolated between them.
 
     Interpolation is "nearest", which repeats elements, "bilinear" or "bicubic".
+
+    Examples:
+        >>> af.layers.UpSampling2D(2)(af.ones([1, 5, 5, 3])).shape
+        TensorShape([1, 10, 10, 3])
     """
 
     _axes = 2
@@ -164,7 +203,12 @@ class UpSampling2D(_UpSampling):
 
 
 class UpSampling3D(_UpSampling):
-    """Each element of volumes several times along each axis."""
+    """Each element of volumes several times along each axis.
+
+    Examples:
+        >>> af.layers.UpSampling3D(2)(af.ones([1, 2, 2, 2, 3])).shape
+        TensorShape([1, 4, 4, 4, 3])
+    """
 
     _axes = 3
 

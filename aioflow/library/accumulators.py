@@ -69,6 +69,13 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
     Raises:
         TypeError, ValueError: there is no such reduction, or no mean of that dtype.
+
+    Examples:
+        >>> gradients = af.ConditionalAccumulator(af.float32, shape=[])
+        >>> await session.run([gradients.apply_grad(1.0), gradients.apply_grad(3.0)])
+        [None, None]
+        >>> await session.run(gradients.take_grad(2))
+        np.float32(2.0)
     """
 
     @transactional

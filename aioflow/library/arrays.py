@@ -31,24 +31,44 @@ reverse_v2 = reverse
 def arg_max(
     input: TensorLike, dimension: int, output_type: DTypeLike = dtypes.int64, name: str | None = None
 ) -> Tensor:
-    """The index of the greatest element along an axis, the first of several; an older name of `argmax`."""
+    """The index of the greatest element along an axis, the first of several; an older name of `argmax`.
+
+    Examples:
+        >>> await session.run(af.arg_max([1.0, 5.0, 2.0], 0))
+        np.int64(1)
+    """
     return argmax(input, dimension, output_type=output_type, name=name)
 
 
 def arg_min(
     input: TensorLike, dimension: int, output_type: DTypeLike = dtypes.int64, name: str | None = None
 ) -> Tensor:
-    """The index of the smallest element along an axis, the first of several; an older name of `argmin`."""
+    """The index of the smallest element along an axis, the first of several; an older name of `argmin`.
+
+    Examples:
+        >>> await session.run(af.arg_min([1.0, 5.0, 2.0], 0))
+        np.int64(0)
+    """
     return argmin(input, dimension, output_type=output_type, name=name)
 
 
 def to_complex64(x: NumberLike, name: str | None = "ToComplex64") -> Tensor:
-    """`x` as complex64."""
+    """`x` as complex64.
+
+    Examples:
+        >>> await session.run(af.to_complex64([1.0]))
+        array([1.+0.j], dtype=complex64)
+    """
     return cast(x, dtypes.complex64, name)
 
 
 def to_complex128(x: NumberLike, name: str | None = "ToComplex128") -> Tensor:
-    """`x` as complex128."""
+    """`x` as complex128.
+
+    Examples:
+        >>> await session.run(af.to_complex128([1.0]))
+        array([1.+0.j])
+    """
     return cast(x, dtypes.complex128, name)
 
 
@@ -60,6 +80,11 @@ def where_v2(
 
     Raises:
         ValueError: only one of x and y is given, or the shapes do not fit.
+
+    Examples:
+        >>> await session.run(af.where_v2([[True], [False]], [1, 2], 0))
+        array([[1, 2],
+               [0, 0]], dtype=int32)
     """
     if x is None or y is None:
         return where(condition, x, y, name=name)
@@ -78,6 +103,10 @@ def repeat(input: TensorLike, repeats: TensorLike, axis: int | None = None, name
 
     Raises:
         ValueError: `repeats` has rank 2 or more, or another length than the axis.
+
+    Examples:
+        >>> await session.run(af.repeat([1, 2], [2, 3]))
+        array([1, 1, 2, 2, 2], dtype=int32)
     """
     value, times = convert_to_tensor(input), convert_to_tensor(repeats, preferred_dtype=dtypes.int32)
     Spec(times.dtype).only(INTEGER)
@@ -100,7 +129,13 @@ def _repeat_numbers(count: Tensor, times: Tensor) -> Tensor:
 
 @transactional
 def parallel_stack(values: Sequence[TensorLike], name: str = "parallel_stack") -> Tensor:
-    """Stack values of the same known shape along a new first axis. ValueError for other values."""
+    """Stack values of the same known shape along a new first axis. ValueError for other values.
+
+    Examples:
+        >>> await session.run(af.parallel_stack([[1, 2], [3, 4]]))
+        array([[1, 2],
+               [3, 4]], dtype=int32)
+    """
     tensors = [convert_to_tensor(value) for value in values]
     for tensor in tensors:
         tensor.shape.assert_is_fully_defined()
@@ -108,7 +143,12 @@ def parallel_stack(values: Sequence[TensorLike], name: str = "parallel_stack") -
 
 
 def is_numeric_tensor(tensor: TensorLike) -> bool:
-    """Whether the tensor holds numbers, not bools or strings."""
+    """Whether the tensor holds numbers, not bools or strings.
+
+    Examples:
+        >>> af.is_numeric_tensor(af.constant(1)), af.is_numeric_tensor(af.constant("tea"))
+        (True, False)
+    """
     return isinstance(tensor, Tensor) and bool(tensor.dtype.is_numeric)
 
 
@@ -122,6 +162,10 @@ def gather_nd(params: TensorLike, indices: NumberLike, name: str | None = None, 
     Raises:
         ValueError: a tensor has too few axes, or a known position lies outside.
         InvalidArgumentError: in the run, a position lies outside.
+
+    Examples:
+        >>> await session.run(af.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]]))
+        array([2, 3], dtype=int32)
     """
     if not batch_dims:
         return kernels.gather_nd(params, indices, name=name)
@@ -150,6 +194,10 @@ def scalar_mul(scalar: TensorLike, x: TensorLike, name: str | None = None) -> Te
 
     Raises:
         ValueError: `scalar` has a rank other than 0.
+
+    Examples:
+        >>> await session.run(af.scalar_mul(2.0, [1.0, 2.0]))
+        array([2., 4.], dtype=float32)
     """
     values = x.values if isinstance(x, IndexedSlices) else convert_to_tensor(x)
     factor = convert_to_tensor(scalar, values.dtype)

@@ -139,6 +139,13 @@ def batch_function(
         TypeError: an argument has another type.
         ValueError: when the function is called: a number is too small, `allowed_batch_sizes` does not increase up to
             `max_batch_size`, or a result has no rows.
+
+    Examples:
+        >>> @af.batch_function(num_batch_threads=1, max_batch_size=4, batch_timeout_micros=1000)
+        ... def squared(rows):
+        ...     return rows * rows
+        >>> await session.run(squared(af.constant([1.0, 2.0])))
+        array([1., 4.], dtype=float32)
     """
     sizes = _sizes(allowed_batch_sizes)
 

@@ -57,6 +57,10 @@ def cond(
     Raises:
         TypeError: `pred` is Python's bool, not a tensor, or a branch is not a function, or their dtypes differ.
         ValueError: the structures of the results differ.
+
+    Examples:
+        >>> await session.run(af.cond(af.constant(3) > 2, lambda: af.constant("more"), lambda: af.constant("less")))
+        b'more'
     """
     if isinstance(pred, bool):
         raise TypeError(f"pred is {pred}, known now: it must be a tensor; use Python's `if` for a known value")
@@ -207,6 +211,10 @@ def case(
         ValueError: there are no pairs, or the structures that the branches return differ.
         InvalidArgumentError: in the run, if no predicate is true and there is no `default`, or with `exclusive` more
             than one is.
+
+    Examples:
+        >>> await session.run(af.case([(af.constant(False), lambda: af.constant(1))], default=lambda: af.constant(2)))
+        np.int32(2)
     """
     pairs = _pairs(pred_fn_pairs)
     if default is not None and not callable(default):
@@ -306,6 +314,10 @@ def switch_case(
     Raises:
         TypeError: the index is no integer tensor, a branch is no function, or dtypes differ.
         ValueError: there are no functions, the indices have a gap, or the structures that they return differ.
+
+    Examples:
+        >>> await session.run(af.switch_case(af.constant(1), [lambda: af.constant("a"), lambda: af.constant("b")]))
+        b'b'
     """
     if isinstance(branch_index, int):
         raise TypeError(f"branch_index is {branch_index}, known now: it must be a tensor")

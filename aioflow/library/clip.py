@@ -27,6 +27,10 @@ def clip_by_norm(
     """`t` scaled down to an L2 norm of `clip_norm` if its norm is larger: t * clip_norm / max(norm(t), clip_norm).
 
     With `axes`, the norm is taken over these and each slice scaled by its own.
+
+    Examples:
+        >>> await session.run(af.clip_by_norm([3.0, 4.0], 1.0))
+        array([0.6, 0.8], dtype=float32)
     """
     with name_scope(name, "clip_by_norm"):
         values = _values(t)
@@ -45,6 +49,10 @@ def global_norm(t_list: Sequence[NumberLike | IndexedSlices | None], name: str |
     Raises:
         TypeError: `t_list` is no list.
         ValueError: it holds nothing but None.
+
+    Examples:
+        >>> await session.run(af.global_norm([af.constant([3.0]), af.constant([4.0])]))
+        np.float32(5.0)
     """
     if not isinstance(t_list, (list, tuple)):
         raise TypeError(f"a list of tensors is needed, not {type(t_list).__name__}")
@@ -66,6 +74,11 @@ def clip_by_global_norm(
 
     t * clip_norm / max(global_norm, clip_norm) for each; None stays None. If the norm is not finite, all are NaN, so
     that the fault is seen.
+
+    Examples:
+        >>> clipped, norm = af.clip_by_global_norm([af.constant([3.0]), af.constant([4.0])], 1.0)
+        >>> await session.run([clipped, norm])
+        [[array([0.6], dtype=float32), array([0.8], dtype=float32)], np.float32(5.0)]
     """
     norm = global_norm(t_list) if use_norm is None else use_norm
     with name_scope(name, "clip_by_global_norm"):
@@ -77,7 +90,12 @@ def clip_by_global_norm(
 
 @transactional
 def clip_by_average_norm(t: NumberLike, clip_norm: NumberLike, name: str | None = None) -> Tensor:
-    """`t` scaled down so that its L2 norm divided by its number of elements is at most `clip_norm`."""
+    """`t` scaled down so that its L2 norm divided by its number of elements is at most `clip_norm`.
+
+    Examples:
+        >>> await session.run(af.clip_by_average_norm([3.0, 4.0], 1.0))
+        array([1.2, 1.6], dtype=float32)
+    """
     with name_scope(name, "clip_by_average_norm"):
         values = convert_to_tensor(t)
         count = cast(size(values), values.dtype)

@@ -65,6 +65,11 @@ def all_reduce(
         ValueError: there are none, their shapes differ, or there is no such op or codec; the groups do not have each
             tensor once, or several groups are to be reduced in task order.
         InvalidArgumentError: in the step, if shapes that were not known differ.
+
+    Examples:
+        >>> sums = af.collectives.all_reduce([af.constant([1.0, 2.0]), af.constant([3.0, 4.0])], "sum")
+        >>> await session.run(sums)
+        [array([4., 6.], dtype=float32), array([4., 6.], dtype=float32)]
     """
     _check(op, codec)
     if groups is not None and len(groups) > 1 and in_task_order:
@@ -79,22 +84,42 @@ def all_reduce(
 
 
 def all_sum(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]:
-    """Return the sum of all tensors, on each of their devices: `all_reduce`."""
+    """Return the sum of all tensors, on each of their devices: `all_reduce`.
+
+    Examples:
+        >>> await session.run(af.collectives.all_sum([af.constant([1.0]), af.constant([3.0])]))
+        [array([4.], dtype=float32), array([4.], dtype=float32)]
+    """
     return list(all_reduce(tensors, "sum", name=name or "all_sum"))
 
 
 def all_prod(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]:
-    """Return the product of all tensors, on each of their devices: `all_reduce`."""
+    """Return the product of all tensors, on each of their devices: `all_reduce`.
+
+    Examples:
+        >>> await session.run(af.collectives.all_prod([af.constant([2.0]), af.constant([3.0])]))
+        [array([6.], dtype=float32), array([6.], dtype=float32)]
+    """
     return list(all_reduce(tensors, "prod", name=name or "all_prod"))
 
 
 def all_min(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]:
-    """Return the smallest of each element, on each of the tensors' devices: `all_reduce`."""
+    """Return the smallest of each element, on each of the tensors' devices: `all_reduce`.
+
+    Examples:
+        >>> await session.run(af.collectives.all_min([af.constant([1.0]), af.constant([3.0])]))
+        [array([1.], dtype=float32), array([1.], dtype=float32)]
+    """
     return list(all_reduce(tensors, "min", name=name or "all_min"))
 
 
 def all_max(tensors: Sequence[TensorLike], name: str | None = None) -> list[Any]:
-    """Return the greatest of each element, on each of the tensors' devices: `all_reduce`."""
+    """Return the greatest of each element, on each of the tensors' devices: `all_reduce`.
+
+    Examples:
+        >>> await session.run(af.collectives.all_max([af.constant([1.0]), af.constant([3.0])]))
+        [array([3.], dtype=float32), array([3.], dtype=float32)]
+    """
     return list(all_reduce(tensors, "max", name=name or "all_max"))
 
 
@@ -107,6 +132,15 @@ def groups_by_host(tensors: Sequence[Tensor], tasks: Iterable[tuple[str, str]]) 
 
     Raises:
         ValueError: a tensor is on no device of these tasks.
+
+    Examples:
+        >>> cluster = af.train.ClusterSpec({"worker": ["red:2222", "red:2223", "blue:2222"]})
+        >>> values = []
+        >>> for number in range(3):
+        ...     with af.device(f"/job:worker/task:{number}"):
+        ...         values.append(af.constant(1.0) + 1.0)
+        >>> af.collectives.groups_by_host(values, cluster)
+        [[0, 1], [2]]
     """
     hosts = {(spec.job, spec.task): _host_of(address) for spec, address in _parsed(tasks)}
     found: dict[str, list[int]] = {}
@@ -136,6 +170,11 @@ def all_gather(tensors: Sequence[TensorLike], axis: int = 0, name: str | None = 
     Raises:
         TypeError: the dtypes differ.
         ValueError: there are none, or they cannot be concatenated.
+
+    Examples:
+        >>> parts = af.collectives.all_gather([af.constant([1.0]), af.constant([2.0])])
+        >>> await session.run(parts)
+        [array([1., 2.], dtype=float32), array([1., 2.], dtype=float32)]
     """
     given = _convert_all(tensors)
     with name_scope(name, "all_gather", given):

@@ -33,6 +33,12 @@ def name_scope(name: str | None, default_name: str | None = None, values: Iterab
 
     Raises:
         ValueError: it cannot be a scope's name, or values are given and no name at all.
+
+    Examples:
+        >>> with af.name_scope("layer"):
+        ...     x = af.identity(1, name="x")
+        >>> x.name
+        'layer/x:0'
     """
     chosen = default_name if name is None else name
     if chosen is None and values is not None:
@@ -45,24 +51,53 @@ def name_scope(name: str | None, default_name: str | None = None, values: Iterab
 
 
 def control_dependencies(control_inputs: Iterable[Any] | None) -> contextlib.AbstractContextManager[None]:
-    """Make operations built inside run after these; None clears all enclosing blocks."""
+    """Make operations built inside run after these; None clears all enclosing blocks.
+
+    Examples:
+        >>> state = af.Variable(1)
+        >>> with af.control_dependencies([state.initializer]):
+        ...     value = af.identity(state)
+        >>> await session.run(value)
+        np.int32(1)
+    """
     return get_default_graph().control_dependencies(control_inputs)
 
 
 def device(
     device_name_or_function: str | DeviceSpec | DeviceFunction | None,
 ) -> contextlib.AbstractContextManager[None]:
-    """Make operations built inside ask for this device; an inner block refines an outer one, None clears all."""
+    """Make operations built inside ask for this device; an inner block refines an outer one, None clears all.
+
+    Examples:
+        >>> with af.device("/cpu:0"):
+        ...     x = af.constant([1.0]) + 1
+        >>> x.device
+        '/device:CPU:0'
+    """
     return get_default_graph().device(device_name_or_function)
 
 
 def container(container_name: str) -> contextlib.AbstractContextManager[str]:
-    """Put the state of operations built inside into that container."""
+    """Put the state of operations built inside into that container.
+
+    Examples:
+        >>> with af.container("experiment"):
+        ...     shared = af.Variable(1)
+        >>> await session.run(shared.initializer)
+        >>> await af.reset(["experiment"])
+    """
     return get_default_graph().container(container_name)
 
 
 def colocate_with(op: Any, ignore_existing: bool = False) -> contextlib.AbstractContextManager[None]:
-    """Put operations built inside on the device of `op`; with `ignore_existing`, ignore enclosing blocks."""
+    """Put operations built inside on the device of `op`; with `ignore_existing`, ignore enclosing blocks.
+
+    Examples:
+        >>> with af.device("/cpu:0"):
+        ...     x = af.constant(1.0)
+        >>> with af.colocate_with(x.op):
+        ...     y = x + 1.0
+    """
     return get_default_graph().colocate_with(op, ignore_existing)
 
 
@@ -70,22 +105,46 @@ def colocate_with(op: Any, ignore_existing: bool = False) -> contextlib.Abstract
 
 
 def add_to_collection(name: str, value: object) -> None:
-    """Append to a collection of the default graph."""
+    """Append to a collection of the default graph.
+
+    Examples:
+        >>> af.add_to_collection("pictures", 1)
+        >>> af.get_collection("pictures")
+        [1]
+    """
     get_default_graph().add_to_collection(name, value)
 
 
 def add_to_collections(names: Iterable[str], value: object) -> None:
-    """Append to each of several collections of the default graph, once."""
+    """Append to each of several collections of the default graph, once.
+
+    Examples:
+        >>> af.add_to_collections(["pictures", "all"], 1)
+        >>> af.get_collection("all")
+        [1]
+    """
     get_default_graph().add_to_collections(names, value)
 
 
 def get_collection(key: str, scope: str | None = None) -> list[Any]:
-    """Return a copy of a collection of the default graph; with `scope`, only elements whose names begin so."""
+    """Return a copy of a collection of the default graph; with `scope`, only elements whose names begin so.
+
+    Examples:
+        >>> state = af.Variable(1, name="state")
+        >>> [variable.name for variable in af.get_collection(af.GraphKeys.GLOBAL_VARIABLES)]
+        ['state:0']
+    """
     return get_default_graph().get_collection(key, scope)
 
 
 def get_collection_ref(key: str) -> list[Any]:
-    """Return a collection of the default graph itself."""
+    """Return a collection of the default graph itself.
+
+    Examples:
+        >>> af.get_collection_ref("pictures").append(1)
+        >>> af.get_collection("pictures")
+        [1]
+    """
     return get_default_graph().get_collection_ref(key)
 
 
@@ -94,7 +153,11 @@ def get_collection_ref(key: str) -> list[Any]:
 
 @transactional
 def group(*inputs: Any, name: str | None = None) -> Operation:
-    """Return an operation that is done when all `inputs` are: operations, tensors, variables, nested lists of these."""
+    """Return an operation that is done when all `inputs` are: operations, tensors, variables, nested lists of these.
+
+    Examples:
+        >>> await session.run(af.group(af.constant(1), af.constant(2)))
+    """
     check_depth(inputs)
     operations = list(dict.fromkeys(_operations(inputs)))
     graph = same_graph(*operations)
@@ -123,6 +186,10 @@ def tuple(tensors: Iterable[Any], name: str | None = None, control_inputs: Itera
 
     Raises:
         ValueError: there is nothing to wait for.
+
+    Examples:
+        >>> await session.run(af.tuple([af.constant(1), af.constant(2)]))
+        [np.int32(1), np.int32(2)]
     """
     given = [_element(value) for value in tensors]
     before = list(dict.fromkeys(_operations([*(v for v in given if v is not None), *(control_inputs or ())])))
@@ -140,7 +207,13 @@ def _element(value: Any) -> Any:
 
 @without_recursion_error
 def with_dependencies(dependencies: Sequence[Any], output_tensor: TensorLike, name: str | None = None) -> Any:
-    """Return `output_tensor`, available only when `dependencies` are done; for an operation, one done after them."""
+    """Return `output_tensor`, available only when `dependencies` are done; for an operation, one done after them.
+
+    Examples:
+        >>> state = af.Variable(1)
+        >>> await session.run(af.with_dependencies([state.initializer], af.constant(5)))
+        np.int32(5)
+    """
     graph = same_graph(*_operations(dependencies))
     with graph.as_default(), graph.control_dependencies(_operations(dependencies)):
         if isinstance(output_tensor, Operation):
@@ -155,7 +228,12 @@ def with_dependencies(dependencies: Sequence[Any], output_tensor: TensorLike, na
 
 
 def is_tensor(x: TensorLike) -> bool:
-    """Whether it is a tensor, a variable, a SparseTensor or IndexedSlices."""
+    """Whether it is a tensor, a variable, a SparseTensor or IndexedSlices.
+
+    Examples:
+        >>> af.is_tensor(af.constant(1)), af.is_tensor(1)
+        (True, False)
+    """
     return isinstance(x, (Tensor, Variable, SparseTensor, IndexedSlices))
 
 

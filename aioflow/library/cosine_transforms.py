@@ -42,6 +42,10 @@ def dct(
         axis: -1.
         norm: "ortho" for factors that make the transform orthonormal, which type 1 does not have; None without.
         name: the name of the operation.
+
+    Examples:
+        >>> await session.run(af.signal.dct([1.0, 1.0]))
+        array([4., 0.], dtype=float32)
     """
     with name_scope(name, "dct"):
         return _transform(input, type, n, axis, norm)
@@ -52,7 +56,12 @@ def idct(
     input: NumberLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
     name: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return the inverse of `dct` of the same type, times 2n, or 2 (n - 1) for type 1, unless `norm` is "ortho"."""
+    """Return the inverse of `dct` of the same type, times 2n, or 2 (n - 1) for type 1, unless `norm` is "ortho".
+
+    Examples:
+        >>> await session.run(af.signal.idct([4.0, 0.0]))
+        array([4., 4.], dtype=float32)
+    """
     if type not in _INVERSE:
         raise ValueError(f"type is one of 1, 2, 3 and 4, not {type!r}")
     with name_scope(name, "idct"):

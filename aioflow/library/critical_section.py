@@ -45,6 +45,13 @@ class CriticalSection:
         shared_name: sections of this name share one lock, in sessions that share their container.
         critical_section_def: for compatibility; must be None.
         import_scope: for compatibility.
+
+    Examples:
+        >>> state = af.Variable(0)
+        >>> await session.run(state.initializer)
+        >>> section = af.CriticalSection()
+        >>> await session.run(section.execute(lambda: state.assign_add(1)))
+        np.int32(1)
     """
 
     def __init__(

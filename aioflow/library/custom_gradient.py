@@ -36,6 +36,14 @@ def custom_gradient(f: Function | None = None) -> Function:
     Raises:
         TypeError: `f` reads variables, and its gradient function does not take them.
         ValueError: when gradients are built: their number is not that of the arguments, or of the variables.
+
+    Examples:
+        >>> @af.custom_gradient
+        ... def clipped(x):
+        ...     return x, lambda dy: af.clip_by_value(dy, -1.0, 1.0)
+        >>> x = af.constant(2.0)
+        >>> await session.run(af.gradients(100.0 * clipped(x), x))
+        [np.float32(1.0)]
     """
     if f is None:
         return custom_gradient

@@ -26,6 +26,10 @@ def decode_image(
         name: the name of the operation.
         expand_animations: whether to return all images of a GIF, [images, height, width, channels], so that the rank of
             the result is unknown before the run; else the first image, [height, width, channels].
+
+    Examples:
+        >>> await session.run(af.image.decode_image(af.image.encode_png(af.constant([[[7]]], af.uint8))))
+        array([[[7]]], dtype=uint8)
     """
     wanted = dtypes.as_dtype(dtype)
     if wanted is uint8:

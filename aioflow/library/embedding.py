@@ -52,6 +52,11 @@ def embedding_lookup(
 
     Raises:
         ValueError: `params` is an empty list, or there is no such strategy.
+
+    Examples:
+        >>> await session.run(af.nn.embedding_lookup(af.constant([[1, 2], [3, 4], [5, 6]]), [2, 0]))
+        array([[5, 6],
+               [1, 2]], dtype=int32)
     """
     parts = _parts(params)
     places = convert_to_tensor(ids)
@@ -148,6 +153,12 @@ def embedding_lookup_sparse(
         combiner: "sum" of the weighted rows; "mean", the default: divided by the sum of the weights; or "sqrtn":
             divided by the root of the sum of their squares.
         max_norm: see `embedding_lookup`.
+
+    Examples:
+        >>> ids = af.SparseTensor([[0, 0], [0, 1]], af.constant([0, 2], af.int64), [1, 2])
+        >>> table = af.constant([[1.0], [2.0], [3.0]])
+        >>> await session.run(af.nn.embedding_lookup_sparse(table, ids, None, combiner="sum"))
+        array([[4.]], dtype=float32)
     """
     how = "mean" if combiner is None else combiner
     if how not in _COMBINERS:

@@ -33,37 +33,69 @@ _NORMS: Final = ("backward", "ortho", "forward")
 
 @transactional
 def fft(input: NumberLike, name: str | None = None) -> Tensor:
-    """Return the Fourier transform of complex numbers along the last axis."""
+    """Return the Fourier transform of complex numbers along the last axis.
+
+    Examples:
+        >>> await session.run(af.fft([1.0 + 0j, 0.0, 0.0, 0.0]))
+        array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
+    """
     return fourier_transform(_complex(input), (-1,), name=name)
 
 
 @transactional
 def ifft(input: NumberLike, name: str | None = None) -> Tensor:
-    """Return the inverse Fourier transform of complex numbers along the last axis."""
+    """Return the inverse Fourier transform of complex numbers along the last axis.
+
+    Examples:
+        >>> await session.run(af.ifft([4.0 + 0j, 0.0, 0.0, 0.0]))
+        array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
+    """
     return fourier_transform(_complex(input), (-1,), inverse=True, name=name)
 
 
 @transactional
 def fft2d(input: NumberLike, name: str | None = None) -> Tensor:
-    """Return the Fourier transform of complex numbers along the last two axes."""
+    """Return the Fourier transform of complex numbers along the last two axes.
+
+    Examples:
+        >>> await session.run(af.fft2d([[1.0 + 0j, 0.0], [0.0, 0.0]]))
+        array([[1.+0.j, 1.+0.j],
+               [1.+0.j, 1.+0.j]], dtype=complex64)
+    """
     return fourier_transform(_complex(input), (-2, -1), name=name)
 
 
 @transactional
 def ifft2d(input: NumberLike, name: str | None = None) -> Tensor:
-    """Return the inverse Fourier transform of complex numbers along the last two axes."""
+    """Return the inverse Fourier transform of complex numbers along the last two axes.
+
+    Examples:
+        >>> await session.run(af.ifft2d([[4.0 + 0j, 0.0], [0.0, 0.0]]))
+        array([[1.+0.j, 1.+0.j],
+               [1.+0.j, 1.+0.j]], dtype=complex64)
+    """
     return fourier_transform(_complex(input), (-2, -1), inverse=True, name=name)
 
 
 @transactional
 def fft3d(input: NumberLike, name: str | None = None) -> Tensor:
-    """Return the Fourier transform of complex numbers along the last three axes."""
+    """Return the Fourier transform of complex numbers along the last three axes.
+
+    Examples:
+        >>> af.fft3d(af.ones([2, 2, 2], af.complex64)).shape
+        TensorShape([2, 2, 2])
+    """
     return fourier_transform(_complex(input), (-3, -2, -1), name=name)
 
 
 @transactional
 def ifft3d(input: NumberLike, name: str | None = None) -> Tensor:
-    """Return the inverse Fourier transform of complex numbers along the last three axes."""
+    """Return the inverse Fourier transform of complex numbers along the last three axes.
+
+    Examples:
+        >>> af.ifft3d(af.ones([2, 2, 2], af.complex64)).shape
+        TensorShape([2, 2, 2])
+    """
     return fourier_transform(_complex(input), (-3, -2, -1), inverse=True, name=name)
 
 
@@ -77,6 +109,10 @@ def rfft(input_tensor: NumberLike, fft_length: NumberLike | None = None, name: s
         input_tensor: real numbers.
         fft_length: a number, to which the input is cut off, or filled with zeros, before.
         name: the name of the operation.
+
+    Examples:
+        >>> await session.run(af.signal.rfft([1.0, 0.0, 0.0, 0.0]))
+        array([1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
     """
     return _real("rfft", input_tensor, fft_length, (-1,), name)
 
@@ -90,6 +126,10 @@ def irfft(input_tensor: NumberLike, fft_length: NumberLike | None = None, name: 
         fft_length: a number, the sizes of the result, for which the input is cut off, or filled with zeros, before.
             By default the last is the even number 2 * (n - 1) for n frequencies, the others are those of the input.
         name: the name of the operation.
+
+    Examples:
+        >>> await session.run(af.signal.irfft([4.0 + 0j, 0.0, 0.0]))
+        array([1., 1., 1., 1.], dtype=float32)
     """
     return _inverse_real("irfft", input_tensor, fft_length, (-1,), name)
 
@@ -104,6 +144,10 @@ def rfft2d(input_tensor: NumberLike, fft_length: NumberLike | None = None, name:
         input_tensor: real numbers.
         fft_length: two numbers, to which the input is cut off, or filled with zeros, before.
         name: the name of the operation.
+
+    Examples:
+        >>> af.signal.rfft2d(af.ones([4, 4])).shape
+        TensorShape([4, 3])
     """
     return _real("rfft2d", input_tensor, fft_length, (-2, -1), name)
 
@@ -117,6 +161,10 @@ def irfft2d(input_tensor: NumberLike, fft_length: NumberLike | None = None, name
         fft_length: two numbers, the sizes of the result, for which the input is cut off, or filled with zeros, before.
             By default the last is the even number 2 * (n - 1) for n frequencies, the others are those of the input.
         name: the name of the operation.
+
+    Examples:
+        >>> af.signal.irfft2d(af.ones([4, 3], af.complex64)).shape
+        TensorShape([4, 4])
     """
     return _inverse_real("irfft2d", input_tensor, fft_length, (-2, -1), name)
 
@@ -341,7 +389,12 @@ def _lack(present: Size, wanted: Size) -> Size:
 
 @transactional
 def fftshift(x: NumberLike, axes: int | Sequence[int] | None = None, name: str | None = None) -> Tensor:
-    """Return `x` with the frequency 0 moved from the first place of `axes`, by default all, to the middle."""
+    """Return `x` with the frequency 0 moved from the first place of `axes`, by default all, to the middle.
+
+    Examples:
+        >>> await session.run(af.signal.fftshift([0, 1, 2, 3]))
+        array([2, 3, 0, 1], dtype=int32)
+    """
     with name_scope(name, "fftshift") as scope:
         tensor = convert_to_tensor(x)
         places = _shifted_axes(tensor, axes)
@@ -350,7 +403,12 @@ def fftshift(x: NumberLike, axes: int | Sequence[int] | None = None, name: str |
 
 @transactional
 def ifftshift(x: NumberLike, axes: int | Sequence[int] | None = None, name: str | None = None) -> Tensor:
-    """Return the `x` of which `fftshift` has made this one."""
+    """Return the `x` of which `fftshift` has made this one.
+
+    Examples:
+        >>> await session.run(af.signal.ifftshift([2, 3, 0, 1]))
+        array([0, 1, 2, 3], dtype=int32)
+    """
     with name_scope(name, "ifftshift") as scope:
         tensor = convert_to_tensor(x)
         places = _shifted_axes(tensor, axes)

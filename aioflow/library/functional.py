@@ -67,6 +67,10 @@ def map_fn(
         TypeError: `fn` is not a function, or its results have other dtypes or classes.
         ValueError: a value in `elems` has no rows, numbers of rows differ, or `fn` returns another structure.
         InvalidArgumentError: in the run, if numbers of rows differ.
+
+    Examples:
+        >>> await session.run(af.map_fn(lambda x: x * x, af.constant([1, 2, 3])))
+        array([1, 4, 9], dtype=int32)
     """
     _check_function(fn)
     with get_default_graph().name_scope(name or "map"):
@@ -117,6 +121,10 @@ def scan(
         TypeError: `fn` is not a function, or returns other dtypes or classes than those of the present value.
         ValueError: a value in `elems` has no rows, numbers of rows differ, or `fn` returns another structure.
         InvalidArgumentError: in the run, if numbers of rows differ, or there are none and no `initializer`.
+
+    Examples:
+        >>> await session.run(af.scan(lambda total, x: total + x, af.constant([1, 2, 3])))
+        array([1, 3, 6], dtype=int32)
     """
     _check_function(fn)
     with get_default_graph().name_scope(name or "scan"):

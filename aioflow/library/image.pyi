@@ -80,7 +80,13 @@ def decode_and_crop_jpeg(
     dct_method: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """Decodes a part of a JPEG: `crop_window` is the first row and column, and the numbers of rows and columns."""
+    """Decodes a part of a JPEG: `crop_window` is the first row and column, and the numbers of rows and columns.
+
+    Examples:
+        >>> crop = af.image.decode_and_crop_jpeg(af.image.encode_jpeg(af.zeros([8, 8, 3], af.uint8)), [0, 0, 2, 2])
+        >>> await session.run([crop[0, 0]])
+        [array([0, 0, 0], dtype=uint8)]
+    """
 
 
 def decode_bmp(contents: TextLike, channels: int = 0, name: str | None = None) -> Tensor:
@@ -114,6 +120,10 @@ def decode_jpeg(
 
     Raises:
         InvalidArgumentError: in the run: the string is not a JPEG, damaged, or too large.
+
+    Examples:
+        >>> await session.run(af.image.decode_jpeg(af.image.encode_jpeg(af.zeros([8, 8, 3], af.uint8)))[0, 0])
+        array([0, 0, 0], dtype=uint8)
     """
 
 
@@ -127,6 +137,11 @@ def decode_png(contents: TextLike, channels: int = 0, dtype: DTypeLike = ..., na
 
     Raises:
         InvalidArgumentError: in the run: the string is not a PNG, damaged, or too large.
+
+    Examples:
+        >>> image = af.image.decode_png(af.image.encode_png(af.constant([[[7], [9]]], af.uint8)))[..., 0]
+        >>> await session.run(image)
+        array([[7, 9]], dtype=uint8)
     """
 
 
@@ -156,6 +171,10 @@ def encode_jpeg(
         x_density: pixels per unit across.
         y_density: pixels per unit down.
         xmp_metadata: XMP to store with it.
+
+    Examples:
+        >>> await session.run(af.image.is_jpeg(af.image.encode_jpeg(af.zeros([8, 8, 3], af.uint8))))
+        np.True_
     """
 
 
@@ -163,15 +182,30 @@ def encode_png(image: TensorLike, compression: int = -1, name: str | None = None
     """Encodes an image as a PNG string: uint8 with 1 to 4 channels, or uint16 with one.
 
     `compression` is 0 (none) to 9 (smallest), or -1 for zlib's default.
+
+    Examples:
+        >>> image = af.image.decode_png(af.image.encode_png(af.constant([[[7], [9]]], af.uint8)))[..., 0]
+        >>> await session.run(image)
+        array([[7, 9]], dtype=uint8)
     """
 
 
 def extract_jpeg_shape(contents: TextLike, output_type: DTypeLike = ..., name: str | None = None) -> Tensor:
-    """Height, width and channels of a JPEG, of its header alone."""
+    """Height, width and channels of a JPEG, of its header alone.
+
+    Examples:
+        >>> await session.run(af.image.extract_jpeg_shape(af.image.encode_jpeg(af.zeros([4, 8, 3], af.uint8))))
+        array([4, 8, 3], dtype=int32)
+    """
 
 
 def is_jpeg(contents: TextLike, name: str | None = None) -> Tensor:
-    """Whether a string begins as a JPEG does."""
+    """Whether a string begins as a JPEG does.
+
+    Examples:
+        >>> await session.run(af.image.is_jpeg("no picture"))
+        np.False_
+    """
 
 
 def resize_area(
@@ -181,7 +215,12 @@ def resize_area(
     name: str | None = None,
     half_pixel_centers: bool = False,
 ) -> Tensor:
-    """Images of height and width `size`, of which each pixel is the mean of those it covers."""
+    """Images of height and width `size`, of which each pixel is the mean of those it covers.
+
+    Examples:
+        >>> await session.run(af.image.resize_area([[[[1.0], [3.0]]]], [1, 1])[0, 0, :, 0])
+        array([2.], dtype=float32)
+    """
 
 
 def resize_bicubic(
@@ -191,7 +230,12 @@ def resize_bicubic(
     name: str | None = None,
     half_pixel_centers: bool = False,
 ) -> Tensor:
-    """Images of height and width `size`, of which each pixel is interpolated between sixteen by cubic polynomials."""
+    """Images of height and width `size`, of which each pixel is interpolated between sixteen by cubic polynomials.
+
+    Examples:
+        >>> await session.run(af.image.resize_bicubic(af.ones([1, 2, 2, 1]), [1, 3])[0, 0, :, 0])
+        array([1., 1., 1.], dtype=float32)
+    """
 
 
 def resize_bilinear(
@@ -201,7 +245,12 @@ def resize_bilinear(
     name: str | None = None,
     half_pixel_centers: bool = False,
 ) -> Tensor:
-    """Images of height and width `size`, of which each pixel is interpolated linearly between four."""
+    """Images of height and width `size`, of which each pixel is interpolated linearly between four.
+
+    Examples:
+        >>> await session.run(af.image.resize_bilinear([[[[0.0], [1.0]]]], [1, 4])[0, 0, :, 0])
+        array([0. , 0.5, 1. , 1. ], dtype=float32)
+    """
 
 
 def resize_nearest_neighbor(
@@ -211,5 +260,10 @@ def resize_nearest_neighbor(
     name: str | None = None,
     half_pixel_centers: bool = False,
 ) -> Tensor:
-    """Images of height and width `size`, of which each pixel is the nearest one."""
+    """Images of height and width `size`, of which each pixel is the nearest one.
+
+    Examples:
+        >>> await session.run(af.image.resize_nearest_neighbor([[[[0], [1]]]], [1, 4])[0, 0, :, 0])
+        array([0, 0, 1, 1], dtype=int32)
+    """
 

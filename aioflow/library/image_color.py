@@ -60,31 +60,56 @@ def _transform_colors(images: NumberLike, matrix: Any) -> Tensor:
 
 @transactional
 def rgb_to_yiq(images: NumberLike) -> Tensor:
-    """Convert floating RGB images to YIQ, the colour space of NTSC."""
+    """Convert floating RGB images to YIQ, the colour space of NTSC.
+
+    Examples:
+        >>> af.image.rgb_to_yiq([[[1.0, 1.0, 1.0]]]).shape
+        TensorShape([1, 1, 3])
+    """
     return _transform_colors(images, _RGB_TO_YIQ)
 
 
 @transactional
 def yiq_to_rgb(images: NumberLike) -> Tensor:
-    """Convert floating YIQ images to RGB."""
+    """Convert floating YIQ images to RGB.
+
+    Examples:
+        >>> await session.run(af.image.yiq_to_rgb([[[0.5, 0.0, 0.0]]]))
+        array([[[0.5, 0.5, 0.5]]], dtype=float32)
+    """
     return _transform_colors(images, _YIQ_TO_RGB)
 
 
 @transactional
 def rgb_to_yuv(images: NumberLike) -> Tensor:
-    """Convert floating RGB images to YUV, the colour space of PAL."""
+    """Convert floating RGB images to YUV, the colour space of PAL.
+
+    Examples:
+        >>> af.image.rgb_to_yuv([[[1.0, 1.0, 1.0]]]).shape
+        TensorShape([1, 1, 3])
+    """
     return _transform_colors(images, _RGB_TO_YUV)
 
 
 @transactional
 def yuv_to_rgb(images: NumberLike) -> Tensor:
-    """Convert floating YUV images to RGB."""
+    """Convert floating YUV images to RGB.
+
+    Examples:
+        >>> await session.run(af.image.yuv_to_rgb([[[0.5, 0.0, 0.0]]]))
+        array([[[0.5, 0.5, 0.5]]], dtype=float32)
+    """
     return _transform_colors(images, _YUV_TO_RGB)
 
 
 @transactional
 def rgb_to_hsv(images: NumberLike, name: str | None = None) -> Tensor:
-    """Convert floating RGB images to hue, saturation and value, all from 0 to 1 if red, green and blue are."""
+    """Convert floating RGB images to hue, saturation and value, all from 0 to 1 if red, green and blue are.
+
+    Examples:
+        >>> await session.run(af.image.rgb_to_hsv([[[1.0, 0.0, 0.0]]]))
+        array([[[0., 1., 1.]]], dtype=float32)
+    """
     with name_scope(name, "rgb_to_hsv", [images]) as scope:
         tensor = _colors(images)
         red, green, blue = unstack(tensor, 3, -1)
@@ -102,7 +127,12 @@ def rgb_to_hsv(images: NumberLike, name: str | None = None) -> Tensor:
 
 @transactional
 def hsv_to_rgb(images: NumberLike, name: str | None = None) -> Tensor:
-    """Convert floating HSV images to RGB."""
+    """Convert floating HSV images to RGB.
+
+    Examples:
+        >>> await session.run(af.image.hsv_to_rgb([[[0.0, 1.0, 1.0]]]))
+        array([[[1., 0., 0.]]], dtype=float32)
+    """
     with name_scope(name, "hsv_to_rgb", [images]) as scope:
         hue, saturation, value = unstack(_colors(images), 3, -1)
         sixths = hue * 6
@@ -116,7 +146,12 @@ def _unit(x: Tensor) -> Tensor:
 
 @transactional
 def adjust_hue(image: NumberLike, delta: NumberLike, name: str | None = None) -> Tensor:
-    """Rotate the hues of RGB images by `delta`, of which 1 is a full turn."""
+    """Rotate the hues of RGB images by `delta`, of which 1 is a full turn.
+
+    Examples:
+        >>> await session.run(af.image.adjust_hue([[[1.0, 0.0, 0.0]]], 0.5))
+        array([[[0., 1., 1.]]], dtype=float32)
+    """
     with name_scope(name, "adjust_hue", [image]):
         tensor = an_image(image)
         hue, saturation, value = unstack(rgb_to_hsv(as_floats(tensor)), 3, -1)
@@ -126,7 +161,12 @@ def adjust_hue(image: NumberLike, delta: NumberLike, name: str | None = None) ->
 
 @transactional
 def adjust_saturation(image: NumberLike, saturation_factor: NumberLike, name: str | None = None) -> Tensor:
-    """Multiply the saturation of RGB images by `saturation_factor`, limited to 1."""
+    """Multiply the saturation of RGB images by `saturation_factor`, limited to 1.
+
+    Examples:
+        >>> await session.run(af.image.adjust_saturation([[[1.0, 0.5, 0.5]]], 0.0))
+        array([[[1., 1., 1.]]], dtype=float32)
+    """
     with name_scope(name, "adjust_saturation", [image]):
         tensor = an_image(image)
         hue, saturation, value = unstack(rgb_to_hsv(as_floats(tensor)), 3, -1)
@@ -136,7 +176,12 @@ def adjust_saturation(image: NumberLike, saturation_factor: NumberLike, name: st
 
 @transactional
 def adjust_gamma(image: NumberLike, gamma: NumberLike = 1, gain: NumberLike = 1) -> Tensor:
-    """Return gain * image^gamma for pixels scaled to the range from 0 to 1. ValueError for a negative gamma."""
+    """Return gain * image^gamma for pixels scaled to the range from 0 to 1. ValueError for a negative gamma.
+
+    Examples:
+        >>> await session.run(af.image.adjust_gamma([[[0.25]]], 0.5))
+        array([[[0.5]]], dtype=float32)
+    """
     if isinstance(gamma, (int, float)) and gamma < 0:
         raise ValueError(f"gamma cannot be negative: {gamma}")
     with name_scope(None, "adjust_gamma", [image, gamma, gain]):
@@ -160,6 +205,10 @@ def convert_image_dtype(image: NumberLike, dtype: DTypeLike, saturate: bool = Fa
     """Return the image in another dtype, scaled: floating pixels range from 0 to 1, integer ones from 0 to the maximum.
 
     With `saturate`, values beyond the limits of an integer dtype become the nearest limit.
+
+    Examples:
+        >>> await session.run(af.image.convert_image_dtype(af.constant([0, 255], af.uint8), af.float32))
+        array([0., 1.], dtype=float32)
     """
     tensor, wanted = convert_to_tensor(image), as_dtype(dtype)
     if wanted is tensor.dtype:
@@ -192,7 +241,12 @@ def as_floats(image: Tensor) -> Tensor:
 
 @transactional
 def adjust_brightness(image: NumberLike, delta: NumberLike) -> Tensor:
-    """Add `delta` to all pixels, as a part of the range from 0 to 1; integers do not wrap around."""
+    """Add `delta` to all pixels, as a part of the range from 0 to 1; integers do not wrap around.
+
+    Examples:
+        >>> await session.run(af.image.adjust_brightness([[[0.2]]], 0.5))
+        array([[[0.7]]], dtype=float32)
+    """
     with name_scope(None, "adjust_brightness", [image, delta]):
         tensor = convert_to_tensor(image)
         floats = as_floats(tensor)
@@ -202,7 +256,12 @@ def adjust_brightness(image: NumberLike, delta: NumberLike) -> Tensor:
 
 @transactional
 def adjust_contrast(images: NumberLike, contrast_factor: NumberLike) -> Tensor:
-    """Scale the distance of each pixel from its channel's mean by `contrast_factor`; integers do not wrap around."""
+    """Scale the distance of each pixel from its channel's mean by `contrast_factor`; integers do not wrap around.
+
+    Examples:
+        >>> await session.run(af.image.adjust_contrast([[[0.0], [1.0]]], 0.5)[0, :, 0])
+        array([0.25, 0.75], dtype=float32)
+    """
     with name_scope(None, "adjust_contrast", [images, contrast_factor]):
         tensor = an_image(images)
         floats = as_floats(tensor)
@@ -216,7 +275,12 @@ _ACROSS = [[-1, -2, -1], [0, 0, 0], [1, 2, 1]]
 
 @transactional
 def total_variation(images: NumberLike, name: str | None = None) -> Tensor:
-    """Return for each image the sum of absolute differences of neighbouring pixels: a measure of its noise."""
+    """Return for each image the sum of absolute differences of neighbouring pixels: a measure of its noise.
+
+    Examples:
+        >>> await session.run(af.image.total_variation([[[1.0], [3.0]]]))
+        np.float32(2.0)
+    """
     with name_scope(name, "total_variation", [images]) as scope:
         tensor = an_image(images)
         down = absolute(tensor[..., 1:, :, :] - tensor[..., :-1, :, :])
@@ -236,7 +300,12 @@ def image_gradients(image: NumberLike) -> tuple[Tensor, Tensor]:
 
 @transactional
 def sobel_edges(image: NumberLike) -> Tensor:
-    """Return Sobel's gradients of floating images [batch, height, width, channels]: (dy, dx) along a new last axis."""
+    """Return Sobel's gradients of floating images [batch, height, width, channels]: (dy, dx) along a new last axis.
+
+    Examples:
+        >>> af.image.sobel_edges(af.ones([1, 4, 4, 1])).shape
+        TensorShape([1, 4, 4, 1, 2])
+    """
     tensor = convert_to_tensor(image)
     channels = tensor.shape.with_rank(4).as_list()[3]
     if channels is None:
@@ -250,7 +319,12 @@ def sobel_edges(image: NumberLike) -> Tensor:
 
 @transactional
 def psnr(a: NumberLike, b: NumberLike, max_val: NumberLike, name: str | None = None) -> Tensor:
-    """Return the ratio of the greatest brightness, `max_val`, to the mean distance of two images, in decibels."""
+    """Return the ratio of the greatest brightness, `max_val`, to the mean distance of two images, in decibels.
+
+    Examples:
+        >>> await session.run(af.image.psnr([[[0.0]]], [[[0.1]]], max_val=1.0))
+        np.float32(20.0)
+    """
     with name_scope(name, "psnr", [a, b]) as scope:
         first, second = convert_to_tensor(a), convert_to_tensor(b)
         top = convert_image_dtype(convert_to_tensor(max_val, first.dtype), float32)
@@ -273,19 +347,34 @@ def _flip_randomly(image: NumberLike, axis: int, seed: int | None, name: str) ->
 
 @transactional
 def random_flip_left_right(image: NumberLike, seed: int | None = None) -> Tensor:
-    """Flip each image of a batch, or the one, horizontally with probability 1/2."""
+    """Flip each image of a batch, or the one, horizontally with probability 1/2.
+
+    Examples:
+        >>> af.image.random_flip_left_right(af.ones([2, 2, 3])).shape
+        TensorShape([2, 2, 3])
+    """
     return _flip_randomly(image, -2, seed, "random_flip_left_right")
 
 
 @transactional
 def random_flip_up_down(image: NumberLike, seed: int | None = None) -> Tensor:
-    """Flip each image of a batch, or the one, vertically with probability 1/2."""
+    """Flip each image of a batch, or the one, vertically with probability 1/2.
+
+    Examples:
+        >>> af.image.random_flip_up_down(af.ones([2, 2, 3])).shape
+        TensorShape([2, 2, 3])
+    """
     return _flip_randomly(image, -3, seed, "random_flip_up_down")
 
 
 @transactional
 def random_brightness(image: NumberLike, max_delta: float, seed: int | None = None) -> Tensor:
-    """Call `adjust_brightness` with a random number between -max_delta and max_delta."""
+    """Call `adjust_brightness` with a random number between -max_delta and max_delta.
+
+    Examples:
+        >>> af.image.random_brightness(af.ones([2, 2, 3]), 0.1).shape
+        TensorShape([2, 2, 3])
+    """
     if max_delta < 0:
         raise ValueError(f"max_delta cannot be negative: {max_delta}")
     return adjust_brightness(image, random_uniform([], -max_delta, max_delta, seed=seed))
@@ -293,13 +382,23 @@ def random_brightness(image: NumberLike, max_delta: float, seed: int | None = No
 
 @transactional
 def random_contrast(image: NumberLike, lower: float, upper: float, seed: int | None = None) -> Tensor:
-    """Call `adjust_contrast` with a random factor between `lower` and `upper`."""
+    """Call `adjust_contrast` with a random factor between `lower` and `upper`.
+
+    Examples:
+        >>> af.image.random_contrast(af.ones([2, 2, 3]), 0.5, 1.5).shape
+        TensorShape([2, 2, 3])
+    """
     return adjust_contrast(image, _factor(lower, upper, seed))
 
 
 @transactional
 def random_saturation(image: NumberLike, lower: float, upper: float, seed: int | None = None) -> Tensor:
-    """Call `adjust_saturation` with a random factor between `lower` and `upper`."""
+    """Call `adjust_saturation` with a random factor between `lower` and `upper`.
+
+    Examples:
+        >>> af.image.random_saturation(af.ones([2, 2, 3]), 0.5, 1.5).shape
+        TensorShape([2, 2, 3])
+    """
     return adjust_saturation(image, _factor(lower, upper, seed))
 
 
@@ -311,7 +410,12 @@ def _factor(lower: float, upper: float, seed: int | None) -> Tensor:
 
 @transactional
 def random_hue(image: NumberLike, max_delta: float, seed: int | None = None) -> Tensor:
-    """Call `adjust_hue` with a random number between -max_delta and max_delta, which is at most 0.5."""
+    """Call `adjust_hue` with a random number between -max_delta and max_delta, which is at most 0.5.
+
+    Examples:
+        >>> af.image.random_hue(af.ones([2, 2, 3]), 0.1).shape
+        TensorShape([2, 2, 3])
+    """
     if not 0 <= max_delta <= 0.5:
         raise ValueError(f"max_delta must be from 0 to 0.5, not {max_delta}")
     return adjust_hue(image, random_uniform([], -max_delta, max_delta, seed=seed))

@@ -87,6 +87,10 @@ def resize_images(
         align_corners: whether the centres of the corner pixels keep their positions; else their outer corners do.
         preserve_aspect_ratio: whether `size` is a limit, and the images keep their aspect ratio; sizes must be known.
         name: the name of the operation.
+
+    Examples:
+        >>> await session.run(af.image.resize([[[0.0], [1.0]]], [1, 4])[..., 0])
+        array([[0. , 0.5, 1. , 1. ]], dtype=float32)
     """
     if method not in _RESIZE:
         raise ValueError(f"{method!r} is not a resize method: use one of ResizeMethod's")
@@ -122,6 +126,10 @@ def crop_to_bounding_box(
     """Crop images to that height and width, with the upper left pixel at the offset.
 
     ValueError if the part is not inside; InvalidArgumentError in the run if sizes are only known then.
+
+    Examples:
+        >>> af.image.crop_to_bounding_box(af.ones([4, 4, 3]), 1, 1, 2, 2).shape
+        TensorShape([2, 2, 3])
     """
     tensor = an_image(image)
     for offset, target, size in zip((offset_height, offset_width), (target_height, target_width), _plane(tensor),
@@ -154,7 +162,13 @@ def _check_part(offset: Size, part: Size, whole: Size) -> None:
 def pad_to_bounding_box(
     image: NumberLike, offset_height: Size, offset_width: Size, target_height: Size, target_width: Size
 ) -> Tensor:
-    """Pad an image with zeros to that size, with the image at the offset. ValueError if it does not fit."""
+    """Pad an image with zeros to that size, with the image at the offset. ValueError if it does not fit.
+
+    Examples:
+        >>> await session.run(af.image.pad_to_bounding_box([[[7]]], 0, 1, 2, 2)[..., 0])
+        array([[0, 7],
+               [0, 0]], dtype=int32)
+    """
     tensor = an_image(image)
     height, width = _plane(tensor)
     _check_part(offset_height, height, target_height)
@@ -169,7 +183,12 @@ def pad_to_bounding_box(
 
 @transactional
 def central_crop(image: NumberLike, central_fraction: float) -> Tensor:
-    """Crop the central part of the image, with that fraction of its height and width."""
+    """Crop the central part of the image, with that fraction of its height and width.
+
+    Examples:
+        >>> af.image.central_crop(af.ones([4, 4, 3]), 0.5).shape
+        TensorShape([2, 2, 3])
+    """
     if not 0 < central_fraction <= 1:
         raise ValueError(f"central_fraction must be above 0 and at most 1, not {central_fraction}")
     tensor = an_image(image)
@@ -188,7 +207,12 @@ def _start(size: Size, fraction: float) -> Size:
 
 @transactional
 def resize_image_with_crop_or_pad(image: NumberLike, target_height: Size, target_width: Size) -> Tensor:
-    """Crop the image, or pad it with zeros, evenly on both sides, to that height and width."""
+    """Crop the image, or pad it with zeros, evenly on both sides, to that height and width.
+
+    Examples:
+        >>> await session.run(af.image.resize_image_with_crop_or_pad([[[7]]], 1, 3)[..., 0])
+        array([[0, 7, 0]], dtype=int32)
+    """
     tensor = an_image(image)
     targets, sizes = (target_height, target_width), _plane(tensor)
     spare = [size - target for size, target in zip(sizes, targets, strict=True)]
@@ -215,18 +239,36 @@ def _least(a: Size, b: Size) -> Size:
 
 
 def flip_left_right(image: NumberLike) -> Tensor:
-    """Flip the image horizontally."""
+    """Flip the image horizontally.
+
+    Examples:
+        >>> await session.run(af.image.flip_left_right([[[1], [2]], [[3], [4]]])[..., 0])
+        array([[2, 1],
+               [4, 3]], dtype=int32)
+    """
     return reverse(an_image(image), -2)
 
 
 def flip_up_down(image: NumberLike) -> Tensor:
-    """Flip the image vertically."""
+    """Flip the image vertically.
+
+    Examples:
+        >>> await session.run(af.image.flip_up_down([[[1], [2]], [[3], [4]]])[..., 0])
+        array([[3, 4],
+               [1, 2]], dtype=int32)
+    """
     return reverse(an_image(image), -3)
 
 
 @transactional
 def transpose_image(image: NumberLike) -> Tensor:
-    """Exchange rows and columns."""
+    """Exchange rows and columns.
+
+    Examples:
+        >>> await session.run(af.image.transpose([[[1], [2]]])[..., 0])
+        array([[1],
+               [2]], dtype=int32)
+    """
     tensor = an_image(image)
     if tensor.shape.ndims is None:
         raise ValueError("the rank of the image must be known to transpose it")
@@ -235,7 +277,13 @@ def transpose_image(image: NumberLike) -> Tensor:
 
 @transactional
 def rot90(image: NumberLike, k: int = 1, name: str | None = None) -> Tensor:
-    """Rotate the image counter-clockwise by `k` right angles; `k` must be known when the graph is built."""
+    """Rotate the image counter-clockwise by `k` right angles; `k` must be known when the graph is built.
+
+    Examples:
+        >>> await session.run(af.image.rot90([[[1], [2]], [[3], [4]]])[..., 0])
+        array([[2, 4],
+               [1, 3]], dtype=int32)
+    """
     with name_scope(name, "rot90", [image]) as scope:
         tensor, turns = an_image(image), k
         if isinstance(k, Tensor):
@@ -256,7 +304,12 @@ def rot90(image: NumberLike, k: int = 1, name: str | None = None) -> Tensor:
 
 @transactional
 def per_image_standardization(image: NumberLike) -> Tensor:
-    """Scale each image to mean 0 and standard deviation 1; the deviation counts as 1 / sqrt(pixels) at least."""
+    """Scale each image to mean 0 and standard deviation 1; the deviation counts as 1 / sqrt(pixels) at least.
+
+    Examples:
+        >>> await session.run(af.image.per_image_standardization([[[1.0], [3.0]]])[0, :, 0])
+        array([-1.,  1.], dtype=float32)
+    """
     with name_scope(None, "per_image_standardization", [image]) as scope:
         tensor = an_image(image)
         floats = tensor if tensor.dtype.is_floating else cast(tensor, float32)
@@ -268,7 +321,12 @@ def per_image_standardization(image: NumberLike) -> Tensor:
 
 @transactional
 def rgb_to_grayscale(images: NumberLike, name: str | None = None) -> Tensor:
-    """Return the brightness of each pixel, 0.2989 red, 0.5870 green and 0.1140 blue, as one channel."""
+    """Return the brightness of each pixel, 0.2989 red, 0.5870 green and 0.1140 blue, as one channel.
+
+    Examples:
+        >>> await session.run(af.image.rgb_to_grayscale([[[1.0, 1.0, 1.0]]]))
+        array([[[0.99990004]]], dtype=float32)
+    """
     with name_scope(name, "rgb_to_grayscale", [images]):
         tensor = an_image(images)
         floats = as_floats(tensor)
@@ -277,7 +335,12 @@ def rgb_to_grayscale(images: NumberLike, name: str | None = None) -> Tensor:
 
 
 def grayscale_to_rgb(images: NumberLike, name: str | None = None) -> Tensor:
-    """Repeat the one channel of the images three times."""
+    """Repeat the one channel of the images three times.
+
+    Examples:
+        >>> await session.run(af.image.grayscale_to_rgb([[[0.5]]]))
+        array([[[0.5, 0.5, 0.5]]], dtype=float32)
+    """
     return concat([convert_to_tensor(images)] * 3, -1, name=name or "grayscale_to_rgb")
 
 
@@ -289,7 +352,13 @@ def resize_image_with_pad(
     method: int = ResizeMethod.BILINEAR,
     align_corners: bool = False,
 ) -> Tensor:
-    """Resize the image to fit into that height and width, keep its aspect ratio, and pad it with zeros evenly."""
+    """Resize the image to fit into that height and width, keep its aspect ratio, and pad it with zeros evenly.
+
+    Examples:
+        >>> await session.run(af.image.resize_image_with_pad([[[1.0], [1.0]]], 2, 4)[..., 0])
+        array([[1., 1., 1., 1.],
+               [1., 1., 1., 1.]], dtype=float32)
+    """
     with name_scope(None, "resize_image_with_pad", [image]):
         tensor = an_image(image)
         height, width = _fitting(_plane(tensor), (target_height, target_width))
@@ -316,7 +385,12 @@ def extract_patches(
     padding: str,
     name: str | None = None,
 ) -> Tensor:
-    """Return the pixels of each patch as channels: `extract_image_patches`."""
+    """Return the pixels of each patch as channels: `extract_image_patches`.
+
+    Examples:
+        >>> af.image.extract_patches(af.ones([1, 4, 4, 1]), [1, 2, 2, 1], [1, 2, 2, 1], [1, 1, 1, 1], "VALID").shape
+        TensorShape([1, 2, 2, 4])
+    """
     return extract_image_patches(images, sizes, strides, rates, padding, name)
 
 
@@ -345,6 +419,13 @@ def crop_and_resize(
         extrapolation_value: the value of pixels outside of the image.
         name: the name of the operation.
         box_indices: another name for `box_ind`.
+
+    Examples:
+        >>> images = af.reshape(af.range(16.0), [1, 4, 4, 1])
+        >>> crops = af.image.crop_and_resize(images, [[0.0, 0.0, 1.0, 1.0]], [0], [2, 2])
+        >>> await session.run(crops[0, :, :, 0])
+        array([[ 0.,  3.],
+               [12., 15.]], dtype=float32)
     """
     which = box_indices if box_ind is None else box_ind
     if which is None or crop_size is None:

@@ -29,7 +29,14 @@ Shape: TypeAlias = Sequence[int] | TensorShape
 
 
 class Initializer:
-    """Creates initial values. A subclass defines `__call__`."""
+    """Creates initial values. A subclass defines `__call__`.
+
+    Examples:
+        >>> weights = af.get_variable("weights", [2], initializer=af.constant_initializer(3.0))
+        >>> await session.run(weights.initializer)
+        >>> await session.run(weights)
+        array([3., 3.], dtype=float32)
+    """
 
     dtype: DType = dtypes.float32
 
@@ -42,7 +49,12 @@ class Initializer:
 
 
 class Constant(Initializer):
-    """One value everywhere, or the values of an array or list, whose last value is repeated."""
+    """One value everywhere, or the values of an array or list, whose last value is repeated.
+
+    Examples:
+        >>> await session.run(af.constant_initializer(0.5)([2]))
+        array([0.5, 0.5], dtype=float32)
+    """
 
     def __init__(self, value: TensorLike = 0, dtype: DTypeLike = dtypes.float32, verify_shape: bool = False) -> None:
         self.value: Final[Any] = value
@@ -65,7 +77,12 @@ class Constant(Initializer):
 
 
 class Zeros(Initializer):
-    """Zeros: false for bools, empty for strings."""
+    """Zeros: false for bools, empty for strings.
+
+    Examples:
+        >>> await session.run(af.zeros_initializer()([2]))
+        array([0., 0.], dtype=float32)
+    """
 
     def __init__(self, dtype: DTypeLike = dtypes.float32) -> None:
         self.dtype: DType = as_dtype(dtype)
@@ -77,7 +94,12 @@ class Zeros(Initializer):
 
 
 class Ones(Initializer):
-    """Ones: true for bools."""
+    """Ones: true for bools.
+
+    Examples:
+        >>> await session.run(af.ones_initializer()([2]))
+        array([1., 1.], dtype=float32)
+    """
 
     def __init__(self, dtype: DTypeLike = dtypes.float32) -> None:
         self.dtype: DType = as_dtype(dtype)
@@ -89,7 +111,13 @@ class Ones(Initializer):
 
 
 class Identity(Initializer):
-    """A matrix with `gain` on its diagonal and zeros elsewhere."""
+    """A matrix with `gain` on its diagonal and zeros elsewhere.
+
+    Examples:
+        >>> await session.run(af.identity_initializer()([2, 2]))
+        array([[1., 0.],
+               [0., 1.]], dtype=float32)
+    """
 
     def __init__(self, gain: float = 1.0, dtype: DTypeLike = dtypes.float32) -> None:
         self.gain: Final = gain
@@ -119,7 +147,12 @@ class _RandomInitializer(Initializer):
 
 
 class RandomUniform(_RandomInitializer):
-    """Uniformly distributed numbers from `minval` to `maxval`, exclusive; `maxval` is 1 by default for floats."""
+    """Uniformly distributed numbers from `minval` to `maxval`, exclusive; `maxval` is 1 by default for floats.
+
+    Examples:
+        >>> af.random_uniform_initializer(-0.1, 0.1)([3, 3]).shape
+        TensorShape([3, 3])
+    """
 
     draw = staticmethod(random.random_uniform)
 
@@ -134,7 +167,12 @@ class RandomUniform(_RandomInitializer):
 
 
 class RandomNormal(_RandomInitializer):
-    """Normally distributed numbers."""
+    """Normally distributed numbers.
+
+    Examples:
+        >>> af.random_normal_initializer(stddev=0.1)([3, 3]).shape
+        TensorShape([3, 3])
+    """
 
     draw = staticmethod(random.random_normal)
 
@@ -149,7 +187,12 @@ class RandomNormal(_RandomInitializer):
 
 
 class TruncatedNormal(_RandomInitializer):
-    """Normally distributed numbers within two standard deviations of the mean."""
+    """Normally distributed numbers within two standard deviations of the mean.
+
+    Examples:
+        >>> af.truncated_normal_initializer(stddev=0.1)([3, 3]).shape
+        TensorShape([3, 3])
+    """
 
     draw = staticmethod(random.truncated_normal)
 
@@ -184,6 +227,10 @@ class VarianceScaling(Initializer):
 
     Raises:
         ValueError: an argument is none of these.
+
+    Examples:
+        >>> af.variance_scaling_initializer()([3, 3]).shape
+        TensorShape([3, 3])
     """
 
     def __init__(
@@ -235,6 +282,10 @@ class Orthogonal(Initializer):
     """A random matrix whose rows or columns, whichever are fewer, are orthogonal and have the norm `gain`.
 
     All such matrices are equally likely [Saxe et al., 2013]. A filter is a matrix of its last axis by all others.
+
+    Examples:
+        >>> af.orthogonal_initializer()([3, 3]).shape
+        TensorShape([3, 3])
     """
 
     def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: DTypeLike = dtypes.float32) -> None:
@@ -257,7 +308,12 @@ class Orthogonal(Initializer):
 
 
 class UniformUnitScaling(Initializer):
-    """Uniform between ±factor * √(3 / n), where n is the number of inputs of a unit [Sussillo and Abbott, 2014]."""
+    """Uniform between ±factor * √(3 / n), where n is the number of inputs of a unit [Sussillo and Abbott, 2014].
+
+    Examples:
+        >>> af.uniform_unit_scaling_initializer()([3, 3]).shape
+        TensorShape([3, 3])
+    """
 
     def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: DTypeLike = dtypes.float32) -> None:
         self.factor: Final = factor
@@ -271,36 +327,66 @@ class UniformUnitScaling(Initializer):
 
 
 class GlorotUniform(VarianceScaling):
-    """Uniform between ±√(6 / (in + out)) [Glorot and Bengio, 2010]."""
+    """Uniform between ±√(6 / (in + out)) [Glorot and Bengio, 2010].
+
+    Examples:
+        >>> bool((abs(await session.run(af.glorot_uniform_initializer()([3, 3]))) <= 1).all())
+        True
+    """
 
     def __init__(self, seed: int | None = None, dtype: DTypeLike = dtypes.float32) -> None:
         super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
 
 
 class GlorotNormal(VarianceScaling):
-    """Normal with the variance 2 / (in + out) [Glorot and Bengio, 2010]."""
+    """Normal with the variance 2 / (in + out) [Glorot and Bengio, 2010].
+
+    Examples:
+        >>> af.glorot_normal_initializer()([3, 3]).shape
+        TensorShape([3, 3])
+    """
 
     def __init__(self, seed: int | None = None, dtype: DTypeLike = dtypes.float32) -> None:
         super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
 
 
 def he_normal(seed: int | None = None) -> VarianceScaling:
-    """Normal with the variance 2 / in, for layers that relu follows [He et al., 2015]."""
+    """Normal with the variance 2 / in, for layers that relu follows [He et al., 2015].
+
+    Examples:
+        >>> af.initializers.he_normal()([3, 3]).shape
+        TensorShape([3, 3])
+    """
     return VarianceScaling(2.0, "fan_in", "truncated_normal", seed)
 
 
 def he_uniform(seed: int | None = None) -> VarianceScaling:
-    """Uniform with the variance 2 / in, for layers that relu follows [He et al., 2015]."""
+    """Uniform with the variance 2 / in, for layers that relu follows [He et al., 2015].
+
+    Examples:
+        >>> af.initializers.he_uniform()([3, 3]).shape
+        TensorShape([3, 3])
+    """
     return VarianceScaling(2.0, "fan_in", "uniform", seed)
 
 
 def lecun_normal(seed: int | None = None) -> VarianceScaling:
-    """Normal with the variance 1 / in [LeCun et al., 1998]."""
+    """Normal with the variance 1 / in [LeCun et al., 1998].
+
+    Examples:
+        >>> af.initializers.lecun_normal()([3, 3]).shape
+        TensorShape([3, 3])
+    """
     return VarianceScaling(1.0, "fan_in", "truncated_normal", seed)
 
 
 def lecun_uniform(seed: int | None = None) -> VarianceScaling:
-    """Uniform with the variance 1 / in [LeCun et al., 1998]."""
+    """Uniform with the variance 1 / in [LeCun et al., 1998].
+
+    Examples:
+        >>> af.initializers.lecun_uniform()([3, 3]).shape
+        TensorShape([3, 3])
+    """
     return VarianceScaling(1.0, "fan_in", "uniform", seed)
 
 

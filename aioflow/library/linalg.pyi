@@ -55,5 +55,10 @@ def pinv(a: NumberLike, rcond: float | None = None, name: str | None = None) -> 
 
     Singular values up to `rcond` times the greatest count as 0, by default 10 times the greater side times the
     dtype's precision. The gradient is that at a fixed rank, where those are 0 indeed.
+
+    Examples:
+        >>> await session.run(af.linalg.pinv([[2.0, 0.0], [0.0, 4.0]]))
+        array([[0.5 , 0.  ],
+               [0.  , 0.25]], dtype=float32)
     """
 

@@ -146,6 +146,10 @@ def while_loop(
     Raises:
         TypeError: `cond` or `body` is not a function, or the dtype of a loop variable changes.
         ValueError: there are no loop variables, or the structure or shape of one changes.
+
+    Examples:
+        >>> await session.run(af.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), [0, 1]))
+        [np.int32(3), np.int32(8)]
     """
     for what, function in (("cond", cond), ("body", body)):
         if not callable(function):

@@ -152,25 +152,54 @@ def in_top_k(predictions: NumberLike, targets: NumberLike, k: int, name: str | N
     """Whether fewer than `k` elements of each row of `predictions` are greater than the one at its target.
 
     False for a target out of range, and for a row that holds an infinity or NaN.
+
+    Examples:
+        >>> await session.run(af.nn.in_top_k([[0.1, 0.8, 0.3]], [2], k=2))
+        array([ True])
     """
 
 
 def nextafter(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """The number of the dtype next to x on the way to y; y where they are equal."""
+    """The number of the dtype next to x on the way to y; y where they are equal.
+
+    Examples:
+        >>> await session.run(af.math.nextafter([1.0], [2.0]))
+        array([1.0000001], dtype=float32)
+    """
 
 
 def softplus(features: NumberLike, name: str | None = None) -> Tensor:
-    """log(exp(features) + 1), without overflow: near 0 far below 0, near `features` far above."""
+    """log(exp(features) + 1), without overflow: near 0 far below 0, near `features` far above.
+
+    Examples:
+        >>> await session.run(af.nn.softplus([-1.0, 0.0, 100.0]))
+        array([  0.3132617,   0.6931472, 100.       ], dtype=float32)
+    """
 
 
 def softsign(features: NumberLike, name: str | None = None) -> Tensor:
-    """features / (abs(features) + 1), between -1 and 1."""
+    """features / (abs(features) + 1), between -1 and 1.
+
+    Examples:
+        >>> await session.run(af.nn.softsign([-1.0, 0.0, 3.0]))
+        array([-0.5 ,  0.  ,  0.75], dtype=float32)
+    """
 
 
 def log_softmax(logits: NumberLike, axis: int = -1, name: str | None = None, *, dim: int = -1) -> Tensor:
-    """The logarithm of `softmax`: logits - log(sum(exp(logits))), exact where the softmax itself would be 0."""
+    """The logarithm of `softmax`: logits - log(sum(exp(logits))), exact where the softmax itself would be 0.
+
+    Examples:
+        >>> await session.run(af.nn.log_softmax([0.0, 1000.0]))
+        array([-1000.,     0.], dtype=float32)
+    """
 
 
 def softmax(logits: NumberLike, axis: int = -1, name: str | None = None, *, dim: int = -1) -> Tensor:
-    """exp(logits) divided by its sum along `axis`: positive numbers that add up to 1, without overflow on the way."""
+    """exp(logits) divided by its sum along `axis`: positive numbers that add up to 1, without overflow on the way.
+
+    Examples:
+        >>> await session.run(af.nn.softmax([1.0, 2.0, 3.0]))
+        array([0.09003057, 0.24472846, 0.66524094], dtype=float32)
+    """
 

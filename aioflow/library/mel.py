@@ -38,6 +38,10 @@ def linear_to_mel_weight_matrix(
         upper_edge_hertz: the end of the last band.
         dtype: the floating dtype of the result.
         name: the name of the operation.
+
+    Examples:
+        >>> af.signal.linear_to_mel_weight_matrix(20, 129, 8000).shape
+        TensorShape([129, 20])
     """
     kind = as_dtype(dtype)
     _check(num_mel_bins, num_spectrogram_bins, sample_rate, lower_edge_hertz, upper_edge_hertz)

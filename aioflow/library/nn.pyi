@@ -116,31 +116,67 @@ __all__ = ["atrous_conv2d", "atrous_conv2d_transpose", "avg_pool", "avg_pool1d",
     "with_space_to_batch", "xw_plus_b", "zero_fraction"]
 
 def l2_loss(t: NumberLike, name: str | None = None) -> Tensor:
-    """Half the sum of the squares of all elements."""
+    """Half the sum of the squares of all elements.
+
+    Examples:
+        >>> await session.run(af.nn.l2_loss([3.0, 4.0]))
+        np.float32(12.5)
+    """
 
 
 def bias_add(value: NumberLike, bias: NumberLike, data_format: str | None = None, name: str | None = None) -> Tensor:
-    """`value` with `bias`, one number per channel, added; channels are the last axis, or the second with 'NCHW'."""
+    """`value` with `bias`, one number per channel, added; channels are the last axis, or the second with 'NCHW'.
+
+    Examples:
+        >>> await session.run(af.nn.bias_add([[1.0, 2.0], [3.0, 4.0]], [10.0, 20.0]))
+        array([[11., 22.],
+               [13., 24.]], dtype=float32)
+    """
 
 
 def elu(features: NumberLike, name: str | None = None) -> Tensor:
-    """`features` above 0, else exp(features) - 1."""
+    """`features` above 0, else exp(features) - 1.
+
+    Examples:
+        >>> await session.run(af.nn.elu([-1.0, 2.0]))
+        array([-0.63212055,  2.        ], dtype=float32)
+    """
 
 
 def leaky_relu(features: NumberLike, alpha: float = 0.2, name: str | None = None) -> Tensor:
-    """`features` where they are above 0, else `alpha` times them."""
+    """`features` where they are above 0, else `alpha` times them.
+
+    Examples:
+        >>> await session.run(af.nn.leaky_relu([-1.0, 2.0]))
+        array([-0.2,  2. ], dtype=float32)
+    """
 
 
 def relu(features: NumberLike, name: str | None = None) -> Tensor:
-    """`features` where they are above 0, else 0."""
+    """`features` where they are above 0, else 0.
+
+    Examples:
+        >>> await session.run(af.nn.relu([-1.0, 2.0]))
+        array([0., 2.], dtype=float32)
+    """
 
 
 def relu6(features: NumberLike, name: str | None = None) -> Tensor:
-    """`features` held between 0 and 6."""
+    """`features` held between 0 and 6.
+
+    Examples:
+        >>> await session.run(af.nn.relu6([-1.0, 2.0, 9.0]))
+        array([0., 2., 6.], dtype=float32)
+    """
 
 
 def selu(features: NumberLike, name: str | None = None) -> Tensor:
-    """scale * (`features` above 0, else alpha * (exp(features) - 1)): keeps mean 0 and variance 1 [Klambauer 2017]."""
+    """scale * (`features` above 0, else alpha * (exp(features) - 1)): keeps mean 0 and variance 1 [Klambauer 2017].
+
+    Examples:
+        >>> await session.run(af.nn.selu([-1.0, 2.0]))
+        array([-1.1113307,  2.101402 ], dtype=float32)
+    """
 
 
 def local_response_normalization(
@@ -154,6 +190,10 @@ def local_response_normalization(
     """`input` / (bias + alpha * s) ** beta, where s sums the squares of the channels up to `depth_radius` away.
 
     Channels are the last axis.
+
+    Examples:
+        >>> await session.run(af.nn.local_response_normalization(af.ones([1, 1, 1, 3]), depth_radius=1)[0, 0, 0])
+        array([0.57735026, 0.5       , 0.57735026], dtype=float32)
     """
 
 lrn = local_response_normalization

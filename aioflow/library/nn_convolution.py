@@ -52,6 +52,10 @@ def depthwise_conv2d(
         name: the name of the operation.
         data_format: "NHWC" or "NCHW".
         dilations: another name for `rate`.
+
+    Examples:
+        >>> af.nn.depthwise_conv2d(af.ones([1, 3, 3, 2]), af.ones([2, 2, 2, 1]), [1, 1, 1, 1], "VALID").shape
+        TensorShape([1, 2, 2, 2])
     """
     distances = dilations if rate is None else rate
     return depthwise_conv2d_native(
@@ -71,7 +75,13 @@ def separable_conv2d(
     data_format: str | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """Apply `depthwise_conv2d`, then `pointwise_filter`, [1, 1, channels * multiplier, outputs], to each pixel."""
+    """Apply `depthwise_conv2d`, then `pointwise_filter`, [1, 1, channels * multiplier, outputs], to each pixel.
+
+    Examples:
+        >>> by_channel, across = af.ones([2, 2, 2, 1]), af.ones([1, 1, 2, 5])
+        >>> af.nn.separable_conv2d(af.ones([1, 3, 3, 2]), by_channel, across, [1, 1, 1, 1], "VALID").shape
+        TensorShape([1, 2, 2, 5])
+    """
     with name_scope(name, "separable_conv2d", [input, depthwise_filter, pointwise_filter]) as scope:
         window = convert_to_tensor(pointwise_filter)
         if not window.shape.is_compatible_with([1, 1, None, None]):
@@ -86,7 +96,12 @@ def separable_conv2d(
 
 
 def atrous_conv2d(value: NumberLike, filters: NumberLike, rate: int, padding: Any, name: str | None = None) -> Tensor:
-    """Return `conv2d` with `rate` - 1 holes between the elements of filters; strides are 1."""
+    """Return `conv2d` with `rate` - 1 holes between the elements of filters; strides are 1.
+
+    Examples:
+        >>> af.nn.atrous_conv2d(af.ones([1, 5, 5, 1]), af.ones([2, 2, 1, 1]), 2, "VALID").shape
+        TensorShape([1, 3, 3, 1])
+    """
     return conv2d(value, filters, 1, padding, dilations=rate, name=name or "atrous_conv2d")
 
 
@@ -114,7 +129,12 @@ def convolution(
     filters: NumberLike | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """Return `conv1d`, `conv2d` or `conv3d`, by the rank of `filter`; one stride and dilation per spatial axis."""
+    """Return `conv1d`, `conv2d` or `conv3d`, by the rank of `filter`; one stride and dilation per spatial axis.
+
+    Examples:
+        >>> await session.run(af.nn.convolution([[[1.0], [2.0], [3.0]]], [[[1.0]], [[1.0]]], "VALID")[0, :, 0])
+        array([3., 5.], dtype=float32)
+    """
     window = convert_to_tensor(either(filter, filters, "filter, filters"))
     steps = 1 if strides is None else _numbers(strides)
     rates = dilations if dilation_rate is None else dilation_rate
@@ -158,6 +178,10 @@ def pool(
         name: the name of the operation.
         data_format: "NWC", "NCW", "NHWC", "NCHW", "NDHWC" or "NCDHW".
         dilations: another name for `dilation_rate`.
+
+    Examples:
+        >>> await session.run(af.nn.pool([[[1.0], [3.0]]], [2], "MAX", "VALID")[0, :, 0])
+        array([3.], dtype=float32)
     """
     window = [window_shape] if isinstance(window_shape, int) else list(window_shape)
     rates = _per_axis(dilations if dilation_rate is None else dilation_rate, len(window), "dilation_rate")
@@ -232,7 +256,12 @@ def max_pool1d(
     data_format: str = "NWC",
     name: str | None = None,
 ) -> Tensor:
-    """Return the largest element of each window of sequences [batch, width, channels], or 'NCW'."""
+    """Return the largest element of each window of sequences [batch, width, channels], or 'NCW'.
+
+    Examples:
+        >>> await session.run(af.nn.max_pool1d([[[1.0], [3.0], [5.0], [7.0]]], 2, 2, "VALID")[0, :, 0])
+        array([3., 7.], dtype=float32)
+    """
     return _pool1d(input, ksize, strides, "MAX", padding, data_format, name or "max_pool1d")
 
 
@@ -244,7 +273,12 @@ def avg_pool1d(
     data_format: str = "NWC",
     name: str | None = None,
 ) -> Tensor:
-    """Return the mean of each window of sequences [batch, width, channels], or 'NCW'."""
+    """Return the mean of each window of sequences [batch, width, channels], or 'NCW'.
+
+    Examples:
+        >>> await session.run(af.nn.avg_pool1d([[[1.0], [3.0], [5.0], [7.0]]], 2, 2, "VALID")[0, :, 0])
+        array([2., 6.], dtype=float32)
+    """
     return _pool1d(input, ksize, strides, "AVG", padding, data_format, name or "avg_pool1d")
 
 
@@ -331,7 +365,14 @@ def max_pool2d(
     data_format: str = "NHWC",
     name: str | None = None,
 ) -> Tensor:
-    """Return the largest element of each window of images: `max_pool`."""
+    """Return the largest element of each window of images: `max_pool`.
+
+    Examples:
+        >>> images = af.reshape(af.range(16.0), [1, 4, 4, 1])
+        >>> await session.run(af.nn.max_pool2d(images, 2, 2, "VALID")[0, :, :, 0])
+        array([[ 5.,  7.],
+               [13., 15.]], dtype=float32)
+    """
     return max_pool(input, ksize, strides, padding, data_format, name or "max_pool2d")
 
 
@@ -343,7 +384,14 @@ def avg_pool2d(
     data_format: str = "NHWC",
     name: str | None = None,
 ) -> Tensor:
-    """Return the mean of each window of images, without padding: `avg_pool`."""
+    """Return the mean of each window of images, without padding: `avg_pool`.
+
+    Examples:
+        >>> images = af.reshape(af.range(16.0), [1, 4, 4, 1])
+        >>> await session.run(af.nn.avg_pool2d(images, 2, 2, "VALID")[0, :, :, 0])
+        array([[ 2.5,  4.5],
+               [10.5, 12.5]], dtype=float32)
+    """
     return avg_pool(input, ksize, strides, padding, data_format, name or "avg_pool2d")
 
 

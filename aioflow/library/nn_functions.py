@@ -57,6 +57,10 @@ def dropout(
 
     Raises:
         ValueError: not exactly one of `rate` and `keep_prob` is given, or a number is out of range.
+
+    Examples:
+        >>> await session.run(af.nn.dropout(af.ones([4]), rate=0.0))
+        array([1., 1., 1., 1.], dtype=float32)
     """
     with name_scope(name, "dropout", [x]) as scope:
         value = convert_to_tensor(x)
@@ -108,7 +112,12 @@ def moments(
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return mean and variance of `x` along `axes`, for narrow floats in float32. `shift` has no effect."""
+    """Return mean and variance of `x` along `axes`, for narrow floats in float32. `shift` has no effect.
+
+    Examples:
+        >>> await session.run(af.nn.moments(af.constant([1.0, 3.0]), axes=[0]))
+        (np.float32(2.0), np.float32(1.0))
+    """
     with name_scope(name, "moments", [x]):
         value = convert_to_tensor(x)
         wide = cast(value, float32) if value.dtype in NARROW else value
@@ -129,7 +138,15 @@ def batch_normalization(
     variance_epsilon: float,
     name: str | None = None,
 ) -> Tensor:
-    """Return (x - mean) / sqrt(variance + variance_epsilon), times `scale`, plus `offset`; either may be None."""
+    """Return (x - mean) / sqrt(variance + variance_epsilon), times `scale`, plus `offset`; either may be None.
+
+    Examples:
+        >>> x = af.constant([[1.0], [3.0]])
+        >>> mean, variance = af.nn.moments(x, axes=[0])
+        >>> await session.run(af.nn.batch_normalization(x, mean, variance, None, None, 0.0))
+        array([[-1.],
+               [ 1.]], dtype=float32)
+    """
     with name_scope(name, "batchnorm", [x, mean, variance, offset, scale]) as scope:
         value = convert_to_tensor(x)
         factor = rsqrt(convert_to_tensor(variance, value.dtype) + variance_epsilon)
@@ -143,7 +160,12 @@ def batch_normalization(
 def l2_normalize(
     x: NumberLike, axis: Axes = None, epsilon: float = 1e-12, name: str | None = None, dim: Axes = None
 ) -> Tensor:
-    """Divide `x` by its Euclidean norm along `axis`, at least sqrt(epsilon)."""
+    """Divide `x` by its Euclidean norm along `axis`, at least sqrt(epsilon).
+
+    Examples:
+        >>> await session.run(af.linalg.l2_normalize([3.0, 4.0], axis=0))
+        array([0.6, 0.8], dtype=float32)
+    """
     with name_scope(name, "l2_normalize", [x]) as scope:
         value = convert_to_tensor(x)
         squares = real(value * conj(value)) if value.dtype.is_complex else square(value)
@@ -153,14 +175,24 @@ def l2_normalize(
 
 @transactional
 def xw_plus_b(x: NumberLike, weights: NumberLike, biases: NumberLike, name: str | None = None) -> Tensor:
-    """Return the layer x @ weights + biases."""
+    """Return the layer x @ weights + biases.
+
+    Examples:
+        >>> await session.run(af.nn.xw_plus_b([[1.0, 2.0]], [[3.0], [4.0]], [0.5]))
+        array([[11.5]], dtype=float32)
+    """
     with name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
         return bias_add(matmul(x, weights), biases, name=scope)
 
 
 @transactional
 def relu_layer(x: NumberLike, weights: NumberLike, biases: NumberLike, name: str | None = None) -> Tensor:
-    """Return the layer relu(x @ weights + biases)."""
+    """Return the layer relu(x @ weights + biases).
+
+    Examples:
+        >>> await session.run(af.nn.relu_layer([[1.0, -2.0]], [[3.0], [4.0]], [0.5]))
+        array([[0.]], dtype=float32)
+    """
     with name_scope(name, "relu_layer", [x, weights, biases]) as scope:
         return relu(bias_add(matmul(x, weights), biases), name=scope)
 
@@ -173,7 +205,13 @@ def weighted_cross_entropy_with_logits(
     name: str | None = None,
     targets: NumberLike | None = None,
 ) -> Tensor:
-    """Return `sigmoid_cross_entropy_with_logits` with the loss of positive labels multiplied by `pos_weight`."""
+    """Return `sigmoid_cross_entropy_with_logits` with the loss of positive labels multiplied by `pos_weight`.
+
+    Examples:
+        >>> losses = af.nn.weighted_cross_entropy_with_logits([1.0], [0.0], pos_weight=2.0)
+        >>> await session.run(losses)
+        array([1.3862944], dtype=float32)
+    """
     truth = targets if labels is None else labels
     if truth is None or logits is None or pos_weight is None:
         raise ValueError("weighted_cross_entropy_with_logits needs labels, logits and pos_weight")
@@ -191,6 +229,10 @@ def log_poisson_loss(
 
     It is the negative logarithm of Poisson's distribution without log(targets!). Stirling's approximation of that term
     is added with `compute_full_loss`, where targets are above 1.
+
+    Examples:
+        >>> await session.run(af.nn.log_poisson_loss([1.0], [0.0]))
+        array([1.], dtype=float32)
     """
     with name_scope(name, "log_poisson_loss", [log_input, targets]) as scope:
         x = convert_to_tensor(log_input)
@@ -205,7 +247,12 @@ def log_poisson_loss(
 
 @transactional
 def zero_fraction(value: NumberLike, name: str | None = None) -> Tensor:
-    """Return the share of zeros in `value`, as a float32."""
+    """Return the share of zeros in `value`, as a float32.
+
+    Examples:
+        >>> await session.run(af.nn.zero_fraction([0.0, 1.0, 0.0, 2.0]))
+        np.float32(0.5)
+    """
     with name_scope(name, "zero_fraction", [value]) as scope:
         x = convert_to_tensor(value)
         return reduce_mean(cast(equal(x, cast(0, x.dtype)), float32), name=scope)
@@ -216,6 +263,10 @@ def gelu(features: NumberLike, approximate: bool = False, name: str | None = Non
     """Return `features` times the probability that a normal number is smaller [Hendrycks 2016].
 
     `approximate` computes 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) instead.
+
+    Examples:
+        >>> await session.run(af.nn.gelu([-1.0, 2.0]))
+        array([-0.15865529,  1.9545    ], dtype=float32)
     """
     with name_scope(name, "gelu", [features]) as scope:
         return (gelu_tanh if approximate else gelu_erf)(convert_to_tensor(features), name=scope)
@@ -223,7 +274,12 @@ def gelu(features: NumberLike, approximate: bool = False, name: str | None = Non
 
 @transactional
 def swish(features: NumberLike, name: str | None = None) -> Tensor:
-    """Return `features` times their sigmoid [Ramachandran 2017]."""
+    """Return `features` times their sigmoid [Ramachandran 2017].
+
+    Examples:
+        >>> await session.run(af.nn.swish([-1.0, 2.0]))
+        array([-0.2689414,  1.761594 ], dtype=float32)
+    """
     with name_scope(name, "swish", [features]) as scope:
         x = convert_to_tensor(features)
         return multiply(x, sigmoid(x), name=scope)
@@ -231,7 +287,12 @@ def swish(features: NumberLike, name: str | None = None) -> Tensor:
 
 @transactional
 def crelu(features: NumberLike, name: str | None = None, axis: int = -1) -> Tensor:
-    """Concatenate the positive parts of `features` and of -`features` along `axis`, which doubles."""
+    """Concatenate the positive parts of `features` and of -`features` along `axis`, which doubles.
+
+    Examples:
+        >>> await session.run(af.nn.crelu([-1.0, 2.0]))
+        array([0., 2., 1., 0.], dtype=float32)
+    """
     with name_scope(name, "CRelu", [features]) as scope:
         x = convert_to_tensor(features)
         return relu(concat([x, negative(x)], axis), name=scope)
@@ -239,7 +300,12 @@ def crelu(features: NumberLike, name: str | None = None, axis: int = -1) -> Tens
 
 @transactional
 def hard_sigmoid(x: NumberLike, name: str | None = None) -> Tensor:
-    """Return 0.2 * x + 0.5, clipped to the range from 0 to 1: a piecewise linear sigmoid."""
+    """Return 0.2 * x + 0.5, clipped to the range from 0 to 1: a piecewise linear sigmoid.
+
+    Examples:
+        >>> await session.run(af.nn.hard_sigmoid([-1.0, 9.0]))
+        array([0.3, 1. ], dtype=float32)
+    """
     with name_scope(name, "hard_sigmoid", [x]) as scope:
         return clip_by_value(convert_to_tensor(x) * 0.2 + 0.5, 0.0, 1.0, name=scope)
 
@@ -256,6 +322,10 @@ def layer_normalization(
     """Normalise each element of a batch to mean 0 and variance 1 along `axis`, times `scale`, plus `offset` [Ba 2016].
 
     The statistics of narrow floats are computed in float32.
+
+    Examples:
+        >>> await session.run(af.nn.layer_normalization([[1.0, 3.0]], [0.0, 0.0], [1.0, 1.0]))
+        array([[-1.,  1.]], dtype=float32)
     """
     with name_scope(name, "layer_normalization", [x, offset, scale]) as scope:
         value = convert_to_tensor(x)
@@ -332,6 +402,10 @@ def sufficient_statistics(
     Returns:
         The number of elements, the sum of the elements less `shift`, the sum of the squares of these, and `shift`. A
         shift near the mean keeps the sums exact.
+
+    Examples:
+        >>> await session.run(af.nn.sufficient_statistics(af.constant([1.0, 3.0]), [0])[:3])
+        (np.float32(2.0), np.float32(4.0), np.float32(10.0))
     """
     with name_scope(name, "sufficient_statistics", [x, shift]):
         value = convert_to_tensor(x)
@@ -359,7 +433,12 @@ def _count(x: Tensor, axes: Axis, reduced: Tensor) -> Tensor:
 def normalize_moments(
     counts: NumberLike, mean_ss: NumberLike, variance_ss: NumberLike, shift: NumberLike, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return the mean and the variance from the result of `sufficient_statistics`."""
+    """Return the mean and the variance from the result of `sufficient_statistics`.
+
+    Examples:
+        >>> await session.run(af.nn.normalize_moments(af.constant(2.0), af.constant(4.0), af.constant(10.0), None))
+        (np.float32(2.0), np.float32(1.0))
+    """
     with name_scope(name, "normalize", [counts, mean_ss, variance_ss, shift]):
         share = reciprocal(convert_to_tensor(counts))
         off = multiply(mean_ss, share)
@@ -379,6 +458,10 @@ def weighted_moments(
     """Return the mean and the variance of `x` along `axes`, each element weighted by `frequency_weights`.
 
     The weights broadcast to the shape of `x`; of narrow floats all is computed in float32.
+
+    Examples:
+        >>> await session.run(af.nn.weighted_moments(af.constant([1.0, 3.0]), [0], [3.0, 1.0]))
+        (np.float32(1.5), np.float32(0.75))
     """
     with name_scope(name, "weighted_moments", [x, frequency_weights]):
         value, weights = convert_to_tensor(x), convert_to_tensor(frequency_weights)

@@ -56,6 +56,11 @@ def nce_loss(
         remove_accidental_hits: whether a sampled class that is true for a row is ignored there.
         partition_strategy: see `embedding_lookup`.
         name: the name of the operation.
+
+    Examples:
+        >>> weights, biases = af.ones([50, 4]), af.zeros([50])
+        >>> af.nn.nce_loss(weights, biases, [[3]], af.ones([1, 4]), 5, 50).shape
+        TensorShape([1])
     """
     with name_scope(name, "nce_loss") as scope:
         logits, targets = _sampled_logits(
@@ -84,6 +89,11 @@ def sampled_softmax_loss(
 
     It is smaller than that of the full softmax; use it only for training. The arguments are those of `nce_loss`; `seed`
     is the seed of the default sampler.
+
+    Examples:
+        >>> weights, biases = af.ones([50, 4]), af.zeros([50])
+        >>> af.nn.sampled_softmax_loss(weights, biases, [[3]], af.ones([1, 4]), 5, 50).shape
+        TensorShape([1])
     """
     with name_scope(name, "sampled_softmax_loss") as scope:
         logits, targets = _sampled_logits(

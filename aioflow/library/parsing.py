@@ -21,6 +21,11 @@ class FixedLenFeature(NamedTuple):
     """A feature with as many values as `shape` has, in every example: a dense tensor.
 
     Without a `default_value` it is required.
+
+    Examples:
+        >>> example = af.io.make_example({"age": [7]})
+        >>> await session.run(af.parse_single_example(example, {"age": af.FixedLenFeature([], af.int64)}))
+        {'age': np.int64(7)}
     """
 
     shape: Any
@@ -29,7 +34,13 @@ class FixedLenFeature(NamedTuple):
 
 
 class VarLenFeature(NamedTuple):
-    """A feature with any number of values: a SparseTensor."""
+    """A feature with any number of values: a SparseTensor.
+
+    Examples:
+        >>> example = af.io.make_example({"ages": [7, 9]})
+        >>> await session.run(af.parse_single_example(example, {"ages": af.VarLenFeature(af.int64)})["ages"].values)
+        array([7, 9])
+    """
 
     dtype: Any
 
@@ -186,6 +197,11 @@ def parse_example(
 
     Raises:
         InvalidArgumentError: in the run: a string is no example, or a feature is missing or of another type or size.
+
+    Examples:
+        >>> examples = [af.io.make_example({"age": [age]}) for age in (7, 9)]
+        >>> await session.run(af.parse_example(examples, {"age": af.FixedLenFeature([], af.int64)}))
+        {'age': array([7, 9])}
     """
     with name_scope(name, "parse_example") as scope:
         tensor = convert_to_tensor(serialized, dtypes.string)
@@ -201,7 +217,14 @@ def parse_single_example(
     name: str | None = None,
     example_names: TensorLike | None = None,
 ) -> dict[str, Any]:
-    """Return the features of one serialized example, by name: see `parse_example`, without the first axis."""
+    """Return the features of one serialized example, by name: see `parse_example`, without the first axis.
+
+    Examples:
+        >>> example = af.io.make_example({"age": [7], "name": ["Ada"]})
+        >>> features = {"age": af.FixedLenFeature([], af.int64), "name": af.FixedLenFeature([], af.string)}
+        >>> await session.run(af.parse_single_example(example, features))
+        {'age': np.int64(7), 'name': b'Ada'}
+    """
     with name_scope(name, "parse_single_example") as scope:
         tensor = convert_to_tensor(serialized, dtypes.string)
         tensor.shape.assert_has_rank(0)

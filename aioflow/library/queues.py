@@ -28,6 +28,11 @@ class QueueBase(Handle):
         shapes: their shapes, None for any.
         names: names of the components: then elements are dicts.
         queue_ref: the handle, a tensor.
+
+    Examples:
+        >>> queue = af.FIFOQueue(10, [af.int32], shapes=[[]])
+        >>> await session.run(queue.enqueue(1)), await session.run(queue.size())
+        (None, np.int32(1))
     """
 
     def __init__(self, dtypes: Any, shapes: Any, names: Any, queue_ref: Tensor) -> None:
@@ -213,6 +218,12 @@ class FIFOQueue(QueueBase):
 
     Raises:
         TypeError, ValueError: the arguments contradict each other.
+
+    Examples:
+        >>> queue = af.FIFOQueue(10, [af.int32], shapes=[[]])
+        >>> await session.run(queue.enqueue_many([[1, 2, 3]]))
+        >>> await session.run(queue.dequeue_many(2))
+        array([1, 2], dtype=int32)
     """
 
     def __init__(
@@ -243,6 +254,14 @@ class PaddingFIFOQueue(QueueBase):
         shared_name: queues of this name are one queue, in sessions that share their container.
         name: the name of the queue.
         capacity_bytes: the most bytes of elements; one element always fits into an empty queue.
+
+    Examples:
+        >>> queue = af.PaddingFIFOQueue(10, [af.int32], shapes=[[None]])
+        >>> await session.run(queue.enqueue([[1, 2]]))
+        >>> await session.run(queue.enqueue([[3]]))
+        >>> await session.run(queue.dequeue_many(2))
+        array([[1, 2],
+               [3, 0]], dtype=int32)
     """
 
     def __init__(
@@ -277,6 +296,12 @@ class RandomShuffleQueue(QueueBase):
         shared_name: queues of this name are one queue, in sessions that share their container.
         name: the name of the queue.
         capacity_bytes: the most bytes of elements; one element always fits into an empty queue.
+
+    Examples:
+        >>> queue = af.RandomShuffleQueue(10, min_after_dequeue=0, dtypes=[af.int32], shapes=[[]])
+        >>> await session.run(queue.enqueue_many([[1, 2, 3]]))
+        >>> sorted(await session.run(queue.dequeue_many(3)))
+        [np.int32(1), np.int32(2), np.int32(3)]
     """
 
     def __init__(
@@ -322,6 +347,12 @@ class PriorityQueue(QueueBase):
         shared_name: queues of this name are one queue, in sessions that share their container.
         name: the name of the queue.
         capacity_bytes: the most bytes of elements; one element always fits into an empty queue.
+
+    Examples:
+        >>> queue = af.PriorityQueue(10, [af.string], shapes=[[]])
+        >>> await session.run(queue.enqueue_many([[5, 1], ["later", "first"]]))
+        >>> await session.run(queue.dequeue())
+        [np.int64(1), b'first']
     """
 
     def __init__(

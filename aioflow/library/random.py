@@ -38,7 +38,12 @@ def categorical(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return `multinomial`: for each row of `logits`, classes drawn with the probability softmax(logits), int64."""
+    """Return `multinomial`: for each row of `logits`, classes drawn with the probability softmax(logits), int64.
+
+    Examples:
+        >>> (await session.run(af.random.categorical([[0.0, -1000.0]], 3))).tolist()
+        [[0, 0, 0]]
+    """
     return multinomial(logits, num_samples, seed, name, dtypes.int64 if dtype is None else as_dtype(dtype))
 
 
@@ -51,6 +56,10 @@ def random_crop(value: NumberLike, size: NumberLike, seed: int | None = None, na
     Raises:
         InvalidArgumentError: in the run, or when it is built if that is known by then, if a size is larger than the
             axis.
+
+    Examples:
+        >>> (await session.run(af.random_crop(af.ones([4, 4, 3]), [2, 2, 3]))).shape
+        (2, 2, 3)
     """
     graph = get_default_graph()
     with graph.name_scope(name or "random_crop") as scope:

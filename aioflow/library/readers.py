@@ -119,6 +119,14 @@ class WholeFileReader(ReaderBase):
         name: the name of the operation.
         shared_name: sessions that share the container use one reader for this name.
         skip_corrupt: whether files that are missing are left out.
+
+    Examples:
+        >>> with open("whole.txt", "w") as file:
+        ...     size = file.write("tea")
+        >>> files = af.FIFOQueue(1, [af.string], shapes=[[]])
+        >>> await session.run(files.enqueue("whole.txt"))
+        >>> await session.run(af.WholeFileReader().read(files))
+        (b'whole.txt', b'tea')
     """
 
     def __init__(self, name: str | None = None, shared_name: str | None = None, *, skip_corrupt: bool = False) -> None:
@@ -133,6 +141,14 @@ class TextLineReader(ReaderBase):
         name: the name of the operation.
         shared_name: sessions that share the container use one reader for this name.
         skip_corrupt: whether files that are missing are left out.
+
+    Examples:
+        >>> with open("lines.txt", "w") as file:
+        ...     print("tea", file=file)
+        >>> files = af.FIFOQueue(1, [af.string], shapes=[[]])
+        >>> await session.run(files.enqueue("lines.txt"))
+        >>> await session.run(af.TextLineReader().read(files))
+        (b'lines.txt:1', b'tea')
     """
 
     def __init__(
@@ -159,6 +175,14 @@ class FixedLengthRecordReader(ReaderBase):
         encoding: for compatibility; files are not compressed.
         shared_name: sessions that share the container use one reader for this name.
         skip_corrupt: whether files that are missing, or shorter than header and footer, are left out.
+
+    Examples:
+        >>> with open("pairs", "wb") as file:
+        ...     size = file.write(b"aabb")
+        >>> files = af.FIFOQueue(1, [af.string], shapes=[[]])
+        >>> await session.run(files.enqueue("pairs"))
+        >>> await session.run(af.FixedLengthRecordReader(2).read(files))
+        (b'pairs:0', b'aa')
     """
 
     def __init__(
@@ -187,6 +211,14 @@ class TFRecordReader(ReaderBase):
         name: the name of the operation.
         options: `TFRecordOptions`: the compression of the files, and how to treat corrupt records.
         shared_name: sessions that share the container use one reader for this name.
+
+    Examples:
+        >>> with af.io.TFRecordWriter("records-to-read") as writer:
+        ...     writer.write(b"tea")
+        >>> files = af.FIFOQueue(1, [af.string], shapes=[[]])
+        >>> await session.run(files.enqueue("records-to-read"))
+        >>> await session.run(af.TFRecordReader().read(files))
+        (b'records-to-read:0', b'tea')
     """
 
     def __init__(
@@ -206,7 +238,14 @@ class TFRecordReader(ReaderBase):
 
 
 class IdentityReader(ReaderBase):
-    """Returns each element of the queue as key and as value."""
+    """Returns each element of the queue as key and as value.
+
+    Examples:
+        >>> work = af.FIFOQueue(1, [af.string], shapes=[[]])
+        >>> await session.run(work.enqueue("part 7"))
+        >>> await session.run(af.IdentityReader().read(work))
+        (b'part 7', b'part 7')
+    """
 
     def __init__(self, name: str | None = None, shared_name: str | None = None) -> None:
         super().__init__(_reader(ops.identity_reader, name, shared_name))

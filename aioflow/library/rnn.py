@@ -119,6 +119,12 @@ def static_rnn(
 
     Returns:
         The outputs of all steps, and the state.
+
+    Examples:
+        >>> cell = af.nn.rnn_cell.BasicRNNCell(4)
+        >>> outputs, state = af.nn.static_rnn(cell, [af.ones([2, 3])] * 5, dtype=af.float32)
+        >>> len(outputs), state.shape
+        (5, TensorShape([2, 4]))
     """
     check_cell(cell)
     if not isinstance(inputs, (list, tuple)):
@@ -300,6 +306,12 @@ def bidirectional_dynamic_rnn(
 
     Returns:
         The outputs of both cells, and the states of both.
+
+    Examples:
+        >>> forward, backward = af.nn.rnn_cell.GRUCell(4), af.nn.rnn_cell.GRUCell(4)
+        >>> outputs, states = af.nn.bidirectional_dynamic_rnn(forward, backward, af.ones([2, 5, 3]), dtype=af.float32)
+        >>> outputs[0].shape
+        TensorShape([2, 5, 4])
     """
     check_cell(cell_fw, "cell_fw")
     check_cell(cell_bw, "cell_bw")

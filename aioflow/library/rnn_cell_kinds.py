@@ -31,6 +31,12 @@ class BasicRNNCell(RNNCell):
         reuse: see RNNCell.
         name: see RNNCell.
         dtype: see RNNCell.
+
+    Examples:
+        >>> cell = af.nn.rnn_cell.BasicRNNCell(4)
+        >>> output, state = cell(af.ones([2, 3]), cell.zero_state(2, af.float32))
+        >>> output.shape
+        TensorShape([2, 4])
     """
 
     def __init__(
@@ -82,6 +88,12 @@ class GRUCell(RNNCell):
         bias_initializer: initializer of both biases; by default ones for the gates and zeros for the candidate.
         name: see RNNCell.
         dtype: see RNNCell.
+
+    Examples:
+        >>> cell = af.nn.rnn_cell.GRUCell(4)
+        >>> output, state = cell(af.ones([2, 3]), cell.zero_state(2, af.float32))
+        >>> output.shape
+        TensorShape([2, 4])
     """
 
     def __init__(
@@ -130,7 +142,12 @@ class GRUCell(RNNCell):
 
 
 class LSTMStateTuple(NamedTuple):
-    """The state of an LSTM cell: its memory c and its output h."""
+    """The state of an LSTM cell: its memory c and its output h.
+
+    Examples:
+        >>> af.nn.rnn_cell.LSTMStateTuple(c=af.zeros([2, 4]), h=af.zeros([2, 4])).h.shape
+        TensorShape([2, 4])
+    """
 
     c: Any
     h: Any
@@ -159,6 +176,12 @@ class BasicLSTMCell(RNNCell):
         reuse: see RNNCell.
         name: see RNNCell.
         dtype: see RNNCell.
+
+    Examples:
+        >>> cell = af.nn.rnn_cell.BasicLSTMCell(4)
+        >>> output, state = cell(af.ones([2, 3]), cell.zero_state(2, af.float32))
+        >>> output.shape
+        TensorShape([2, 4])
     """
 
     def __init__(
@@ -243,6 +266,12 @@ class LSTMCell(BasicLSTMCell):
         reuse: see RNNCell.
         name: see RNNCell.
         dtype: see RNNCell.
+
+    Examples:
+        >>> cell = af.nn.rnn_cell.LSTMCell(4)
+        >>> output, state = cell(af.ones([2, 3]), cell.zero_state(2, af.float32))
+        >>> output.shape, state.c.shape
+        (TensorShape([2, 4]), TensorShape([2, 4]))
     """
 
     def __init__(

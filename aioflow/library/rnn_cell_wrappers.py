@@ -26,6 +26,12 @@ class MultiRNNCell(RNNCell):
     Args:
         cells: the cells, from bottom to top.
         state_is_tuple: whether the state is a tuple of their states; else these are concatenated in one tensor.
+
+    Examples:
+        >>> cell = af.nn.rnn_cell.MultiRNNCell([af.nn.rnn_cell.GRUCell(4), af.nn.rnn_cell.GRUCell(6)])
+        >>> output, states = cell(af.ones([2, 3]), cell.zero_state(2, af.float32))
+        >>> output.shape, len(states)
+        (TensorShape([2, 6]), 2)
     """
 
     def __init__(self, cells: Sequence[Any], state_is_tuple: bool = True) -> None:
@@ -134,6 +140,11 @@ class DropoutWrapper(_Wrapper):
     Raises:
         TypeError: `cell` is not a cell.
         ValueError: a probability is not above 0 and up to 1, or a needed argument is missing.
+
+    Examples:
+        >>> cell = af.nn.rnn_cell.DropoutWrapper(af.nn.rnn_cell.GRUCell(4), output_keep_prob=0.9)
+        >>> cell.output_size
+        4
     """
 
     def __init__(
@@ -241,6 +252,12 @@ class ResidualWrapper(_Wrapper):
     Args:
         cell: the cell.
         residual_fn: a function of inputs and outputs that returns the output, instead of their sum.
+
+    Examples:
+        >>> cell = af.nn.rnn_cell.ResidualWrapper(af.nn.rnn_cell.GRUCell(4))
+        >>> output, state = cell(af.ones([2, 4]), cell.zero_state(2, af.float32))
+        >>> output.shape
+        TensorShape([2, 4])
     """
 
     def __init__(self, cell: Any, residual_fn: Callable[[Any, Any], Any] | None = None) -> None:
@@ -268,6 +285,11 @@ class DeviceWrapper(_Wrapper):
     Args:
         cell: the cell.
         device: as `af.device` takes it.
+
+    Examples:
+        >>> cell = af.nn.rnn_cell.DeviceWrapper(af.nn.rnn_cell.GRUCell(4), "/cpu:0")
+        >>> cell.output_size
+        4
     """
 
     def __init__(self, cell: Any, device: Any) -> None:

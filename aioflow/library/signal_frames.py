@@ -46,6 +46,12 @@ def frame(
         pad_value: the value of elements that are missing in the last frames.
         axis: the axis that is cut into frames.
         name: the name of the operation.
+
+    Examples:
+        >>> await session.run(af.signal.frame([1, 2, 3, 4], frame_length=2, frame_step=1))
+        array([[1, 2],
+               [2, 3],
+               [3, 4]], dtype=int32)
     """
     with name_scope(name, "frame") as scope:
         x = convert_to_tensor(signal)
@@ -80,7 +86,12 @@ def _padded(x: Tensor, axis: int, count: Size, value: Any) -> Tensor:
 
 @transactional
 def overlap_and_add(signal: NumberLike, frame_step: NumberLike, name: str | None = None) -> Tensor:
-    """Return the signals [..., samples] that are the sums of frames [..., frames, length], `frame_step` apart."""
+    """Return the signals [..., samples] that are the sums of frames [..., frames, length], `frame_step` apart.
+
+    Examples:
+        >>> await session.run(af.signal.overlap_and_add([[1, 2], [3, 4]], frame_step=1))
+        array([1, 5, 4], dtype=int32)
+    """
     with name_scope(name, "overlap_and_add"):
         x = convert_to_tensor(signal)
         rank = x.shape.ndims
@@ -116,6 +127,10 @@ def stft(
         window_fn: called with `frame_length` and `dtype=`, returns the weights of a frame's samples. None for none.
         pad_end: that of `frame`.
         name: the name of the operation.
+
+    Examples:
+        >>> af.signal.stft(af.ones([1000]), frame_length=256, frame_step=128).shape
+        TensorShape([6, 129])
     """
     with name_scope(name, "stft"):
         x = convert_to_tensor(signals, preferred_dtype=float32)

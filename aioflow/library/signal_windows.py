@@ -35,6 +35,10 @@ def hann_window(
         periodic: whether an even window is one period, as for frames that overlap; else it is symmetric.
         dtype: a floating dtype.
         name: the name of the operation.
+
+    Examples:
+        >>> await session.run(af.signal.hann_window(4))
+        array([0. , 0.5, 1. , 0.5], dtype=float32)
     """
     return _raised_cosine("hann_window", window_length, periodic, dtype, name, 0.5)
 
@@ -43,7 +47,12 @@ def hann_window(
 def hamming_window(
     window_length: NumberLike, periodic: bool = True, dtype: DTypeLike = float32, name: str | None = None
 ) -> Tensor:
-    """Return 0.54 - 0.46 cos(2π i / n) for i below `window_length`, n; `periodic` is that of `hann_window`."""
+    """Return 0.54 - 0.46 cos(2π i / n) for i below `window_length`, n; `periodic` is that of `hann_window`.
+
+    Examples:
+        >>> await session.run(af.signal.hamming_window(4))
+        array([0.08000001, 0.54      , 1.        , 0.54      ], dtype=float32)
+    """
     return _raised_cosine("hamming_window", window_length, periodic, dtype, name, 0.54)
 
 
@@ -75,7 +84,12 @@ def _at_least_1(value: Tensor, like: Tensor) -> Tensor:
 def kaiser_window(
     window_length: NumberLike, beta: NumberLike = 12.0, dtype: DTypeLike = float32, name: str | None = None
 ) -> Tensor:
-    """Return the Kaiser window I0(β sqrt(1 - (i / h)²)) / I0(β), for i from -h to h."""
+    """Return the Kaiser window I0(β sqrt(1 - (i / h)²)) / I0(β), for i from -h to h.
+
+    Examples:
+        >>> await session.run(af.signal.kaiser_window(3))
+        array([5.2773445e-05, 1.0000000e+00, 5.2773445e-05], dtype=float32)
+    """
     with name_scope(name, "kaiser_window"):
         return _kaiser(window_length, beta, as_dtype(dtype))
 
@@ -100,7 +114,12 @@ def kaiser_bessel_derived_window(
 
 @transactional
 def vorbis_window(window_length: NumberLike, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
-    """Return sin(π/2 sin²(π (i + 1/2) / n)) for i below `window_length`, n."""
+    """Return sin(π/2 sin²(π (i + 1/2) / n)) for i below `window_length`, n.
+
+    Examples:
+        >>> await session.run(af.signal.vorbis_window(4))
+        array([0.22801436, 0.9736578 , 0.9736578 , 0.22801416], dtype=float32)
+    """
     with name_scope(name, "vorbis_window"):
         length, places = _places(window_length, as_dtype(dtype))
         return sin(math.pi / 2 * square(sin(math.pi * (places + 0.5) / cast(length, places.dtype))))

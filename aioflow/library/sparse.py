@@ -47,6 +47,12 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
     """Return a sparse tensor to be fed a `SparseTensorValue` in every run that needs it.
 
     `shape` is the full shape; if it is not completely known, it is fed too.
+
+    Examples:
+        >>> x = af.sparse_placeholder(af.float32, [2, 2])
+        >>> await session.run(af.sparse_tensor_to_dense(x), {x: ([[0, 1]], [5.0], [2, 2])})
+        array([[0., 5.],
+               [0., 0.]], dtype=float32)
     """
     whole = as_shape(shape)
     with name_scope(name, "sparse_placeholder"):
@@ -59,7 +65,12 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
 
 @transactional
 def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Tensor | SparseTensor:
-    """Return a sparse tensor for a sparse tensor or its value, else a tensor. TypeError for another dtype."""
+    """Return a sparse tensor for a sparse tensor or its value, else a tensor. TypeError for another dtype.
+
+    Examples:
+        >>> af.convert_to_tensor_or_sparse_tensor([1, 2])
+        <af.Tensor 'constant:0' int32[2]>
+    """
     if not isinstance(value, (SparseTensor, SparseTensorValue)):
         return convert_to_tensor(value, dtype, name)
     made = _sparse(value)
@@ -70,7 +81,12 @@ def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str 
 
 @transactional
 def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
-    """Return the elements of `tensor` that are not zero."""
+    """Return the elements of `tensor` that are not zero.
+
+    Examples:
+        >>> await session.run(af.sparse.from_dense([0, 7, 0]).indices)
+        array([[1]])
+    """
     with name_scope(name, "from_dense"):
         tensor = convert_to_tensor(tensor)
         empty = b"" if tensor.dtype is dtypes.string else tensor.dtype.np.type(0)
@@ -92,6 +108,11 @@ def sparse_tensor_to_dense(
 
     Raises:
         InvalidArgumentError: positions lie outside, repeat or, unless `validate_indices` is false, are out of order.
+
+    Examples:
+        >>> await session.run(af.sparse_tensor_to_dense(af.SparseTensor([[0, 1], [1, 0]], [5, 6], [2, 2])))
+        array([[0, 5],
+               [6, 0]], dtype=int32)
     """
     sp_input = _sparse(sp_input)
     if default_value is None:
@@ -104,7 +125,13 @@ def sparse_tensor_to_dense(
 def sparse_tensor_dense_matmul(
     sp_a: SparseTensor, b: TensorLike, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
 ) -> Tensor:
-    """Return the product of a sparse and a dense matrix, each possibly transposed and conjugated: a dense matrix."""
+    """Return the product of a sparse and a dense matrix, each possibly transposed and conjugated: a dense matrix.
+
+    Examples:
+        >>> await session.run(af.sparse_tensor_dense_matmul(af.SparseTensor([[0, 1]], [5.0], [2, 2]), af.ones([2, 1])))
+        array([[5.],
+               [0.]], dtype=float32)
+    """
     return kernels.sparse_dense_matmul(*_parts(_sparse(sp_a)), b, adjoint_a, adjoint_b, name=name)
 
 
@@ -117,7 +144,12 @@ def sparse_reduce_sum(
     keep_dims: bool | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return the sum along the axes, all if None: a dense tensor."""
+    """Return the sum along the axes, all if None: a dense tensor.
+
+    Examples:
+        >>> await session.run(af.sparse_reduce_sum(af.SparseTensor([[0, 1], [1, 0]], [5, 6], [2, 2]), axis=1))
+        array([5, 6], dtype=int32)
+    """
     chosen = _flags(axis, keepdims, reduction_axes, keep_dims)
     return kernels.sparse_reduce_sum(*_parts(_sparse(sp_input)), *chosen, name=name)
 
@@ -138,6 +170,11 @@ def sparse_add(a: Any, b: Any, threshold: TensorLike | None = None, thresh: Tens
 
     Raises:
         TypeError: neither is sparse.
+
+    Examples:
+        >>> a = af.SparseTensor([[0, 1]], [5], [1, 2])
+        >>> await session.run(af.sparse_tensor_to_dense(af.sparse_add(a, a)))
+        array([[ 0, 10]], dtype=int32)
     """
     kinds = [isinstance(value, (SparseTensor, SparseTensorValue)) for value in (a, b)]
     if kinds == [False, False]:
@@ -162,14 +199,26 @@ def _sparse_sum(a: SparseTensor, b: SparseTensor, threshold: TensorLike | None) 
 
 @transactional
 def sparse_dense_cwise_mul(sp_input: SparseTensor, dense: TensorLike, name: str | None = None) -> SparseTensor:
-    """Multiply each element by the one of `dense` at its position; `dense` is broadcast to the shape."""
+    """Multiply each element by the one of `dense` at its position; `dense` is broadcast to the shape.
+
+    Examples:
+        >>> a = af.SparseTensor([[0], [1]], [5, 6], [2])
+        >>> await session.run(af.sparse_dense_cwise_mul(a, [10, 100]).values)
+        array([ 50, 600], dtype=int32)
+    """
     sp_input = _sparse(sp_input)
     return _replace_values(sp_input, OPERATORS["multiply"](sp_input.values, _at(sp_input, dense), name=name))
 
 
 @transactional
 def sparse_dense_cwise_div(sp_input: SparseTensor, dense: TensorLike, name: str | None = None) -> SparseTensor:
-    """Divide each element by the one of `dense` at its position; `dense` is broadcast to the shape."""
+    """Divide each element by the one of `dense` at its position; `dense` is broadcast to the shape.
+
+    Examples:
+        >>> a = af.SparseTensor([[0], [1]], [8.0, 8.0], [2])
+        >>> await session.run(af.sparse_dense_cwise_div(a, [2.0, 4.0]).values)
+        array([4., 2.], dtype=float32)
+    """
     sp_input = _sparse(sp_input)
     return _replace_values(sp_input, OPERATORS["truediv"](sp_input.values, _at(sp_input, dense), name=name))
 
@@ -192,7 +241,13 @@ def _at(sparse: SparseTensor, dense: TensorLike) -> Tensor:
 
 @transactional
 def sparse_softmax(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
-    """Return the softmax of each row, all axes but the last, over its elements."""
+    """Return the softmax of each row, all axes but the last, over its elements.
+
+    Examples:
+        >>> a = af.SparseTensor([[0, 0], [0, 2]], [1.0, 1.0], [1, 3])
+        >>> await session.run(af.sparse_softmax(a).values)
+        array([0.5, 0.5], dtype=float32)
+    """
     sp_input = _sparse(sp_input)
     return _replace_values(sp_input, kernels.sparse_softmax(*_parts(sp_input), name=name))
 
@@ -202,7 +257,13 @@ def sparse_softmax(sp_input: SparseTensor, name: str | None = None) -> SparseTen
 
 @transactional
 def sparse_reorder(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
-    """Return the same tensor with ascending positions."""
+    """Return the same tensor with ascending positions.
+
+    Examples:
+        >>> a = af.SparseTensor([[1, 0], [0, 1]], [6, 5], [2, 2])
+        >>> await session.run(af.sparse_reorder(a).values)
+        array([5, 6], dtype=int32)
+    """
     sp_input = _sparse(sp_input)
     indices, order = kernels.sparse_order(sp_input.indices, sp_input.dense_shape, name=name)
     return SparseTensor(indices, gather(sp_input.values, order), sp_input.dense_shape)
@@ -212,7 +273,14 @@ def sparse_reorder(sp_input: SparseTensor, name: str | None = None) -> SparseTen
 def sparse_transpose(
     sp_input: SparseTensor, perm: Sequence[int] | None = None, name: str | None = None
 ) -> SparseTensor:
-    """Return the tensor with its axes in the order `perm`, by default reversed; positions ascend."""
+    """Return the tensor with its axes in the order `perm`, by default reversed; positions ascend.
+
+    Examples:
+        >>> a = af.SparseTensor([[0, 1]], [5], [2, 2])
+        >>> await session.run(af.sparse_tensor_to_dense(af.sparse_transpose(a)))
+        array([[0, 0],
+               [5, 0]], dtype=int32)
+    """
     sp_input = _sparse(sp_input)
     with name_scope(name, "sparse_transpose"):
         if perm is None:
@@ -228,7 +296,13 @@ def sparse_transpose(
 
 @transactional
 def sparse_reshape(sp_input: SparseTensor, shape: NumberLike, name: str | None = None) -> SparseTensor:
-    """Return the same elements in another shape, one size of which may be -1."""
+    """Return the same elements in another shape, one size of which may be -1.
+
+    Examples:
+        >>> a = af.SparseTensor([[1, 0]], [6], [2, 2])
+        >>> await session.run(af.sparse_tensor_to_dense(af.sparse_reshape(a, [4])))
+        array([0, 0, 6, 0], dtype=int32)
+    """
     sp_input = _sparse(sp_input)
     wanted = convert_to_tensor(shape, preferred_dtype=int64)
     indices, sizes = parts.sparse_refit(sp_input.indices, sp_input.dense_shape, wanted, name=name)
@@ -237,7 +311,13 @@ def sparse_reshape(sp_input: SparseTensor, shape: NumberLike, name: str | None =
 
 @transactional
 def sparse_slice(sp_input: SparseTensor, start: NumberLike, size: TensorLike, name: str | None = None) -> SparseTensor:
-    """Return the part of the block of `size` at `start` that lies inside the tensor."""
+    """Return the part of the block of `size` at `start` that lies inside the tensor.
+
+    Examples:
+        >>> a = af.SparseTensor([[0, 1], [1, 0]], [5, 6], [2, 2])
+        >>> await session.run(af.sparse_tensor_to_dense(af.sparse_slice(a, [1, 0], [1, 2])))
+        array([[6, 0]], dtype=int32)
+    """
     sp_input = _sparse(sp_input)
     indices, sizes, places = parts.sparse_cut(sp_input.indices, sp_input.dense_shape, start, size, name=name)
     return SparseTensor(indices, gather(sp_input.values, places), sizes)
@@ -245,7 +325,13 @@ def sparse_slice(sp_input: SparseTensor, start: NumberLike, size: TensorLike, na
 
 @transactional
 def sparse_retain(sp_input: SparseTensor, to_retain: TensorLike) -> SparseTensor:
-    """Return the elements for which the vector `to_retain` is true."""
+    """Return the elements for which the vector `to_retain` is true.
+
+    Examples:
+        >>> a = af.SparseTensor([[0, 1], [1, 0]], [5, 6], [2, 2])
+        >>> await session.run(af.sparse_retain(a, [True, False]).values)
+        array([5], dtype=int32)
+    """
     sp_input = _sparse(sp_input)
     kept = convert_to_tensor(to_retain, dtypes.bool_)
     kept.shape.with_rank(1).merge_with(sp_input.values.shape)
@@ -256,7 +342,13 @@ def sparse_retain(sp_input: SparseTensor, to_retain: TensorLike) -> SparseTensor
 def sparse_fill_empty_rows(
     sp_input: SparseTensor, default_value: TensorLike, name: str | None = None
 ) -> tuple[SparseTensor, Tensor]:
-    """Return the tensor with `default_value` as the first element of each empty row, and which rows were empty."""
+    """Return the tensor with `default_value` as the first element of each empty row, and which rows were empty.
+
+    Examples:
+        >>> filled, empty = af.sparse_fill_empty_rows(af.SparseTensor([[0, 0]], [5], [2, 2]), -1)
+        >>> await session.run(filled.values)
+        array([ 5, -1], dtype=int32)
+    """
     sp_input = _sparse(sp_input)
     with name_scope(name, "sparse_fill_empty_rows"):
         indices, places, empty = parts.sparse_fill(sp_input.indices, sp_input.dense_shape)
@@ -277,6 +369,12 @@ def sparse_concat(
     """Concatenate the tensors along an axis; positions ascend.
 
     All other axes have the same sizes, or with `expand_nonconcat_dims` get the largest of their sizes.
+
+    Examples:
+        >>> a = af.SparseTensor([[0, 1]], [5], [1, 2])
+        >>> await session.run(af.sparse_tensor_to_dense(af.sparse_concat(0, [a, a])))
+        array([[0, 5],
+               [0, 5]], dtype=int32)
     """
     inputs = [_sparse(value) for value in ([sp_inputs] if isinstance(sp_inputs, SparseTensor) else sp_inputs)]
     along = axis if concat_dim is None else concat_dim
@@ -302,7 +400,13 @@ OPERATORS["sparse_dense_divide"] = sparse_dense_cwise_div  # type: ignore[assign
 def serialize_sparse(
     sp_input: SparseTensor | SparseTensorValue, name: str | None = None, out_type: Any = dtypes.string
 ) -> Tensor:
-    """Return a sparse tensor as a vector of three strings, for `deserialize_many_sparse`."""
+    """Return a sparse tensor as a vector of three strings, for `deserialize_many_sparse`.
+
+    Examples:
+        >>> packed = af.serialize_sparse(af.SparseTensor([[0]], [5], [2]))
+        >>> packed.shape
+        TensorShape([3])
+    """
     return string_kernels.pack_sparse(*_string_parts(sp_input, out_type), name=name)
 
 

@@ -52,7 +52,13 @@ def sparse_reduce_max(
     keep_dims: bool | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return the maximum of the elements along the axes, all if None, and 0 without elements: a dense tensor."""
+    """Return the maximum of the elements along the axes, all if None, and 0 without elements: a dense tensor.
+
+    Examples:
+        >>> a = af.SparseTensor([[0, 1], [1, 0]], [5, 6], [2, 2])
+        >>> await session.run(af.sparse_reduce_max(a, 1))
+        array([5, 6], dtype=int32)
+    """
     with name_scope(name, "sparse_reduce_max") as scope:
         found = _reduce(unsorted_segment_max, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
         return sparse_tensor_to_dense(found, name=scope)
@@ -67,7 +73,13 @@ def sparse_reduce_max_sparse(
     keep_dims: bool | None = None,
     name: str | None = None,
 ) -> SparseTensor:
-    """Return the maximum of the elements along the axes, all if None: a sparse tensor."""
+    """Return the maximum of the elements along the axes, all if None: a sparse tensor.
+
+    Examples:
+        >>> a = af.SparseTensor([[0, 1], [1, 0]], [5, 6], [2, 2])
+        >>> await session.run(af.sparse_reduce_max_sparse(a, 1).values)
+        array([5, 6], dtype=int32)
+    """
     with name_scope(name, "sparse_reduce_max_sparse"):
         return _reduce(unsorted_segment_max, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
 
@@ -81,7 +93,13 @@ def sparse_reduce_sum_sparse(
     keep_dims: bool | None = None,
     name: str | None = None,
 ) -> SparseTensor:
-    """Return the sum of the elements along the axes, all if None: a sparse tensor."""
+    """Return the sum of the elements along the axes, all if None: a sparse tensor.
+
+    Examples:
+        >>> a = af.SparseTensor([[0, 1], [1, 0]], [5, 6], [2, 2])
+        >>> await session.run(af.sparse_reduce_sum_sparse(a, 1).values)
+        array([5, 6], dtype=int32)
+    """
     with name_scope(name, "sparse_reduce_sum_sparse"):
         return _reduce(unsorted_segment_sum, _sparse(sp_input), *_flags(axis, keepdims, reduction_axes, keep_dims))
 
@@ -103,13 +121,25 @@ def _combine(a: Any, b: Any, function: Callable[..., Tensor], name: str | None, 
 
 @transactional
 def sparse_maximum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> SparseTensor:
-    """Return the maximum of two sparse tensors of one shape, where either has an element. Absent elements are 0."""
+    """Return the maximum of two sparse tensors of one shape, where either has an element. Absent elements are 0.
+
+    Examples:
+        >>> a, b = af.SparseTensor([[0]], [5], [2]), af.SparseTensor([[0], [1]], [3, 4], [2])
+        >>> await session.run(af.sparse_tensor_to_dense(af.sparse_maximum(a, b)))
+        array([5, 4], dtype=int32)
+    """
     return _combine(sp_a, sp_b, maximum, name, "sparse_maximum")
 
 
 @transactional
 def sparse_minimum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> SparseTensor:
-    """Return the minimum of two sparse tensors of one shape, where either has an element. Absent elements are 0."""
+    """Return the minimum of two sparse tensors of one shape, where either has an element. Absent elements are 0.
+
+    Examples:
+        >>> a, b = af.SparseTensor([[0]], [5], [2]), af.SparseTensor([[0], [1]], [3, 4], [2])
+        >>> await session.run(af.sparse_tensor_to_dense(af.sparse_minimum(a, b)))
+        array([3, 0], dtype=int32)
+    """
     return _combine(sp_a, sp_b, minimum, name, "sparse_minimum")
 
 
@@ -122,7 +152,12 @@ def sparse_matmul(
     b_is_sparse: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Return the product of two matrices, by `matmul`; many zeros make no difference."""
+    """Return the product of two matrices, by `matmul`; many zeros make no difference.
+
+    Examples:
+        >>> await session.run(af.sparse_matmul([[1.0, 0.0]], [[3.0], [4.0]]))
+        array([[3.]], dtype=float32)
+    """
     return matmul(a, b, transpose_a, transpose_b, name=name)
 
 
@@ -131,7 +166,13 @@ def sparse_matmul(
 
 @transactional
 def sparse_mask(a: IndexedSlices, mask_indices: TensorLike, name: str | None = None) -> IndexedSlices:
-    """Return the slices of `a` whose indices are not among `mask_indices`."""
+    """Return the slices of `a` whose indices are not among `mask_indices`.
+
+    Examples:
+        >>> slices = af.IndexedSlices(af.constant([1, 2]), af.constant([3, 7]))
+        >>> await session.run(af.sparse_mask(slices, [3]).values)
+        array([2], dtype=int32)
+    """
     with name_scope(name, "sparse_mask"):
         indices, places = setdiff1d(a.indices, convert_to_tensor(mask_indices, a.indices.dtype))
         return IndexedSlices(gather(a.values, places), indices, a.dense_shape)
@@ -150,6 +191,11 @@ def sparse_split(
 
     Raises:
         ValueError: an argument is missing or given by position, or there are fewer than one part.
+
+    Examples:
+        >>> parts = af.sparse_split(sp_input=af.SparseTensor([[0, 0], [0, 3]], [5, 6], [1, 4]), num_split=2, axis=1)
+        >>> await session.run(parts[1].values)
+        array([6], dtype=int32)
     """
     where = split_dim if axis is None else axis
     if keyword_required is not None or sp_input is None or num_split is None or where is None:
@@ -177,6 +223,11 @@ def sparse_reset_shape(sp_input: SparseTensor, new_shape: TensorLike | None = No
 
     Raises:
         InvalidArgumentError: the new shape is smaller than the old one; in the run, or earlier if that is known.
+
+    Examples:
+        >>> a = af.SparseTensor([[0]], [5], [10])
+        >>> await session.run(af.sparse_reset_shape(a).dense_shape)
+        array([1])
     """
     value = _sparse(sp_input)
     with name_scope(None, "sparse_reset_shape"):
@@ -192,7 +243,13 @@ def sparse_reset_shape(sp_input: SparseTensor, new_shape: TensorLike | None = No
 
 @transactional
 def sparse_to_indicator(sp_input: SparseTensor, vocab_size: TensorLike, name: str | None = None) -> Tensor:
-    """Return which numbers below `vocab_size` each row along the last axis has: bools [..., vocab_size]."""
+    """Return which numbers below `vocab_size` each row along the last axis has: bools [..., vocab_size].
+
+    Examples:
+        >>> a = af.SparseTensor([[0, 0], [0, 1]], af.constant([0, 2], af.int64), [1, 2])
+        >>> await session.run(af.sparse_to_indicator(a, 3))
+        array([[ True, False,  True]])
+    """
     value = _sparse(sp_input)
     with name_scope(name, "sparse_to_indicator") as scope:
         numbers = SparseTensor(value.indices, ones_like(value.values, dtypes.bool_), value.dense_shape)
@@ -237,7 +294,13 @@ def sparse_merge(
 
 @transactional
 def sparse_expand_dims(sp_input: SparseTensor, axis: int | None = None, name: str | None = None) -> SparseTensor:
-    """Insert an axis of size 1 into the tensor, which becomes `axis`, by default the last one."""
+    """Insert an axis of size 1 into the tensor, which becomes `axis`, by default the last one.
+
+    Examples:
+        >>> expanded = af.sparse.expand_dims(af.SparseTensor([[1]], [5], [3]), axis=0)
+        >>> await session.run(af.shape(af.sparse_tensor_to_dense(expanded)))
+        array([1, 3], dtype=int32)
+    """
     value = _sparse(sp_input)
     rank = value.shape.ndims
     if rank is None:
@@ -256,7 +319,13 @@ def sparse_expand_dims(sp_input: SparseTensor, axis: int | None = None, name: st
 def sparse_eye(
     num_rows: NumberLike, num_columns: NumberLike | None = None, dtype: Any = float32, name: str | None = None
 ) -> SparseTensor:
-    """Return the matrix with ones on its diagonal and no other elements."""
+    """Return the matrix with ones on its diagonal and no other elements.
+
+    Examples:
+        >>> await session.run(af.sparse_tensor_to_dense(af.sparse.eye(2)))
+        array([[1., 0.],
+               [0., 1.]], dtype=float32)
+    """
     with name_scope(name, "eye"):
         rows = cast(convert_to_tensor(num_rows, preferred_dtype=int64), int64)
         columns = rows if num_columns is None else cast(convert_to_tensor(num_columns, preferred_dtype=int64), int64)

@@ -120,6 +120,12 @@ class StagingArea(BaseStagingArea):
 
     Raises:
         TypeError, ValueError: the arguments contradict each other.
+
+    Examples:
+        >>> area = af.StagingArea([af.int32], shapes=[[]])
+        >>> await session.run(area.put([7]))
+        >>> await session.run(area.get())
+        [np.int32(7)]
     """
 
     @transactional
@@ -195,6 +201,12 @@ class MapStagingArea(BaseStagingArea):
         ordered: whether `get` without a key takes the lowest one.
         capacity: the most complete elements; 0 for any number.
         memory_limit: the most bytes; 0 for any number.
+
+    Examples:
+        >>> area = af.MapStagingArea([af.int32], shapes=[[]])
+        >>> await session.run(area.put(af.constant(5, af.int64), [7]))
+        >>> await session.run(area.get(af.constant(5, af.int64)))
+        (np.int64(5), [np.int32(7)])
     """
 
     @transactional

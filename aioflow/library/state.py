@@ -33,12 +33,24 @@ def global_variables(scope: str | None = None) -> list[Variable]:
 
 
 def local_variables(scope: str | None = None) -> list[Variable]:
-    """Return the default graph's variables that each process has for itself and checkpoints omit."""
+    """Return the default graph's variables that each process has for itself and checkpoints omit.
+
+    Examples:
+        >>> value, update = af.metrics.mean([1.0])
+        >>> [variable.name for variable in af.local_variables()]
+        ['mean/total:0', 'mean/count:0']
+    """
     return get_default_graph().get_collection(GraphKeys.LOCAL_VARIABLES, scope)
 
 
 def trainable_variables(scope: str | None = None) -> list[Variable]:
-    """Return the default graph's variables that optimizers change by default."""
+    """Return the default graph's variables that optimizers change by default.
+
+    Examples:
+        >>> weights, step = af.Variable(1.0, name="weights"), af.Variable(0, name="step", trainable=False)
+        >>> [variable.name for variable in af.trainable_variables()]
+        ['weights:0']
+    """
     return get_default_graph().get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
 
 
@@ -66,7 +78,14 @@ def variables_initializer(var_list: Iterable[Variable], name: str = "init") -> O
 
 
 def global_variables_initializer() -> Operation:
-    """Return an operation that gives each global variable of the default graph its initial value."""
+    """Return an operation that gives each global variable of the default graph its initial value.
+
+    Examples:
+        >>> counter = af.Variable([1, 2])
+        >>> await session.run(af.global_variables_initializer())
+        >>> await session.run(counter)
+        array([1, 2], dtype=int32)
+    """
     return variables_initializer(global_variables())
 
 
@@ -84,13 +103,24 @@ def assert_variables_initialized(var_list: Iterable[Variable] | None = None) -> 
     """Return an operation that raises FailedPreconditionError in the run if one of the variables has no value.
 
     Checks `var_list`; by default the default graph's global and local variables.
+
+    Examples:
+        >>> state = af.Variable(7)
+        >>> await session.run(state.initializer)
+        >>> await session.run(af.assert_variables_initialized())
     """
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
     return group(*[variable.read_value() for variable in variables], name="assert_variables_initialized")
 
 
 def is_variable_initialized(variable: Variable) -> Tensor:
-    """Return whether the variable has a value."""
+    """Return whether the variable has a value.
+
+    Examples:
+        >>> state = af.Variable(1.0)
+        >>> await session.run(af.is_variable_initialized(state))
+        np.False_
+    """
     return variable.is_initialized()
 
 
@@ -101,6 +131,11 @@ def report_uninitialized_variables(
     """Return a vector of strings: the names of the variables without a value.
 
     Checks `var_list`; by default the default graph's global and local variables.
+
+    Examples:
+        >>> state = af.Variable(1.0, name="state")
+        >>> await session.run(af.report_uninitialized_variables())
+        array([b'state'], dtype=object)
     """
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
     if not variables:
@@ -121,40 +156,81 @@ def assign(
     use_locking: bool | None = None,
     name: str | None = None,
 ) -> Any:
-    """Assign `value` to the variable. Returns the new value."""
+    """Assign `value` to the variable. Returns the new value.
+
+    Examples:
+        >>> state = af.Variable(1.0)
+        >>> await session.run(af.assign(state, 2.0))
+        np.float32(2.0)
+    """
     return _check_variable(ref).assign(value, name=name)
 
 
 @transactional
 def assign_add(ref: Variable, value: NumberLike, use_locking: bool | None = None, name: str | None = None) -> Any:
-    """Add `value` to the variable. Returns the new value."""
+    """Add `value` to the variable. Returns the new value.
+
+    Examples:
+        >>> state = af.Variable(1.0)
+        >>> await session.run(state.initializer)
+        >>> await session.run(af.assign_add(state, 2.0))
+        np.float32(3.0)
+    """
     return _check_variable(ref).assign_add(value, name=name)
 
 
 @transactional
 def assign_sub(ref: Variable, value: NumberLike, use_locking: bool | None = None, name: str | None = None) -> Any:
-    """Subtract `value` from the variable. Returns the new value."""
+    """Subtract `value` from the variable. Returns the new value.
+
+    Examples:
+        >>> state = af.Variable(5.0)
+        >>> await session.run(state.initializer)
+        >>> await session.run(af.assign_sub(state, 2.0))
+        np.float32(3.0)
+    """
     return _check_variable(ref).assign_sub(value, name=name)
 
 
 def scatter_update(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
 ) -> Tensor:
-    """Set the rows `indices` of the variable to `updates`. Returns its new value."""
+    """Set the rows `indices` of the variable to `updates`. Returns its new value.
+
+    Examples:
+        >>> table = af.Variable([0, 0, 0])
+        >>> await session.run(table.initializer)
+        >>> await session.run(af.scatter_update(table, [0, 2], [7, 8]))
+        array([7, 0, 8], dtype=int32)
+    """
     return _check_variable(ref).scatter(kernels.scatter_update_variable, indices, updates, name)
 
 
 def scatter_add(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """Add `updates` to the rows `indices` of the variable, repeated rows repeatedly. Returns its new value."""
+    """Add `updates` to the rows `indices` of the variable, repeated rows repeatedly. Returns its new value.
+
+    Examples:
+        >>> table = af.Variable([1, 1, 1])
+        >>> await session.run(table.initializer)
+        >>> await session.run(af.scatter_add(table, [0, 0], [7, 8]))
+        array([16,  1,  1], dtype=int32)
+    """
     return _check_variable(ref).scatter(kernels.scatter_add_variable, indices, updates, name)
 
 
 def scatter_sub(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """Subtract `updates` from the rows `indices` of the variable, repeated rows repeatedly. Returns its new value."""
+    """Subtract `updates` from the rows `indices` of the variable, repeated rows repeatedly. Returns its new value.
+
+    Examples:
+        >>> table = af.Variable([9, 9])
+        >>> await session.run(table.initializer)
+        >>> await session.run(af.scatter_sub(table, [0], [4]))
+        array([5, 9], dtype=int32)
+    """
     return _check_variable(ref).scatter(kernels.scatter_sub_variable, indices, updates, name)
 
 
@@ -254,6 +330,14 @@ def make_template(
         unique_name_: the exact name of the scope, instead of `name_`.
         custom_getter_: see `get_variable`.
         **kwargs: arguments for every call of `func_`.
+
+    Examples:
+        >>> def scaled(x):
+        ...     return x * af.get_variable("factor", [], initializer=af.ones_initializer())
+        >>> template = af.make_template("scale", scaled)
+        >>> both = template(2.0), template(3.0)
+        >>> [variable.name for variable in af.global_variables()]
+        ['scale/factor:0']
     """
     func = functools.partial(func_, **kwargs) if kwargs else func_
     return Template(name_, func, create_scope_now_, unique_name_, custom_getter_)
@@ -279,6 +363,12 @@ def count_up_to(ref: Variable, limit: int, name: str | None = None) -> Tensor:
 
     Raises:
         OutOfRangeError: it has reached `limit`, and stays unchanged.
+
+    Examples:
+        >>> state = af.Variable(0)
+        >>> await session.run(state.initializer)
+        >>> await session.run(af.count_up_to(state, 3))
+        np.int32(0)
     """
     graph = graph_to_build_in(ref.graph)
     with graph.as_default(), graph.colocate_with(_check_variable(ref).handle, ignore_existing=True):
@@ -288,7 +378,14 @@ def count_up_to(ref: Variable, limit: int, name: str | None = None) -> Tensor:
 def scatter_mul(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """Multiply the rows `indices` of the variable by `updates`, repeated rows repeatedly. Returns its new value."""
+    """Multiply the rows `indices` of the variable by `updates`, repeated rows repeatedly. Returns its new value.
+
+    Examples:
+        >>> table = af.Variable([2, 3])
+        >>> await session.run(table.initializer)
+        >>> await session.run(af.scatter_mul(table, [0], [10]))
+        array([20,  3], dtype=int32)
+    """
     return _scatter(scatter_kernels.scatter_mul_variable, ref, indices, updates, name)
 
 
@@ -302,35 +399,72 @@ def scatter_div(
 def scatter_min(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """Set the rows `indices` of the variable to the minimum of them and `updates`. Returns its new value."""
+    """Set the rows `indices` of the variable to the minimum of them and `updates`. Returns its new value.
+
+    Examples:
+        >>> table = af.Variable([1, 9])
+        >>> await session.run(table.initializer)
+        >>> await session.run(af.scatter_min(table, [0, 1], [4, 4]))
+        array([1, 4], dtype=int32)
+    """
     return _scatter(scatter_kernels.scatter_min_variable, ref, indices, updates, name)
 
 
 def scatter_max(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """Set the rows `indices` of the variable to the maximum of them and `updates`. Returns its new value."""
+    """Set the rows `indices` of the variable to the maximum of them and `updates`. Returns its new value.
+
+    Examples:
+        >>> table = af.Variable([1, 9])
+        >>> await session.run(table.initializer)
+        >>> await session.run(af.scatter_max(table, [0, 1], [4, 4]))
+        array([4, 9], dtype=int32)
+    """
     return _scatter(scatter_kernels.scatter_max_variable, ref, indices, updates, name)
 
 
 def scatter_nd_update(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = True, name: str | None = None
 ) -> Tensor:
-    """Set the elements at the positions along the last axis of `indices` to `updates`. Returns the new value."""
+    """Set the elements at the positions along the last axis of `indices` to `updates`. Returns the new value.
+
+    Examples:
+        >>> table = af.Variable([[0, 0], [0, 0]])
+        >>> await session.run(table.initializer)
+        >>> await session.run(af.scatter_nd_update(table, [[0, 1]], [7]))
+        array([[0, 7],
+               [0, 0]], dtype=int32)
+    """
     return _scatter(scatter_kernels.scatter_nd_update_variable, ref, indices, updates, name)
 
 
 def scatter_nd_add(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """Add `updates` to the elements at the positions along the last axis of `indices`. Returns the new value."""
+    """Add `updates` to the elements at the positions along the last axis of `indices`. Returns the new value.
+
+    Examples:
+        >>> table = af.Variable([[1, 1], [1, 1]])
+        >>> await session.run(table.initializer)
+        >>> await session.run(af.scatter_nd_add(table, [[0, 1]], [7]))
+        array([[1, 8],
+               [1, 1]], dtype=int32)
+    """
     return _scatter(scatter_kernels.scatter_nd_add_variable, ref, indices, updates, name)
 
 
 def scatter_nd_sub(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """Subtract `updates` from the elements at the positions along the last axis of `indices`. Returns the new value."""
+    """Subtract `updates` from the elements at the positions along the last axis of `indices`. Returns the new value.
+
+    Examples:
+        >>> table = af.Variable([[1, 1]])
+        >>> await session.run(table.initializer)
+        >>> await session.run(af.scatter_nd_sub(table, [[0, 1]], [7]))
+        array([[ 1, -6]], dtype=int32)
+    """
     return _scatter(scatter_kernels.scatter_nd_sub_variable, ref, indices, updates, name)
 
 
@@ -341,6 +475,13 @@ def batch_scatter_update(
     """Set the rows `indices`, in each batch along all but their last axis, to `updates`. Returns the new value.
 
     `indices` has the axes of the batch and then one of rows; `updates` its shape and then a row's.
+
+    Examples:
+        >>> table = af.Variable([[1, 2], [3, 4]])
+        >>> await session.run(table.initializer)
+        >>> await session.run(af.batch_scatter_update(table, [[0], [1]], [[7], [8]]))
+        array([[7, 2],
+               [3, 8]], dtype=int32)
     """
     rows = convert_to_tensor(indices, preferred_dtype=int32)
     rank = rows.spec.rank

@@ -51,6 +51,12 @@ class TensorArray:
     Raises:
         ValueError: neither a size nor a flow is given, or the size is negative.
         TypeError: the dtype is not the flow's, or the flow is no TensorArray's.
+
+    Examples:
+        >>> squares = af.TensorArray(af.int32, size=3)
+        >>> squares = af.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a.write(i, i * i)), [0, squares])[1]
+        >>> await session.run(squares.stack())
+        array([0, 1, 4], dtype=int32)
     """
 
     def __init__(

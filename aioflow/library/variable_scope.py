@@ -30,6 +30,11 @@ class VariableScope:
     """A prefix for names, and defaults for the arguments of `get_variable`.
 
     `reuse` is true if variables must exist, AUTO_REUSE if they may exist; else they must not exist.
+
+    Examples:
+        >>> with af.variable_scope("layer") as scope:
+        ...     print(scope.name)
+        layer
     """
 
     name: str = ""
@@ -109,7 +114,13 @@ def _store(graph: Graph) -> _Store:
 
 
 def get_variable_scope() -> VariableScope:
-    """Return the present variable scope, in the default graph."""
+    """Return the present variable scope, in the default graph.
+
+    Examples:
+        >>> with af.variable_scope("layer"):
+        ...     print(af.get_variable_scope().name)
+        layer
+    """
     return _scope_of(get_default_graph().root)
 
 
@@ -139,6 +150,12 @@ def variable_scope(
     A name is appended to that of the enclosing scope; a scope object is re-entered; for None, `default_name` is made
     unique. Missing arguments come from the enclosing scope, or from the object; `reuse` cannot be undone inside.
     Operations built inside are in a name scope of the same name. `use_resource` has no effect.
+
+    Examples:
+        >>> with af.variable_scope("layer"):
+        ...     bias = af.get_variable("bias", [3])
+        >>> bias.name
+        'layer/bias:0'
     """
     if name_or_scope is None and default_name is None:
         raise TypeError("variable_scope() needs a name, a scope or a default_name")
@@ -235,6 +252,13 @@ def get_variable(
 
     Raises:
         ValueError: it exists and the scope does not reuse, it is missing, or it has another shape or dtype.
+
+    Examples:
+        >>> weights = af.get_variable("weights", [2, 2], initializer=af.ones_initializer())
+        >>> await session.run(af.global_variables_initializer())
+        >>> await session.run(weights)
+        array([[1., 1.],
+               [1., 1.]], dtype=float32)
     """
     graph = get_default_graph().root
     scope = _scope_of(graph)
@@ -341,6 +365,13 @@ def get_local_variable(
     *options: Any,
     **named: Any,
 ) -> Variable:
-    """Return `get_variable` for a variable that each process has for itself and that is not trained."""
+    """Return `get_variable` for a variable that each process has for itself and that is not trained.
+
+    Examples:
+        >>> count = af.get_local_variable("count", [], initializer=af.zeros_initializer())
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(count)
+        np.float32(0.0)
+    """
     keys = [GraphKeys.LOCAL_VARIABLES, *(collections or ())]
     return get_variable(name, shape, dtype, initializer, regularizer, False, keys, *options, **named)

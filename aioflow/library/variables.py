@@ -72,6 +72,12 @@ class Variable(Operand):
     Raises:
         ValueError: there is no initial value, its shape is unknown, or the name is invalid.
         TypeError: the initial value has another dtype.
+
+    Examples:
+        >>> counter = af.Variable(0, name="counter")
+        >>> await session.run(counter.initializer)
+        >>> await session.run(counter.assign_add(5))
+        np.int32(5)
     """
 
     handle: Tensor

@@ -39,6 +39,11 @@ def broadcast_weights(weights: NumberLike, values: NumberLike) -> Tensor:
     Raises:
         ValueError: they do not fit by the known parts of their shapes: see `assert_broadcastable`.
         InvalidArgumentError: in the run, if they do not fit.
+
+    Examples:
+        >>> await session.run(af.weights_broadcast.broadcast_weights([[1.0], [2.0]], af.ones([2, 2])))
+        array([[1., 1.],
+               [2., 2.]], dtype=float32)
     """
     whole = convert_to_tensor(values)
     given = convert_to_tensor(weights, whole.dtype)

@@ -33,6 +33,11 @@ class ClusterSpec:
 
     Raises:
         TypeError, ValueError: it is something else, or two tasks have one address.
+
+    Examples:
+        >>> cluster = af.train.ClusterSpec({"ps": ["red:2222"], "worker": ["green:2222", "blue:2222"]})
+        >>> cluster.num_tasks("worker"), cluster.task_address("worker", 1)
+        (2, 'blue:2222')
     """
 
     def __init__(self, cluster: "Mapping[str, Tasks] | ClusterSpec") -> None:

@@ -57,6 +57,11 @@ class CostModel:
 
     TypeError or ValueError for figures that cannot be. Traced runs teach that of their session. Several sessions may
     have the same, on any thread.
+
+    Examples:
+        >>> model = af.CostModel()
+        >>> model.save("costs.json")
+        >>> restored = af.CostModel.load("costs.json")
     """
 
     def __init__(

@@ -86,6 +86,12 @@ async def compare(
         fetches: fetches of `a`.
         feeds: values fed in both, by tensor of `a`'s graph or by name.
         feeds_b: the feeds of `b`, if they differ.
+
+    Examples:
+        >>> x = af.constant([1.0, 2.0])
+        >>> comparison = await af.compare(session, session, af.tanh(x))
+        >>> print(comparison.first())
+        None
     """
     wanted, given = parse_fetches(a.graph, fetches), parse_feeds(a.graph, feeds)
     targets: list[Tensor | Operation] = [*wanted.tensors, *wanted.operations]

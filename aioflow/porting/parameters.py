@@ -33,7 +33,14 @@ class ParameterReport:
 
 
 def parameter_report(graph: Graph | None = None) -> ParameterReport:
-    """The variables of a graph (the default one if None) with their sizes. ValueError if a shape is open."""
+    """The variables of a graph (the default one if None) with their sizes. ValueError if a shape is open.
+
+    Examples:
+        >>> weights = af.Variable(af.zeros([784, 10]), name="weights")
+        >>> print(af.parameter_report(af.get_default_graph()))
+        weights         7,840  float32[784, 10]
+        total           7,840  7,840 of them trainable
+    """
     graph = get_default_graph() if graph is None else graph
     trainable = {id(variable) for variable in graph.get_collection(GraphKeys.TRAINABLE_VARIABLES)}
     rows = []

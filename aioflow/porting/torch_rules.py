@@ -76,6 +76,11 @@ def dense_after_flatten(channels: int, *window: int) -> Convert:
         Rule("dense/kernel", "fc.weight", af.porting.dense_after_flatten(16, 4, 4))
 
     PyTorch flattens all of the first channel before the second one; aioflow has the channels of an image last.
+
+    Examples:
+        >>> convert = af.porting.dense_after_flatten(8, 6, 6)
+        >>> convert(np.zeros([10, 8 * 6 * 6], np.float32)).shape
+        (288, 10)
     """
 
     def channels_last(weight: AnyArray) -> AnyArray:

@@ -40,6 +40,14 @@ class LoadedModel:
         variables: its variables, by the names that they were saved under.
         warmup: its warm-up requests.
         assets: the paths of its assets, by name.
+
+    Examples:
+        >>> signature = af.saved_model.Signature(inputs={}, outputs={"y": af.identity(7)})
+        >>> path = await af.saved_model.save(session, "models/seven", {"serving_default": signature})
+        >>> async with af.Session(graph=af.Graph()) as other:
+        ...     model = await af.saved_model.load(path, other)
+        ...     print(await other.run(model.signatures["serving_default"].outputs["y"]))
+        7
     """
 
     path: str
@@ -74,6 +82,15 @@ async def load(
         UnimplementedError: it is of a later version of the format.
         PermissionDeniedError: it names files elsewhere, or has links in the place of files.
         InvalidArgumentError: a variable is shared with another dtype or shape.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None], name="x")
+        >>> signature = af.saved_model.Signature(inputs={"x": x}, outputs={"y": 2 * x})
+        >>> await af.saved_model.save(session, "models/triple", {"serving_default": signature}, version=1)
+        'models/triple/1'
+        >>> model = await af.saved_model.load("models/triple/1", session)
+        >>> list(model.signatures)
+        ['serving_default']
     """
     if not isinstance(session, Session):
         raise TypeError(f"load needs an af.Session, not {safe_repr(session)}")

@@ -52,6 +52,12 @@ async def save(
         AlreadyExistsError: there is something at that path.
         FailedPreconditionError: a variable has no value.
         PermissionDeniedError, ResourceExhaustedError: the directory may not be written, or the disk is full.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None], name="x")
+        >>> signature = af.saved_model.Signature(inputs={"x": x}, outputs={"y": 2 * x})
+        >>> await af.saved_model.save(session, "models/double", {"serving_default": signature}, version=1)
+        'models/double/1'
     """
     _check(session, signatures, version)
     path = as_name(directory).rstrip("/") + ("" if version is None else f"/{version}")

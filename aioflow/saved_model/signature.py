@@ -33,6 +33,11 @@ class Signature:
         TypeError: an input or output is not a tensor, or has no name.
         ValueError: there are no outputs, two inputs are one tensor, or names, graphs or dtypes do not fit the method or
             the loop.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None, 2], name="x")
+        >>> af.saved_model.Signature(inputs={"x": x}, outputs={"y": af.reduce_sum(x, axis=1)}).describe()
+        '(x: float32[?, 2]) -> (y: float32[?])'
     """
 
     inputs: Mapping[str, Tensor]

@@ -14,6 +14,9 @@ class WarmUpRequest:
     Attributes:
         inputs: a value for each input.
         signature: the name of the signature.
+
+    Examples:
+        >>> request = af.saved_model.WarmUpRequest({"x": np.zeros([1, 2], np.float32)})
     """
 
     inputs: Mapping[str, Any]

@@ -18,6 +18,10 @@ class Batching:
         buckets: sizes to which open axes of rows are padded.
         priorities: the levels of priority that a request may have.
         isolate_errors: whether the requests of a batch that fails are run again one by one.
+
+    Examples:
+        >>> af.serving.Batching(max_rows=32).max_rows
+        32
     """
 
     max_rows: int = 64

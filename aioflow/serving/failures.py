@@ -94,6 +94,10 @@ def http_error(error: Exception) -> tuple[int, str]:
 
     400 is for wrong inputs, 404 for unknown models, 503 for a full queue, 504 for a time that is over. An error by
     which no request is to blame is 500 with a general text, and is written to the log `aioflow.serving`.
+
+    Examples:
+        >>> af.serving.http_error(af.errors.NotFoundError("there is no model"))
+        (404, 'there is no model')
     """
     failure = describe_failure(error)
     return failure.status, failure.text

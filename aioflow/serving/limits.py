@@ -20,6 +20,10 @@ class Limits:
         client_requests: the most inferences of one client at a time (429). A client is an address.
         client_rate: the most inferences that one client may begin a second (429). It may begin those of a second at
             once.
+
+    Examples:
+        >>> af.serving.Limits(body=1 << 20).body
+        1048576
     """
 
     body: int = 64 * 2**20

@@ -60,6 +60,16 @@ class Models:
     Attributes:
         metrics: them; None if nothing is measured.
         observers: are told of each request to a server of these models that has ended.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None], name="x")
+        >>> signature = af.saved_model.Signature(inputs={"x": x}, outputs={"y": 2 * x})
+        >>> await af.saved_model.save(session, "models/served", {"serving_default": signature}, version=1)
+        'models/served/1'
+        >>> async with af.serving.Models() as models:
+        ...     version = await models.add("double", "models/served")
+        ...     print(await models.find("double").infer({"x": np.array([1.0, 2.0], np.float32)}))
+        {'y': array([2., 4.], dtype=float32)}
     """
 
     def __init__(

@@ -36,6 +36,10 @@ def aiohttp_app(
         limits: the bounds of requests.
         token: what each request must show as `Authorization: Bearer ...`, except those for health; None for nothing.
         origins: the web pages that may send requests, such as `https://example.org`; None for any.
+
+    Examples:
+        >>> async with af.serving.Models() as models:
+        ...     application = af.serving.aiohttp_app(models)
     """
     service = Service(models, limits, token=None if token is None else Token(token), origins=origins)
     app = web.Application()

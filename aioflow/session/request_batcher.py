@@ -46,6 +46,13 @@ class BatchingStatistics:
         batches: the batches that began, by the reason why.
         refused: the calls for which there was no room.
         cancelled: the calls whose tasks were cancelled.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None])
+        >>> double = session.batched(2 * x, feeds=[x])
+        >>> value = await double([1.0, 2.0])
+        >>> double.statistics.rows
+        2
     """
 
     calls: int = 0
@@ -123,6 +130,12 @@ class RequestBatcher(Generic[R]):
         statistics: what it has done so far.
         observer: is told of each batch that has ended, however it ended.
         surroundings: runs around each batch; None for nothing.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None])
+        >>> double = session.batched(2 * x, feeds=[x])
+        >>> await double([1.0, 2.0])
+        array([2., 4.], dtype=float32)
     """
 
     observer: BatchObserver | None = None

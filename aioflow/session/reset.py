@@ -26,6 +26,12 @@ async def reset(
         containers: the names of the containers.
         target: the address of a cluster's master; empty for this process.
         config: the configuration for connecting to it.
+
+    Examples:
+        >>> with af.container("trial"):
+        ...     state = af.Variable(1)
+        >>> await session.run(state.initializer)
+        >>> await af.reset(["trial"])
     """
     if isinstance(containers, str):
         raise TypeError(f"containers are a list of names, not {containers!r}")

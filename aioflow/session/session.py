@@ -64,6 +64,11 @@ class Session(SessionReports):
         target: the address of a cluster's master, as "ws://host:2222"; empty for this process.
         graph: its graph; the default graph by default.
         config: its configuration.
+
+    Examples:
+        >>> async with af.Session(graph=af.get_default_graph()) as other:
+        ...     print(await other.run(af.constant(2) + 3))
+        5
     """
 
     _closed = True  # until it is made: `__del__` reads this even after an error in `__init__`
@@ -448,7 +453,13 @@ def open_sessions() -> list[Session]:
 
 
 def get_default_session() -> Session | None:
-    """Return the innermost session that this task has entered or made its default; None if there is none."""
+    """Return the innermost session that this task has entered or made its default; None if there is none.
+
+    Examples:
+        >>> with session.as_default():
+        ...     print(af.get_default_session() is session)
+        True
+    """
     session = default_session.get()
     return session if isinstance(session, Session) else None
 

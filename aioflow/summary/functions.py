@@ -55,6 +55,11 @@ def scalar(name: str, tensor: TensorLike, collections: Collections = None, famil
 
     Raises:
         ValueError: the name cannot be a tag.
+
+    Examples:
+        >>> summary = af.summary.scalar("loss", 0.5)
+        >>> type(await session.run(summary)).__name__
+        'bytes'
     """
     value = convert_to_tensor(tensor)
     with _tag_scope(name, family, value) as (scope, tag):
@@ -70,6 +75,10 @@ def histogram(name: str, values: TensorLike, collections: Collections = None, fa
         values: numbers of any real dtype, in any shape.
         collections: see `scalar`.
         family: see `scalar`.
+
+    Examples:
+        >>> type(await session.run(af.summary.histogram("weights", [1.0, 2.0]))).__name__
+        'bytes'
     """
     value = convert_to_tensor(values)
     with _tag_scope(name, family, value) as (scope, tag):
@@ -128,6 +137,10 @@ def text(name: str, tensor: TensorLike, collections: Collections = None) -> Tens
         name: see `scalar`.
         tensor: strings.
         collections: see `scalar`.
+
+    Examples:
+        >>> type(await session.run(af.summary.text("note", "tea"))).__name__
+        'bytes'
     """
     value = convert_to_tensor(tensor)
     if value.dtype is not string:
@@ -175,6 +188,11 @@ def merge(inputs: Iterable[TensorLike], collections: Collections = None, name: s
         collections: the collections to add it to; none by default.
         name: the name of the operation.
         name: the name of the operation.
+
+    Examples:
+        >>> summaries = af.summary.merge([af.summary.scalar("loss", 0.5)])
+        >>> type(await session.run(summaries)).__name__
+        'bytes'
     """
     summaries = [convert_to_tensor(value) for value in inputs]
     with name_scope(name, "Merge", summaries) as scope:
@@ -188,6 +206,11 @@ def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: st
         key: the collection.
         scope: a regular expression; only summaries whose names begin with a match are merged.
         name: the name of the operation.
+
+    Examples:
+        >>> loss = af.summary.scalar("loss", 0.5)
+        >>> type(await session.run(af.summary.merge_all())).__name__
+        'bytes'
     """
     summaries = get_default_graph().get_collection(key, scope)
     return merge(summaries, name=name) if summaries else None

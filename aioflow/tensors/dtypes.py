@@ -40,7 +40,12 @@ class DeviceKind(enum.StrEnum):
 
 
 class DType:
-    """The type of a tensor's elements. One object per type: compare with `is` or `==`."""
+    """The type of a tensor's elements. One object per type: compare with `is` or `==`.
+
+    Examples:
+        >>> af.float32.name, af.float32.size, af.float32.is_floating
+        ('float32', 4, True)
+    """
 
     __slots__ = ("family", "name", "np", "size")
 
@@ -217,7 +222,12 @@ GPU_DTYPES: Final = frozenset(d for d in ALL if d.np.isbuiltin == 1 and not d.np
 
 
 def as_dtype(value: object) -> DType:
-    """Return the DType for a DType, a name, a NumPy dtype or scalar type, or a Python type. TypeError if none fits."""
+    """Return the DType for a DType, a name, a NumPy dtype or scalar type, or a Python type. TypeError if none fits.
+
+    Examples:
+        >>> af.as_dtype("float32") is af.float32
+        True
+    """
     if isinstance(value, DType):
         return value
     if isinstance(value, str) and value in _BY_NAME:

@@ -12,12 +12,22 @@ from aioflow.tensors.recursion import check_depth
 
 
 def is_nested(structure: Any) -> bool:
-    """Whether `structure` is a list, a tuple or a mapping, and not a leaf."""
+    """Whether `structure` is a list, a tuple or a mapping, and not a leaf.
+
+    Examples:
+        >>> af.nest.is_nested([1]), af.nest.is_nested("text")
+        (True, False)
+    """
     return isinstance(structure, (list, tuple, Mapping))
 
 
 def flatten(structure: Any) -> list[Any]:
-    """Return the leaves of a structure in order. ValueError if it is too deep, or contains itself."""
+    """Return the leaves of a structure in order. ValueError if it is too deep, or contains itself.
+
+    Examples:
+        >>> af.nest.flatten({"b": [1, (2, 3)], "a": 4})
+        [4, 1, 2, 3]
+    """
     check_depth(structure)
     return list(_leaves(structure))
 
@@ -31,7 +41,12 @@ def _leaves(structure: Any) -> Iterator[Any]:
 
 
 def flatten_up_to(shallow_tree: Any, input_tree: Any) -> list[Any]:
-    """Return the parts of `input_tree` at the leaves of `shallow_tree`, in order. ValueError if these differ."""
+    """Return the parts of `input_tree` at the leaves of `shallow_tree`, in order. ValueError if these differ.
+
+    Examples:
+        >>> af.nest.flatten_up_to([0, 0], [1, (2, 3)])
+        [1, (2, 3)]
+    """
     check_depth(shallow_tree)
     return _flat_up_to(shallow_tree, input_tree)
 
@@ -48,7 +63,12 @@ def _flat_up_to(shallow_tree: Any, input_tree: Any) -> list[Any]:
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any]) -> Any:
-    """Return a structure like `structure` with these leaves. ValueError if their number differs."""
+    """Return a structure like `structure` with these leaves. ValueError if their number differs.
+
+    Examples:
+        >>> af.nest.pack_sequence_as({"a": [0, 0], "b": 0}, [1, 2, 3])
+        {'a': [1, 2], 'b': 3}
+    """
     count = len(flatten(structure))
     if count != len(flat_sequence):
         raise ValueError(f"the structure has {count} leaves, and {len(flat_sequence)} were given: {structure!r}")
@@ -59,6 +79,10 @@ def map_structure(func: Callable[..., Any], *structure: Any, check_types: bool =
     """Return a structure like the first one; each leaf is `func` of the corresponding leaves of all structures.
 
     Raises the errors of `assert_same_structure`.
+
+    Examples:
+        >>> af.nest.map_structure(lambda x: x * 10, {"a": [1, 2], "b": 3})
+        {'a': [10, 20], 'b': 30}
     """
     if not structure:
         raise ValueError("map_structure needs at least one structure")
@@ -74,6 +98,9 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> N
     Raises:
         ValueError: they differ in length, nesting or keys; the text names the position.
         TypeError: with `check_types`, two corresponding sequences differ in class.
+
+    Examples:
+        >>> af.nest.assert_same_structure([1, (2, 3)], [4, (5, 6)])
     """
     check_depth(nest1)
     check_depth(nest2)

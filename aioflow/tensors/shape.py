@@ -25,6 +25,10 @@ class Dimension:
     """The size of one axis: a number, or None while unknown.
 
     Arithmetic with an unknown size gives an unknown size; an order comparison gives None. Unknown sizes are equal.
+
+    Examples:
+        >>> af.Dimension(3) + 4, af.Dimension(None) + 4
+        (Dimension(7), Dimension(None))
     """
 
     __slots__ = ("value",)
@@ -122,7 +126,12 @@ def merge_sizes(a: int | None, b: int | None) -> int | None:
 
 
 def dimension_value(dimension: "int | Dimension | None") -> int | None:
-    """Return the size of a Dimension as an int, or None while unknown. An int or None is returned unchanged."""
+    """Return the size of a Dimension as an int, or None while unknown. An int or None is returned unchanged.
+
+    Examples:
+        >>> af.dimension_value(af.TensorShape([2, None])[0])
+        2
+    """
     return dimension.value if isinstance(dimension, Dimension) else dimension
 
 
@@ -135,6 +144,11 @@ class TensorShape:
     """The shape of a tensor as far as it is known: unknown rank, or known rank with known and unknown sizes.
 
     `sizes` is the plain form for internal use: a tuple of numbers and None, or None for unknown rank.
+
+    Examples:
+        >>> shape = af.TensorShape([None, 3])
+        >>> shape.merge_with([2, None]), shape.is_compatible_with([2, 4])
+        (TensorShape([2, 3]), False)
     """
 
     __slots__ = ("sizes",)
@@ -306,7 +320,12 @@ def _sizes(dims: Any) -> Sizes | None:
 
 
 def as_shape(value: ShapeLike) -> TensorShape:
-    """Return `value` as a TensorShape."""
+    """Return `value` as a TensorShape.
+
+    Examples:
+        >>> af.as_shape([2, None])
+        TensorShape([2, None])
+    """
     return value if isinstance(value, TensorShape) else TensorShape(value)
 
 

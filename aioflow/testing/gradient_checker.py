@@ -54,6 +54,10 @@ async def check_gradients(
 
     Raises:
         AssertionError: a gradient is wrong. The text names the op, the input and the element, and states the error.
+
+    Examples:
+        >>> from aioflow.testing import check_gradients
+        >>> await check_gradients(lambda x: af.tanh(x), [np.array([0.5, 1.0])])
     """
     graph = Graph()
     arrays = [_to_double(value) for value in inputs]

@@ -26,7 +26,17 @@ _POLLED: Final = 0.5
 
 
 class StopAtStepHook(SessionRunHook):
-    """Asks for a stop when the global step reaches `last_step`, or has grown by `num_steps`."""
+    """Asks for a stop when the global step reaches `last_step`, or has grown by `num_steps`.
+
+    Examples:
+        >>> step = af.train.create_global_step()
+        >>> train = step.assign_add(1)
+        >>> async with af.train.MonitoredTrainingSession(hooks=[af.train.StopAtStepHook(last_step=2)]) as monitored:
+        ...     while not monitored.should_stop():
+        ...         print(await monitored.run(train))
+        1
+        2
+    """
 
     def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
         if (num_steps is None) is (last_step is None):
@@ -66,7 +76,17 @@ class NanLossDuringTrainingError(RuntimeError):
 
 
 class NanTensorHook(SessionRunHook):
-    """Ends training when the loss is NaN: by an error, or by a request to stop if `fail_on_nan_loss` is false."""
+    """Ends training when the loss is NaN: by an error, or by a request to stop if `fail_on_nan_loss` is false.
+
+    Examples:
+        >>> step, loss = af.train.create_global_step(), af.constant(float("nan"))
+        >>> train = step.assign_add(1)
+        >>> hooks = [af.train.NanTensorHook(loss, fail_on_nan_loss=False), af.train.StopAtStepHook(num_steps=9)]
+        >>> async with af.train.MonitoredTrainingSession(hooks=hooks) as monitored:
+        ...     while not monitored.should_stop():
+        ...         print(await monitored.run(train))
+        1
+    """
 
     def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
         self._loss: Final = loss_tensor

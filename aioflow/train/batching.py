@@ -78,6 +78,15 @@ def batch(
 
     Raises:
         ValueError: the shapes are unknown, or there are no tensors.
+
+    Examples:
+        >>> queue = af.train.range_input_producer(4, shuffle=False)
+        >>> numbers = af.train.batch([queue.dequeue()], 2)
+        >>> async with af.train.Coordinator() as coord:
+        ...     tasks = af.train.start_queue_runners(session, coord)
+        ...     print(await session.run(numbers))
+        ...     coord.request_stop()
+        [0 1]
     """
     return _batches("batch", **locals())
 

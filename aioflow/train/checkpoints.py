@@ -11,7 +11,15 @@ from aioflow.tensors.dtypes import DType
 
 
 class CheckpointReader:
-    """A checkpoint that is read tensor by tensor, made by `load_checkpoint`."""
+    """A checkpoint that is read tensor by tensor, made by `load_checkpoint`.
+
+    Examples:
+        >>> state = af.Variable([1, 2], name="state")
+        >>> await session.run(state.initializer)
+        >>> path = await af.train.Saver().save(session, "run/reader", 1)
+        >>> af.train.load_checkpoint(path).has_tensor("state")
+        True
+    """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint: Final = checkpoint
@@ -34,12 +42,25 @@ class CheckpointReader:
 
 
 def latest_checkpoint(checkpoint_dir: Path) -> str | None:
-    """Return the path of the newest valid checkpoint in a directory; None if there is none."""
+    """Return the path of the newest valid checkpoint in a directory; None if there is none.
+
+    Examples:
+        >>> state = af.Variable(7)
+        >>> await session.run(state.initializer)
+        >>> path = await af.train.Saver().save(session, "run/model", 100)
+        >>> af.train.latest_checkpoint("run")
+        'run/model-100'
+    """
     return newest(checkpoint_dir)
 
 
 def checkpoint_exists(checkpoint_prefix: Path) -> bool:
-    """Whether there is a checkpoint at that path, of a known version and with files of the right sizes."""
+    """Whether there is a checkpoint at that path, of a known version and with files of the right sizes.
+
+    Examples:
+        >>> af.train.checkpoint_exists("run/missing")
+        False
+    """
     try:
         Checkpoint.open(checkpoint_prefix)
     except (errors.NotFoundError, errors.DataLossError, errors.UnimplementedError, errors.FailedPreconditionError):
@@ -53,16 +74,38 @@ def load_checkpoint(ckpt_dir_or_file: Path) -> CheckpointReader:
     Raises:
         NotFoundError: there is no checkpoint.
         DataLossError, UnimplementedError: it is damaged, or of another version.
+
+    Examples:
+        >>> state = af.Variable([1, 2], name="state")
+        >>> await session.run(state.initializer)
+        >>> path = await af.train.Saver().save(session, "run/loaded", 1)
+        >>> af.train.load_checkpoint(path).get_tensor("state")
+        array([1, 2], dtype=int32)
     """
     path = ckpt_dir_or_file if checkpoint_exists(ckpt_dir_or_file) else newest(ckpt_dir_or_file)
     return CheckpointReader(Checkpoint.open(ckpt_dir_or_file if path is None else path))
 
 
 def list_variables(ckpt_dir_or_file: Path) -> list[tuple[str, list[int]]]:
-    """Return (name, shape) of the tensors of a checkpoint, sorted. Raises the errors of `load_checkpoint`."""
+    """Return (name, shape) of the tensors of a checkpoint, sorted. Raises the errors of `load_checkpoint`.
+
+    Examples:
+        >>> state = af.Variable([1, 2], name="state")
+        >>> await session.run(state.initializer)
+        >>> af.train.list_variables(await af.train.Saver().save(session, "run/model", 100))
+        [('state', [2])]
+    """
     return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())
 
 
 def load_variable(ckpt_dir_or_file: Path, name: str) -> AnyArray:
-    """Return the tensor of that name in a checkpoint; `weights:0` means `weights`. Raises as `load_checkpoint` does."""
+    """Return the tensor of that name in a checkpoint; `weights:0` means `weights`. Raises as `load_checkpoint` does.
+
+    Examples:
+        >>> state = af.Variable([1, 2], name="state")
+        >>> await session.run(state.initializer)
+        >>> path = await af.train.Saver().save(session, "run/state", 1)
+        >>> af.train.load_variable(path, "state")
+        array([1, 2], dtype=int32)
+    """
     return load_checkpoint(ckpt_dir_or_file).get_tensor(as_name(name).removesuffix(":0"))

@@ -33,6 +33,15 @@ class Coordinator:
 
     Args:
         clean_stop_exception_types: exceptions that mean the regular end of the work.
+
+    Examples:
+        >>> queue = af.FIFOQueue(10, [af.int32], shapes=[[]])
+        >>> af.train.add_queue_runner(af.train.QueueRunner(queue, [queue.enqueue(7)]))
+        >>> async with af.train.Coordinator() as coord:
+        ...     tasks = af.train.start_queue_runners(session, coord)
+        ...     print(await session.run(queue.dequeue()))
+        ...     coord.request_stop()
+        7
     """
 
     def __init__(

@@ -81,19 +81,35 @@ exponential_decay: Final = _schedule(
     "exponential_decay",
     "ExponentialDecay",
     lambda rate, decay, progress: rate * pow(decay, progress),
-    "The rate times decay_rate ^ (global_step / decay_steps); with `staircase` it falls only after whole decay_steps.",
+    """The rate times decay_rate ^ (global_step / decay_steps); with `staircase` it falls only after whole
+    decay_steps.
+
+    Examples:
+        >>> await session.run(af.train.exponential_decay(0.1, global_step=20, decay_steps=10, decay_rate=0.5))
+        np.float32(0.025)
+    """,
 )
 natural_exp_decay: Final = _schedule(
     "natural_exp_decay",
     "NaturalExpDecay",
     lambda rate, decay, progress: rate * exp(-decay * progress),
-    "The rate times exp(-decay_rate * global_step / decay_steps); with `staircase` in steps of decay_steps.",
+    """The rate times exp(-decay_rate * global_step / decay_steps); with `staircase` in steps of decay_steps.
+
+    Examples:
+        >>> await session.run(af.train.natural_exp_decay(0.1, global_step=10, decay_steps=10, decay_rate=1.0))
+        np.float32(0.036787942)
+    """,
 )
 inverse_time_decay: Final = _schedule(
     "inverse_time_decay",
     "InverseTimeDecay",
     lambda rate, decay, progress: rate / (1 + decay * progress),
-    "The rate over 1 + decay_rate * global_step / decay_steps; with `staircase` in steps of decay_steps.",
+    """The rate over 1 + decay_rate * global_step / decay_steps; with `staircase` in steps of decay_steps.
+
+    Examples:
+        >>> await session.run(af.train.inverse_time_decay(0.1, global_step=10, decay_steps=10, decay_rate=1.0))
+        np.float32(0.05)
+    """,
 )
 
 
@@ -105,6 +121,10 @@ def piecewise_constant(
     Raises:
         ValueError: the number of values is not that of boundaries plus one.
         TypeError: a boundary is not of the dtype of `x`, or the values differ in dtype.
+
+    Examples:
+        >>> await session.run(af.train.piecewise_constant(af.constant(15), [10, 20], [1.0, 0.5, 0.1]))
+        np.float32(0.5)
     """
     if len(boundaries) != len(values) - 1:
         raise ValueError(f"{len(boundaries)} boundaries need {len(boundaries) + 1} values, not {len(values)}")
@@ -133,6 +153,10 @@ def polynomial_decay(
 
     (learning_rate - end_learning_rate) * (1 - global_step / decay_steps) ^ power + end_learning_rate. With `cycle`
     decay_steps is multiplied, each time it is passed, so that the rate rises again and falls more slowly.
+
+    Examples:
+        >>> await session.run(af.train.polynomial_decay(0.1, global_step=5, decay_steps=10, end_learning_rate=0.0))
+        np.float32(0.05)
     """
     with _scope("PolynomialDecay", name, learning_rate, global_step, decay_steps, end_learning_rate, power):
         rate = convert_to_tensor(learning_rate, name="learning_rate")
@@ -152,7 +176,12 @@ def cosine_decay(
     alpha: float = 0.0,
     name: str | None = None,
 ) -> Tensor:
-    """Return a rate that falls along half a cosine to `alpha` times its start at `decay_steps`, then stays constant."""
+    """Return a rate that falls along half a cosine to `alpha` times its start at `decay_steps`, then stays constant.
+
+    Examples:
+        >>> await session.run(af.train.cosine_decay(0.1, global_step=5, decay_steps=10))
+        np.float32(0.049999997)
+    """
     with _scope("CosineDecay", name, learning_rate, global_step, decay_steps):
         rate = convert_to_tensor(learning_rate, name="learning_rate")
         steps = as_number(decay_steps, rate.dtype)

@@ -40,6 +40,12 @@ def replica_device_setter(
     Raises:
         TypeError: `ps_strategy` cannot be called.
         ValueError: a device is malformed, or `merge_devices` is False.
+
+    Examples:
+        >>> with af.device(af.train.replica_device_setter(ps_tasks=2)):
+        ...     weights, total = af.Variable(1.0), af.add(1, 2)
+        >>> weights.device, total.device
+        ('/job:ps/task:0', '/job:worker')
     """
     if not merge_devices:
         raise ValueError("devices are always merged: merge_devices=False is not supported")
@@ -87,6 +93,13 @@ class GreedyLoadBalancingStrategy:
     Args:
         num_tasks: number of parameter servers.
         load_fn: (operation) -> its load, such as `byte_size_load_fn`.
+
+    Examples:
+        >>> spread = af.train.GreedyLoadBalancingStrategy(2, af.train.byte_size_load_fn)
+        >>> with af.device(af.train.replica_device_setter(ps_tasks=2, ps_strategy=spread)):
+        ...     weights = [af.Variable(af.zeros([size])) for size in (1000, 10, 10)]
+        >>> [each.device for each in weights]
+        ['/job:ps/task:0', '/job:ps/task:1', '/job:ps/task:1']
     """
 
     def __init__(self, num_tasks: int, load_fn: Callable[[Operation], float]) -> None:
@@ -101,7 +114,12 @@ class GreedyLoadBalancingStrategy:
 
 
 def byte_size_load_fn(op: Operation) -> int:
-    """Return the bytes of a variable; ValueError if its shape is unknown."""
+    """Return the bytes of a variable; ValueError if its shape is unknown.
+
+    Examples:
+        >>> af.train.byte_size_load_fn(af.Variable(af.zeros([10, 10])).op)
+        400
+    """
     spec = op.outputs[0].spec
     items = getattr(spec, "items", (spec,))
     if not all(item.shape.is_fully_defined() for item in items):

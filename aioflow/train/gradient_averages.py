@@ -39,6 +39,13 @@ def average_gradients(tower_grads: Sequence[Sequence[Pair]]) -> list[Pair]:
     Raises:
         ValueError: there are no replicas, or their variables differ.
         TypeError: gradients of one variable are tensors in one replica and IndexedSlices in another.
+
+    Examples:
+        >>> weight = af.Variable(1.0)
+        >>> towers = [[(af.constant(1.0), weight)], [(af.constant(3.0), weight)]]
+        >>> ((gradient, _),) = af.train.average_gradients(towers)
+        >>> await session.run(gradient)
+        np.float32(2.0)
     """
     if not tower_grads:
         raise ValueError("there are no replicas: give a list with the gradients of each")

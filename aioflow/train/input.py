@@ -137,7 +137,16 @@ def range_input_producer(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> QueueBase:
-    """Return a queue of the integers from 0 to `limit` - 1: see `input_producer`."""
+    """Return a queue of the integers from 0 to `limit` - 1: see `input_producer`.
+
+    Examples:
+        >>> queue = af.train.range_input_producer(3, shuffle=False)
+        >>> async with af.train.Coordinator() as coord:
+        ...     tasks = af.train.start_queue_runners(session, coord)
+        ...     print([int(await session.run(queue.dequeue())) for _ in range(4)])
+        ...     coord.request_stop()
+        [0, 1, 2, 0]
+    """
     with name_scope(name, "input_producer", [limit]) as scope:
         return input_producer(range_of(limit), [], num_epochs, shuffle, seed, capacity, shared_name, name=scope)
 

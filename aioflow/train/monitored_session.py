@@ -453,7 +453,7 @@ class MonitoredSession(_MonitoredSession):
 
     So each run happens once. The field `repeated` of a `Recovery` names the exceptions.
 
-    [P15 section 3.3] [P16 section 4.3]
+    [P15 section 3.3; P16 section 4.3]
 
     Args:
         session_creator: opens sessions; by default those of a chief in this process.

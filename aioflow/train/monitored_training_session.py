@@ -74,6 +74,17 @@ def MonitoredTrainingSession(
 
     Raises:
         ValueError: seconds and steps are both given for one interval.
+
+    Examples:
+        >>> step = af.train.create_global_step()
+        >>> train = step.assign_add(1)
+        >>> stop = af.train.StopAtStepHook(last_step=3)
+        >>> async with af.train.MonitoredTrainingSession(hooks=[stop]) as monitored:
+        ...     while not monitored.should_stop():
+        ...         print(await monitored.run(train))
+        1
+        2
+        3
     """
     scaffold = scaffold or Scaffold()
     if not is_chief:

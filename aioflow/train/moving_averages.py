@@ -28,6 +28,16 @@ class ExponentialMovingAverage:
             (1 + num_updates) / (10 + num_updates), so that shadows move faster at first.
         zero_debias: for compatibility: shadows begin at their variable's first value, so nothing pulls them to zero.
         name: the last part of the shadows' names, and the name scope of the updates.
+
+    Examples:
+        >>> weight, average = af.Variable(10.0), af.train.ExponentialMovingAverage(0.5)
+        >>> apply = average.apply([weight])
+        >>> await session.run(af.global_variables_initializer())
+        >>> await session.run(weight.assign(20.0))
+        np.float32(20.0)
+        >>> await session.run(apply)
+        >>> await session.run(average.average(weight))
+        np.float32(15.0)
     """
 
     def __init__(

@@ -45,6 +45,16 @@ class Optimizer:
     Args:
         use_locking: for compatibility: every update is atomic.
         name: the name scope of the updates, and the last part of the names of slots.
+
+    Examples:
+        >>> weight = af.Variable(2.0)
+        >>> optimizer = af.train.GradientDescentOptimizer(0.1)
+        >>> ((gradient, variable),) = optimizer.compute_gradients(af.square(weight))
+        >>> train = optimizer.apply_gradients([(af.clip_by_value(gradient, -1.0, 1.0), variable)])
+        >>> await session.run(weight.initializer)
+        >>> await session.run(train)
+        >>> await session.run(weight)
+        np.float32(1.9)
     """
 
     GATE_NONE: ClassVar[int] = 0

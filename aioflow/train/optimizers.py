@@ -16,7 +16,16 @@ from aioflow.train.optimizer import Optimizer
 
 
 class GradientDescentOptimizer(Optimizer):
-    """Steps along the negative gradient: var -= learning_rate * gradient."""
+    """Steps along the negative gradient: var -= learning_rate * gradient.
+
+    Examples:
+        >>> weight = af.Variable(1.0)
+        >>> train = af.train.GradientDescentOptimizer(0.1).minimize(af.square(weight))
+        >>> await session.run(af.global_variables_initializer())
+        >>> await session.run(train)
+        >>> await session.run(weight)
+        np.float32(0.8)
+    """
 
     def __init__(self, learning_rate: NumberLike, use_locking: bool = False, name: str = "GradientDescent") -> None:
         super().__init__(use_locking, name)
@@ -35,6 +44,14 @@ class MomentumOptimizer(Optimizer):
 
     accum = momentum * accum + gradient; var -= learning_rate * accum. With `use_nesterov` the step uses the accumulator
     after the next update [Sutskever et al., 2013]. Rows that a sparse gradient does not name stay unchanged.
+
+    Examples:
+        >>> weight = af.Variable(1.0)
+        >>> train = af.train.MomentumOptimizer(0.1, momentum=0.9).minimize(af.square(weight))
+        >>> await session.run(af.global_variables_initializer())
+        >>> await session.run(train)
+        >>> await session.run(weight)
+        np.float32(0.8)
     """
 
     def __init__(
@@ -81,6 +98,14 @@ class AdamOptimizer(Optimizer):
     t += 1; rate = learning_rate * √(1 - beta2^t) / (1 - beta1^t); m += (1 - beta1) * (gradient - m);
     v += (1 - beta2) * (gradient² - v); var -= rate * m / (√v + epsilon), where epsilon is the paper's "epsilon hat".
     With a sparse gradient all rows move, as if it were dense.
+
+    Examples:
+        >>> weight = af.Variable(1.0)
+        >>> train = af.train.AdamOptimizer(0.1).minimize(af.square(weight))
+        >>> await session.run(af.global_variables_initializer())
+        >>> await session.run(train)
+        >>> round(float(await session.run(weight)), 3)
+        0.9
     """
 
     def __init__(
@@ -140,6 +165,14 @@ class AdagradOptimizer(Optimizer):
 
     accum += gradient²; var -= learning_rate * gradient / √accum. ValueError unless `initial_accumulator_value` is
     positive.
+
+    Examples:
+        >>> weight = af.Variable(1.0)
+        >>> train = af.train.AdagradOptimizer(0.1).minimize(af.square(weight))
+        >>> await session.run(af.global_variables_initializer())
+        >>> await session.run(train)
+        >>> round(float(await session.run(weight)), 3)
+        0.901
     """
 
     def __init__(
@@ -209,6 +242,14 @@ class RMSPropOptimizer(Optimizer):
     ms += (1 - decay) * (gradient² - ms); mom = momentum * mom + learning_rate * gradient / √(ms + epsilon); var -= mom.
     `centered` subtracts from ms the square of a running mean of the gradient. Rows that a sparse gradient does not name
     stay unchanged.
+
+    Examples:
+        >>> weight = af.Variable(1.0)
+        >>> train = af.train.RMSPropOptimizer(0.1).minimize(af.square(weight))
+        >>> await session.run(af.global_variables_initializer())
+        >>> await session.run(train)
+        >>> round(float(await session.run(weight)), 3)
+        0.825
     """
 
     def __init__(
@@ -258,6 +299,14 @@ class FtrlOptimizer(Optimizer):
 
     Raises:
         ValueError: the initial accumulator value or a regularization strength is negative, or the power is positive.
+
+    Examples:
+        >>> weight = af.Variable(1.0)
+        >>> train = af.train.FtrlOptimizer(0.1).minimize(af.square(weight))
+        >>> await session.run(af.global_variables_initializer())
+        >>> await session.run(train)
+        >>> round(float(await session.run(weight)), 3)
+        0.745
     """
 
     def __init__(

@@ -35,6 +35,11 @@ class QueueRunner:
         close_op: closes the queue at the end of the input; built here by default.
         cancel_op: closes it at once; built here by default.
         queue_closed_exception_types: the errors at the end of the input; OutOfRangeError by default.
+
+    Examples:
+        >>> queue = af.FIFOQueue(10, [af.int32], shapes=[[]])
+        >>> runner = af.train.QueueRunner(queue, [queue.enqueue(7)])
+        >>> af.train.add_queue_runner(runner)
     """
 
     def __init__(
@@ -204,7 +209,14 @@ def _check_classes(kinds: Any) -> tuple[type[errors.OpError], ...]:
 
 
 def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:
-    """Add the runner to those of the default graph that `start_queue_runners` starts."""
+    """Add the runner to those of the default graph that `start_queue_runners` starts.
+
+    Examples:
+        >>> queue = af.FIFOQueue(10, [af.int32], shapes=[[]])
+        >>> af.train.add_queue_runner(af.train.QueueRunner(queue, [queue.enqueue(7)]))
+        >>> len(af.get_collection(af.GraphKeys.QUEUE_RUNNERS))
+        1
+    """
     get_default_graph().add_to_collection(collection, qr)
 
 

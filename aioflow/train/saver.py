@@ -43,7 +43,7 @@ Mode = Literal["consistent", "uncoordinated"]
 
 
 class Saver:
-    """Saves variables of a graph in checkpoints, and restores them [P15 section 3.3] [P16 section 4.3].
+    """Saves variables of a graph in checkpoints, and restores them [P15 section 3.3; P16 section 4.3].
 
         saver = af.train.Saver()
         path = await saver.save(session, "run/model.ckpt", step)
@@ -87,6 +87,13 @@ class Saver:
     Raises:
         ValueError: there is nothing to save, or two variables have one name.
         TypeError: an element of `var_list` is not a variable.
+
+    Examples:
+        >>> state, saver = af.Variable(7), af.train.Saver()
+        >>> await session.run(state.initializer)
+        >>> path = await saver.save(session, "run/model", 100)
+        >>> path, af.train.load_variable(path, state.op.name)
+        ('run/model-100', array(7, dtype=int32))
     """
 
     def __init__(

@@ -35,6 +35,11 @@ def get_global_step(graph: Graph | None = None) -> Variable | Tensor | None:
     Raises:
         TypeError: it is not an integer.
         ValueError: it is not a scalar.
+
+    Examples:
+        >>> step = af.train.create_global_step()
+        >>> af.train.get_global_step() is step
+        True
     """
     graph = graph or get_default_graph()
     found = graph.get_collection(GraphKeys.GLOBAL_STEP)
@@ -49,7 +54,16 @@ def get_global_step(graph: Graph | None = None) -> Variable | Tensor | None:
 
 
 def create_global_step(graph: Graph | None = None) -> Variable:
-    """Create the graph's global step, an int64 that begins at 0. ValueError if there is one already."""
+    """Create the graph's global step, an int64 that begins at 0. ValueError if there is one already.
+
+    Examples:
+        >>> step = af.train.create_global_step()
+        >>> train = af.train.GradientDescentOptimizer(0.1).minimize(af.square(af.Variable(1.0)), global_step=step)
+        >>> await session.run(af.global_variables_initializer())
+        >>> await session.run(train)
+        >>> await session.run(step)
+        np.int64(1)
+    """
     graph = graph or get_default_graph()
     if get_global_step(graph) is not None:
         raise ValueError("the graph has a global step already: use get_or_create_global_step()")
@@ -75,7 +89,14 @@ def assert_global_step(global_step_tensor: Any) -> None:
 
 
 async def global_step(sess: Runner, global_step_tensor: Variable | Tensor) -> int:
-    """Return the present value of the global step in that session."""
+    """Return the present value of the global step in that session.
+
+    Examples:
+        >>> step = af.train.create_global_step()
+        >>> await session.run(step.initializer)
+        >>> await af.train.global_step(session, step)
+        0
+    """
     return int(await sess.run(global_step_tensor))
 
 

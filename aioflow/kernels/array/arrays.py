@@ -27,6 +27,12 @@ def transpose(a: Spec, perm: Sequence[int] | None = None, name: str | None = Non
     """`a` with its axes in the order `perm`, by default reversed: axis i of the result is axis `perm[i]` of `a`.
 
     With `conjugate`, the complex conjugate of that.
+
+    Examples:
+        >>> await session.run(af.transpose([[1, 2, 3], [4, 5, 6]]))
+        array([[1, 4],
+               [2, 5],
+               [3, 6]], dtype=int32)
     """
     if perm is None:
         return Spec(a.dtype, a.shape if a.sizes is None else TensorShape(a.sizes[::-1]))
@@ -55,7 +61,13 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @op
 def matrix_transpose(a: Spec, name: str | None = None, conjugate: bool = False) -> Spec:
-    """`a` with its last two axes swapped; with `conjugate`, the adjoint of each matrix."""
+    """`a` with its last two axes swapped; with `conjugate`, the adjoint of each matrix.
+
+    Examples:
+        >>> await session.run(af.matrix_transpose([[1, 2], [3, 4]]))
+        array([[1, 3],
+               [2, 4]], dtype=int32)
+    """
     if a.sizes is None:
         return Spec(a.dtype)
     if len(a.sizes) < 2:
@@ -78,7 +90,12 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @op
 def tile(input: Spec, multiples: Ints) -> Spec:
-    """`input` repeated `multiples[i]` times along axis i."""
+    """`input` repeated `multiples[i]` times along axis i.
+
+    Examples:
+        >>> await session.run(af.tile([1, 2], [2]))
+        array([1, 2, 1, 2], dtype=int32)
+    """
     times = known.shape(multiples, "multiples").sizes
     if times is None:
         return Spec(input.dtype, input.shape if input.sizes is None else TensorShape((None,) * len(input.sizes)))
@@ -133,7 +150,13 @@ def _tiled(xp: Namespace, x: Array, times: tuple[int, ...]) -> Array:
 
 @op
 def reverse(tensor: Spec, axis: int | Sequence[int]) -> Spec:
-    """`tensor` with the elements along these axes in the opposite order."""
+    """`tensor` with the elements along these axes in the opposite order.
+
+    Examples:
+        >>> await session.run(af.reverse([[1, 2], [3, 4]], axis=[1]))
+        array([[2, 1],
+               [4, 3]], dtype=int32)
+    """
     axes = _axes(axis)
     places = [tensor.axis(item) for item in axes]
     if len(set(places)) != len(places):
@@ -163,7 +186,13 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @op
 def diag(diagonal: Spec) -> Spec:
-    """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high."""
+    """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high.
+
+    Examples:
+        >>> await session.run(af.diag([1, 2]))
+        array([[1, 0],
+               [0, 2]], dtype=int32)
+    """
     diagonal.only(dtypes.NUMERIC, dtypes.BOOL)
     if diagonal.rank == 0:
         raise ValueError("rank 1 or more is needed, the shape is []")
@@ -172,7 +201,12 @@ def diag(diagonal: Spec) -> Spec:
 
 @op
 def diag_part(input: Spec) -> Spec:
-    """The elements of `input` where the first half of the indices equals the second: the inverse of `diag`."""
+    """The elements of `input` where the first half of the indices equals the second: the inverse of `diag`.
+
+    Examples:
+        >>> await session.run(af.diag_part([[1, 2], [3, 4]]))
+        array([1, 4], dtype=int32)
+    """
     if input.sizes is None:
         return Spec(input.dtype)
     half, odd = divmod(len(input.sizes), 2)
@@ -215,6 +249,12 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[
     """The coordinates of each point of the grid that these vectors span: one tensor per vector.
 
     With "ij" axis i belongs to vector i; with "xy" the first two are swapped.
+
+    Examples:
+        >>> await session.run(af.meshgrid([1, 2], [3, 4]))
+        [array([[1, 2],
+               [1, 2]], dtype=int32), array([[3, 3],
+               [4, 4]], dtype=int32)]
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"indexing is 'xy' or 'ij', not {indexing!r}")

@@ -103,6 +103,10 @@ def concat(values: TensorLike, axis: int, name: str | None = None) -> Tensor:
     """The concatenation of the values along an axis; their sizes along all other axes must agree.
 
     A single tensor counts as a list of one.
+
+    Examples:
+        >>> await session.run(af.concat([[1, 2], [3]], axis=0))
+        array([1, 2, 3], dtype=int32)
     """
     return _concat(values if isinstance(values, (list, tuple)) else [values], axis, name=name)
 
@@ -144,6 +148,11 @@ def stack(values: TensorLike, axis: int = 0, name: str | None = None) -> Tensor:
     """The values, all of one shape, side by side along a new axis, which becomes `axis`.
 
     Along the first axis a list without tensors is a constant: its numbers take one dtype.
+
+    Examples:
+        >>> await session.run(af.stack([[1, 2], [3, 4]], axis=1))
+        array([[1, 3],
+               [2, 4]], dtype=int32)
     """
     if axis == 0 and isinstance(values, (list, tuple)) and values and is_constant(values):
         return constant(values, name=name)
@@ -192,7 +201,12 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 
 def unstack(value: TensorLike, num: int | None = None, axis: int = 0, name: str | None = None) -> list[Tensor]:
-    """The slices of `value` along an axis, which they lack. `num`, their number, is needed where the size is open."""
+    """The slices of `value` along an axis, which they lack. `num`, their number, is needed where the size is open.
+
+    Examples:
+        >>> await session.run(af.unstack([[1, 2], [3, 4]]))
+        [array([1, 2], dtype=int32), array([3, 4], dtype=int32)]
+    """
     return list(_unstack(value, num, axis, name=name))
 
 
@@ -297,6 +311,10 @@ def split(
 
     Raises:
         ValueError: the sizes do not match the axis.
+
+    Examples:
+        >>> await session.run(af.split([1, 2, 3, 4], 2))
+        [array([1, 2], dtype=int32), array([3, 4], dtype=int32)]
     """
     if isinstance(num_or_size_splits, int) or getattr(num_or_size_splits, "shape", None) == ():
         return list(_split_even(value, num_or_size_splits, axis, name=name))

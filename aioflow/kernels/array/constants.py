@@ -79,6 +79,11 @@ def constant(
     Raises:
         TypeError: the dtype cannot hold the value.
         ValueError: the value is ragged, or has more elements than the shape.
+
+    Examples:
+        >>> await session.run(af.constant([[1, 2], [3, 4]], af.float32))
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
     """
     array = as_array(value, None if dtype is None else as_dtype(dtype), strict=True)
     if shape is not None:
@@ -136,7 +141,13 @@ def missing_feed(node: NodeView) -> errors.InvalidArgumentError:
 
 
 def placeholder(dtype: DTypeLike, shape: ShapeLike = None, name: str | None = None) -> Tensor:
-    """A tensor that every run which needs it must be fed; its shape may be open in part or whole."""
+    """A tensor that every run which needs it must be fed; its shape may be open in part or whole.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None], name="x")
+        >>> await session.run(2 * x, {x: [1, 2]})
+        array([2., 4.], dtype=float32)
+    """
     return _placeholder(dtype, shape, name=name)
 
 
@@ -161,7 +172,13 @@ async def _(ctx: Context, *, index: int) -> Array:
 
 @op
 def placeholder_with_default(input: Spec, shape: TensorShape) -> Spec:
-    """`input`, unless a run feeds another value of a shape compatible with `shape`."""
+    """`input`, unless a run feeds another value of a shape compatible with `shape`.
+
+    Examples:
+        >>> rate = af.placeholder_with_default(0.1, [])
+        >>> await session.run(rate), await session.run(rate, {rate: 0.5})
+        (np.float32(0.1), np.float32(0.5))
+    """
     if not input.shape.is_compatible_with(shape):
         raise ValueError(f"the default has shape {input.shape}, which is not compatible with {shape}")
     return Spec(input.dtype, TensorShape(shape))
@@ -174,7 +191,12 @@ def _(op: Operation, dy: Tensor) -> Tensor:
 
 @op
 def identity(input: Spec) -> Spec:
-    """`input` unchanged."""
+    """`input` unchanged.
+
+    Examples:
+        >>> await session.run(af.identity([1, 2]))
+        array([1, 2], dtype=int32)
+    """
     return input
 
 
@@ -185,7 +207,12 @@ def _(op: Operation, dy: Tensor) -> Tensor:
 
 @op
 def stop_gradient(input: Spec) -> Spec:
-    """`input` unchanged, as a constant to the gradient."""
+    """`input` unchanged, as a constant to the gradient.
+
+    Examples:
+        >>> await session.run(af.stop_gradient([1.0, 2.0]))
+        array([1., 2.], dtype=float32)
+    """
     return input
 
 
@@ -194,7 +221,12 @@ stop_gradient.no_gradient("stopping it is its purpose")
 
 @op
 def prevent_gradient(input: Spec, message: str = "") -> Spec:
-    """`input` unchanged; building a gradient through it raises LookupError with `message`."""
+    """`input` unchanged; building a gradient through it raises LookupError with `message`.
+
+    Examples:
+        >>> await session.run(af.prevent_gradient([1.0]))
+        array([1.], dtype=float32)
+    """
     return input
 
 
@@ -210,7 +242,11 @@ for _op in (placeholder_with_default, identity, stop_gradient, prevent_gradient)
 
 @op
 def no_op() -> None:
-    """Nothing: a place for control inputs to meet."""
+    """Nothing: a place for control inputs to meet.
+
+    Examples:
+        >>> await session.run(af.no_op())
+    """
 
 
 no_op.no_gradient("it has no inputs")
@@ -232,7 +268,12 @@ _identity_n.kernel(CPU, GPU)(lambda xp, values: tuple(values) if len(values) > 1
 
 
 def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
-    """All inputs unchanged in a list, each available only when all are."""
+    """All inputs unchanged in a list, each available only when all are.
+
+    Examples:
+        >>> await session.run(af.identity_n([1, [2.0, 3.0]]))
+        [np.int32(1), array([2., 3.], dtype=float32)]
+    """
     return list(_identity_n(input, name=name))
 
 
@@ -244,7 +285,13 @@ _LARGEST_CONSTANT: Final = 1 << 16
 
 @op
 def fill(dims: Ints, value: Spec) -> Spec:
-    """A tensor of shape `dims` in which every element is `value`, a scalar."""
+    """A tensor of shape `dims` in which every element is `value`, a scalar.
+
+    Examples:
+        >>> await session.run(af.fill([2, 3], 7))
+        array([[7, 7, 7],
+               [7, 7, 7]], dtype=int32)
+    """
     whole = known.shape(dims, "dims")
     if value.rank not in (None, 0):
         raise ValueError(f"the value must be a scalar, its shape is {value.shape}")
@@ -307,6 +354,11 @@ def zeros_like(
     """Zeros in the shape of `tensor`; False for bool, the empty text for strings.
 
     With `optimize`, a constant if the shape is known and not large.
+
+    Examples:
+        >>> await session.run(af.zeros_like([[1, 2], [3, 4]]))
+        array([[0, 0],
+               [0, 0]], dtype=int32)
     """
     return _like(_zeros_like, 0, convert_to_tensor(tensor), dtype, name, optimize)
 
@@ -315,7 +367,13 @@ def zeros_like(
 def ones_like(
     tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True
 ) -> Tensor:
-    """Ones in the shape of `tensor`; True for bool. With `optimize`, a constant if the shape is known and not large."""
+    """Ones in the shape of `tensor`; True for bool. With `optimize`, a constant if the shape is known and not large.
+
+    Examples:
+        >>> await session.run(af.ones_like([[1, 2], [3, 4]]))
+        array([[1, 1],
+               [1, 1]], dtype=int32)
+    """
     return _like(_ones_like, 1, convert_to_tensor(tensor), dtype, name, optimize)
 
 
@@ -328,13 +386,24 @@ def _like(made: Op[Tensor], number: int, tensor: Tensor, dtype: Any, name: str |
 
 @transactional
 def zeros(shape: NumberLike, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
-    """Zeros of that shape; False for bool, the empty text for strings."""
+    """Zeros of that shape; False for bool, the empty text for strings.
+
+    Examples:
+        >>> await session.run(af.zeros([2], af.int32))
+        array([0, 0], dtype=int32)
+    """
     return _full(shape, 0, as_dtype(dtype), name)
 
 
 @transactional
 def ones(shape: NumberLike, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
-    """Ones of that shape; True for bool. TypeError for strings."""
+    """Ones of that shape; True for bool. TypeError for strings.
+
+    Examples:
+        >>> await session.run(af.ones([2, 2], af.int32))
+        array([[1, 1],
+               [1, 1]], dtype=int32)
+    """
     return _full(shape, 1, as_dtype(dtype), name)
 
 
@@ -393,7 +462,13 @@ def eye(
     dtype: DTypeLike = float32,
     name: str | None = None,
 ) -> Tensor:
-    """A matrix with ones on its diagonal and zeros elsewhere, by default square; `batch_shape` puts axes in front."""
+    """A matrix with ones on its diagonal and zeros elsewhere, by default square; `batch_shape` puts axes in front.
+
+    Examples:
+        >>> await session.run(af.eye(2))
+        array([[1., 0.],
+               [0., 1.]], dtype=float32)
+    """
     rows = convert_to_tensor(num_rows, preferred_dtype=int32)
     columns = rows if num_columns is None else convert_to_tensor(num_columns, preferred_dtype=int32)
     matrix = _eye(rows, columns, dtype, name=name if batch_shape is None else None)

@@ -186,6 +186,11 @@ def gather(
 
     Raises:
         InvalidArgumentError: an index is negative or not below the size of the axis.
+
+    Examples:
+        >>> await session.run(af.gather([[1, 2], [3, 4], [5, 6]], [2, 0]))
+        array([[5, 6],
+               [1, 2]], dtype=int32)
     """
     return _gather(params, indices, batch_dims if axis is None else axis, batch_dims, name=name)
 
@@ -279,7 +284,12 @@ def _flattened(xp: Namespace, indices: Array, sizes: tuple[int, ...]) -> Array:
 
 @op
 def scatter_nd(indices: Indices, updates: Spec, shape: Ints) -> Spec:
-    """Zeros of that shape, with `updates` added at the positions along the last axis of `indices`."""
+    """Zeros of that shape, with `updates` added at the positions along the last axis of `indices`.
+
+    Examples:
+        >>> await session.run(af.scatter_nd([[1], [3]], [10, 20], [5]))
+        array([ 0, 10,  0, 20,  0], dtype=int32)
+    """
     updates.only(NUMERIC)
     whole = known.shape(shape)
     updates.shape.merge_with(_nd_shape(whole, indices))
@@ -319,6 +329,11 @@ def unravel_index(indices: Indices, dims: Ints) -> Spec:
     """The positions of elements, given by their numbers, in an array of sizes `dims`, the last axis counting fastest.
 
     The shape is [len(dims), *indices.shape]. InvalidArgumentError if a number is out of range.
+
+    Examples:
+        >>> await session.run(af.unravel_index([5], [2, 3]))
+        array([[1],
+               [2]], dtype=int32)
     """
     axes = TensorShape.vector(known.length(dims, "dims"))
     return Spec(known.integers(indices, "indices").dtype, axes.concatenate(indices.shape))

@@ -161,6 +161,10 @@ def pad(
 
     Raises:
         ValueError: an axis has too few elements to mirror, or the paddings do not fit the tensor's rank.
+
+    Examples:
+        >>> await session.run(af.pad([1, 2], [[1, 2]]))
+        array([0, 1, 2, 0, 0], dtype=int32)
     """
     return _pad(tensor, _flat(paddings), mode.upper(), constant_values, name=name)
 

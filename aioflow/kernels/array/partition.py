@@ -31,6 +31,10 @@ def dynamic_partition(data: Spec, partitions: Indices, num_partitions: int) -> t
     """One tensor for each number below `num_partitions`: the rows of `data` that `partitions` gives that number.
 
     The shape of `data` begins with that of `partitions`. InvalidArgumentError if a number is out of range.
+
+    Examples:
+        >>> await session.run(af.dynamic_partition([10, 20, 30], [1, 0, 1], 2))
+        (array([20], dtype=int32), array([10, 30], dtype=int32))
     """
     known.integers(partitions, "partitions")
     if num_partitions < 1:
@@ -88,6 +92,10 @@ def dynamic_stitch(indices: Sequence[Indices], data: Sequence[T]) -> Spec:
     """The tensor whose row `indices[m][i]` is `data[m][i]`; the last of equal indices wins, and unnamed rows are 0.
 
     The number of rows is the highest index plus 1. The shape of each `data[m]` begins with that of `indices[m]`.
+
+    Examples:
+        >>> await session.run(af.dynamic_stitch([[0, 2], [1]], [[10, 30], [20]]))
+        array([10, 20, 30], dtype=int32)
     """
     row = _stitched_row(indices, data)
     values = [known.gaps(spec) for spec in indices]
@@ -192,7 +200,13 @@ for _op in (dynamic_partition, dynamic_stitch):
 
 @transactional
 def batch_gather(params: TensorLike, indices: NumberLike, name: str | None = None) -> Tensor:
-    """For each batch, the first axes of both, the slices of `params` that the last axis of `indices` names."""
+    """For each batch, the first axes of both, the slices of `params` that the last axis of `indices` names.
+
+    Examples:
+        >>> await session.run(af.batch_gather([[1, 2], [3, 4]], [[1], [0]]))
+        array([[2],
+               [3]], dtype=int32)
+    """
     indices = convert_to_tensor(indices, preferred_dtype=int32)
     if not indices.spec.rank:
         raise ValueError(f"batch_gather needs indices of known rank, 1 or more, not of shape {indices.shape}")
@@ -204,7 +218,12 @@ def batch_gather(params: TensorLike, indices: NumberLike, name: str | None = Non
 
 @op
 def ensure_shape(x: Spec, shape: TensorShape) -> Spec:
-    """`x`, with its shape checked against `shape` in the run. InvalidArgumentError if they differ."""
+    """`x`, with its shape checked against `shape` in the run. InvalidArgumentError if they differ.
+
+    Examples:
+        >>> await session.run(af.ensure_shape([1, 2], [2]))
+        array([1, 2], dtype=int32)
+    """
     merged = x.shape.merge_with(shape)
     return x if merged is x.shape else Spec(x.dtype, TensorShape(merged), x.known)
 
@@ -230,18 +249,33 @@ free(ensure_shape)
 
 
 def guarantee_const(input: TensorLike, name: str | None = None) -> Tensor:
-    """`input` unchanged. Plans fold constants without this hint."""
+    """`input` unchanged. Plans fold constants without this hint.
+
+    Examples:
+        >>> await session.run(af.guarantee_const([1, 2]))
+        array([1, 2], dtype=int32)
+    """
     return identity(input, name=name)
 
 
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
-    """The shape that two shapes broadcast to, as far as they are known. ValueError if they cannot."""
+    """The shape that two shapes broadcast to, as far as they are known. ValueError if they cannot.
+
+    Examples:
+        >>> af.broadcast_static_shape(af.TensorShape([2, 1]), af.TensorShape([3]))
+        TensorShape([2, 3])
+    """
     return dtypes.broadcast_shapes(as_shape(shape_x), as_shape(shape_y))
 
 
 @op
 def broadcast_dynamic_shape(shape_x: Ints, shape_y: Ints) -> Spec:
-    """The shape that two shapes, vectors of sizes, broadcast to. InvalidArgumentError if they cannot."""
+    """The shape that two shapes, vectors of sizes, broadcast to. InvalidArgumentError if they cannot.
+
+    Examples:
+        >>> await session.run(af.broadcast_dynamic_shape([2, 1], [3]))
+        array([2, 3], dtype=int32)
+    """
     dtype = known.integers(shape_x, "shape_x").same_dtype(known.integers(shape_y, "shape_y")).dtype
     whole = dtypes.broadcast_shapes(known.shape(shape_x, "shape_x"), known.shape(shape_y, "shape_y"))
     return Spec(dtype, TensorShape.vector(whole.ndims), whole.sizes)

@@ -92,6 +92,10 @@ def range(
 
     Raises:
         ValueError: delta is 0, or leads away from `limit`.
+
+    Examples:
+        >>> await session.run(af.range(2, 10, 3))
+        array([2, 5, 8], dtype=int32)
     """
     start, limit = (0, start) if limit is None else (start, limit)
     wanted = _common_dtype([start, limit, delta]) if dtype is None else as_dtype(dtype)
@@ -126,7 +130,12 @@ def _as(value: Any, dtype: DType) -> Tensor:
 
 @op
 def linspace(start: T, stop: T, num: Ints) -> Spec:
-    """`num` numbers at equal distances, the first of which is `start` and the last `stop`."""
+    """`num` numbers at equal distances, the first of which is `start` and the last `stop`.
+
+    Examples:
+        >>> await session.run(af.linspace(0.0, 1.0, 5))
+        array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
     start.only(dtypes.FLOAT).same_dtype(stop)
     for spec in (start, stop):
         if spec.rank not in (None, 0):
@@ -231,6 +240,11 @@ def one_hot(
 
     Raises:
         TypeError: the values have another dtype than `dtype`, or differ.
+
+    Examples:
+        >>> await session.run(af.one_hot([0, 2], 3))
+        array([[1., 0., 0.],
+               [0., 0., 1.]], dtype=float32)
     """
     given = [value for value in (on_value, off_value) if value is not None]
     tensors = [value for value in given if isinstance(getattr(value, "dtype", None), DType)]

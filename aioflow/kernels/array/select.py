@@ -98,7 +98,12 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @transactional
 def boolean_mask(tensor: TensorLike, mask: TensorLike, name: str | None = None, axis: int | None = None) -> Tensor:
-    """The elements of `tensor` where `mask`, which covers the axes from `axis` on (by default 0), holds, in order."""
+    """The elements of `tensor` where `mask`, which covers the axes from `axis` on (by default 0), holds, in order.
+
+    Examples:
+        >>> await session.run(af.boolean_mask([1, 2, 3], [True, False, True]))
+        array([1, 3], dtype=int32)
+    """
     return _boolean_mask(tensor, mask, axis or 0, name=name)
 
 
@@ -140,6 +145,11 @@ def sequence_mask(
     """Whether each of the places 0 to `maxlen` - 1 lies within each length: shape `[*lengths.shape, maxlen]`.
 
     `maxlen` is by default the greatest length.
+
+    Examples:
+        >>> await session.run(af.sequence_mask([1, 3], 4))
+        array([[ True, False, False, False],
+               [ True,  True,  True, False]])
     """
     return _sequence_mask(lengths, -1 if maxlen is None else maxlen, dtype, name=name)
 
@@ -156,7 +166,12 @@ BY_BITS: Final = frozenset(dtype for dtype in ANY if dtype.size in _WORDS and dt
 
 @op
 def select(condition: Spec, x: T, y: T) -> Spec:
-    """`x` where `condition` is true, y elsewhere; all three are broadcast together by NumPy's rule."""
+    """`x` where `condition` is true, y elsewhere; all three are broadcast together by NumPy's rule.
+
+    Examples:
+        >>> await session.run(af.select([True, False], [1, 2], [10, 20]))
+        array([ 1, 20], dtype=int32)
+    """
     condition.only(BOOL)
     whole = Spec(x.dtype, x.same_dtype(y).broadcast(y))
     return Spec(x.dtype, whole.broadcast(condition))
@@ -200,7 +215,12 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
 
 @op
 def masked(x: Spec, mask: Spec) -> Spec:
-    """`x` where `mask` is true, 0 elsewhere, even where x is infinite or NaN. The mask broadcasts to x's shape."""
+    """`x` where `mask` is true, 0 elsewhere, even where x is infinite or NaN. The mask broadcasts to x's shape.
+
+    Examples:
+        >>> await session.run(af.masked([1.0, 2.0], [True, False]))
+        array([1., 0.], dtype=float32)
+    """
     mask.only(BOOL)
     if not x.broadcast(mask).is_compatible_with(x.shape):
         raise ValueError(f"a mask of shape {mask.shape} does not broadcast to {x.shape}")
@@ -245,6 +265,10 @@ def where(
 
     Raises:
         ValueError: only one of x and y is given, or the shapes do not fit.
+
+    Examples:
+        >>> await session.run(af.where([True, False], [1, 2], [10, 20]))
+        array([ 1, 20], dtype=int32)
     """
     if (x is None) != (y is None):
         raise ValueError("where: give both x and y, or neither")

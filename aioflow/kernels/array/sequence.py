@@ -112,6 +112,11 @@ def reverse_sequence(
 
     Raises:
         ValueError: `seq_axis` is out of range, or equals `batch_axis`.
+
+    Examples:
+        >>> await session.run(af.reverse_sequence([[1, 2, 3], [4, 5, 6]], [2, 3], seq_axis=1))
+        array([[2, 1, 3],
+               [6, 5, 4]], dtype=int32)
     """
     seq = seq_dim if seq_axis is None else seq_axis
     if seq is None:
@@ -125,6 +130,10 @@ def roll(input: Spec, shift: Ints, axis: int | Sequence[int]) -> Spec:
     """`input` with the elements moved `shift` places along an axis, those pushed out at the end coming in at the begin.
 
     Several axes go with several shifts; of an axis named twice the shifts add up.
+
+    Examples:
+        >>> await session.run(af.roll([1, 2, 3, 4], shift=1, axis=0))
+        array([4, 1, 2, 3], dtype=int32)
     """
     axes = _axes(axis)
     for each in axes:
@@ -227,6 +236,11 @@ def edit_distance(
 
     A dense float32 tensor without that axis. With `normalize` each is divided by the length of the truth: it is
     infinite where that is empty and the hypothesis is not.
+
+    Examples:
+        >>> a, b = [af.SparseTensor([[0, 0], [0, 1]], word, [1, 2]) for word in (["a", "b"], ["a", "c"])]
+        >>> await session.run(af.edit_distance(a, b))
+        array([0.5], dtype=float32)
     """
     first, second = SparseTensor.from_value(hypothesis), SparseTensor.from_value(truth)
     return _edit_distance(
@@ -270,7 +284,12 @@ def _(xp: Namespace, x: Array, y: Array, *, index_dtype: DType) -> tuple[Array, 
 
 
 def setdiff1d(x: TensorLike, y: TensorLike, index_dtype: DTypeLike = int32, name: str | None = None) -> ListDiff:
-    """The elements of the vector x that are not in y, in x's order and as often as there, and their places in x."""
+    """The elements of the vector x that are not in y, in x's order and as often as there, and their places in x.
+
+    Examples:
+        >>> await session.run(af.listdiff([1, 2, 3, 4], [2, 4]))
+        ListDiff(out=array([1, 3], dtype=int32), idx=array([0, 2], dtype=int32))
+    """
     return ListDiff(*_setdiff1d(x, y, index_dtype, name=name))
 
 
@@ -290,6 +309,11 @@ def unique_with_counts(x: TensorLike, out_idx: DTypeLike = int32, name: str | No
     """The distinct elements of a vector in the order of their first occurrence, the place of each there, their numbers.
 
     `y[idx[i]] == x[i]`, and `y[j]` occurs `count[j]` times in x.
+
+    Examples:
+        >>> values, _, counts = af.unique_with_counts([7, 7, 5, 7])
+        >>> await session.run([values, counts])
+        [array([7, 5], dtype=int32), array([3, 1], dtype=int32)]
     """
     y, idx = unique(x, out_idx, name=name)
     return UniqueWithCounts(y, idx, unsorted_segment_sum(ones_like(idx), idx, size(y)))
@@ -340,7 +364,12 @@ def searchsorted(
     out_type: DTypeLike = int32,
     name: str | None = None,
 ) -> Tensor:
-    """For each of `values` the place in the rising last axis of `sorted_sequence` where it could be put in."""
+    """For each of `values` the place in the rising last axis of `sorted_sequence` where it could be put in.
+
+    Examples:
+        >>> await session.run(af.searchsorted([1, 3, 5], [0, 3, 4]))
+        array([0, 1, 2], dtype=int32)
+    """
     return _searchsorted(sorted_sequence, values, side, out_type, name=name)
 
 

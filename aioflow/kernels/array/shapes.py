@@ -38,7 +38,12 @@ def _count_dtype(dtype: DType) -> DType:
 
 @op
 def shape(input: Spec, name: str | None = None, out_type: DType = int32) -> Spec:
-    """The sizes of the axes of `input`, as a vector."""
+    """The sizes of the axes of `input`, as a vector.
+
+    Examples:
+        >>> await session.run(af.shape([[1, 2, 3], [4, 5, 6]]))
+        array([2, 3], dtype=int32)
+    """
     return Spec(_count_dtype(out_type), TensorShape((input.rank,)), input.sizes)
 
 
@@ -50,14 +55,24 @@ def _shape_n(input: Sequence[Spec], out_type: DType = int32) -> tuple[Spec, ...]
 
 @op
 def size(input: Spec, name: str | None = None, out_type: DType = int32) -> Spec:
-    """The number of elements of `input`."""
+    """The number of elements of `input`.
+
+    Examples:
+        >>> await session.run(af.size([[1, 2, 3], [4, 5, 6]]))
+        np.int32(6)
+    """
     sizes = input.sizes or ()
     return Spec(_count_dtype(out_type), dtypes.SCALAR, 0 if 0 in sizes else input.shape.num_elements())
 
 
 @op
 def rank(input: Spec) -> Spec:
-    """The number of axes of `input`."""
+    """The number of axes of `input`.
+
+    Examples:
+        >>> await session.run(af.rank([[1, 2], [3, 4]]))
+        np.int32(2)
+    """
     return Spec(int32, dtypes.SCALAR, input.rank)
 
 
@@ -97,7 +112,12 @@ rank.kernel(CPU, GPU, fresh=True, binds=True)(lambda xp, node: lambda x: np.arra
 
 
 def shape_n(input: Sequence[Any], out_type: DTypeLike = int32, name: str | None = None) -> list[Tensor]:
-    """The shapes of all inputs, one vector each."""
+    """The shapes of all inputs, one vector each.
+
+    Examples:
+        >>> await session.run(af.shape_n([af.ones([2, 3]), af.ones([4])]))
+        [array([2, 3], dtype=int32), array([4], dtype=int32)]
+    """
     return list(_shape_n(input, out_type, name=name))
 
 
@@ -111,6 +131,11 @@ def reshape(tensor: Spec, shape: Ints) -> Spec:
     """The elements of `tensor`, last axis fastest, as an array of that shape.
 
     One size may be -1: it follows from the number of elements. ValueError if the sizes do not fit it.
+
+    Examples:
+        >>> await session.run(af.reshape([1, 2, 3, 4], [2, -1]))
+        array([[1, 2],
+               [3, 4]], dtype=int32)
     """
     wanted = known.vector(shape, "shape")
     if wanted is None:
@@ -186,7 +211,13 @@ def _checked(sizes: list[int]) -> list[int]:
 
 @op
 def expand_dims(input: Spec, axis: int) -> Spec:
-    """`input` with an axis of size 1 put in, which becomes `axis`; a negative one counts from the end of the result."""
+    """`input` with an axis of size 1 put in, which becomes `axis`; a negative one counts from the end of the result.
+
+    Examples:
+        >>> await session.run(af.expand_dims([1, 2], axis=1))
+        array([[1],
+               [2]], dtype=int32)
+    """
     if input.rank is None or input.sizes is None:
         return Spec(input.dtype)
     place = dtypes.normalise_axis(axis, input.rank + 1)
@@ -204,7 +235,12 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @op
 def squeeze(input: Spec, axis: int | Sequence[int] | None = None) -> Spec:
-    """`input` without its axes of size 1, or without those named. ValueError if one named has another size."""
+    """`input` without its axes of size 1, or without those named. ValueError if one named has another size.
+
+    Examples:
+        >>> await session.run(af.squeeze([[[1], [2]]]))
+        array([1, 2], dtype=int32)
+    """
     axes = squeezed_axes(axis)
     sizes = input.sizes
     if sizes is None or (not axes and None in sizes):
@@ -238,7 +274,13 @@ for _op in (expand_dims, squeeze):
 
 @op
 def broadcast_to(input: Spec, shape: Ints) -> Spec:
-    """`input` repeated along axes of size 1, and along new axes in front, to have that shape."""
+    """`input` repeated along axes of size 1, and along new axes in front, to have that shape.
+
+    Examples:
+        >>> await session.run(af.broadcast_to([1, 2], [2, 2]))
+        array([[1, 2],
+               [1, 2]], dtype=int32)
+    """
     whole = known.shape(shape)
     if whole.sizes is None or input.sizes is None:
         return Spec(input.dtype, whole)

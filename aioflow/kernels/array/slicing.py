@@ -304,6 +304,10 @@ def strided_slice(
         new_axis_mask: the entry is a new axis.
         shrink_axis_mask: the entry is the integer `begin[i]`, which drops the axis.
         name: the name of the operation.
+
+    Examples:
+        >>> await session.run(af.strided_slice([0, 1, 2, 3, 4], [1], [5], [2]))
+        array([1, 3], dtype=int32)
     """
     starts, stops = _items(begin), _items(end)
     steps = [1] * len(starts) if strides is None else _items(strides)
@@ -327,6 +331,11 @@ def _slice(input_: Spec, begin: Ints, size: Ints) -> Spec:
     """The part of `input_` that begins at `begin` and has the shape `size`, in which -1 means all that is left.
 
     ValueError, or InvalidArgumentError in a run, if it does not lie wholly within `input_`.
+
+    Examples:
+        >>> await session.run(af.slice([[1, 2, 3], [4, 5, 6]], [0, 1], [2, 2]))
+        array([[2, 3],
+               [5, 6]], dtype=int32)
     """
     starts, counts = known.vector(begin, "begin"), known.vector(size, "size")
     rank = next((len(found) for found in (input_.sizes, starts, counts) if found is not None), None)

@@ -93,6 +93,10 @@ def top_k(input: TensorLike, k: int = 1, sorted: bool = True, name: str | None =
 
     Of equal elements the one at the lower place comes first. NaN counts as greater than all else. Where `sorted` is
     False any order would do.
+
+    Examples:
+        >>> await session.run(af.nn.top_k([3, 9, 5], k=2))
+        TopK(values=array([9, 5], dtype=int32), indices=array([1, 2], dtype=int32))
     """
     return TopK(*_top_k(input, k, sorted, name=name))
 
@@ -102,6 +106,10 @@ def in_top_k(predictions: Spec, targets: Indices, k: int) -> Spec:
     """Whether fewer than `k` elements of each row of `predictions` are greater than the one at its target.
 
     False for a target out of range, and for a row that holds an infinity or NaN.
+
+    Examples:
+        >>> await session.run(af.nn.in_top_k([[0.1, 0.8, 0.3]], [2], k=2))
+        array([ True])
     """
     rows = predictions.only(FLOAT).with_rank(2, "predictions").shape[:1]
     known.integers(targets, "targets")
@@ -129,6 +137,10 @@ def unique(x: Spec, out_idx: DType = int32) -> tuple[Spec, Spec]:
     """The distinct elements of a vector in the order of their first occurrence, and for each element its place there.
 
     With `y, idx = unique(x)`, `y[idx[i]] == x[i]`. NaN is distinct from NaN.
+
+    Examples:
+        >>> await session.run(af.unique([7, 7, 5, 7]))
+        (array([7, 5], dtype=int32), array([0, 0, 1, 0], dtype=int32))
     """
     x = x.with_rank(1, "x")
     return Spec(x.dtype, TensorShape.vector(None)), Spec(out_idx, x.shape)
@@ -158,7 +170,12 @@ def _(xp: Namespace, x: Array, *, out_idx: DType) -> tuple[Array, Array]:
 
 @op
 def invert_permutation(x: Spec) -> Spec:
-    """The inverse of the permutation `x`: `y[x[i]] == i`. InvalidArgumentError if `x` is not a permutation."""
+    """The inverse of the permutation `x`: `y[x[i]] == i`. InvalidArgumentError if `x` is not a permutation.
+
+    Examples:
+        >>> await session.run(af.invert_permutation([2, 0, 1]))
+        array([1, 2, 0], dtype=int32)
+    """
     x = known.integers(x, "x").with_rank(1, "x")
     value = x.known if isinstance(x.known, tuple) and None not in x.known else None
     if value is not None and {*value} != {*range(len(value))}:
@@ -196,6 +213,10 @@ def sort(values: Spec, axis: int = -1, direction: str = "ASCENDING") -> Spec:
     """The elements in rising or, if `direction` is "DESCENDING", falling order along an axis.
 
     NaN counts as greater than all else.
+
+    Examples:
+        >>> await session.run(af.sort([3, 1, 2]))
+        array([1, 2, 3], dtype=int32)
     """
     return _ordered(values, axis, direction)
 
@@ -205,6 +226,10 @@ def argsort(values: Spec, axis: int = -1, direction: str = "ASCENDING", stable: 
     """For each place along an axis the place, as int32, of the element that `sort` puts there.
 
     Of equal elements the one at the lower place comes first, whether `stable` or not.
+
+    Examples:
+        >>> await session.run(af.argsort([3, 1, 2]))
+        array([1, 2, 0], dtype=int32)
     """
     return Spec(int32, _ordered(values, axis, direction).shape)
 
@@ -280,6 +305,10 @@ def nth_element(input: Spec, n: Ints, reverse: bool = False) -> Spec:
     """The element at position `n` of the last axis, sorted in rising or, if `reverse`, falling order.
 
     Equal elements share the gradient evenly. InvalidArgumentError if the axis has at most `n` elements.
+
+    Examples:
+        >>> await session.run(af.nth_element([5, 1, 3], 1))
+        np.int32(3)
     """
     number = known.scalar(n, "n")
     if input.rank == 0:
@@ -332,11 +361,21 @@ def _in_order(name: str, compare: Op[Tensor], doc: str) -> Callable[..., Tensor]
 
 is_non_decreasing: Final = _in_order(
     "is_non_decreasing", less_equal,
-    "Whether no element is less than the one before it, in row-major order; true of fewer than two.",
+    """Whether no element is less than the one before it, in row-major order; true of fewer than two.
+
+    Examples:
+        >>> await session.run(af.is_non_decreasing([1, 1, 2]))
+        np.True_
+    """,
 )  # fmt: skip
 is_strictly_increasing: Final = _in_order(
     "is_strictly_increasing", less,
-    "Whether every element is greater than the one before it, in row-major order; true of fewer than two.",
+    """Whether every element is greater than the one before it, in row-major order; true of fewer than two.
+
+    Examples:
+        >>> await session.run(af.is_strictly_increasing([1, 1, 2]))
+        np.False_
+    """,
 )  # fmt: skip
 
 OPERATORS.update(sort=sort, argsort=argsort)

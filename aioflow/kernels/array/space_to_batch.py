@@ -52,7 +52,12 @@ def _own(last: bool, batch: Any, height: Any, width: Any, channels: Any) -> Tens
 
 @op
 def space_to_depth(input: Spec, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Spec:
-    """Each block of `block_size` x `block_size` pixels as one, whose channels are theirs one after the other."""
+    """Each block of `block_size` x `block_size` pixels as one, whose channels are theirs one after the other.
+
+    Examples:
+        >>> await session.run(af.space_to_depth([[[[1], [2]], [[3], [4]]]], 2))
+        array([[[[1, 2, 3, 4]]]], dtype=int32)
+    """
     (batch, height, width, channels), last = _image(input, block_size, data_format)
     height, width = _divided("height", height, block_size), _divided("width", width, block_size)
     return Spec(input.dtype, _own(last, batch, height, width, _times(channels, block_size**2)))
@@ -60,7 +65,13 @@ def space_to_depth(input: Spec, block_size: int, name: str | None = None, data_f
 
 @op
 def depth_to_space(input: Spec, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Spec:
-    """Each pixel as a block of `block_size` x `block_size`, between which its channels are divided."""
+    """Each pixel as a block of `block_size` x `block_size`, between which its channels are divided.
+
+    Examples:
+        >>> await session.run(af.depth_to_space([[[[1, 2, 3, 4]]]], 2)[0, :, :, 0])
+        array([[1, 2],
+               [3, 4]], dtype=int32)
+    """
     (batch, height, width, channels), last = _image(input, block_size, data_format)
     channels = _divided("the number of channels", channels, block_size**2)
     return Spec(input.dtype, _own(last, batch, _times(height, block_size), _times(width, block_size), channels))
@@ -254,13 +265,23 @@ def space_to_batch_nd(
         block_shape: the size of a block along each of these axes.
         paddings: how many zeros are put before and after each of these axes, as pairs.
         name: the name of the operation.
+
+    Examples:
+        >>> await session.run(af.space_to_batch_nd([[[1], [2], [3], [4]]], [2], [[0, 0]])[:, :, 0])
+        array([[1, 3],
+               [2, 4]], dtype=int32)
     """
     return _space_to_batch_nd(input, block_shape, _flat(paddings), name=name)
 
 
 @transactional
 def batch_to_space_nd(input: TensorLike, block_shape: NumberLike, crops: NumberLike, name: str | None = None) -> Tensor:
-    """The inverse of `space_to_batch_nd`; `crops`, pairs of sizes, are removed before and after each axis."""
+    """The inverse of `space_to_batch_nd`; `crops`, pairs of sizes, are removed before and after each axis.
+
+    Examples:
+        >>> await session.run(af.batch_to_space_nd([[[1]], [[2]]], [2], [[0, 0]])[0, :, 0])
+        array([1, 2], dtype=int32)
+    """
     return _batch_to_space_nd(input, block_shape, _flat(crops), name=name)
 
 
@@ -272,7 +293,12 @@ def space_to_batch(
     name: str | None = None,
     block_shape: NumberLike | None = None,
 ) -> Tensor:
-    """As `space_to_batch_nd`, for square blocks of images [batch, height, width, channels]."""
+    """As `space_to_batch_nd`, for square blocks of images [batch, height, width, channels].
+
+    Examples:
+        >>> af.space_to_batch([[[[1]], [[2]]]], [[0, 0], [0, 1]], 2).shape
+        TensorShape([4, 1, 1, 1])
+    """
     block: Any = (block_size, block_size) if block_shape is None else block_shape
     return space_to_batch_nd(input, block, paddings, name)
 
@@ -285,6 +311,11 @@ def batch_to_space(
     name: str | None = None,
     block_shape: NumberLike | None = None,
 ) -> Tensor:
-    """As `batch_to_space_nd`, for square blocks of images [batch, height, width, channels]."""
+    """As `batch_to_space_nd`, for square blocks of images [batch, height, width, channels].
+
+    Examples:
+        >>> af.batch_to_space(af.ones([4, 1, 1, 1]), [[0, 0], [0, 0]], 2).shape
+        TensorShape([1, 2, 2, 1])
+    """
     block: Any = (block_size, block_size) if block_shape is None else block_shape
     return batch_to_space_nd(input, block, crops, name)

@@ -34,7 +34,15 @@ CPU = DeviceKind.CPU
 
 @op(name="assert", stateful=True)
 def Assert(condition: Spec, data: Sequence[Spec], summarize: int | None = None) -> None:
-    """`condition`, a scalar, is true; else InvalidArgumentError with the first elements of each of `data`."""
+    """`condition`, a scalar, is true; else InvalidArgumentError with the first elements of each of `data`.
+
+    Examples:
+        >>> try:
+        ...     await session.run(af.Assert(af.constant(1) > 2, ["too small"]))
+        ... except af.errors.InvalidArgumentError as error:
+        ...     print(error.message)
+        assertion failed: [too small]
+    """
     condition.only(BOOL).with_rank(0, "condition")
 
 
@@ -303,7 +311,12 @@ def assert_rank_in(
 
 @transactional
 def assert_scalar(tensor: TensorLike, name: str | None = None, message: str | None = None) -> Tensor:
-    """`tensor`, which is known to have rank 0. ValueError if that is not known."""
+    """`tensor`, which is known to have rank 0. ValueError if that is not known.
+
+    Examples:
+        >>> af.assert_scalar(af.constant(1)).shape
+        TensorShape([])
+    """
     made = convert_to_tensor(tensor, name=name)
     if made.spec.rank != 0:
         raise ValueError(f"{_note(message)}{made.name} must be known to be a scalar, its shape is {made.shape}")
@@ -317,7 +330,11 @@ def assert_scalar(tensor: TensorLike, name: str | None = None, message: str | No
 def assert_type(
     tensor: TensorLike, tf_type: DTypeLike, message: str | None = None, name: str | None = None
 ) -> Operation:
-    """An operation that does nothing. TypeError, when it is built, unless the tensor has that dtype."""
+    """An operation that does nothing. TypeError, when it is built, unless the tensor has that dtype.
+
+    Examples:
+        >>> check = af.assert_type(af.ones([2]), af.float32)
+    """
     made, wanted = convert_to_tensor(tensor), as_dtype(tf_type)
     if made.dtype is not wanted:
         raise TypeError(f"{_note(message)}{made.name} has dtype {made.dtype.name}, not {wanted.name}")

@@ -73,6 +73,11 @@ def Print(
 
     `first_n` bounds how often it prints in one session, `summarize` how many elements of each tensor, 3 by default; a
     negative number stands for no bound.
+
+    Examples:
+        >>> x = af.Print([1, 2], ["x is"])
+        >>> await session.run(x)
+        array([1, 2], dtype=int32)
     """
     return input_
 
@@ -107,7 +112,15 @@ def _(
 
 @op
 def check_numerics(tensor: Spec, message: str) -> Spec:
-    """`tensor` unchanged; InvalidArgumentError with `message` and their count if elements are NaN or infinite."""
+    """`tensor` unchanged; InvalidArgumentError with `message` and their count if elements are NaN or infinite.
+
+    Examples:
+        >>> try:
+        ...     await session.run(af.check_numerics([1.0, float("nan")], "scores"))
+        ... except af.errors.InvalidArgumentError as error:
+        ...     print(error.message)
+        scores: 1 NaN and 0 infinite of 2 elements
+    """
     return tensor.only(FLOAT, COMPLEX)
 
 
@@ -131,7 +144,12 @@ def verify_tensor_all_finite(
     x: TensorLike | None = None,
     message: str | None = None,
 ) -> Tensor:
-    """`t` unchanged; InvalidArgumentError with `msg` if elements are NaN or infinite. Also called `x` and `message`."""
+    """`t` unchanged; InvalidArgumentError with `msg` if elements are NaN or infinite. Also called `x` and `message`.
+
+    Examples:
+        >>> await session.run(af.verify_tensor_all_finite(af.constant([1.0, 2.0]), "scores"))
+        array([1., 2.], dtype=float32)
+    """
     tensor, text = x if t is None else t, message if msg is None else msg
     if tensor is None or text is None:
         raise ValueError("verify_tensor_all_finite needs a tensor and a message")
@@ -144,6 +162,14 @@ def add_check_numerics_ops() -> Operation:
 
     It checks the floating tensors that are in the default graph now, and so needs all placeholders fed. It leaves out
     updates of variables and operations after them: the check itself changes nothing.
+
+    Examples:
+        >>> y = af.log(af.placeholder_with_default(0.0, []))
+        >>> try:
+        ...     await session.run(af.add_check_numerics_ops())
+        ... except af.errors.InvalidArgumentError as error:
+        ...     print(error.op_type)
+        check_numerics
     """
     graph = get_default_graph()
     checks: list[Operation] = []

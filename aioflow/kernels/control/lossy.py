@@ -58,6 +58,10 @@ def lossy(tensor: TensorLike, codec: str, gradients: bool = False, name: str | N
     Raises:
         TypeError: the dtype is not float32 or float64: integers, bools and strings are never compressed.
         ValueError: the codec is unknown.
+
+    Examples:
+        >>> await session.run(af.lossy(af.constant([1.0, 2.0]), "bfloat16"))
+        array([1., 2.], dtype=float32)
     """
     if isinstance(tensor, IndexedSlices):
         values = lossy(tensor.values, codec, gradients, name)

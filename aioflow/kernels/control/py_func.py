@@ -48,6 +48,12 @@ def py_func(func: Named, inp: Sequence[TensorLike], Tout: Any, stateful: bool = 
             ValueError or TypeError. Other exceptions are converted: StopIteration to OutOfRangeError, MemoryError to
             ResourceExhaustedError, NotImplementedError to UnimplementedError, others to UnknownError.
         PermissionDeniedError: before the run: a function of that name is not registered.
+
+    Examples:
+        >>> async def lengths(names):
+        ...     return np.array([len(name) for name in names])
+        >>> await session.run(af.py_func(lengths, [["tea", "coffee"]], af.int64))
+        array([3, 6])
     """
     several = isinstance(Tout, (list, tuple))
     wanted = [as_dtype(dtype) for dtype in (Tout if several else [Tout])]
@@ -58,7 +64,12 @@ def py_func(func: Named, inp: Sequence[TensorLike], Tout: Any, stateful: bool = 
 
 
 def numpy_function(func: Named, inp: Sequence[TensorLike], Tout: Any, name: str | None = None) -> Any:
-    """The same as `py_func`."""
+    """The same as `py_func`.
+
+    Examples:
+        >>> await session.run(af.numpy_function(np.cumsum, [[1, 2, 3]], af.int64))
+        array([1, 3, 6])
+    """
     return py_func(func, inp, Tout, name=name)
 
 

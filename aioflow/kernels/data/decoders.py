@@ -68,6 +68,10 @@ def decode_csv(
 
     Raises:
         InvalidArgumentError: in the run: a record has more or fewer fields, or one is empty, or spells no number.
+
+    Examples:
+        >>> await session.run(af.decode_csv(["1,2.5", "3,"], [[0], [0.0]]))
+        (array([1, 3], dtype=int32), array([2.5, 0. ], dtype=float32))
     """
     records.only(STRING)
     check_csv(record_defaults, field_delim, select_cols)
@@ -262,6 +266,13 @@ def decode_npy(contents: Spec, dtype: DType, shape: TensorShape = TensorShape(No
     """Decodes a string in the format of NumPy's `.npy` files to an array of that dtype.
 
     InvalidArgumentError if it holds objects, another dtype or shape, or more or fewer bytes than its header states.
+
+    Examples:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> np.save(file, np.array([1, 2]))
+        >>> await session.run(af.decode_npy(file.getvalue(), af.int64))
+        array([1, 2])
     """
     contents.only(STRING).with_rank(0, "contents")
     return Spec(dtype, TensorShape(shape)).only(ANY - STRING)
@@ -324,6 +335,11 @@ def decode_compressed(bytes: Spec, compression_type: str = "", max_output_bytes:
 
     InvalidArgumentError for bytes that are not so compressed, ResourceExhaustedError for a string that becomes longer
     than `max_output_bytes`, or, beyond 64 MiB, more than 250 times longer.
+
+    Examples:
+        >>> import gzip
+        >>> await session.run(af.decode_compressed(gzip.compress(b"tea"), "GZIP"))
+        b'tea'
     """
     if compression_type not in ("", *_WINDOWS):
         raise ValueError(f"compression_type is '', 'ZLIB' or 'GZIP', not {compression_type!r}")
@@ -413,6 +429,10 @@ def decode_raw(
         little_endian: whether the lowest byte of a number comes first.
         name: the name of the operation.
         bytes: another name for `input_bytes`.
+
+    Examples:
+        >>> await session.run(af.decode_raw("ab", af.uint8))
+        array([97, 98], dtype=uint8)
     """
     texts = bytes if input_bytes is None else input_bytes
     if texts is None or out_type is None:

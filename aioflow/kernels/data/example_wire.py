@@ -141,6 +141,11 @@ def make_example(features: Mapping[str, Any]) -> bytes:
     An example:
 
         record = af.io.make_example({"label": 7, "image": png, "weights": [0.5, 0.25]})
+
+    Examples:
+        >>> example = af.io.make_example({"age": [7]})
+        >>> type(example).__name__
+        'bytes'
     """
     return content(1, _map({name: make_feature(values) for name, values in features.items()}))
 

@@ -63,6 +63,11 @@ def decode_png(contents: Spec, channels: int = 0, dtype: DType = uint8) -> Spec:
 
     Raises:
         InvalidArgumentError: in the run: the string is not a PNG, damaged, or too large.
+
+    Examples:
+        >>> image = af.image.decode_png(af.image.encode_png(af.constant([[[7], [9]]], af.uint8)))[..., 0]
+        >>> await session.run(image)
+        array([[7, 9]], dtype=uint8)
     """
     _contents(contents)
     if dtype not in (uint8, uint16):
@@ -101,6 +106,10 @@ def decode_jpeg(
 
     Raises:
         InvalidArgumentError: in the run: the string is not a JPEG, damaged, or too large.
+
+    Examples:
+        >>> await session.run(af.image.decode_jpeg(af.image.encode_jpeg(af.zeros([8, 8, 3], af.uint8)))[0, 0])
+        array([0, 0, 0], dtype=uint8)
     """
     _contents(contents)
     if ratio not in (1, 2, 4, 8):
@@ -124,7 +133,13 @@ def decode_and_crop_jpeg(
     acceptable_fraction: float = 1.0,
     dct_method: str = "",
 ) -> Spec:
-    """Decodes a part of a JPEG: `crop_window` is the first row and column, and the numbers of rows and columns."""
+    """Decodes a part of a JPEG: `crop_window` is the first row and column, and the numbers of rows and columns.
+
+    Examples:
+        >>> crop = af.image.decode_and_crop_jpeg(af.image.encode_jpeg(af.zeros([8, 8, 3], af.uint8)), [0, 0, 2, 2])
+        >>> await session.run([crop[0, 0]])
+        [array([0, 0, 0], dtype=uint8)]
+    """
     _contents(contents)
     crop_window.with_rank(1, "crop_window").shape.merge_with([4])
     if ratio not in (1, 2, 4, 8):
@@ -229,7 +244,12 @@ for _op in (decode_jpeg, decode_and_crop_jpeg):
 
 @op
 def is_jpeg(contents: Spec) -> Spec:
-    """Whether a string begins as a JPEG does."""
+    """Whether a string begins as a JPEG does.
+
+    Examples:
+        >>> await session.run(af.image.is_jpeg("no picture"))
+        np.False_
+    """
     return contents.only(STRING).with_dtype(dtypes.bool_)
 
 
@@ -240,7 +260,12 @@ is_jpeg.kernel(CPU, fresh=True, binds=True)(
 
 @op
 def extract_jpeg_shape(contents: Spec, output_type: DType = int32) -> Spec:
-    """Height, width and channels of a JPEG, of its header alone."""
+    """Height, width and channels of a JPEG, of its header alone.
+
+    Examples:
+        >>> await session.run(af.image.extract_jpeg_shape(af.image.encode_jpeg(af.zeros([4, 8, 3], af.uint8))))
+        array([4, 8, 3], dtype=int32)
+    """
     _contents(contents)
     if output_type not in (int32, int64):
         raise TypeError(f"output_type is int32 or int64, not {output_type.name}")
@@ -266,6 +291,11 @@ def encode_png(image: Spec, compression: int = -1) -> Spec:
     """Encodes an image as a PNG string: uint8 with 1 to 4 channels, or uint16 with one.
 
     `compression` is 0 (none) to 9 (smallest), or -1 for zlib's default.
+
+    Examples:
+        >>> image = af.image.decode_png(af.image.encode_png(af.constant([[[7], [9]]], af.uint8)))[..., 0]
+        >>> await session.run(image)
+        array([[7, 9]], dtype=uint8)
     """
     image.only(frozenset({uint8, uint16}))
     _pixels(image, "PNG", (1, 2, 3, 4) if image.dtype is uint8 else (1,))
@@ -311,6 +341,10 @@ def encode_jpeg(
         x_density: pixels per unit across.
         y_density: pixels per unit down.
         xmp_metadata: XMP to store with it.
+
+    Examples:
+        >>> await session.run(af.image.is_jpeg(af.image.encode_jpeg(af.zeros([8, 8, 3], af.uint8))))
+        np.True_
     """
     image.only(frozenset({uint8}))
     channels = {"": (1, 3), "grayscale": (1,), "rgb": (3,)}.get(format)

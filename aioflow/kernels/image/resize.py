@@ -246,18 +246,38 @@ def _summed(xp: Namespace, x: Array, taps: Taps, axis: int) -> Array:
 
 
 resize_nearest_neighbor, resize_nearest_neighbor_grad = resizing(
-    "resize_nearest_neighbor", _nearest, "Images of height and width `size`, of which each pixel is the nearest one.",
+    "resize_nearest_neighbor", _nearest, """Images of height and width `size`, of which each pixel is the nearest one.
+
+    Examples:
+        >>> await session.run(af.image.resize_nearest_neighbor([[[[0], [1]]]], [1, 4])[0, 0, :, 0])
+        array([0, 0, 1, 1], dtype=int32)
+    """,
     keeps=True,
 )  # fmt: skip
 resize_bilinear, resize_bilinear_grad = resizing(
     "resize_bilinear", _linear,
-    "Images of height and width `size`, of which each pixel is interpolated linearly between four.",
+    """Images of height and width `size`, of which each pixel is interpolated linearly between four.
+
+    Examples:
+        >>> await session.run(af.image.resize_bilinear([[[[0.0], [1.0]]]], [1, 4])[0, 0, :, 0])
+        array([0. , 0.5, 1. , 1. ], dtype=float32)
+    """,
 )  # fmt: skip
 resize_bicubic, resize_bicubic_grad = resizing(
     "resize_bicubic", _cubic,
-    "Images of height and width `size`, of which each pixel is interpolated between sixteen by cubic polynomials.",
+    """Images of height and width `size`, of which each pixel is interpolated between sixteen by cubic polynomials.
+
+    Examples:
+        >>> await session.run(af.image.resize_bicubic(af.ones([1, 2, 2, 1]), [1, 3])[0, 0, :, 0])
+        array([1., 1., 1.], dtype=float32)
+    """,
 )  # fmt: skip
 resize_area, resize_area_grad = resizing(
-    "resize_area", _area, "Images of height and width `size`, of which each pixel is the mean of those it covers.",
+    "resize_area", _area, """Images of height and width `size`, of which each pixel is the mean of those it covers.
+
+    Examples:
+        >>> await session.run(af.image.resize_area([[[[1.0], [3.0]]]], [1, 1])[0, 0, :, 0])
+        array([2.], dtype=float32)
+    """,
     halves=False,
 )  # fmt: skip

@@ -48,6 +48,11 @@ def cholesky(input: Spec) -> Spec:
 
     Only the lower triangle of `input` is read; its gradient is Hermitian. InvalidArgumentError names the first matrix
     that is not positive definite.
+
+    Examples:
+        >>> await session.run(af.cholesky([[4.0, 2.0], [2.0, 5.0]]))
+        array([[2., 0.],
+               [1., 2.]], dtype=float32)
     """
     return square(input)
 
@@ -77,6 +82,12 @@ def qr(input: Spec, full_matrices: bool = False) -> tuple[Spec, Spec]:
 
     Q is [..., m, p] and R [..., p, n] for matrices of m rows and n columns, with p the lesser of both, or m with
     `full_matrices`. The columns of Q beyond the n-th have no gradient, only the space that they span has.
+
+    Examples:
+        >>> q, r = af.qr([[1.0, 2.0], [3.0, 4.0]])
+        >>> (await session.run(q @ r)).round(3)
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
     """
     if matrices(input).sizes is None:
         return Spec(input.dtype), Spec(input.dtype)
@@ -160,6 +171,11 @@ def svd(tensor: NumberLike, full_matrices: bool = False, compute_uv: bool = True
 
     `tensor` = u diag(s) adjoint(v), where u is [..., m, p] and v [..., n, p] for matrices of m rows and n columns, with
     p the lesser of both; with `full_matrices` they are square.
+
+    Examples:
+        >>> s, u, v = af.svd([[3.0, 0.0], [0.0, 2.0]])
+        >>> await session.run(s)
+        array([3., 2.], dtype=float32)
     """
     return _svd(tensor, full_matrices, name=name) if compute_uv else _singular_values(tensor, name=name)
 
@@ -274,6 +290,11 @@ def self_adjoint_eig(tensor: Spec) -> tuple[Spec, Spec]:
 
     `tensor` v = v diag(e). Both have the dtype of `tensor`, of which only the lower triangle is read; its gradient is
     Hermitian.
+
+    Examples:
+        >>> values, vectors = af.self_adjoint_eig([[2.0, 0.0], [0.0, 1.0]])
+        >>> await session.run(values)
+        array([1., 2.], dtype=float32)
     """
     whole = square(tensor)
     return Spec(whole.dtype, whole.shape[:-1]), whole
@@ -281,7 +302,12 @@ def self_adjoint_eig(tensor: Spec) -> tuple[Spec, Spec]:
 
 @op
 def self_adjoint_eigvals(tensor: Spec) -> Spec:
-    """The eigenvalues of each Hermitian matrix, least first, of its dtype; only its lower triangle is read."""
+    """The eigenvalues of each Hermitian matrix, least first, of its dtype; only its lower triangle is read.
+
+    Examples:
+        >>> await session.run(af.self_adjoint_eigvals([[2.0, 0.0], [0.0, 1.0]]))
+        array([1., 2.], dtype=float32)
+    """
     return Spec(tensor.dtype, square(tensor).shape[:-1])
 
 

@@ -16,7 +16,12 @@ from aioflow.tensors.dtypes import Array, Namespace, Spec
 
 @op
 def matrix_determinant(input: Spec) -> Spec:
-    """The determinant of each square matrix. Its gradient needs the inverse, which a singular matrix does not have."""
+    """The determinant of each square matrix. Its gradient needs the inverse, which a singular matrix does not have.
+
+    Examples:
+        >>> await session.run(af.matrix_determinant([[1.0, 2.0], [3.0, 5.0]]))
+        np.float32(-1.0)
+    """
     return Spec(input.dtype, batch_of(square(input)))
 
 
@@ -39,6 +44,10 @@ def log_matrix_determinant(input: Spec) -> tuple[Spec, Spec]:
     """The sign of each determinant, and the logarithm of its absolute value, both of the dtype of `input`.
 
     The sign is 0 and the logarithm -inf for a singular matrix; the sign of a complex one is on the unit circle.
+
+    Examples:
+        >>> await session.run(af.log_matrix_determinant([[2.0, 0.0], [0.0, 4.0]]))
+        (np.float32(1.0), np.float32(2.0794415))
     """
     batch = batch_of(square(input))
     return Spec(input.dtype, batch), Spec(input.dtype, batch)
@@ -65,7 +74,12 @@ slogdet = log_matrix_determinant
 
 @transactional
 def logdet(matrix: NumberLike, name: str | None = None) -> Tensor:
-    """The logarithm of the determinant of each matrix, which must be Hermitian and positive definite; it is real."""
+    """The logarithm of the determinant of each matrix, which must be Hermitian and positive definite; it is real.
+
+    Examples:
+        >>> await session.run(af.linalg.logdet([[2.0, 0.0], [0.0, 4.0]]))
+        np.float32(2.0794415)
+    """
     chol: Any = OPERATORS["cholesky"](convert_to_tensor(matrix))
     logs = OPERATORS["log"](real(OPERATORS["matrix_diag_part"](chol)))
     return OPERATORS["multiply"](OPERATORS["reduce_sum"](logs, -1), 2, name=name)

@@ -60,7 +60,12 @@ def _count(ends: tuple[int, int]) -> tuple[int, ...]:
 
 @op
 def matrix_diag_part(input: Spec, name: str | None = None, k: Band = 0, padding_value: float = 0) -> Spec:
-    """The elements of diagonal `k` of each matrix; of several, one row each, padded with `padding_value`."""
+    """The elements of diagonal `k` of each matrix; of several, one row each, padded with `padding_value`.
+
+    Examples:
+        >>> await session.run(af.matrix_diag_part([[1, 2], [3, 4]]))
+        array([1, 4], dtype=int32)
+    """
     ends, sizes = _ends(k), _matrices(input).sizes
     if sizes is None:
         return Spec(input.dtype)
@@ -112,6 +117,11 @@ def matrix_diag(
     """Matrices with `diagonal` on diagonal `k`, or rows of it on several, and `padding_value` elsewhere.
 
     They are square and as small as can be, unless a number of rows or columns other than -1 is given.
+
+    Examples:
+        >>> await session.run(af.matrix_diag([1, 2]))
+        array([[1, 0],
+               [0, 2]], dtype=int32)
     """
     ends, sizes = _ends(k), diagonal.only(NUMERIC, BOOL).sizes
     if sizes is None:
@@ -160,7 +170,13 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @op
 def matrix_set_diag(input: T, diagonal: T, name: str | None = None, k: Band = 0) -> Spec:
-    """`input` with `diagonal` on diagonal `k` of each matrix, or rows of it on several."""
+    """`input` with `diagonal` on diagonal `k` of each matrix, or rows of it on several.
+
+    Examples:
+        >>> await session.run(af.matrix_set_diag([[1, 2], [3, 4]], [7, 8]))
+        array([[7, 2],
+               [3, 8]], dtype=int32)
+    """
     part = matrix_diag_part.rule(_matrices(input).same_dtype(diagonal), None, k)
     if not part.shape.is_compatible_with(diagonal.shape):
         raise ValueError(f"diagonals of shape {part.shape} are needed for {input.shape}, not {diagonal.shape}")
@@ -209,6 +225,12 @@ def matrix_band_part(input: Spec, num_lower: Ints, num_upper: Ints) -> Spec:
     """`input` with zeros outside of a band: `num_lower` diagonals below the main one and `num_upper` above it.
 
     A negative number keeps all: (-1, 0) is the lower triangle, (0, -1) the upper one, (0, 0) the diagonal.
+
+    Examples:
+        >>> await session.run(af.matrix_band_part([[1, 2, 3], [4, 5, 6], [7, 8, 9]], 0, 1))
+        array([[1, 2, 0],
+               [0, 5, 6],
+               [0, 0, 9]], dtype=int32)
     """
     sizes = _matrices(input).sizes
     for number, what, axis in ((num_lower, "num_lower", -2), (num_upper, "num_upper", -1)):

@@ -25,6 +25,11 @@ def pinv(a: Spec, rcond: float | None = None) -> Spec:
 
     Singular values up to `rcond` times the greatest count as 0, by default 10 times the greater side times the
     dtype's precision. The gradient is that at a fixed rank, where those are 0 indeed.
+
+    Examples:
+        >>> await session.run(af.linalg.pinv([[2.0, 0.0], [0.0, 4.0]]))
+        array([[0.5 , 0.  ],
+               [0.  , 0.25]], dtype=float32)
     """
     if matrices(a).sizes is None:
         return Spec(a.dtype)
@@ -75,6 +80,10 @@ def matrix_solve_ls(
         fast: True uses the normal equations, which square the condition number and need full rank
             (InvalidArgumentError otherwise); False the pseudo-inverse, without a regularizer.
         name: the name of the result.
+
+    Examples:
+        >>> (await session.run(af.matrix_solve_ls([[1.0], [1.0]], [[2.0], [4.0]]))).round(3)
+        array([[3.]], dtype=float32)
     """
     a, b = _pair(matrix, rhs)
     weight = convert_to_tensor(l2_regularizer, None if isinstance(l2_regularizer, Tensor) else a.dtype.real)

@@ -36,6 +36,10 @@ def matmul(
     Tensors of higher rank are batches of matrices in their last two axes; the axes before broadcast by NumPy's rule.
     Narrow floats are multiplied as float32 on the CPU and rounded once. That a or b is sparse is a
     hint without meaning.
+
+    Examples:
+        >>> await session.run(af.matmul([[1, 2]], [[3], [4]]))
+        array([[11]], dtype=int32)
     """
     if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
         raise ValueError("a matrix is either transposed or adjoint, not both")

@@ -25,7 +25,12 @@ from aioflow.tensors.dtypes import NUMERIC, Array, Namespace, Spec
 
 @op
 def trace(x: Spec) -> Spec:
-    """The sum of the diagonal of each matrix in the last two axes."""
+    """The sum of the diagonal of each matrix in the last two axes.
+
+    Examples:
+        >>> await session.run(af.trace([[1, 2], [3, 4]]))
+        np.int32(5)
+    """
     x.only(NUMERIC)
     if x.rank is not None and x.rank < 2:
         raise ValueError(f"a matrix has at least rank 2, the shape is {x.shape}")
@@ -90,6 +95,10 @@ def norm(
 
     Raises:
         ValueError: the norm is unknown.
+
+    Examples:
+        >>> await session.run(af.norm([3.0, 4.0]))
+        np.float32(5.0)
     """
     keepdims = keep_dims if keepdims is None else keepdims
     x = convert_to_tensor(tensor)

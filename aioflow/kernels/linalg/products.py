@@ -32,7 +32,12 @@ from aioflow.tensors.dtypes import NUMERIC, Array, DType, Namespace, Spec, merge
 
 @op
 def cross(a: T, b: T) -> Spec:
-    """The vector product of the vectors of three numbers in the last axes of a and b, whose other axes broadcast."""
+    """The vector product of the vectors of three numbers in the last axes of a and b, whose other axes broadcast.
+
+    Examples:
+        >>> await session.run(af.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]))
+        array([0., 0., 1.], dtype=float32)
+    """
     a.only(NUMERIC).same_dtype(b)
     for spec in (a, b):
         if spec.rank == 0 or (spec.sizes is not None and spec.sizes[-1] not in (None, 3)):
@@ -72,7 +77,12 @@ def matvec(
     b_is_sparse: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """The product of each matrix in a with a vector, the last axis of b. The hints of sparseness change nothing."""
+    """The product of each matrix in a with a vector, the last axis of b. The hints of sparseness change nothing.
+
+    Examples:
+        >>> await session.run(af.linalg.matvec([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]))
+        array([3., 7.], dtype=float32)
+    """
     matrix = convert_to_tensor(a)
     columns = OPERATORS["expand_dims"](convert_to_tensor(b, matrix.dtype), -1)
     found = matmul(matrix, columns, transpose_a=transpose_a, adjoint_a=adjoint_a)
@@ -80,7 +90,13 @@ def matvec(
 
 
 def adjoint(matrix: NumberLike, name: str | None = None) -> Tensor:
-    """The conjugate transpose of each matrix."""
+    """The conjugate transpose of each matrix.
+
+    Examples:
+        >>> await session.run(af.linalg.adjoint([[1 + 2j, 3.0]]))
+        array([[1.-2.j],
+               [3.-0.j]])
+    """
     return OPERATORS["matrix_transpose"](matrix, conjugate=True, name=name)
 
 
@@ -111,6 +127,10 @@ def einsum(equation: str, *inputs: NumberLike, name: str | None = None) -> Tenso
 
     Raises:
         ValueError: the equation does not fit the inputs, or axes of one name have different sizes.
+
+    Examples:
+        >>> await session.run(af.einsum("ij,jk->ik", [[1, 2]], [[3], [4]]))
+        array([[11]], dtype=int32)
     """
     if not isinstance(equation, str):
         raise TypeError(f"einsum: the equation is text, not {equation!r}")
@@ -355,6 +375,10 @@ def tensordot(a: NumberLike, b: NumberLike, axes: Any, name: str | None = None) 
 
     Raises:
         ValueError: an axis is out of range, the sizes differ, or a rank is not known.
+
+    Examples:
+        >>> await session.run(af.tensordot([[1, 2]], [[3], [4]], axes=1))
+        array([[11]], dtype=int32)
     """
     a, b = _pair(a, b)
     ranks = _known_rank(a), _known_rank(b)

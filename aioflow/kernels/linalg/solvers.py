@@ -37,6 +37,11 @@ def matrix_inverse(input: Spec, adjoint: bool = False) -> Spec:
     """The inverse of each square matrix, or with `adjoint` of its conjugate transpose.
 
     InvalidArgumentError names the first matrix that is singular.
+
+    Examples:
+        >>> await session.run(af.matrix_inverse([[1.0, 1.0], [0.0, 2.0]]))
+        array([[ 1. , -0.5],
+               [ 0. ,  0.5]], dtype=float32)
     """
     return square(input)
 
@@ -63,6 +68,11 @@ def matrix_solve(matrix: T, rhs: T, adjoint: bool = False) -> Spec:
     """The x for which `matrix` x = `rhs`, or with `adjoint` for its conjugate transpose; batches broadcast.
 
     InvalidArgumentError names the first matrix that is singular.
+
+    Examples:
+        >>> await session.run(af.matrix_solve([[2.0, 0.0], [0.0, 4.0]], [[2.0], [2.0]]))
+        array([[1. ],
+               [0.5]], dtype=float32)
     """
     return solution(matrix, rhs)
 
@@ -109,6 +119,11 @@ def matrix_triangular_solve(matrix: T, rhs: T, lower: bool = True, adjoint: bool
 
     With `adjoint`, for the conjugate transpose of that triangle. Batches broadcast. InvalidArgumentError names the
     first matrix with a zero on its diagonal.
+
+    Examples:
+        >>> await session.run(af.matrix_triangular_solve([[2.0, 0.0], [1.0, 1.0]], [[2.0], [3.0]]))
+        array([[1.],
+               [2.]], dtype=float32)
     """
     return solution(matrix, rhs)
 
@@ -174,7 +189,12 @@ def _solve_block(xp: Namespace, a: Array, b: Array, lower: bool) -> Array:
 
 @transactional
 def cholesky_solve(chol: NumberLike, rhs: NumberLike, name: str | None = None) -> Tensor:
-    """The x for which A x = `rhs`, given the Cholesky factor of A: `chol = cholesky(A)`."""
+    """The x for which A x = `rhs`, given the Cholesky factor of A: `chol = cholesky(A)`.
+
+    Examples:
+        >>> await session.run(af.cholesky_solve([[2.0]], [[8.0]]))
+        array([[2.]], dtype=float32)
+    """
     factor = convert_to_tensor(chol)
     halfway = matrix_triangular_solve(factor, rhs)
     return matrix_triangular_solve(factor, halfway, adjoint=True, name=name)
@@ -195,7 +215,13 @@ _RADIUS: Final = 5.371920351148152
 
 @op
 def matrix_exponential(input: Spec) -> Spec:
-    """1 + x + x^2 / 2 + x^3 / 6 + ..., with powers of square matrices."""
+    """1 + x + x^2 / 2 + x^3 / 6 + ..., with powers of square matrices.
+
+    Examples:
+        >>> await session.run(af.matrix_exponential([[0.0, 1.0], [0.0, 0.0]]))
+        array([[1., 1.],
+               [0., 1.]], dtype=float32)
+    """
     return square(input)
 
 

@@ -36,11 +36,31 @@ from aioflow.tensors.dtypes import (
 from aioflow.tensors.object_arrays import apply_ufunc
 
 _add = binary("add", lambda z, x, y, dz: (dz, dz), "x + y.", NUMERIC, commutative=True, known=operator.add)
-subtract: Final = binary("subtract", lambda z, x, y, dz: (dz, -dz), "x - y.", NUMERIC, known=operator.sub)
+subtract: Final = binary(
+    "subtract",
+    lambda z, x, y, dz: (dz, -dz),
+    """x - y.
+
+    Examples:
+        >>> await session.run(af.subtract([5, 7], [1, 2]))
+        array([4, 5], dtype=int32)
+    """,
+    NUMERIC,
+    known=operator.sub,
+)
 multiply: Final = binary(
-    "multiply", lambda z, x, y, dz: (dz * conj(y), dz * conj(x)), "x times y.", NUMERIC,
-    commutative=True, known=operator.mul,
-)  # fmt: skip
+    "multiply",
+    lambda z, x, y, dz: (dz * conj(y), dz * conj(x)),
+    """x times y.
+
+    Examples:
+        >>> await session.run(af.multiply([1, 2], [3, 4]))
+        array([3, 8], dtype=int32)
+    """,
+    NUMERIC,
+    commutative=True,
+    known=operator.mul,
+)
 
 
 @op
@@ -58,7 +78,12 @@ def _(xp: Namespace, x: Array, y: Array) -> Array:
 
 
 def add(*args: Any, **kwargs: Any) -> Tensor:
-    """The sum of x and y; of texts y after x."""
+    """The sum of x and y; of texts y after x.
+
+    Examples:
+        >>> await session.run(af.add([1, 2], 3))
+        array([4, 5], dtype=int32)
+    """
     operands = (*args[:2], kwargs.get("x"), kwargs.get("y"))
     return (string_add if any(map(_is_text, operands)) else _add)(*args, **kwargs)
 
@@ -77,7 +102,12 @@ def _is_text(value: Any) -> bool:
 
 @op(elementwise=True)
 def divide(x: T, y: T) -> Spec:
-    """`x` divided by y; integers as floats: of 8 and 16 bits as float32, wider ones as float64."""
+    """`x` divided by y; integers as floats: of 8 and 16 bits as float32, wider ones as float64.
+
+    Examples:
+        >>> await session.run(af.divide([7, 8], 2))
+        array([3.5, 4. ])
+    """
     return Spec(_quotient_dtype(x.only(NUMERIC).same_dtype(y).dtype), x.broadcast(y))
 
 
@@ -116,8 +146,13 @@ floordiv: Final = binary(
 )  # fmt: skip
 mod: Final = binary(
     "mod", lambda z, x, y, dz: (dz, scaled(-dz, floordiv(x, y))),
-    "The remainder of `floordiv`: x - floordiv(x, y) * y, with the sign of y, as Python's %.\n\n"
-    "For floats: NaN for an infinite x or a y of 0; x, or y where their signs differ, for an infinite y.",
+    """The remainder of `floordiv`: x - floordiv(x, y) * y, with the sign of y, as Python's %.  For floats: NaN for an
+    infinite x or a y of 0; x, or y where their signs differ, for an infinite y.
+
+    Examples:
+        >>> await session.run(af.floormod([7, -7], 3))
+        array([1, 2], dtype=int32)
+    """,
     FLOAT, INTEGER, kernel="remainder", known=operator.mod,
 )  # fmt: skip
 floormod = mod
@@ -172,7 +207,12 @@ def _log_or_zero(x: Tensor) -> Tensor:
 
 pow: Final = binary(
     "pow", _power_gradient,
-    "x to the power of y. Raises InvalidArgumentError for an integer to a negative power.",
+    """x to the power of y. Raises InvalidArgumentError for an integer to a negative power.
+
+    Examples:
+        >>> await session.run(af.pow([2, 3], [3, 2]))
+        array([8, 9], dtype=int32)
+    """,
     NUMERIC, kernel="power", slow=True,
 )  # fmt: skip
 
@@ -189,12 +229,22 @@ def _(xp: Namespace, node: NodeView) -> Callable[..., Array]:
 
 maximum: Final = binary(
     "maximum", lambda z, x, y, dz: _to_chosen(greater_equal(x, y), dz),
-    "The greater of x and y; NaN if either is. The gradient goes to the greater one, to x if they are equal.",
+    """The greater of x and y; NaN if either is. The gradient goes to the greater one, to x if they are equal.
+
+    Examples:
+        >>> await session.run(af.maximum([1, 5], 3))
+        array([3, 5], dtype=int32)
+    """,
     FLOAT, INTEGER, commutative=True, known=max,
 )  # fmt: skip
 minimum: Final = binary(
     "minimum", lambda z, x, y, dz: _to_chosen(less_equal(x, y), dz),
-    "The smaller of x and y; NaN if either is. The gradient goes to the smaller one, to x if they are equal.",
+    """The smaller of x and y; NaN if either is. The gradient goes to the smaller one, to x if they are equal.
+
+    Examples:
+        >>> await session.run(af.minimum([1, 5], 3))
+        array([1, 3], dtype=int32)
+    """,
     FLOAT, INTEGER, commutative=True, known=min,
 )  # fmt: skip
 
@@ -209,7 +259,17 @@ def _squared_difference_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) ->
 
 
 squared_difference: Final = binary(
-    "squared_difference", _squared_difference_gradient, "|x - y| squared.", NUMERIC, kernel="", commutative=True
+    "squared_difference",
+    _squared_difference_gradient,
+    """|x - y| squared.
+
+    Examples:
+        >>> await session.run(af.squared_difference([1.0, 5.0], [2.0, 2.0]))
+        array([1., 9.], dtype=float32)
+    """,
+    NUMERIC,
+    kernel="",
+    commutative=True,
 )
 
 
@@ -240,7 +300,12 @@ costs(squared_difference, 2.0)
 
 @op
 def add_n(inputs: Sequence[T]) -> Spec:
-    """The sum of all inputs, which have one shape: no broadcasting."""
+    """The sum of all inputs, which have one shape: no broadcasting.
+
+    Examples:
+        >>> await session.run(af.add_n([[1, 2], [3, 4], [5, 6]]))
+        array([ 9, 12], dtype=int32)
+    """
     if not inputs:
         raise ValueError("at least one tensor is needed")
     first, *rest = inputs

@@ -64,6 +64,10 @@ def cast(x: NumberLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     Floats become integers by cutting off the fraction; outside the range of the dtype the result is undefined. Complex
     numbers become real by dropping the imaginary part. True becomes 1. Every number but 0 becomes true, also NaN and
     denormal numbers, which TensorFlow treats as 0 in float32.
+
+    Examples:
+        >>> await session.run(af.cast([1.7, -1.7], af.int32))
+        array([ 1, -1], dtype=int32)
     """
     tensor, wanted = convert_to_tensor(x), as_dtype(dtype)
     if tensor.dtype is wanted:
@@ -72,27 +76,52 @@ def cast(x: NumberLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
 
 
 def to_float(x: NumberLike, name: str | None = "ToFloat") -> Tensor:
-    """`x` as float32."""
+    """`x` as float32.
+
+    Examples:
+        >>> await session.run(af.to_float([1, 2]))
+        array([1., 2.], dtype=float32)
+    """
     return cast(x, dtypes.float32, name)
 
 
 def to_double(x: NumberLike, name: str | None = "ToDouble") -> Tensor:
-    """`x` as float64."""
+    """`x` as float64.
+
+    Examples:
+        >>> await session.run(af.to_double([1, 2]))
+        array([1., 2.])
+    """
     return cast(x, dtypes.float64, name)
 
 
 def to_int32(x: NumberLike, name: str | None = "ToInt32") -> Tensor:
-    """`x` as int32, fractions cut off."""
+    """`x` as int32, fractions cut off.
+
+    Examples:
+        >>> await session.run(af.to_int32([1.7]))
+        array([1], dtype=int32)
+    """
     return cast(x, dtypes.int32, name)
 
 
 def to_int64(x: NumberLike, name: str | None = "ToInt64") -> Tensor:
-    """`x` as int64, fractions cut off."""
+    """`x` as int64, fractions cut off.
+
+    Examples:
+        >>> await session.run(af.to_int64([1.7]))
+        array([1])
+    """
     return cast(x, dtypes.int64, name)
 
 
 def to_bfloat16(x: NumberLike, name: str | None = "ToBFloat16") -> Tensor:
-    """`x` as bfloat16."""
+    """`x` as bfloat16.
+
+    Examples:
+        >>> await session.run(af.to_bfloat16([1.0]))
+        array([1], dtype=bfloat16)
+    """
     return cast(x, dtypes.bfloat16, name)
 
 
@@ -104,6 +133,10 @@ def bitcast(input: Spec, type: DType) -> Spec:
     """The same bytes, read as another dtype.
 
     A wider dtype takes up the last axis, which must be as long as it is wider; a narrower one adds such an axis.
+
+    Examples:
+        >>> await session.run(af.bitcast(af.constant(1.0), af.int32))
+        np.int32(1065353216)
     """
     for each in (input, Spec(type)):
         each.only(NUMERIC)
@@ -168,7 +201,12 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 @transactional
 def saturate_cast(value: NumberLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
-    """`value` cast to that dtype; elements beyond its limits become the nearest limit instead of wrapping around."""
+    """`value` cast to that dtype; elements beyond its limits become the nearest limit instead of wrapping around.
+
+    Examples:
+        >>> await session.run(af.saturate_cast([300.0, -5.0], af.uint8))
+        array([255,   0], dtype=uint8)
+    """
     tensor, wanted = convert_to_tensor(value), as_dtype(dtype)
     for each in (tensor.dtype, wanted):
         Spec(each).only(FLOAT, INTEGER)

@@ -17,7 +17,12 @@ _conj = elementwise("conj", lambda y, x, dy: conj(dy), "The complex conjugate of
 
 
 def conj(x: NumberLike, name: str | None = None) -> Tensor:
-    """The complex conjugate of x; a real x itself."""
+    """The complex conjugate of x; a real x itself.
+
+    Examples:
+        >>> await session.run(af.conj([1 + 2j]))
+        array([1.-2.j])
+    """
     tensor = _tensor(x)
     return _conj(tensor, name=name) if tensor.dtype.is_complex else tensor
 
@@ -81,13 +86,23 @@ def _(xp: Namespace, input: Array, out: Array | None = None) -> Array:
 
 
 def real(input: NumberLike, name: str | None = None) -> Tensor:
-    """The real part; a real `input` itself."""
+    """The real part; a real `input` itself.
+
+    Examples:
+        >>> await session.run(af.real([1 + 2j]))
+        array([1.])
+    """
     tensor = _tensor(input)
     return _real(tensor, name=name) if tensor.dtype.is_complex else tensor
 
 
 def imag(input: NumberLike, name: str | None = None) -> Tensor:
-    """The imaginary part, a real number; zeros for a real `input`."""
+    """The imaginary part, a real number; zeros for a real `input`.
+
+    Examples:
+        >>> await session.run(af.imag([1 + 2j]))
+        array([2.])
+    """
     tensor = _tensor(input)
     return _imag(tensor, name=name) if tensor.dtype.is_complex else OPERATORS["zeros_like"](tensor, name=name)
 
@@ -96,6 +111,10 @@ def angle(input: NumberLike, name: str | None = None) -> Tensor:
     """The angle in radians between the positive real axis and the number, between -pi and pi.
 
     That of a real number is 0, or pi if it is negative, and its gradient 0; that of an integer is float64.
+
+    Examples:
+        >>> await session.run(af.angle([1j, -1.0 + 0j]))
+        array([1.57079633, 3.14159265])
     """
     tensor = _tensor(input)
     return _angle(OPERATORS["cast"](tensor, float64) if tensor.dtype.is_integer else tensor, name=name)
@@ -106,7 +125,12 @@ def angle(input: NumberLike, name: str | None = None) -> Tensor:
 
 @op
 def complex(real: T, imag: T) -> Spec:
-    """`real + i imag`, of float32 as complex64, of float64 as complex128."""
+    """`real + i imag`, of float32 as complex64, of float64 as complex128.
+
+    Examples:
+        >>> await session.run(af.complex([1.0, 2.0], [0.5, -0.5]))
+        array([1.+0.5j, 2.-0.5j], dtype=complex64)
+    """
     dtype = {float32: complex64, float64: complex128}.get(real.same_dtype(imag).dtype)
     if dtype is None:
         raise TypeError(f"dtype {real.dtype.name} is not supported; use float32 or float64")

@@ -31,6 +31,10 @@ def cumsum(x: Spec, axis: int = 0, exclusive: bool = False, reverse: bool = Fals
     """The running sum along an axis: element i is the sum of all up to i.
 
     Without i itself if `exclusive`, counted from the end if `reverse`.
+
+    Examples:
+        >>> await session.run(af.cumsum([1, 2, 3, 4]))
+        array([ 1,  3,  6, 10], dtype=int32)
     """
     x.axis(axis)
     return _along(x)
@@ -41,6 +45,10 @@ def cumprod(x: Spec, axis: int = 0, exclusive: bool = False, reverse: bool = Fal
     """The running product along an axis: element i is the product of all up to i.
 
     Without i itself if `exclusive`, counted from the end if `reverse`.
+
+    Examples:
+        >>> await session.run(af.cumprod([1, 2, 3, 4]))
+        array([ 1,  2,  6, 24], dtype=int32)
     """
     x.axis(axis)
     return _along(x)
@@ -205,6 +213,10 @@ def accumulate_n(
     Raises:
         ValueError: `inputs` is empty, or the shapes differ.
         TypeError: the dtypes differ from each other or from `tensor_dtype`.
+
+    Examples:
+        >>> await session.run(af.accumulate_n([[1, 2], [3, 4]]))
+        array([4, 6], dtype=int32)
     """
     if not isinstance(inputs, (list, tuple)) or not inputs:
         raise ValueError("accumulate_n: a list of at least one tensor is needed")
@@ -224,6 +236,10 @@ def polyval(coeffs: Sequence[NumberLike], x: NumberLike, name: str | None = None
     """The polynomial of these coefficients, the highest power first, at every element of x; 0 without coefficients.
 
     The coefficients are numbers or tensors that broadcast with x.
+
+    Examples:
+        >>> await session.run(af.polyval([1.0, 0.0, -2.0], 3.0))
+        np.float32(7.0)
     """
     if not isinstance(coeffs, (list, tuple)):
         raise ValueError(f"polyval: coeffs must be a list, not {type(coeffs).__name__}")
@@ -244,6 +260,10 @@ def cumulative_logsumexp(x: Spec, axis: int = 0, exclusive: bool = False, revers
     """The running log(sum(exp(x))) along an axis, without overflow: element i is that of all up to i.
 
     Without i itself if `exclusive`, so that the first one is -inf; counted from the end if `reverse`. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.cumulative_logsumexp([0.0, 0.0, 0.0]))
+        array([0.       , 0.6931472, 1.0986123], dtype=float32)
     """
     if x.rank == 0:
         raise ValueError("a scalar has no axis")

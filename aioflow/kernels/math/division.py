@@ -26,7 +26,17 @@ def _xlogy_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> tuple[Tensor
 
 
 xlogy: Final = binary(
-    "xlogy", _xlogy_gradient, "x log(y), and 0 where x is 0, even if y is negative or NaN.", FLOAT, COMPLEX, kernel=""
+    "xlogy",
+    _xlogy_gradient,
+    """x log(y), and 0 where x is 0, even if y is negative or NaN.
+
+    Examples:
+        >>> await session.run(af.xlogy([0.0, 1.0], [0.0, 1.0]))
+        array([0., 0.], dtype=float32)
+    """,
+    FLOAT,
+    COMPLEX,
+    kernel="",
 )
 except_at_0(xlogy, 0, lambda xp, x, y: x * xp.log(y))
 divide_no_nan: Final = div_no_nan
@@ -35,7 +45,12 @@ costs(xlogy, SLOW)
 
 @transactional
 def reciprocal_no_nan(x: NumberLike, name: str | None = None) -> Tensor:
-    """1 / x, and 0 where x is 0."""
+    """1 / x, and 0 where x is 0.
+
+    Examples:
+        >>> await session.run(af.reciprocal_no_nan([0.0, 2.0]))
+        array([0. , 0.5], dtype=float32)
+    """
     value = convert_to_tensor(x)
     return div_no_nan(1, value, name=name or "reciprocal_no_nan")
 
@@ -46,13 +61,23 @@ _JUMPS = "it is piecewise constant"
 
 truncatediv: Final = binary(
     "truncatediv", _JUMPS,
-    "x / y, the fraction cut off, as C divides. Raises InvalidArgumentError where integers are divided by zero.",
+    """x / y, the fraction cut off, as C divides. Raises InvalidArgumentError where integers are divided by zero.
+
+    Examples:
+        >>> await session.run(af.truncatediv([7, -7], 2))
+        array([ 3, -3], dtype=int32)
+    """,
     FLOAT, INTEGER, kernel="",
 )  # fmt: skip
 truncatemod: Final = binary(
     "truncatemod", lambda z, x, y, dz: (dz, scaled(-dz, truncatediv(x, y))),
-    "The remainder of `truncatediv`: x - truncatediv(x, y) * y, with the sign of x, as C's %.\n\n"
-    "Raises InvalidArgumentError where integers are divided by zero.",
+    """The remainder of `truncatediv`: x - truncatediv(x, y) * y, with the sign of x, as C's %.  Raises
+    InvalidArgumentError where integers are divided by zero.
+
+    Examples:
+        >>> await session.run(af.truncatemod([7, -7], 3))
+        array([ 1, -1], dtype=int32)
+    """,
     FLOAT, INTEGER, kernel="",
 )  # fmt: skip
 
@@ -93,7 +118,12 @@ floor_div: Final = floordiv
 
 @transactional
 def div(x: NumberLike, y: NumberLike, name: str | None = None) -> Tensor:
-    """The quotient as in Python 2: of integers the greatest whole number not above x / y."""
+    """The quotient as in Python 2: of integers the greatest whole number not above x / y.
+
+    Examples:
+        >>> await session.run(af.div([7, -7], 2))
+        array([ 3, -4], dtype=int32)
+    """
     given: Any = next((v for v in (x, y) if isinstance(getattr(v, "dtype", None), DType)), None)
     first = convert_to_tensor(x, None if given is None else given.dtype)
     made = floordiv if first.dtype.is_integer else truediv
@@ -105,6 +135,11 @@ OPERATORS.update(xlogy=xlogy)
 
 @transactional
 def log_sigmoid(x: NumberLike, name: str | None = None) -> Tensor:
-    """log(1 / (1 + exp(-x))), without overflow: x far below 0, near 0 far above."""
+    """log(1 / (1 + exp(-x))), without overflow: x far below 0, near 0 far above.
+
+    Examples:
+        >>> await session.run(af.log_sigmoid([0.0, -100.0]))
+        array([  -0.6931472, -100.       ], dtype=float32)
+    """
     value = convert_to_tensor(x)
     return negative(softplus(-value), name=name or "log_sigmoid")

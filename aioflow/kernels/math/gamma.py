@@ -52,13 +52,29 @@ _STIRLING: Final = (-3617 / 122400, 1 / 156, -691 / 360360, 1 / 1188, -1 / 1680,
 _DIGAMMA: Final = (-3617 / 8160, 1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
 
 lgamma: Final = elementwise(
-    "lgamma", lambda y, x, dy: scaled(dy, digamma(x)),
-    "The logarithm of |gamma(x)|; infinite at 0 and the negative integers. On the CPU alone.", FLOAT, kernel="",
-)  # fmt: skip
+    "lgamma",
+    lambda y, x, dy: scaled(dy, digamma(x)),
+    """The logarithm of |gamma(x)|; infinite at 0 and the negative integers. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.lgamma([5.0]))
+        array([3.1780539], dtype=float32)
+    """,
+    FLOAT,
+    kernel="",
+)
 digamma: Op[Tensor] = elementwise(
-    "digamma", lambda y, x, dy: scaled(dy, OPERATORS["polygamma"](1, x)),
-    "The derivative of `lgamma`; NaN at the negative integers. On the CPU alone.", FLOAT, kernel="",
-)  # fmt: skip
+    "digamma",
+    lambda y, x, dy: scaled(dy, OPERATORS["polygamma"](1, x)),
+    """The derivative of `lgamma`; NaN at the negative integers. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.digamma([1.0]))
+        array([-0.5772157], dtype=float32)
+    """,
+    FLOAT,
+    kernel="",
+)
 
 
 @special(lgamma, 40.0)
@@ -127,6 +143,10 @@ def lbeta(x: NumberLike, name: str | None = None) -> Tensor:
     """The logarithm of the absolute Beta function of the numbers along the last axis.
 
     It is sum(lgamma(x)) - lgamma(sum(x)), and -inf for an empty axis.
+
+    Examples:
+        >>> await session.run(af.lbeta([1.0, 1.0]))
+        np.float32(0.0)
     """
     value = convert_to_tensor(x)
     return subtract(reduce_sum(lgamma(value), -1), lgamma(reduce_sum(value, -1)), name=name or "lbeta")
@@ -153,6 +173,10 @@ def zeta(x: T, q: T) -> Spec:
     integer.
 
     No gradient flows to x, though the value depends on it: `gradients` for it is None.
+
+    Examples:
+        >>> await session.run(af.zeta([2.0], [1.0]))
+        array([1.644934], dtype=float32)
     """
     return Spec(x.only(FLOAT).same_dtype(q).dtype, x.broadcast(q))
 
@@ -162,6 +186,10 @@ def polygamma(a: T, x: T) -> Spec:
     """The derivative of order a, a whole number not below 0, of digamma at x; NaN for another a. On the CPU alone.
 
     No gradient flows to a, though the value depends on it: `gradients` for it is None.
+
+    Examples:
+        >>> await session.run(af.polygamma([1.0], [1.0]))
+        array([1.644934], dtype=float32)
     """
     return Spec(a.only(FLOAT).same_dtype(x).dtype, a.broadcast(x))
 
@@ -237,13 +265,22 @@ def igamma(a: T, x: T) -> Spec:
     """The lower regularised incomplete gamma function: the integral of t^(a-1) exp(-t) from 0 to x over gamma(a).
 
     0 at x = 0 and 1 at infinity; NaN where a or x is negative. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.igamma(1.0, 2.0))
+        np.float32(0.86466473)
     """
     return Spec(a.only(FLOAT).same_dtype(x).dtype, a.broadcast(x))
 
 
 @op(elementwise=True)
 def igammac(a: T, x: T) -> Spec:
-    """1 - igamma(a, x), exact also where that is near 1. On the CPU alone."""
+    """1 - igamma(a, x), exact also where that is near 1. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.igammac(1.0, 2.0))
+        np.float32(0.13533528)
+    """
     return Spec(a.only(FLOAT).same_dtype(x).dtype, a.broadcast(x))
 
 

@@ -115,6 +115,10 @@ def bincount(
 
     Raises:
         InvalidArgumentError: an element is negative.
+
+    Examples:
+        >>> await session.run(af.bincount([1, 1, 3, 0]))
+        array([1, 2, 0, 1], dtype=int32)
     """
     values = convert_to_tensor(arr, preferred_dtype=int32)
     counts = ones_like(values, as_dtype(dtype)) if weights is None else weights
@@ -157,6 +161,10 @@ def histogram_fixed_width_bins(values: T, value_range: T, nbins: Ints = _USUAL_B
     """The number of the bin that each value falls into, of `nbins` equally wide ones that fill `value_range`.
 
     Values below and above fall into the first and the last, NaN into bin -1. InvalidArgumentError for an empty range.
+
+    Examples:
+        >>> await session.run(af.histogram_fixed_width_bins([0.1, 0.9, 5.0], [0.0, 1.0], nbins=2))
+        array([0, 1, 1], dtype=int32)
     """
     _range(values, value_range, nbins)
     return Spec(dtype, values.shape).only(INTEGER)
@@ -167,6 +175,10 @@ def histogram_fixed_width(values: T, value_range: T, nbins: Ints = _USUAL_BINS, 
     """The number of values in each of `nbins` equally wide bins that fill `value_range`.
 
     Values below and above fall into the first and the last, NaN into none. InvalidArgumentError for an empty range.
+
+    Examples:
+        >>> await session.run(af.histogram_fixed_width([0.1, 0.2, 0.9], [0.0, 1.0], nbins=2))
+        array([2, 1], dtype=int32)
     """
     return Spec(dtype, TensorShape.vector(_range(values, value_range, nbins))).only(NUMERIC)
 
@@ -273,6 +285,12 @@ def confusion_matrix(
 
     Raises:
         InvalidArgumentError: a class is negative or not below `num_classes`.
+
+    Examples:
+        >>> await session.run(af.confusion_matrix([0, 1, 2], [0, 2, 2]))
+        array([[1, 0, 0],
+               [0, 0, 1],
+               [0, 0, 1]], dtype=int32)
     """
     truth = convert_to_tensor(labels, preferred_dtype=int32)
     guess = convert_to_tensor(predictions, preferred_dtype=int32)

@@ -38,6 +38,10 @@ def betainc(a: T, b: T, x: T) -> Spec:
     NaN where a or b is not above 0 or x is outside [0, 1]. On the CPU alone.
 
     No gradient flows to a and b, though the value depends on them: `gradients` for these is None.
+
+    Examples:
+        >>> await session.run(af.betainc(1.0, 2.0, 0.5))
+        np.float32(0.75)
     """
     both = Spec(a.only(FLOAT).same_dtype(b, x).dtype, a.broadcast(b))
     return Spec(a.dtype, both.broadcast(x))

@@ -53,14 +53,39 @@ def _xdivy_gradient(z: Tensor, x: Tensor, y: Tensor, dz: Tensor) -> Pair:
 
 
 multiply_no_nan: Final = binary(
-    "multiply_no_nan", _multiply_no_nan_gradient, "x times y, and 0 where y is 0, even if x is infinite or NaN.",
+    "multiply_no_nan", _multiply_no_nan_gradient, """x times y, and 0 where y is 0, even if x is infinite or NaN.
+
+    Examples:
+        >>> await session.run(af.multiply_no_nan([float("inf"), 2.0], [0.0, 4.0]))
+        array([0., 8.], dtype=float32)
+    """,
     FLOAT, COMPLEX, kernel="",
 )  # fmt: skip
 div_no_nan: Final = binary(
-    "div_no_nan", _div_no_nan_gradient, "x / y, and 0 where y is 0, for every x.", FLOAT, COMPLEX, kernel=""
+    "div_no_nan",
+    _div_no_nan_gradient,
+    """x / y, and 0 where y is 0, for every x.
+
+    Examples:
+        >>> await session.run(af.div_no_nan([1.0, 2.0], [0.0, 4.0]))
+        array([0. , 0.5], dtype=float32)
+    """,
+    FLOAT,
+    COMPLEX,
+    kernel="",
 )
 xdivy: Final = binary(
-    "xdivy", _xdivy_gradient, "x / y, and 0 where x is 0, even if y is 0, infinite or NaN.", FLOAT, COMPLEX, kernel=""
+    "xdivy",
+    _xdivy_gradient,
+    """x / y, and 0 where x is 0, even if y is 0, infinite or NaN.
+
+    Examples:
+        >>> await session.run(af.xdivy([0.0, 3.0], [0.0, 2.0]))
+        array([0. , 1.5], dtype=float32)
+    """,
+    FLOAT,
+    COMPLEX,
+    kernel="",
 )
 
 

@@ -143,7 +143,13 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
 
 
 def set_random_seed(seed: int) -> None:
-    """Random ops built in the default graph from here on give the same numbers in each session."""
+    """Random ops built in the default graph from here on give the same numbers in each session.
+
+    Examples:
+        >>> af.set_random_seed(7)
+        >>> float(await session.run(af.random_uniform([]))) < 1.0
+        True
+    """
     get_default_graph().seed = seed
 
 
@@ -398,6 +404,11 @@ def random_uniform(
     Raises:
         ValueError: `maxval` is missing for an integer dtype.
         InvalidArgumentError: in a run, if `minval` is not below `maxval` for an integer dtype.
+
+    Examples:
+        >>> values = await session.run(af.random_uniform([1000], 0, 6, af.int32, seed=1))
+        >>> values.min(), values.max()
+        (np.int32(0), np.int32(5))
     """
     kind = as_dtype(dtype)
     if not kind.is_integer:
@@ -422,7 +433,12 @@ def random_normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Normally distributed numbers of that mean and standard deviation, to which gradients flow."""
+    """Normally distributed numbers of that mean and standard deviation, to which gradients flow.
+
+    Examples:
+        >>> (await session.run(af.random_normal([1000], mean=5.0, seed=1))).mean().round()
+        np.float32(5.0)
+    """
     return _stretched(_normal, shape, stddev, mean, dtype, seed, name)
 
 
@@ -435,12 +451,22 @@ def truncated_normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Normally distributed numbers, of which those further than two standard deviations from the mean are left out."""
+    """Normally distributed numbers, of which those further than two standard deviations from the mean are left out.
+
+    Examples:
+        >>> bool((abs(await session.run(af.truncated_normal([1000]))) < 2).all())
+        True
+    """
     return _stretched(_truncated, shape, stddev, mean, dtype, seed, name)
 
 
 def random_shuffle(value: NumberLike, seed: int | None = None, name: str | None = None) -> Tensor:
-    """The parts of `value` along its first axis in an order of which each is as likely as any other."""
+    """The parts of `value` along its first axis in an order of which each is as likely as any other.
+
+    Examples:
+        >>> sorted(await session.run(af.random_shuffle([1, 2, 3])))
+        [np.int32(1), np.int32(2), np.int32(3)]
+    """
     return _shuffle(value, *get_seed(seed), name=name)
 
 

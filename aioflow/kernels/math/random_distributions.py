@@ -194,6 +194,10 @@ def random_gamma(
 
     The result is [*shape, *the shape that alpha and beta broadcast to]: `shape` positive numbers of each
     distribution. NaN where alpha is not a positive number.
+
+    Examples:
+        >>> (await session.run(af.random_gamma([3], alpha=2.0))).shape
+        (3,)
     """
     kind = as_dtype(dtype)
     with get_default_graph().name_scope(name or "random_gamma") as scope:
@@ -216,6 +220,10 @@ def random_poisson(
 
     Raises:
         InvalidArgumentError: in the run, if it is and the dtype is an integer one.
+
+    Examples:
+        >>> (await session.run(af.random_poisson(4.0, [3]))).shape
+        (3,)
     """
     return _poisson(shape, lam, *get_seed(seed), as_dtype(dtype), name=name)
 
@@ -228,7 +236,12 @@ def random_bernoulli(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """1 with the probability `probs`, else 0: [*shape, *the shape of probs], `shape` numbers for each."""
+    """1 with the probability `probs`, else 0: [*shape, *the shape of probs], `shape` numbers for each.
+
+    Examples:
+        >>> (await session.run(af.random_bernoulli([3], 1.0))).tolist()
+        [1, 1, 1]
+    """
     with get_default_graph().name_scope(name or "random_bernoulli") as scope:
         likely = convert_to_tensor(probs, preferred_dtype=float32)
         likely = likely if likely.dtype in (float32, float64) else cast(likely, float32)

@@ -95,13 +95,24 @@ def _sizes_of(sizes: tuple[int, ...], axes: tuple[int, ...] | None, keep: bool) 
 
 @op
 def reduce_sum(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None) -> Spec:
-    """The sum along the axes, all if None; 0 of nothing."""
+    """The sum along the axes, all if None; 0 of nothing.
+
+    Examples:
+        >>> await session.run(af.reduce_sum([[1, 2], [3, 4]], axis=1, keepdims=True))
+        array([[3],
+               [7]], dtype=int32)
+    """
     return input_tensor.only(NUMERIC).with_shape(reduced(input_tensor, axis, keepdims))
 
 
 @op
 def reduce_mean(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None) -> Spec:
-    """The mean along the axes, all if None; NaN of nothing. Of integers an integer, the fraction cut off."""
+    """The mean along the axes, all if None; NaN of nothing. Of integers an integer, the fraction cut off.
+
+    Examples:
+        >>> await session.run(af.reduce_mean([[1.0, 2.0], [3.0, 6.0]], axis=1))
+        array([1.5, 4.5], dtype=float32)
+    """
     return input_tensor.only(NUMERIC).with_shape(reduced(input_tensor, axis, keepdims))
 
 
@@ -161,7 +172,12 @@ def _(xp: Namespace, node: NodeView) -> Reduce:
 
 @op
 def count_nonzero(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None, dtype: DType = int64) -> Spec:
-    """How many elements along the axes, all if None, are not 0 or not false."""
+    """How many elements along the axes, all if None, are not 0 or not false.
+
+    Examples:
+        >>> await session.run(af.count_nonzero([[0, 1], [2, 3]]))
+        np.int64(3)
+    """
     input_tensor.only(NUMERIC, BOOL)
     return Spec(dtype, reduced(input_tensor, axis, keepdims)).only(NUMERIC)
 
@@ -181,7 +197,12 @@ def _(xp: Namespace, node: NodeView) -> Reduce:
 
 @op
 def reduce_prod(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None) -> Spec:
-    """The product along the axes, all if None; 1 of nothing."""
+    """The product along the axes, all if None; 1 of nothing.
+
+    Examples:
+        >>> await session.run(af.reduce_prod([2, 3, 4]))
+        np.int32(24)
+    """
     spec = input_tensor.only(NUMERIC).with_shape(reduced(input_tensor, axis, keepdims))
     factors = input_tensor.known
     if spec.rank != 0 or not isinstance(factors, tuple) or None in factors:
@@ -206,6 +227,10 @@ def reduce_max(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = No
     """The greatest element along the axes, all if None; NaN if one is; of nothing the lowest value of the dtype.
 
     The gradient is shared evenly by those that are greatest.
+
+    Examples:
+        >>> await session.run(af.reduce_max([[1, 5], [7, 2]], axis=0))
+        array([7, 5], dtype=int32)
     """
     return input_tensor.only(FLOAT, INTEGER).with_shape(reduced(input_tensor, axis, keepdims))
 
@@ -215,6 +240,10 @@ def reduce_min(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = No
     """The smallest element along the axes, all if None; NaN if one is; of nothing the highest value of the dtype.
 
     The gradient is shared evenly by those that are smallest.
+
+    Examples:
+        >>> await session.run(af.reduce_min([[1, 5], [7, 2]], axis=0))
+        array([1, 2], dtype=int32)
     """
     return input_tensor.only(FLOAT, INTEGER).with_shape(reduced(input_tensor, axis, keepdims))
 
@@ -243,13 +272,23 @@ _reduction(reduce_min, "minimum", "min", start=lambda dtype: math.inf if _has_in
 
 @op
 def reduce_all(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None) -> Spec:
-    """Whether all elements along the axes, all if None, are true; true of nothing."""
+    """Whether all elements along the axes, all if None, are true; true of nothing.
+
+    Examples:
+        >>> await session.run(af.reduce_all([[True, False], [True, True]], axis=1))
+        array([False,  True])
+    """
     return input_tensor.only(BOOL).with_shape(reduced(input_tensor, axis, keepdims))
 
 
 @op
 def reduce_any(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None) -> Spec:
-    """Whether any element along the axes, all if None, is true; false of nothing."""
+    """Whether any element along the axes, all if None, is true; false of nothing.
+
+    Examples:
+        >>> await session.run(af.reduce_any([[False, False], [True, False]], axis=1))
+        array([False,  True])
+    """
     return input_tensor.only(BOOL).with_shape(reduced(input_tensor, axis, keepdims))
 
 
@@ -293,7 +332,12 @@ costs(reduce_logsumexp, SLOW)
 
 @op
 def l2_loss(t: Spec) -> Spec:
-    """Half the sum of the squares of all elements."""
+    """Half the sum of the squares of all elements.
+
+    Examples:
+        >>> await session.run(af.nn.l2_loss([3.0, 4.0]))
+        np.float32(12.5)
+    """
     return t.only(FLOAT).with_shape(())
 
 
@@ -332,6 +376,10 @@ def argmax(input: Spec, axis: int | None = None, name: str | None = None, output
     The first NaN counts as the extreme, as in NumPy; TensorFlow ignores NaN.
 
     Raises InvalidArgumentError where the axis is empty.
+
+    Examples:
+        >>> await session.run(af.argmax([[1.0, 5.0, 2.0], [7.0, 0.0, 3.0]], axis=1))
+        array([1, 0])
     """
     return _positions(input, axis, output_type)
 
@@ -343,6 +391,10 @@ def argmin(input: Spec, axis: int | None = None, name: str | None = None, output
     The first NaN counts as the extreme, as in NumPy; TensorFlow ignores NaN.
 
     Raises InvalidArgumentError where the axis is empty.
+
+    Examples:
+        >>> await session.run(af.argmin([[1.0, 5.0, 2.0], [7.0, 0.0, 3.0]], axis=1))
+        array([0, 1])
     """
     return _positions(input, axis, output_type)
 

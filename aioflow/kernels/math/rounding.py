@@ -13,20 +13,52 @@ from aioflow.tensors.dtypes import FLOAT, Spec, bool_, float32, float64
 
 _JUMPS = "it is piecewise constant"
 
-floor: Final = elementwise("floor", _JUMPS, "The greatest whole number not above x.", FLOAT)
-ceil: Final = elementwise("ceil", _JUMPS, "The smallest whole number not below x.", FLOAT)
+floor: Final = elementwise(
+    "floor",
+    _JUMPS,
+    """The greatest whole number not above x.
+
+    Examples:
+        >>> await session.run(af.floor([1.7, -1.2]))
+        array([ 1., -2.], dtype=float32)
+    """,
+    FLOAT,
+)
+ceil: Final = elementwise(
+    "ceil",
+    _JUMPS,
+    """The smallest whole number not below x.
+
+    Examples:
+        >>> await session.run(af.ceil([1.2, -1.2]))
+        array([ 2., -1.], dtype=float32)
+    """,
+    FLOAT,
+)
 rint: Final = elementwise("rint", _JUMPS, "The whole number nearest to x, the even one of two.", FLOAT)
 _round = elementwise("round", _JUMPS, "The whole number nearest to x, the even one of two.", FLOAT, kernel="rint")
 
 
 nextafter: Final = binary(
-    "nextafter", lambda z, x, y, dz: (dz, None), "The number of the dtype next to x on the way to y; y where they are "
-    "equal.", frozenset({float32, float64}),
-)  # fmt: skip
+    "nextafter",
+    lambda z, x, y, dz: (dz, None),
+    """The number of the dtype next to x on the way to y; y where they are equal.
+
+    Examples:
+        >>> await session.run(af.math.nextafter([1.0], [2.0]))
+        array([1.0000001], dtype=float32)
+    """,
+    frozenset({float32, float64}),
+)
 
 
 def round(x: NumberLike, name: str | None = None) -> Tensor:
-    """The whole number nearest to x, the even one of two; an integer x itself."""
+    """The whole number nearest to x, the even one of two; an integer x itself.
+
+    Examples:
+        >>> await session.run(af.round([0.5, 1.5, 2.7]))
+        array([0., 2., 3.], dtype=float32)
+    """
     tensor = convert_to_tensor(x)
     return tensor if tensor.dtype.is_integer else _round(tensor, name=name)
 
@@ -42,9 +74,36 @@ def _test(name: str, kernel: str, doc: str) -> Op[Tensor]:
     return made
 
 
-is_finite: Final = _test("is_finite", "isfinite", "Whether x is a number and not infinite.")
-is_inf: Final = _test("is_inf", "isinf", "Whether x is infinite.")
-is_nan: Final = _test("is_nan", "isnan", "Whether x is not a number.")
+is_finite: Final = _test(
+    "is_finite",
+    "isfinite",
+    """Whether x is a number and not infinite.
+
+    Examples:
+        >>> await session.run(af.is_finite([1.0, float("inf"), float("nan")]))
+        array([ True, False, False])
+    """,
+)
+is_inf: Final = _test(
+    "is_inf",
+    "isinf",
+    """Whether x is infinite.
+
+    Examples:
+        >>> await session.run(af.is_inf([1.0, float("inf"), float("nan")]))
+        array([False,  True, False])
+    """,
+)
+is_nan: Final = _test(
+    "is_nan",
+    "isnan",
+    """Whether x is not a number.
+
+    Examples:
+        >>> await session.run(af.is_nan([1.0, float("inf"), float("nan")]))
+        array([False, False,  True])
+    """,
+)
 
 
 @transactional
@@ -55,6 +114,10 @@ def clip_by_value(
 
     The gradient is that of `minimum` and `maximum`: 0 where a limit took effect. ValueError if a limit does not
     broadcast to the shape of `t`.
+
+    Examples:
+        >>> await session.run(af.clip_by_value([-2.0, 0.5, 9.0], 0.0, 1.0))
+        array([0. , 0.5, 1. ], dtype=float32)
     """
     tensor = convert_to_tensor(t)
     clipped = maximum(minimum(tensor, clip_value_max), clip_value_min, name=name)

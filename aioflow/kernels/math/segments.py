@@ -111,6 +111,10 @@ def unsorted_segment_sum(data: Spec, segment_ids: Indices, num_segments: Ints) -
     """Row s of the result is the sum of the rows of `data` whose segment id is s; negative ids are left out.
 
     The shape of `data` begins with that of `segment_ids`. InvalidArgumentError if an id is not below `num_segments`.
+
+    Examples:
+        >>> await session.run(af.unsorted_segment_sum([1, 2, 3], [2, 0, 2], num_segments=3))
+        array([2, 0, 4], dtype=int32)
     """
     data.only(NUMERIC)
     known.integers(segment_ids, "segment_ids")
@@ -184,6 +188,10 @@ def segment_sum(data: Spec, segment_ids: Indices) -> Spec:
     """Row s of the result is the sum of the rows of `data` whose segment id is s, up to the highest id.
 
     InvalidArgumentError if the ids, a vector, are negative or not in rising order.
+
+    Examples:
+        >>> await session.run(af.segment_sum([1, 2, 3, 4], [0, 0, 1, 1]))
+        array([3, 7], dtype=int32)
     """
     data.only(NUMERIC)
     ids = known.integers(segment_ids, "segment_ids").with_rank(1, "segment_ids")
@@ -231,6 +239,10 @@ def segment_mean(data: Spec, segment_ids: Indices) -> Spec:
 
     The mean of integers is truncated to an integer. InvalidArgumentError if the ids, a vector, are negative or not in
     rising order.
+
+    Examples:
+        >>> await session.run(af.segment_mean([1.0, 2.0, 3.0], [0, 0, 1]))
+        array([1.5, 3. ], dtype=float32)
     """
     return _segments(data.only(NUMERIC), segment_ids)
 
@@ -240,6 +252,10 @@ def segment_prod(data: Spec, segment_ids: Indices) -> Spec:
     """Row s is the product of the rows of `data` whose segment id is s, up to the highest id; 1 where there is none.
 
     InvalidArgumentError if the ids, a vector, are negative or not in rising order.
+
+    Examples:
+        >>> await session.run(af.segment_prod([1, 2, 3, 4], [0, 0, 1, 1]))
+        array([ 2, 12], dtype=int32)
     """
     return _segments(data.only(NUMERIC), segment_ids)
 
@@ -250,6 +266,10 @@ def segment_max(data: Spec, segment_ids: Indices) -> Spec:
 
     Equal greatest elements share the gradient evenly. InvalidArgumentError if the ids, a vector, are negative or
     not in rising order.
+
+    Examples:
+        >>> await session.run(af.segment_max([1, 2, 3, 4], [0, 0, 1, 1]))
+        array([2, 4], dtype=int32)
     """
     return _segments(data.only(FLOAT, INTEGER), segment_ids)
 
@@ -260,6 +280,10 @@ def segment_min(data: Spec, segment_ids: Indices) -> Spec:
 
     Equal least elements share the gradient evenly. InvalidArgumentError if the ids, a vector, are negative or
     not in rising order.
+
+    Examples:
+        >>> await session.run(af.segment_min([1, 2, 3, 4], [0, 0, 1, 1]))
+        array([1, 3], dtype=int32)
     """
     return _segments(data.only(FLOAT, INTEGER), segment_ids)
 

@@ -188,13 +188,29 @@ def _i1e_gradient(y: Tensor, x: Tensor, dy: Tensor) -> Tensor:
 
 
 bessel_i0e: Op[Tensor] = elementwise(
-    "bessel_i0e", lambda y, x, dy: dy * (bessel_i1e(x) - sign(x) * y),
-    "exp(-|x|) times the modified Bessel function of the first kind of order 0. On the CPU alone.", FLOAT, kernel="",
-)  # fmt: skip
+    "bessel_i0e",
+    lambda y, x, dy: dy * (bessel_i1e(x) - sign(x) * y),
+    """exp(-|x|) times the modified Bessel function of the first kind of order 0. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.bessel_i0e([0.0, 1.0]))
+        array([1.       , 0.4657596], dtype=float32)
+    """,
+    FLOAT,
+    kernel="",
+)
 bessel_i1e: Op[Tensor] = elementwise(
-    "bessel_i1e", _i1e_gradient,
-    "exp(-|x|) times the modified Bessel function of the first kind of order 1. On the CPU alone.", FLOAT, kernel="",
-)  # fmt: skip
+    "bessel_i1e",
+    _i1e_gradient,
+    """exp(-|x|) times the modified Bessel function of the first kind of order 1. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.bessel_i1e([0.0, 1.0]))
+        array([0.        , 0.20791042], dtype=float32)
+    """,
+    FLOAT,
+    kernel="",
+)
 
 
 @special(bessel_i0e, 70.0)
@@ -224,14 +240,24 @@ def _(x: Array) -> Array:
 
 @transactional
 def bessel_i0(x: NumberLike, name: str | None = None) -> Tensor:
-    """The modified Bessel function of the first kind of order 0."""
+    """The modified Bessel function of the first kind of order 0.
+
+    Examples:
+        >>> await session.run(af.bessel_i0([0.0, 1.0]))
+        array([1.      , 1.266066], dtype=float32)
+    """
     value = convert_to_tensor(x)
     return multiply_no_nan(bessel_i0e(value), exp(abs(value)), name=name or "bessel_i0")
 
 
 @transactional
 def bessel_i1(x: NumberLike, name: str | None = None) -> Tensor:
-    """The modified Bessel function of the first kind of order 1."""
+    """The modified Bessel function of the first kind of order 1.
+
+    Examples:
+        >>> await session.run(af.bessel_i1([0.0, 1.0]))
+        array([0.        , 0.56515914], dtype=float32)
+    """
     value = convert_to_tensor(x)
     return multiply_no_nan(bessel_i1e(value), exp(abs(value)), name=name or "bessel_i1")
 
@@ -269,13 +295,31 @@ def _slope(x: Tensor) -> Tensor:
 
 
 erf: Final = elementwise(
-    "erf", lambda y, x, dy: dy * _slope(x),
-    "The integral of exp(-t^2) for t from 0 to x, times 2 / sqrt(pi). On the CPU alone.", FLOAT, kernel="", slow=True,
-)  # fmt: skip
+    "erf",
+    lambda y, x, dy: dy * _slope(x),
+    """The integral of exp(-t^2) for t from 0 to x, times 2 / sqrt(pi). On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.erf([0.0, 1.0]))
+        array([0.       , 0.8427008], dtype=float32)
+    """,
+    FLOAT,
+    kernel="",
+    slow=True,
+)
 erfc: Final = elementwise(
-    "erfc", lambda y, x, dy: -dy * _slope(x),
-    "1 - erf(x), exact also where erf(x) is near 1. On the CPU alone.", FLOAT, kernel="", slow=True,
-)  # fmt: skip
+    "erfc",
+    lambda y, x, dy: -dy * _slope(x),
+    """1 - erf(x), exact also where erf(x) is near 1. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.erfc([0.0, 1.0]))
+        array([1.       , 0.1572992], dtype=float32)
+    """,
+    FLOAT,
+    kernel="",
+    slow=True,
+)
 
 
 @erf.kernel(CPU, fresh=True)
@@ -361,14 +405,29 @@ _NORMAL_Q_FAR: Final = (
 )  # fmt: skip
 
 erfinv: Final = elementwise(
-    "erfinv", lambda y, x, dy: scaled(dy, exp(multiply_no_nan(y, y)) * (math.sqrt(math.pi) / 2)),
-    "The number whose `erf` is x; infinite at -1 and 1, NaN beyond. On the CPU alone.", FLOAT, kernel="",
-)  # fmt: skip
-ndtri: Final = elementwise(
-    "ndtri", lambda y, p, dy: scaled(dy, exp(multiply_no_nan(y, y) / 2) * math.sqrt(2 * math.pi)),
-    "The number below which a share of p of all normal numbers lies; NaN outside [0, 1]. On the CPU alone.", FLOAT,
+    "erfinv",
+    lambda y, x, dy: scaled(dy, exp(multiply_no_nan(y, y)) * (math.sqrt(math.pi) / 2)),
+    """The number whose `erf` is x; infinite at -1 and 1, NaN beyond. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.erfinv([0.0, 0.5]))
+        array([0.        , 0.47693628], dtype=float32)
+    """,
+    FLOAT,
     kernel="",
-)  # fmt: skip
+)
+ndtri: Final = elementwise(
+    "ndtri",
+    lambda y, p, dy: scaled(dy, exp(multiply_no_nan(y, y) / 2) * math.sqrt(2 * math.pi)),
+    """The number below which a share of p of all normal numbers lies; NaN outside [0, 1]. On the CPU alone.
+
+    Examples:
+        >>> await session.run(af.ndtri([0.5, 0.975]))
+        array([0.       , 1.9599644], dtype=float32)
+    """,
+    FLOAT,
+    kernel="",
+)
 
 
 @special(erfinv, 60.0)

@@ -49,6 +49,10 @@ def unsorted_segment_max(data: Spec, segment_ids: Indices, num_segments: Ints) -
 
     The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. Equal greatest
     elements share the gradient evenly. InvalidArgumentError if an id is not below `num_segments`.
+
+    Examples:
+        >>> await session.run(af.unsorted_segment_max([1, 2, 3], [1, 0, 1], num_segments=2))
+        array([2, 3], dtype=int32)
     """
     return _segments(data.only(FLOAT, INTEGER), segment_ids, num_segments)
 
@@ -59,6 +63,10 @@ def unsorted_segment_min(data: Spec, segment_ids: Indices, num_segments: Ints) -
 
     The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out. Equal least
     elements share the gradient evenly. InvalidArgumentError if an id is not below `num_segments`.
+
+    Examples:
+        >>> await session.run(af.unsorted_segment_min([1, 2, 3], [1, 0, 1], num_segments=2))
+        array([2, 1], dtype=int32)
     """
     return _segments(data.only(FLOAT, INTEGER), segment_ids, num_segments)
 
@@ -69,6 +77,10 @@ def unsorted_segment_prod(data: Spec, segment_ids: Indices, num_segments: Ints) 
 
     The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out.
     InvalidArgumentError if an id is not below `num_segments`.
+
+    Examples:
+        >>> await session.run(af.unsorted_segment_prod([1, 2, 3], [1, 0, 1], num_segments=2))
+        array([2, 3], dtype=int32)
     """
     return _segments(data.only(NUMERIC), segment_ids, num_segments)
 
@@ -146,6 +158,10 @@ def unsorted_segment_mean(
 
     The mean of integers is truncated to an integer. The shape of `data` begins with that of `segment_ids`; rows with
     negative ids are left out. InvalidArgumentError if an id is not below `num_segments`.
+
+    Examples:
+        >>> await session.run(af.unsorted_segment_mean([1.0, 2.0, 3.0], [1, 0, 1], num_segments=2))
+        array([2., 2.], dtype=float32)
     """
     value, ids = convert_to_tensor(data), convert_to_tensor(segment_ids, preferred_dtype=int32)
     with same_graph(value, ids).name_scope(name or "unsorted_segment_mean") as scope:
@@ -162,6 +178,10 @@ def unsorted_segment_sqrt_n(
 
     The shape of `data` begins with that of `segment_ids`; rows with negative ids are left out.
     InvalidArgumentError if an id is not below `num_segments`.
+
+    Examples:
+        >>> await session.run(af.unsorted_segment_sqrt_n([1.0, 3.0], [0, 0], num_segments=1))
+        array([2.828427], dtype=float32)
     """
     value, ids = convert_to_tensor(data), convert_to_tensor(segment_ids, preferred_dtype=int32)
     with same_graph(value, ids).name_scope(name or "unsorted_segment_sqrt_n") as scope:

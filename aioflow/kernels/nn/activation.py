@@ -117,12 +117,26 @@ relu6_grad: Final = activation_grad("relu6_grad", "`gradients` where `features` 
 relu: Final = activation(
     "relu",
     lambda y, x, dy: relu_grad(dy, y),  # of y and not of x, so that a run may write y over x
-    "`features` where they are above 0, else 0.",
+    """`features` where they are above 0, else 0.
+
+    Examples:
+        >>> await session.run(af.nn.relu([-1.0, 2.0]))
+        array([0., 2.], dtype=float32)
+    """,
     FLOAT,
     INTEGER,
 )
 relu6: Final = activation(
-    "relu6", lambda y, x, dy: relu6_grad(dy, y), "`features` held between 0 and 6.", FLOAT, INTEGER
+    "relu6",
+    lambda y, x, dy: relu6_grad(dy, y),
+    """`features` held between 0 and 6.
+
+    Examples:
+        >>> await session.run(af.nn.relu6([-1.0, 2.0, 9.0]))
+        array([0., 2., 6.], dtype=float32)
+    """,
+    FLOAT,
+    INTEGER,
 )
 
 
@@ -164,7 +178,12 @@ def _(xp: Namespace, dy: Array, y: Array, out: Array | None = None) -> Array:
 
 @op
 def leaky_relu(features: Spec, alpha: float = 0.2) -> Spec:
-    """`features` where they are above 0, else `alpha` times them."""
+    """`features` where they are above 0, else `alpha` times them.
+
+    Examples:
+        >>> await session.run(af.nn.leaky_relu([-1.0, 2.0]))
+        array([-0.2,  2. ], dtype=float32)
+    """
     return features.only(FLOAT)
 
 
@@ -204,11 +223,26 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 elu_grad: Final = activation_grad("elu_grad", "The gradient of `elu`, from its result.")
 selu_grad: Final = activation_grad("selu_grad", "The gradient of `selu`, from its result.")
-elu: Final = activation("elu", lambda y, x, dy: elu_grad(dy, y), "`features` above 0, else exp(features) - 1.", FLOAT)
+elu: Final = activation(
+    "elu",
+    lambda y, x, dy: elu_grad(dy, y),
+    """`features` above 0, else exp(features) - 1.
+
+    Examples:
+        >>> await session.run(af.nn.elu([-1.0, 2.0]))
+        array([-0.63212055,  2.        ], dtype=float32)
+    """,
+    FLOAT,
+)
 selu: Final = activation(
     "selu",
     lambda y, x, dy: selu_grad(dy, y),
-    "scale * (`features` above 0, else alpha * (exp(features) - 1)): keeps mean 0 and variance 1 [Klambauer 2017].",
+    """scale * (`features` above 0, else alpha * (exp(features) - 1)): keeps mean 0 and variance 1 [Klambauer 2017].
+
+    Examples:
+        >>> await session.run(af.nn.selu([-1.0, 2.0]))
+        array([-1.1113307,  2.101402 ], dtype=float32)
+    """,
     FLOAT,
 )
 
@@ -265,7 +299,12 @@ softplus_grad: Final = activation_grad("softplus_grad", "gradients / (1 + exp(-f
 softplus: Final = activation(
     "softplus",
     lambda y, x, dy: softplus_grad(dy, x),
-    "log(exp(features) + 1), without overflow: near 0 far below 0, near `features` far above.",
+    """log(exp(features) + 1), without overflow: near 0 far below 0, near `features` far above.
+
+    Examples:
+        >>> await session.run(af.nn.softplus([-1.0, 0.0, 100.0]))
+        array([  0.3132617,   0.6931472, 100.       ], dtype=float32)
+    """,
     FLOAT,
 )
 
@@ -275,7 +314,17 @@ def _softsign_grad(y: Tensor, x: Tensor, dy: Tensor) -> Tensor:
     return dy / (scale * scale)
 
 
-softsign: Final = activation("softsign", _softsign_grad, "features / (abs(features) + 1), between -1 and 1.", FLOAT)
+softsign: Final = activation(
+    "softsign",
+    _softsign_grad,
+    """features / (abs(features) + 1), between -1 and 1.
+
+    Examples:
+        >>> await session.run(af.nn.softsign([-1.0, 0.0, 3.0]))
+        array([-0.5 ,  0.  ,  0.75], dtype=float32)
+    """,
+    FLOAT,
+)
 
 
 def softplus_of(xp: Namespace, x: Array, out: Array | None = None) -> Array:
@@ -326,7 +375,13 @@ def channel_axis(data_format: str | None) -> int:
 
 @op
 def bias_add(value: T, bias: T, data_format: str | None = None) -> Spec:
-    """`value` with `bias`, one number per channel, added; channels are the last axis, or the second with 'NCHW'."""
+    """`value` with `bias`, one number per channel, added; channels are the last axis, or the second with 'NCHW'.
+
+    Examples:
+        >>> await session.run(af.nn.bias_add([[1.0, 2.0], [3.0, 4.0]], [10.0, 20.0]))
+        array([[11., 22.],
+               [13., 24.]], dtype=float32)
+    """
     value.only(NUMERIC).same_dtype(bias)
     length = (bias.with_rank(1, "bias").sizes or (None,))[0]
     axis = channel_axis(data_format)

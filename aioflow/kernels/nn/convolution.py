@@ -338,6 +338,11 @@ def conv2d(
         dilations: the distance between elements of a patch, given as `strides` are.
         name: the name of the operation.
         filters: another name for `filter`.
+
+    Examples:
+        >>> await session.run(af.nn.conv2d(af.ones([1, 3, 3, 1]), af.ones([2, 2, 1, 1]), 1, "VALID")[0, :, :, 0])
+        array([[4., 4.],
+               [4., 4.]], dtype=float32)
     """
     window = either(filter, filters, "filter, filters")
     return _conv2d(input, window, **attributes(strides, padding, data_format, dilations), name=name)
@@ -392,6 +397,10 @@ def conv2d_transpose(
     """The gradient of `conv2d` as an op, from small images `value` to large ones of shape `output_shape`.
 
     `filter` has shape [height, width, channels of the result, channels of `value`].
+
+    Examples:
+        >>> af.nn.conv2d_transpose(af.ones([1, 2, 2, 1]), af.ones([2, 2, 1, 1]), [1, 4, 4, 1], 2).shape
+        TensorShape([1, 4, 4, 1])
     """
     window = either(filter, filters, "filter, filters")
     small = either(value, input, "value, input")

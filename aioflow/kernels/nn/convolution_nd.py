@@ -38,6 +38,10 @@ def conv3d(
         dilations: the distance between elements of a block, given as `strides` are.
         name: the name of the operation.
         filters: another name for `filter`.
+
+    Examples:
+        >>> af.nn.conv3d(af.ones([1, 3, 3, 3, 1]), af.ones([2, 2, 2, 1, 4]), [1, 1, 1, 1, 1], "VALID").shape
+        TensorShape([1, 2, 2, 2, 4])
     """
     window = either(filter, filters, "filter, filters")
     return _conv3d(input, window, **attributes(strides, padding, data_format, dilations, 3), name=name)
@@ -88,6 +92,10 @@ def conv3d_transpose(
     """The gradient of `conv3d` as an op, from small volumes `value` to large ones of shape `output_shape`.
 
     `filter` has shape [depth, height, width, channels of the result, channels of `value`].
+
+    Examples:
+        >>> af.nn.conv3d_transpose(af.ones([1, 2, 2, 2, 1]), af.ones([2, 2, 2, 1, 1]), [1, 4, 4, 4, 1], 2).shape
+        TensorShape([1, 4, 4, 4, 1])
     """
     window = either(filter, filters, "filter, filters")
     small = either(value, input, "value, input")
@@ -143,6 +151,11 @@ def conv1d(
         name: the name of the operation.
         input: another name for `value`.
         dilations: the distance between elements of a stretch, given as `stride` is.
+
+    Examples:
+        >>> await session.run(af.nn.conv1d([[[1.0], [2.0], [3.0]]], [[[1.0]], [[-1.0]]], 1, "VALID"))
+        array([[[-1.],
+                [-1.]]], dtype=float32)
     """
     x = either(value, input, "value, input")
     if stride is None or padding is None:
@@ -169,6 +182,10 @@ def conv1d_transpose(
     """The gradient of `conv1d` as an op, from short sequences to long ones of shape `output_shape`.
 
     `filters` has shape [width, channels of the result, channels of `input`].
+
+    Examples:
+        >>> af.nn.conv1d_transpose(af.ones([1, 2, 1]), af.ones([2, 1, 1]), [1, 4, 1], 2).shape
+        TensorShape([1, 4, 1])
     """
     layout, axis = plane_format(data_format)
     steps, distances = plane_step(strides, "strides", data_format), _distances(dilations, data_format)

@@ -61,6 +61,10 @@ def local_response_normalization(
     """`input` / (bias + alpha * s) ** beta, where s sums the squares of the channels up to `depth_radius` away.
 
     Channels are the last axis.
+
+    Examples:
+        >>> await session.run(af.nn.local_response_normalization(af.ones([1, 1, 1, 3]), depth_radius=1)[0, 0, 0])
+        array([0.57735026, 0.5       , 0.57735026], dtype=float32)
     """
     return _channels(input, depth_radius)
 

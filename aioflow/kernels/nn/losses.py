@@ -241,6 +241,11 @@ def sparse_softmax_cross_entropy_with_logits(
 
     Raises:
         InvalidArgumentError: in a run, for a label that is not a class.
+
+    Examples:
+        >>> losses = af.nn.sparse_softmax_cross_entropy_with_logits(labels=[1], logits=[[1.0, 3.0]])
+        >>> await session.run(losses)
+        array([0.12692805], dtype=float32)
     """
     _check_named("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     return _sparse(logits, labels, name=name)[0]
@@ -260,6 +265,11 @@ def softmax_cross_entropy_with_logits_v2(
         axis: the axis of the classes, the last by default.
         name: the name of the operation.
         dim: another name for `axis`.
+
+    Examples:
+        >>> losses = af.nn.softmax_cross_entropy_with_logits_v2([[0.0, 1.0]], [[1.0, 3.0]])
+        >>> await session.run(losses)
+        array([0.12692805], dtype=float32)
     """
     along = dim if axis is None else axis
     return _along(labels, logits, -1 if along is None else along, False, name)
@@ -274,7 +284,13 @@ def softmax_cross_entropy_with_logits(
     name: str | None = None,
     axis: int | None = None,
 ) -> Tensor:
-    """As `softmax_cross_entropy_with_logits_v2`, but no gradient flows to the labels."""
+    """As `softmax_cross_entropy_with_logits_v2`, but no gradient flows to the labels.
+
+    Examples:
+        >>> losses = af.nn.softmax_cross_entropy_with_logits(labels=[[0.0, 1.0]], logits=[[1.0, 3.0]])
+        >>> await session.run(losses)
+        array([0.12692805], dtype=float32)
+    """
     _check_named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     return _along(labels, logits, dim if axis is None else axis, True, name)
 
@@ -303,6 +319,11 @@ def sigmoid_cross_entropy_with_logits(
         labels: a probability per element, of the shape of `logits`.
         logits: unscaled log odds.
         name: the name of the operation.
+
+    Examples:
+        >>> losses = af.nn.sigmoid_cross_entropy_with_logits(labels=[1.0, 0.0], logits=[2.0, 2.0])
+        >>> await session.run(losses)
+        array([0.12692809, 2.126928  ], dtype=float32)
     """
     _check_named("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     return _sigmoid(labels, logits, name=name)

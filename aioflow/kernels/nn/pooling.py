@@ -349,6 +349,10 @@ def max_pool(
         data_format: "NHWC" or "NCHW".
         name: the name of the operation.
         input: another name for `value`.
+
+    Examples:
+        >>> af.nn.max_pool(af.ones([1, 4, 4, 3]), [1, 2, 2, 1], [1, 2, 2, 1], "VALID").shape
+        TensorShape([1, 2, 2, 3])
     """
     images = either(value, input, "value, input")
     return _max_pool(
@@ -365,7 +369,12 @@ def avg_pool(
     name: str | None = None,
     input: NumberLike | None = None,
 ) -> Tensor:
-    """The mean of each window of images, without padding; arguments as in `max_pool`."""
+    """The mean of each window of images, without padding; arguments as in `max_pool`.
+
+    Examples:
+        >>> af.nn.avg_pool(af.ones([1, 4, 4, 3]), [1, 2, 2, 1], [1, 2, 2, 1], "VALID").shape
+        TensorShape([1, 2, 2, 3])
+    """
     images = either(value, input, "value, input")
     return _avg_pool(
         images, per_axis(ksize, data_format), per_axis(strides, data_format), padding, data_format, name=name
@@ -393,6 +402,10 @@ def max_pool3d(
         padding: "SAME" or "VALID".
         data_format: "NDHWC" or "NCDHW".
         name: the name of the operation.
+
+    Examples:
+        >>> af.nn.max_pool3d(af.ones([1, 4, 4, 4, 3]), 2, 2, "VALID").shape
+        TensorShape([1, 2, 2, 2, 3])
     """
     window, steps = per_axis(ksize, data_format, 3), per_axis(strides, data_format, 3)
     return _max_pool3d(input, window, steps, padding, data_format, name=name)
@@ -406,6 +419,11 @@ def avg_pool3d(
     data_format: str = "NDHWC",
     name: str | None = None,
 ) -> Tensor:
-    """The mean of each window of volumes, without padding; arguments as in `max_pool3d`."""
+    """The mean of each window of volumes, without padding; arguments as in `max_pool3d`.
+
+    Examples:
+        >>> af.nn.avg_pool3d(af.ones([1, 4, 4, 4, 3]), 2, 2, "VALID").shape
+        TensorShape([1, 2, 2, 2, 3])
+    """
     window, steps = per_axis(ksize, data_format, 3), per_axis(strides, data_format, 3)
     return _avg_pool3d(input, window, steps, padding, data_format, name=name)

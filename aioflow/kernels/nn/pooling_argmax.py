@@ -158,6 +158,11 @@ def max_pool_with_argmax(
         name: the name of the operation.
         output_dtype: another name for `Targmax`.
         include_batch_in_index: whether images are numbered through, or each begins with index 0.
+
+    Examples:
+        >>> pooled, places = af.nn.max_pool_with_argmax(af.ones([1, 4, 4, 1]), 2, 2, "VALID")
+        >>> pooled.shape
+        TensorShape([1, 2, 2, 1])
     """
     if data_format != "NHWC":
         raise ValueError(f"data_format is 'NHWC', not {safe_repr(data_format)}")

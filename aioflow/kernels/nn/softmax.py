@@ -65,13 +65,23 @@ def _checked(logits: Spec, axis: int) -> Spec:
 
 @op
 def softmax(logits: Spec, axis: int = -1) -> Spec:
-    """exp(logits) divided by its sum along `axis`: positive numbers that add up to 1, without overflow on the way."""
+    """exp(logits) divided by its sum along `axis`: positive numbers that add up to 1, without overflow on the way.
+
+    Examples:
+        >>> await session.run(af.nn.softmax([1.0, 2.0, 3.0]))
+        array([0.09003057, 0.24472846, 0.66524094], dtype=float32)
+    """
     return _checked(logits, axis)
 
 
 @op
 def log_softmax(logits: Spec, axis: int = -1) -> Spec:
-    """The logarithm of `softmax`: logits - log(sum(exp(logits))), exact where the softmax itself would be 0."""
+    """The logarithm of `softmax`: logits - log(sum(exp(logits))), exact where the softmax itself would be 0.
+
+    Examples:
+        >>> await session.run(af.nn.log_softmax([0.0, 1000.0]))
+        array([-1000.,     0.], dtype=float32)
+    """
     return _checked(logits, axis)
 
 

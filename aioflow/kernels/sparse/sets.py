@@ -143,24 +143,48 @@ def _combined(a: Any, b: Any, operation: str) -> SparseTensor:
 
 @transactional
 def set_intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
-    """For each row the elements that are in both `a` and `b`, which are tensors or sparse tensors, rising."""
+    """For each row the elements that are in both `a` and `b`, which are tensors or sparse tensors, rising.
+
+    Examples:
+        >>> result = af.set_intersection([[1, 2, 3]], [[2, 3, 6]])
+        >>> await session.run(result.values)
+        array([2, 3], dtype=int32)
+    """
     return _combined(a, b, "intersection")
 
 
 @transactional
 def set_union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
-    """For each row the elements that are in `a` or `b`, which are tensors or sparse tensors, rising."""
+    """For each row the elements that are in `a` or `b`, which are tensors or sparse tensors, rising.
+
+    Examples:
+        >>> result = af.set_union([[1, 2, 3]], [[2, 5, 6]])
+        >>> await session.run(result.values)
+        array([1, 2, 3, 5, 6], dtype=int32)
+    """
     return _combined(a, b, "union")
 
 
 @transactional
 def set_difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool = True) -> SparseTensor:
-    """For each row the elements that are in `a` and not in `b`, rising; with `aminusb` false those in `b` only."""
+    """For each row the elements that are in `a` and not in `b`, rising; with `aminusb` false those in `b` only.
+
+    Examples:
+        >>> result = af.set_difference([[1, 2, 3]], [[2, 5, 6]])
+        >>> await session.run(result.values)
+        array([1, 3], dtype=int32)
+    """
     return _combined(a, b, "difference") if aminusb else _combined(b, a, "difference")
 
 
 @transactional
 def set_size(a: Any, validate_indices: bool = True) -> Tensor:
-    """The number of distinct elements in each row of `a`, a tensor or a sparse tensor: int32, without the last axis."""
+    """The number of distinct elements in each row of `a`, a tensor or a sparse tensor: int32, without the last axis.
+
+    Examples:
+        >>> sets = af.SparseTensor([[0, 0], [0, 1]], [4, 5], [2, 2])
+        >>> await session.run(af.set_size(sets))
+        array([2, 0], dtype=int32)
+    """
     sets = as_sparse(a)
     return _set_size(sets.indices, sets.values, sets.dense_shape)

@@ -71,6 +71,10 @@ def sparse_to_dense(
     The positions are the rows of a matrix; a vector or a scalar of numbers is positions in a vector. One value may
     stand for all. InvalidArgumentError if a position lies outside, and, with `validate_indices`, if they are not in
     rising order.
+
+    Examples:
+        >>> await session.run(af.sparse_to_dense([1, 3], [4], [7, 8]))
+        array([0, 7, 0, 8], dtype=int32)
     """
     known.integers(sparse_indices, "sparse_indices")
     sparse_values.same_dtype(default_value)

@@ -257,7 +257,14 @@ async def _(ctx: Context, reader: Reader, *, node: NodeView) -> None:
 
 @op(waits=True)
 def read_file(filename: Spec) -> Spec:
-    """The contents of the file of that name, as a string. NotFoundError if it does not exist."""
+    """The contents of the file of that name, as a string. NotFoundError if it does not exist.
+
+    Examples:
+        >>> with open("tea.txt", "w") as file:
+        ...     size = file.write("Assam")
+        >>> await session.run(af.read_file("tea.txt"))
+        b'Assam'
+    """
     filename.only(STRING).with_rank(0)
     return _TEXT
 
@@ -269,7 +276,14 @@ async def _(ctx: Context, filename: Array) -> Array:
 
 @op(waits=True)
 def write_file(filename: Spec, contents: Spec) -> None:
-    """The file of that name holds the string, and the folders above it exist."""
+    """The file of that name holds the string, and the folders above it exist.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> await session.run(af.write_file("note.txt", "tea"))
+        >>> Path("note.txt").read_text()
+        'tea'
+    """
     filename.only(STRING).with_rank(0)
     contents.only(STRING).with_rank(0)
 
@@ -281,7 +295,14 @@ async def _(ctx: Context, filename: Array, contents: Array) -> None:
 
 @op(waits=True)
 def matching_files(pattern: Spec) -> Spec:
-    """The names of the files that match a pattern of `*`, `?` and `[...]`, or one of several patterns, sorted."""
+    """The names of the files that match a pattern of `*`, `?` and `[...]`, or one of several patterns, sorted.
+
+    Examples:
+        >>> with open("a.txt", "w") as file:
+        ...     print("tea", file=file)
+        >>> await session.run(af.matching_files("a*.txt"))
+        array([b'a.txt'], dtype=object)
+    """
     pattern.only(STRING)
     return Spec(dtypes.string, TensorShape.vector(None))
 

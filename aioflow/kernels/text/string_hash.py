@@ -36,19 +36,34 @@ def _bucketed(input: Spec, num_buckets: int) -> Spec:
 
 @op
 def string_to_hash_bucket_fast(input: Spec, num_buckets: int) -> Spec:
-    """The bucket, from 0 to `num_buckets - 1`, of each string: always the same for the same string."""
+    """The bucket, from 0 to `num_buckets - 1`, of each string: always the same for the same string.
+
+    Examples:
+        >>> await session.run(af.string_to_hash_bucket_fast(["tea", "coffee"], 10))
+        array([8, 5])
+    """
     return _bucketed(input, num_buckets)
 
 
 @op
 def string_to_hash_bucket(string_tensor: Spec, num_buckets: int) -> Spec:
-    """The bucket of each string, independent of the one that `string_to_hash_bucket_fast` gives."""
+    """The bucket of each string, independent of the one that `string_to_hash_bucket_fast` gives.
+
+    Examples:
+        >>> await session.run(af.string_to_hash_bucket(["tea"], 10))
+        array([5])
+    """
     return _bucketed(string_tensor, num_buckets)
 
 
 @op
 def string_to_hash_bucket_strong(input: Spec, num_buckets: int, key: Sequence[int]) -> Spec:
-    """The bucket of each string under a secret key of two integers; without it no attacker can choose a bucket."""
+    """The bucket of each string under a secret key of two integers; without it no attacker can choose a bucket.
+
+    Examples:
+        >>> await session.run(af.string_to_hash_bucket_strong(["tea"], 10, key=[1, 2]))
+        array([3])
+    """
     _key(key)
     return _bucketed(input, num_buckets)
 
@@ -94,7 +109,12 @@ def _decoded(text: bytes) -> bytes:
 
 @op
 def encode_base64(input: Spec, pad: bool = False) -> Spec:
-    """Each string in web-safe base 64: letters, digits, - and _; with `pad`, = up to a multiple of four."""
+    """Each string in web-safe base 64: letters, digits, - and _; with `pad`, = up to a multiple of four.
+
+    Examples:
+        >>> await session.run(af.encode_base64("tea"))
+        b'dGVh'
+    """
     return input.only(STRING)
 
 
@@ -111,6 +131,11 @@ def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
 
 decode_base64: Op[Tensor] = textual(
     "decode_base64",
-    "Decodes each string from web-safe base 64, with or without padding. InvalidArgumentError if one is malformed.",
+    """Decodes each string from web-safe base 64, with or without padding. InvalidArgumentError if one is malformed.
+
+    Examples:
+        >>> await session.run(af.decode_base64("dGVh"))
+        b'tea'
+    """,
     _decoded,
 )

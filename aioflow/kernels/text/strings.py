@@ -268,7 +268,12 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @op
 def string_join(inputs: Sequence[Spec], separator: str = "") -> Spec:
-    """The strings at one place of all inputs, joined; inputs of rank 0 are used at every place."""
+    """The strings at one place of all inputs, joined; inputs of rank 0 are used at every place.
+
+    Examples:
+        >>> await session.run(af.string_join([["a", "b"], ["x", "y"]], separator=":"))
+        array([b'a:x', b'b:y'], dtype=object)
+    """
     if not inputs:
         raise ValueError("at least one input is needed")
     whole = inputs[0].only(STRING)
@@ -349,6 +354,10 @@ def reduce_join(
     """The strings joined along the axes, in the given order of axes; along all axes, by rows, if none is given.
 
     `reduce_join([["a", "b"], ["c", "d"]], [0, 1])` is `acbd`, with [1, 0] or no axes `abcd`.
+
+    Examples:
+        >>> await session.run(af.reduce_join(["a", "b", "c"], separator="-"))
+        b'a-b-c'
     """
     chosen = reduction_indices if axis is None else axis
     return _reduce_join(inputs, chosen, bool(keep_dims or keepdims), separator, name=name)
@@ -469,6 +478,11 @@ def split(
     source: TensorLike | None = None,
     name: str | None = None,
 ) -> SparseTensor:
-    """The parts of each string of a vector, one row for each, as Python's `str.split(sep, maxsplit)` gives them."""
+    """The parts of each string of a vector, one row for each, as Python's `str.split(sep, maxsplit)` gives them.
+
+    Examples:
+        >>> await session.run(af.strings.split(["a b", "c"]).values)
+        array([b'a', b'b', b'c'], dtype=object)
+    """
     _check_result(result_type)
     return SparseTensor(*_string_split_v2(source if input is None else input, sep or "", maxsplit, name=name))

@@ -46,6 +46,10 @@ def sigmoid_cross_entropy(
     Raises:
         ValueError: the shapes do not fit.
         InvalidArgumentError: in the run, if the weights do not fit the logits.
+
+    Examples:
+        >>> await session.run(af.losses.sigmoid_cross_entropy([[1.0, 0.0]], [[2.0, -2.0]]))
+        np.float32(0.12692805)
     """
     with name_scope(scope, "sigmoid_cross_entropy_loss", [logits, multi_class_labels, weights]) as full:
         labels, x = _as_logits(multi_class_labels, logits)
@@ -81,6 +85,10 @@ def softmax_cross_entropy(
     Raises:
         ValueError: the shapes do not fit.
         InvalidArgumentError: in the run, if the weights do not fit the rows.
+
+    Examples:
+        >>> await session.run(af.losses.softmax_cross_entropy([[0.0, 1.0]], [[1.0, 3.0]]))
+        np.float32(0.12692805)
     """
     with name_scope(scope, "softmax_cross_entropy_loss", [logits, onehot_labels, weights]) as full:
         labels, x = _as_logits(onehot_labels, logits)
@@ -124,6 +132,10 @@ def sparse_softmax_cross_entropy(
     Raises:
         ValueError: the shapes do not fit.
         InvalidArgumentError: in the run, for a label that is not a class, or if the weights do not fit the rows.
+
+    Examples:
+        >>> await session.run(af.losses.sparse_softmax_cross_entropy([1], [[1.0, 3.0]]))
+        np.float32(0.12692805)
     """
     required(labels, logits, "logits")
     with name_scope(scope, "sparse_softmax_cross_entropy_loss", [logits, labels, weights]) as full:
@@ -157,6 +169,10 @@ def log_loss(
     Raises:
         ValueError: the shapes do not fit.
         InvalidArgumentError: in the run, if the weights do not fit the predictions.
+
+    Examples:
+        >>> await session.run(af.losses.log_loss([1.0, 0.0], [0.9, 0.2]))
+        np.float32(0.1642519)
     """
     with name_scope(scope, "log_loss", [predictions, labels, weights]) as full:
         truth, guess = float_operands(labels, predictions)
@@ -176,6 +192,10 @@ def hinge_loss(
     """Return the loss max(0, 1 - s * logits), weighted and reduced: a float32. See `log_loss`.
 
     The sign s is -1 for the label 0 and 1 for the label 1.
+
+    Examples:
+        >>> await session.run(af.losses.hinge_loss([1.0, 0.0], [0.5, 0.5]))
+        np.float32(1.0)
     """
     with name_scope(scope, "hinge_loss", [logits, labels, weights]) as full:
         truth, x = float_operands(labels, logits, "logits")

@@ -13,7 +13,13 @@ Collections = str | Iterable[str] | None
 
 
 def add_loss(loss: Tensor, loss_collection: Collections = GraphKeys.LOSSES) -> None:
-    """Add a loss to that collection of its graph, or to several."""
+    """Add a loss to that collection of its graph, or to several.
+
+    Examples:
+        >>> af.losses.add_loss(af.constant(0.5))
+        >>> await session.run(af.losses.get_total_loss())
+        np.float32(0.5)
+    """
     if loss_collection:
         loss.graph.add_to_collections(loss_collection, loss)
 
@@ -22,6 +28,11 @@ def get_losses(scope: str | None = None, loss_collection: str = GraphKeys.LOSSES
     """Return the losses of a collection of the default graph.
 
     `scope`, a regular expression, selects losses whose names it matches at the start.
+
+    Examples:
+        >>> loss = af.losses.mean_squared_error([1.0], [3.0])
+        >>> len(af.losses.get_losses())
+        1
     """
     return get_default_graph().get_collection(loss_collection, scope)
 
@@ -51,6 +62,11 @@ def get_total_loss(
 
     Raises:
         ValueError: there is no loss.
+
+    Examples:
+        >>> loss = af.losses.mean_squared_error([1.0], [3.0])
+        >>> await session.run(af.losses.get_total_loss())
+        np.float32(4.0)
     """
     losses = get_losses(scope) + (get_regularization_losses(scope) if add_regularization_losses else [])
     if not losses:

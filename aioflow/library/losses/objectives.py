@@ -33,7 +33,15 @@ _SMALL: Final = 1e-7
 
 
 class Loss:
-    """A loss. A subclass defines `call`, from labels and predictions of one dtype to losses without the last axis."""
+    """A loss. A subclass defines `call`, from labels and predictions of one dtype to losses without the last axis.
+
+    Examples:
+        >>> class Worst(af.losses.Loss):
+        ...     def call(self, y_true, y_pred):
+        ...         return af.reduce_max(af.abs(y_true - y_pred), axis=-1)
+        >>> await session.run(Worst()([[1.0, 2.0]], [[1.0, 5.0]]))
+        np.float32(3.0)
+    """
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
@@ -87,7 +95,12 @@ class Loss:
 
 
 class MeanSquaredError(Loss):
-    """The mean of squared differences."""
+    """The mean of squared differences.
+
+    Examples:
+        >>> await session.run(af.losses.MeanSquaredError()([1.0, 2.0], [1.0, 4.0]))
+        np.float32(2.0)
+    """
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
@@ -95,7 +108,12 @@ class MeanSquaredError(Loss):
 
 
 class MeanAbsoluteError(Loss):
-    """The mean of absolute differences."""
+    """The mean of absolute differences.
+
+    Examples:
+        >>> await session.run(af.losses.MeanAbsoluteError()([1.0, 2.0], [1.0, 4.0]))
+        np.float32(1.0)
+    """
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
@@ -103,7 +121,12 @@ class MeanAbsoluteError(Loss):
 
 
 class MeanAbsolutePercentageError(Loss):
-    """The mean of absolute differences in percent of the labels."""
+    """The mean of absolute differences in percent of the labels.
+
+    Examples:
+        >>> await session.run(af.losses.MeanAbsolutePercentageError()([1.0, 2.0], [1.0, 4.0]))
+        np.float32(50.0)
+    """
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
@@ -112,7 +135,12 @@ class MeanAbsolutePercentageError(Loss):
 
 
 class MeanSquaredLogarithmicError(Loss):
-    """The mean of squared differences of log(1 + x)."""
+    """The mean of squared differences of log(1 + x).
+
+    Examples:
+        >>> await session.run(af.losses.MeanSquaredLogarithmicError()([0.0, 1.0], [0.0, 1.0]))
+        np.float32(0.0)
+    """
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
@@ -121,7 +149,12 @@ class MeanSquaredLogarithmicError(Loss):
 
 
 class LogCosh(Loss):
-    """The mean of log(cosh(difference)): squared where it is small, absolute where it is large."""
+    """The mean of log(cosh(difference)): squared where it is small, absolute where it is large.
+
+    Examples:
+        >>> await session.run(af.losses.LogCosh()([1.0], [2.0]))
+        np.float32(0.4337808)
+    """
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
@@ -130,7 +163,12 @@ class LogCosh(Loss):
 
 
 class Huber(Loss):
-    """Half of the squared difference up to `delta`, and linear beyond."""
+    """Half of the squared difference up to `delta`, and linear beyond.
+
+    Examples:
+        >>> await session.run(af.losses.Huber()([1.0, 2.0], [1.0, 4.0]))
+        np.float32(0.75)
+    """
 
     def __init__(self, delta: float = 1.0) -> None:
         self.delta: Final = delta
@@ -143,7 +181,12 @@ class Huber(Loss):
 
 
 class Hinge(Loss):
-    """The mean of max(0, 1 - label * prediction), for labels of -1 and 1; labels of 0 count as -1."""
+    """The mean of max(0, 1 - label * prediction), for labels of -1 and 1; labels of 0 count as -1.
+
+    Examples:
+        >>> await session.run(af.losses.Hinge()([1.0, -1.0], [0.5, 0.5]))
+        np.float32(1.0)
+    """
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
@@ -151,7 +194,12 @@ class Hinge(Loss):
 
 
 class SquaredHinge(Loss):
-    """The mean of the squares of what `Hinge` takes the mean of."""
+    """The mean of the squares of what `Hinge` takes the mean of.
+
+    Examples:
+        >>> await session.run(af.losses.SquaredHinge()([1.0, -1.0], [0.5, 0.5]))
+        np.float32(1.25)
+    """
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
@@ -159,7 +207,12 @@ class SquaredHinge(Loss):
 
 
 class CategoricalHinge(Loss):
-    """max(0, 1 + the best wrong prediction - the right one), for labels with a 1 at the right class."""
+    """max(0, 1 + the best wrong prediction - the right one), for labels with a 1 at the right class.
+
+    Examples:
+        >>> await session.run(af.losses.CategoricalHinge()([[0.0, 1.0]], [[0.5, 0.5]]))
+        np.float32(1.0)
+    """
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
@@ -168,7 +221,12 @@ class CategoricalHinge(Loss):
 
 
 class Poisson(Loss):
-    """The mean of prediction - label * log(prediction)."""
+    """The mean of prediction - label * log(prediction).
+
+    Examples:
+        >>> await session.run(af.losses.Poisson()([1.0], [1.0]))
+        np.float32(0.9999999)
+    """
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
@@ -176,7 +234,12 @@ class Poisson(Loss):
 
 
 class KLDivergence(Loss):
-    """The sum of label * log(label / prediction), for probabilities."""
+    """The sum of label * log(label / prediction), for probabilities.
+
+    Examples:
+        >>> await session.run(af.losses.KLDivergence()([[0.5, 0.5]], [[0.25, 0.75]]))
+        np.float32(0.14384106)
+    """
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
@@ -185,7 +248,12 @@ class KLDivergence(Loss):
 
 
 class CosineSimilarity(Loss):
-    """The cosine of the angle between labels and predictions along `axis`, with a minus: -1 where they agree."""
+    """The cosine of the angle between labels and predictions along `axis`, with a minus: -1 where they agree.
+
+    Examples:
+        >>> await session.run(af.losses.CosineSimilarity()([[1.0, 0.0]], [[2.0, 0.0]]))
+        np.float32(-1.0)
+    """
 
     def __init__(self, axis: int = -1) -> None:
         self.axis: Final = axis
@@ -201,6 +269,10 @@ class BinaryCrossentropy(Loss):
     Args:
         from_logits: whether predictions are logits; else probabilities.
         label_smoothing: labels move by this part towards one half.
+
+    Examples:
+        >>> await session.run(af.losses.BinaryCrossentropy()([1.0, 0.0], [0.9, 0.2]))
+        np.float32(0.16425204)
     """
 
     def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0) -> None:
@@ -224,6 +296,10 @@ class CategoricalCrossentropy(Loss):
     Args:
         from_logits: whether predictions are logits; else probabilities.
         label_smoothing: labels move by this part towards equal probabilities.
+
+    Examples:
+        >>> await session.run(af.losses.CategoricalCrossentropy()([[0.0, 1.0]], [[0.2, 0.8]]))
+        np.float32(0.22314353)
     """
 
     def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0) -> None:
@@ -248,6 +324,11 @@ class SparseCategoricalCrossentropy(Loss):
 
     Args:
         from_logits: whether predictions are logits; else probabilities.
+
+    Examples:
+        >>> loss = af.losses.SparseCategoricalCrossentropy(from_logits=True)
+        >>> await session.run(loss([1], [[1.0, 3.0]]))
+        np.float32(0.12692805)
     """
 
     def __init__(self, from_logits: bool = False) -> None:

@@ -39,6 +39,10 @@ def mean_pairwise_squared_error(
     Raises:
         ValueError: the shapes do not fit, or the rank is unknown.
         InvalidArgumentError: in the run, if the weights do not fit the predictions.
+
+    Examples:
+        >>> await session.run(af.losses.mean_pairwise_squared_error([[0.0, 0.0]], [[1.0, 3.0]]))
+        np.float32(4.0)
     """
     with name_scope(scope, "mean_pairwise_squared_error", [predictions, labels, weights]):
         truth, guess = float_operands(labels, predictions)

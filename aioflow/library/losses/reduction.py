@@ -72,6 +72,10 @@ def compute_weighted_loss(
     Raises:
         ValueError: the weights do not fit the losses, or there is no such reduction.
         InvalidArgumentError: in the run, if the weights do not fit the losses.
+
+    Examples:
+        >>> await session.run(af.losses.compute_weighted_loss([1.0, 3.0], weights=[1.0, 0.0]))
+        np.float32(1.0)
     """
     Reduction.validate(reduction)
     with name_scope(scope, "weighted_loss", [losses, weights]):

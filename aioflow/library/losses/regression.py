@@ -36,6 +36,10 @@ def absolute_difference(
     Raises:
         ValueError: the shapes do not fit.
         InvalidArgumentError: in the run, if the weights do not fit the predictions.
+
+    Examples:
+        >>> await session.run(af.losses.absolute_difference([1.0, 2.0], [1.0, 4.0]))
+        np.float32(1.0)
     """
     with name_scope(scope, "absolute_difference", [predictions, labels, weights]) as full:
         truth, guess = float_operands(labels, predictions)
@@ -51,7 +55,12 @@ def mean_squared_error(
     loss_collection: Collections = GraphKeys.LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
-    """Return the loss (predictions - labels)², weighted and reduced: a float32. See `absolute_difference`."""
+    """Return the loss (predictions - labels)², weighted and reduced: a float32. See `absolute_difference`.
+
+    Examples:
+        >>> await session.run(af.losses.mean_squared_error([1.0, 2.0], [1.0, 4.0]))
+        np.float32(2.0)
+    """
     with name_scope(scope, "mean_squared_error", [predictions, labels, weights]) as full:
         truth, guess = float_operands(labels, predictions)
         return compute_weighted_loss(squared_difference(guess, truth), weights, full, loss_collection, reduction)
@@ -70,6 +79,10 @@ def huber_loss(
     """Return Huber's loss, weighted and reduced: a float32. See `absolute_difference`.
 
     For an error e = |predictions - labels| it is e² / 2 up to `delta`, and delta * (e - delta / 2) beyond.
+
+    Examples:
+        >>> await session.run(af.losses.huber_loss([1.0, 2.0], [1.0, 4.0]))
+        np.float32(0.75)
     """
     with name_scope(scope, "huber_loss", [predictions, labels, weights]) as full:
         truth, guess = float_operands(labels, predictions)
@@ -97,6 +110,10 @@ def cosine_distance(
 
     Raises:
         ValueError: not exactly one of `axis` and `dim` is given, or the shapes do not fit.
+
+    Examples:
+        >>> await session.run(af.losses.cosine_distance([1.0, 0.0], [0.0, 1.0], axis=0))
+        np.float32(1.0)
     """
     if (axis is None) == (dim is None):
         raise ValueError(f"give either axis or dim, an old name for it; they are {axis} and {dim}")

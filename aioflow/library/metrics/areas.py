@@ -68,6 +68,12 @@ def auc(
         ValueError: the shapes do not fit, or there is no such curve or method.
         InvalidArgumentError: in the run, for a prediction that is not in the range from 0 to 1, or if the weights do
             not fit the predictions.
+
+    Examples:
+        >>> value, update = af.metrics.auc(labels=[1, 0, 1, 0], predictions=[0.9, 0.1, 0.8, 0.3])
+        >>> await session.run(af.local_variables_initializer())
+        >>> round(float(await session.run(update)), 3)
+        1.0
     """
     if curve not in ("ROC", "PR"):
         raise ValueError(f"curve is 'ROC' or 'PR', not {curve!r}")

@@ -49,6 +49,13 @@ def precision_at_k(
     Raises:
         ValueError: the shapes do not fit.
         InvalidArgumentError: in the run, if the weights do not fit the examples.
+
+    Examples:
+        >>> labels, predictions = af.constant([[2]], af.int64), [[0.1, 0.8, 0.3]]
+        >>> value, update = af.metrics.precision_at_k(labels, predictions, k=2)
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float64(0.5)
     """
     with name_scope(name, _name("precision", k, class_id), [predictions, labels, weights]) as scope:
         places = top_k(predictions, k)[1]
@@ -95,6 +102,13 @@ def recall_at_k(
 
     It is NaN before the first label. The state is the local variables `true_positive_at_<k>` and
     `false_negative_at_<k>`. See `precision_at_k`.
+
+    Examples:
+        >>> labels, predictions = af.constant([[2]], af.int64), [[0.1, 0.8, 0.3]]
+        >>> value, update = af.metrics.recall_at_k(labels, predictions, k=2)
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float64(1.0)
     """
     with name_scope(name, _name("recall", k, class_id), [predictions, labels, weights]) as scope:
         places = top_k(predictions, k)[1]

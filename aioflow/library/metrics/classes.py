@@ -49,6 +49,15 @@ def mean_iou(
     Raises:
         ValueError: the shapes do not fit.
         InvalidArgumentError: in the run, for a class out of range, or if the weights do not fit the predictions.
+
+    Examples:
+        >>> value, update = af.metrics.mean_iou(labels=[0, 1, 1], predictions=[0, 1, 0], num_classes=2)
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        array([[1., 0.],
+               [1., 1.]])
+        >>> await session.run(value)
+        np.float32(0.5)
     """
     with name_scope(name, "mean_iou", [predictions, labels, weights]):
         truth, guess, each = _flat_classes(labels, predictions, weights)
@@ -82,6 +91,15 @@ def mean_per_class_accuracy(
     Returns:
         The value over all batches so far, and an operation that adds the batch and returns the new share of each
         class.
+
+    Examples:
+        >>> labels, predictions = [0, 1, 1], [0, 1, 0]
+        >>> value, update = af.metrics.mean_per_class_accuracy(labels, predictions, num_classes=2)
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        array([1. , 0.5], dtype=float32)
+        >>> await session.run(value)
+        np.float32(0.75)
     """
     with name_scope(name, "mean_accuracy", [predictions, labels, weights]):
         truth, guess, each = _flat_classes(labels, predictions, weights)

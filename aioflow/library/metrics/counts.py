@@ -52,6 +52,12 @@ def true_positives(
     Raises:
         ValueError: the shapes do not fit.
         InvalidArgumentError: in the run, if the weights do not fit the predictions.
+
+    Examples:
+        >>> value, update = af.metrics.true_positives(labels=[1, 0, 1], predictions=[1, 1, 0])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(1.0)
     """
     return _counted("true_positives", labels, predictions, weights, metrics_collections, updates_collections, name)
 
@@ -65,7 +71,14 @@ def false_positives(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Pair:
-    """Return the sum of the weights of predictions that are true while their labels are not. See `true_positives`."""
+    """Return the sum of the weights of predictions that are true while their labels are not. See `true_positives`.
+
+    Examples:
+        >>> value, update = af.metrics.false_positives(labels=[1, 0, 1], predictions=[1, 1, 0])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(1.0)
+    """
     return _counted("false_positives", labels, predictions, weights, metrics_collections, updates_collections, name)
 
 
@@ -78,7 +91,14 @@ def true_negatives(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Pair:
-    """Return the sum of the weights of predictions that are false, as their labels are. See `true_positives`."""
+    """Return the sum of the weights of predictions that are false, as their labels are. See `true_positives`.
+
+    Examples:
+        >>> value, update = af.metrics.true_negatives(labels=[1, 0, 1], predictions=[1, 0, 0])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(1.0)
+    """
     return _counted("true_negatives", labels, predictions, weights, metrics_collections, updates_collections, name)
 
 
@@ -91,7 +111,14 @@ def false_negatives(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Pair:
-    """Return the sum of the weights of predictions that are false while their labels are true. See `true_positives`."""
+    """Return the sum of the weights of predictions that are false while their labels are true. See `true_positives`.
+
+    Examples:
+        >>> value, update = af.metrics.false_negatives(labels=[1, 0, 1], predictions=[1, 1, 0])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(1.0)
+    """
     return _counted("false_negatives", labels, predictions, weights, metrics_collections, updates_collections, name)
 
 

@@ -41,6 +41,12 @@ def mean(
     Raises:
         ValueError: the weights do not fit the values.
         InvalidArgumentError: in the run, if the weights do not fit the values.
+
+    Examples:
+        >>> value, update = af.metrics.mean([1.0, 2.0, 6.0])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(3.0)
     """
     with name_scope(name, "mean", [values, weights]):
         batch = cast(values, float32)
@@ -64,6 +70,13 @@ def mean_tensor(
     """Return the weighted mean of each element over all batches: a float32 of the shape of `values`, which is known.
 
     It is 0 for an element without weight so far. See `mean`.
+
+    Examples:
+        >>> value, update = af.metrics.mean_tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
     """
     with name_scope(name, "mean", [values, weights]):
         batch = cast(values, float32)
@@ -84,7 +97,14 @@ def percentage_below(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Pair:
-    """Return the weighted share of values below `threshold`, from 0 to 1. See `mean`."""
+    """Return the weighted share of values below `threshold`, from 0 to 1. See `mean`.
+
+    Examples:
+        >>> value, update = af.metrics.percentage_below([1.0, 5.0], threshold=3.0)
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(0.5)
+    """
     below = less(convert_to_tensor(values), threshold)
     return mean(below, weights, metrics_collections, updates_collections, name or "percentage_below_threshold")
 

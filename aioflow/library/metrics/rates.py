@@ -41,6 +41,12 @@ def accuracy(
     Raises:
         ValueError: the shapes do not fit.
         InvalidArgumentError: in the run, if the weights do not fit the predictions.
+
+    Examples:
+        >>> value, update = af.metrics.accuracy(labels=[1, 0, 1], predictions=[1, 1, 1])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(0.6666667)
     """
     truth, guess, each = operands(labels, predictions, weights)
     right = cast(equal(guess if guess.dtype is truth.dtype else cast(guess, truth.dtype), truth), float32)
@@ -60,6 +66,12 @@ def precision(
 
     Labels and predictions are cast to bools. The state is the local variables `true_positives/count` and
     `false_positives/count`. See `accuracy`.
+
+    Examples:
+        >>> value, update = af.metrics.precision(labels=[1, 0, 1], predictions=[1, 1, 1])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(0.6666667)
     """
     with name_scope(name, "precision", [predictions, labels, weights]):
         return _share("false_positives", labels, predictions, weights, metrics_collections, updates_collections)
@@ -78,6 +90,12 @@ def recall(
 
     Labels and predictions are cast to bools. The state is the local variables `true_positives/count` and
     `false_negatives/count`. See `accuracy`.
+
+    Examples:
+        >>> value, update = af.metrics.recall(labels=[1, 0, 1], predictions=[1, 1, 0])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(0.5)
     """
     with name_scope(name, "recall", [predictions, labels, weights]):
         return _share("false_negatives", labels, predictions, weights, metrics_collections, updates_collections)

@@ -45,6 +45,12 @@ def mean_absolute_error(
         ValueError: the shapes do not fit.
         TypeError: the dtypes differ.
         InvalidArgumentError: in the run, if the weights do not fit the predictions.
+
+    Examples:
+        >>> value, update = af.metrics.mean_absolute_error(labels=[1.0, 2.0], predictions=[1.0, 4.0])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(1.0)
     """
     truth, guess, each = operands(labels, predictions, weights)
     return mean(absolute(guess - truth), each, metrics_collections, updates_collections, name or "mean_absolute_error")
@@ -59,7 +65,14 @@ def mean_squared_error(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Pair:
-    """Return the weighted mean of (predictions - labels)². See `mean_absolute_error`."""
+    """Return the weighted mean of (predictions - labels)². See `mean_absolute_error`.
+
+    Examples:
+        >>> value, update = af.metrics.mean_squared_error(labels=[1.0, 2.0], predictions=[1.0, 4.0])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(2.0)
+    """
     truth, guess, each = operands(labels, predictions, weights)
     squares = squared_difference(truth, guess)
     return mean(squares, each, metrics_collections, updates_collections, name or "mean_squared_error")
@@ -74,7 +87,14 @@ def root_mean_squared_error(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Pair:
-    """Return the square root of the weighted mean of (predictions - labels)². See `mean_absolute_error`."""
+    """Return the square root of the weighted mean of (predictions - labels)². See `mean_absolute_error`.
+
+    Examples:
+        >>> value, update = af.metrics.root_mean_squared_error(labels=[1.0, 2.0], predictions=[1.0, 4.0])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(1.4142135)
+    """
     value, update = mean_squared_error(labels, predictions, weights, name=name or "root_mean_squared_error")
     return publish(sqrt(value), sqrt(update), metrics_collections, updates_collections)
 
@@ -92,6 +112,13 @@ def mean_relative_error(
     """Return the weighted mean of |labels - predictions| / normalizer, an error of 0 where the normalizer is 0.
 
     The normalizer has the shape of `predictions`. See `mean_absolute_error`.
+
+    Examples:
+        >>> labels, predictions = [1.0, 2.0], [1.0, 4.0]
+        >>> value, update = af.metrics.mean_relative_error(labels, predictions, normalizer=[1.0, 2.0])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(0.5)
     """
     truth, guess, each = operands(labels, predictions, weights)
     guess, scale = align(guess, convert_to_tensor(normalizer, preferred_dtype=guess.dtype))
@@ -114,6 +141,12 @@ def mean_cosine_distance(
     """Return 1 - the weighted mean of the sums of labels * predictions along `dim`: 1 before the first prediction.
 
     Vectors along `dim` are expected to have length 1. Weights have size 1 along it. See `mean_absolute_error`.
+
+    Examples:
+        >>> value, update = af.metrics.mean_cosine_distance(labels=[[1.0, 0.0]], predictions=[[0.0, 1.0]], dim=1)
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(1.0)
     """
     truth, guess, each = operands(labels, predictions, weights)
     cosines = reduce_sum(guess * truth, dim, keepdims=True)

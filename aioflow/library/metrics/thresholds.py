@@ -202,6 +202,13 @@ def precision_at_thresholds(
     """Return for each threshold the weighted share of true labels among those of predictions above it: float32.
 
     It is 0 without such predictions. See `true_positives_at_thresholds`.
+
+    Examples:
+        >>> labels, predictions = [1, 0, 1], [0.9, 0.6, 0.4]
+        >>> value, update = af.metrics.precision_at_thresholds(labels, predictions, thresholds=[0.5])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        array([0.5], dtype=float32)
     """
     with name_scope(name, "precision_at_thresholds", [predictions, labels, weights]):
         kinds = "true_positives", "false_positives"
@@ -222,6 +229,13 @@ def recall_at_thresholds(
     """Return for each threshold the weighted share of predictions above it among those with true labels: float32.
 
     It is 0 without true labels. See `true_positives_at_thresholds`.
+
+    Examples:
+        >>> labels, predictions = [1, 0, 1], [0.9, 0.6, 0.4]
+        >>> value, update = af.metrics.recall_at_thresholds(labels, predictions, thresholds=[0.5])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        array([0.5], dtype=float32)
     """
     with name_scope(name, "recall_at_thresholds", [predictions, labels, weights]):
         kinds = "true_positives", "false_negatives"

@@ -34,6 +34,12 @@ class Placement:
     Attributes:
         nodes: those that need a device: not feeds and constants, which are on all.
         makespan: the seconds that the step is estimated to take; 0 where there was nothing to choose.
+
+    Examples:
+        >>> x = af.add(1, 2, name="sum")
+        >>> placement = await session.placement(x)
+        >>> type(placement).__name__
+        'Placement'
     """
 
     nodes: tuple[Placed, ...]
