@@ -28,7 +28,8 @@ from aioflow.kernels.nn.softmax import log_softmax, softmax
 from aioflow.lazy import Face
 from aioflow.library.nn_functions import gelu, swish
 
-exponential, silu = exp, swish
+exponential = exp
+silu = swish
 
 
 @transactional
