@@ -62,9 +62,9 @@ def _check_leaks(census: Callable[[], Census]) -> Iterator[None]:
 
 
 def _ends_soon(thing: object) -> bool:
-    """Whether this is a thread that ends by itself, without the loop; waits up to a second for that."""
+    """Whether this is a thread that ends by itself, without the loop; waits some seconds for that."""
     if isinstance(thing, threading.Thread):
-        thing.join(timeout=1.0)
+        thing.join(timeout=5.0)
         return not thing.is_alive()
     return False
 
