@@ -175,6 +175,7 @@ def test_what_is_in_plain_heads_and_in_those_of_responses():
     assert found is not None
     assert found == ("POST", PREDICT, {"host": "x", "content-length": "23", "a": "b c"}, 23)
     assert read_head(head(length=2**40)) is None
+    assert read_head(head("A:" + 8000 * " " + "\x01")) is None  # at once
     assert response_head(503, {"retry-after": "1"}, None).startswith(
         b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ndate: "
     )
