@@ -159,6 +159,35 @@ async def test_a_stream_comes_in_chunks_and_its_slow_reader_holds_back_its_loop(
 
 
 @pytest.mark.sockets
+async def test_a_client_that_sends_ahead_shares_the_event_loop():
+    async with connected(affine()) as (server, _, writer):
+        ended = []
+        server.service.observers = (ended.append,)
+        (connection,) = server._connections
+        connection.data_received(head(method="GET", path="/v2/health/live", length=0) * 100)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert 0 < len(ended) < 5
+        await until(lambda: len(ended) == 100)
+        writer.close()
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_client_that_sends_ahead_and_reads_nothing_is_given_up(method):
+    ended = []
+    async with connected(affine(), Limits(answer_seconds=0.05)) as (server, reader, writer):
+        server.service.observers = (ended.append,)
+        (connection,) = server._connections
+        connection.pause_writing()
+        writer.write(head(method=method, path="/v2/health/live", length=0) * 100)
+        with contextlib.suppress(ConnectionError):  # if not all that it sent has been read
+            await reader.read()
+        await until(lambda: not server._connections)
+        assert len(ended) == 1
+
+
+@pytest.mark.sockets
 async def test_a_refusal_that_ends_the_connection_does_so():
     records = []
     async with connected(affine(), Limits(body=10)) as (server, reader, writer):
