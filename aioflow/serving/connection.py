@@ -47,6 +47,8 @@ class Connection(asyncio.Protocol):
         """Pending while the client reads too slowly."""
         self._since = self._loop.time()
         """Since when it waits for a request, or for the rest of one."""
+        self._gone: asyncio.Future[None] | None = None
+        """Pending while `flush` waits."""
 
     # What the loop tells
 
@@ -73,6 +75,8 @@ class Connection(asyncio.Protocol):
         self._opened.discard(self)
         if self._task is not None:
             self._task.cancel()
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
 
     def pause_writing(self) -> None:
         """Let responses wait for the client."""
@@ -105,6 +109,12 @@ class Connection(asyncio.Protocol):
         """Close the connection, unless a request has begun to arrive or is being answered."""
         if self._task is None and not self._arrived:
             self._transport.close()
+
+    async def flush(self) -> None:
+        """Close the connection, and wait until its client has taken all responses, or is gone."""
+        self._transport.close()
+        self._gone = self._loop.create_future()
+        await self._gone
 
     async def close(self) -> None:
         """Cancel the request that runs, and close the connection."""

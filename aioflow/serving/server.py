@@ -135,6 +135,7 @@ class HttpServer:
         with contextlib.suppress(TimeoutError):  # the end of the server cancels requests that still run
             async with asyncio.timeout(limit):
                 await self.service.drain()
+                await asyncio.gather(*[connection.flush() for connection in self._connections])
 
     def _leave_idle(self) -> None:
         """Close the connections without a request. The others close after their responses."""

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import re
+import socket
 from types import SimpleNamespace
 
 import aiohttp
@@ -94,6 +96,35 @@ async def test_a_server_that_ends_reads_the_bodies_that_have_begun_and_leaves_id
         for each in (idle_writer, writer):
             each.close()
             await each.wait_closed()
+
+
+@pytest.mark.sockets
+async def test_a_server_ends_when_clients_have_taken_their_responses_or_after_the_limit():
+    large = b'{"instances": [%b]}' % b",".join([b"[1,2]"] * 30_000)
+    head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(large)}\r\n\r\n".encode()
+    for limit in (60.0, 0.1):
+        async with serving(affine(), limit=limit) as served:
+            with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                client.connect(listening.getsockname())
+                accepted, _ = listening.accept()
+                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+                loop = asyncio.get_running_loop()
+                await loop.connect_accepted_socket(served.server._connect, accepted)
+                reader, writer = await asyncio.open_connection(sock=client.dup(), limit=4096)
+                writer.write(head + large)
+                answer = await reader.readuntil(b"\r\n\r\n")
+                served.stopped.set()
+                if limit < 1:
+                    await served.task
+                else:
+                    size = int(re.search(rb"content-length: (\d+)", answer)[1])
+                    taken = 0
+                    while taken < size - 4096:
+                        taken += len(await reader.read(1024))
+                    assert not served.task.done()
+                    await reader.readexactly(size - taken)
+                writer.transport.abort()
 
 
 @pytest.mark.sockets
