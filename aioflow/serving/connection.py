@@ -108,6 +108,8 @@ class Connection(asyncio.Protocol):
     def leave(self) -> None:
         """Close the connection, unless a request has begun to arrive or is being answered."""
         if self._task is None and not self._arrived:
+            if not self._transport.get_write_buffer_size():
+                self._opened.discard(self)  # an idle client answers the end of TLS late: nothing waits for that
             self._transport.close()
 
     async def flush(self) -> None:

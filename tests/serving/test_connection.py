@@ -187,6 +187,22 @@ async def test_a_client_that_sends_ahead_and_reads_nothing_is_given_up(method):
         assert len(ended) == 1
 
 
+@pytest.mark.parametrize("unsent", [0, 1])
+async def test_only_an_idle_connection_with_unsent_bytes_is_waited_for(unsent):
+    class Slow(asyncio.Transport):
+        def close(self):
+            """As with TLS, the end comes when the client answers."""
+
+        def get_write_buffer_size(self):
+            return unsent
+
+    opened = set()
+    connection = connection_module.Connection(Service(Models(affine())), asyncio.Protocol, opened)
+    connection.connection_made(Slow())
+    connection.leave()
+    assert len(opened) == unsent
+
+
 @pytest.mark.sockets
 async def test_a_refusal_that_ends_the_connection_does_so():
     records = []
