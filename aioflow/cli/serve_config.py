@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from aioflow import errors
 from aioflow.serving.batching import Batching
+from aioflow.serving.choice import check_shares
 from aioflow.serving.limits import Limits
 
 T = TypeVar("T", Batching, Limits)
@@ -108,6 +109,10 @@ class _File:
         labels, split = (self._numbers(where, key, table) for key in ("labels", "split"))
         if not {*split} <= {*labels}:
             raise self._wrong(f"the split of [{where}] is among its labels, {[*labels]}, and not {[*split]}")
+        try:
+            check_shares(split)
+        except ValueError as error:
+            raise self._wrong(f"[{where}] {error}") from None
         changed = self.changed(batching, f"{where}.batching", table.get("batching", {}))
         return ModelConfig(name, str(self._path.parent / directory), labels, split, changed)
 

@@ -51,6 +51,8 @@ async def _supervise(options: argparse.Namespace) -> int:
             lost = [end.result() for end in ends if end.done() and not stopped.is_set()]
             for task in (asked, *ends):
                 task.cancel()
+            for worker in workers:
+                _tell_to_stop(worker)  # all at once: each may have to wait for its requests
     if lost:
         print(f"aioflow: a process ended with status {lost[0]}", file=sys.stderr)
     return 1 if lost else 0
@@ -71,8 +73,14 @@ async def _worker(
         process.stdin.write(json.dumps(facts).encode() + b"\n")
         yield process
     finally:
-        process.stdin.close()
+        _tell_to_stop(process)
         await process.wait()
+
+
+def _tell_to_stop(process: asyncio.subprocess.Process) -> None:
+    """End the standard input of a process. Twice is allowed."""
+    assert process.stdin is not None
+    process.stdin.close()
 
 
 def _environment(workers: int, metrics: str) -> Mapping[str, str]:

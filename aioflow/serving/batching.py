@@ -33,5 +33,7 @@ class Batching:
 
     def __post_init__(self) -> None:
         Limits(self.max_rows, self.max_delay, self.max_waiting, self.priorities)
-        if any(bucket < 1 for bucket in items_of("buckets", self.buckets)):
+        if any(not isinstance(bucket, int) or bucket < 1 for bucket in items_of("buckets", self.buckets)):
             raise ValueError(f"buckets are sizes of at least 1, not {list(self.buckets)}")
+        if not isinstance(self.isolate_errors, bool):
+            raise TypeError(f"isolate_errors is True or False, not {self.isolate_errors!r}")

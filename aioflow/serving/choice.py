@@ -8,6 +8,12 @@ from aioflow import errors
 from aioflow.serving.served_version import ServedVersion
 
 
+def check_shares(shares: Mapping[str, float]) -> None:
+    """Raise ValueError if a share of a traffic split is negative or not finite, or all are 0."""
+    if shares and (not all(0 <= share < float("inf") for share in shares.values()) or not any(shares.values())):
+        raise ValueError(f"shares of a split are at least 0, and not all 0: {dict(shares)}")
+
+
 class VersionChoice:
     """The available versions of a model, its labels, and its traffic split. Changes at once, without waiting.
 
@@ -67,8 +73,7 @@ class VersionChoice:
         """
         for label in shares:
             self._labelled(label)
-        if shares and (not all(0 <= share < float("inf") for share in shares.values()) or not any(shares.values())):
-            raise ValueError(f"shares of a split are at least 0, and not all 0: {dict(shares)}")
+        check_shares(shares)
         self.shares = dict(shares)
 
     def set_label(self, label: str, version: int | None) -> None:

@@ -47,6 +47,8 @@ class Connection(asyncio.Protocol):
         """Pending while the client reads too slowly."""
         self._since = self._loop.time()
         """Since when it waits for a request, or for the rest of one."""
+        self._gone: asyncio.Future[None] | None = None
+        """Pending while `flush` waits."""
 
     # What the loop tells
 
@@ -73,6 +75,8 @@ class Connection(asyncio.Protocol):
         self._opened.discard(self)
         if self._task is not None:
             self._task.cancel()
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
 
     def pause_writing(self) -> None:
         """Let responses wait for the client."""
@@ -100,6 +104,19 @@ class Connection(asyncio.Protocol):
             self._hand_over()
         elif waited >= (first if self._arrived or self._is_first else idle):
             self._transport.abort()
+
+    def leave(self) -> None:
+        """Close the connection, unless a request has begun to arrive or is being answered."""
+        if self._task is None and not self._arrived:
+            if not self._transport.get_write_buffer_size():
+                self._opened.discard(self)  # an idle client answers the end of TLS late: nothing waits for that
+            self._transport.close()
+
+    async def flush(self) -> None:
+        """Close the connection, and wait until its client has taken all responses, or is gone."""
+        self._transport.close()
+        self._gone = self._loop.create_future()
+        await self._gone
 
     async def close(self) -> None:
         """Cancel the request that runs, and close the connection."""
@@ -136,7 +153,10 @@ class Connection(asyncio.Protocol):
             while head is not None:
                 await self._answer(head)
                 self._go_on_reading()
-                head = self._next_head() if self._arrived and not self._transport.is_closing() else None
+                if not self._arrived:
+                    break
+                await asyncio.sleep(0)  # a client that sends ahead shares the event loop with the others
+                head = None if self._transport.is_closing() else self._next_head()
         except ConnectionError:  # a client that reads too slowly
             self._transport.abort()
         except Exception as error:
@@ -169,10 +189,13 @@ class Connection(asyncio.Protocol):
     # Responses
 
     async def _send_head(self, response: Response) -> None:
+        response = self._last_if_ending(response)
         self._transport.write(response_head(response.status, response.headers, response.size))
+        await self._sent(response)
 
     async def _send(self, response: Response) -> None:
         """Write a response: at once, unless it is large."""
+        response = self._last_if_ending(response)
         if response.stream is not None:
             await self._send_stream(response)
             return
@@ -185,18 +208,33 @@ class Connection(asyncio.Protocol):
             for piece in response.body:
                 await self._taken()
                 self._transport.write(piece)
-        await self._taken()
-        if "connection" in response.headers:
-            self._transport.close()
+        await self._sent(response)
 
     async def _send_stream(self, response: Response) -> None:
         self._transport.write(response_head(response.status, response.headers, None))
         await response.write_to(self._write_chunk)
         self._transport.write(b"0\r\n\r\n")
+        await self._sent(response)
 
     async def _write_chunk(self, chunk: bytes | memoryview) -> None:
         self._transport.write(b"".join((b"%x\r\n" % len(chunk), chunk, b"\r\n")))
         await self._taken()
+
+    def _last_if_ending(self, response: Response) -> Response:
+        """Return the response. If the server is about to end, it says that no other follows on this connection."""
+        return response if self._service.ready else response.with_headers({"connection": "close"})
+
+    async def _sent(self, response: Response) -> None:
+        """Close the connection behind its last response. ConnectionError if the client does not take a response."""
+        seconds = self._service.limits.answer_seconds
+        try:
+            if self._writable is not None:
+                async with asyncio.timeout(seconds):
+                    await self._writable
+        except TimeoutError:
+            raise ConnectionAbortedError(f"the client did not read its responses within {seconds:g} s") from None
+        if "connection" in response.headers:
+            self._transport.close()
 
     async def _taken(self) -> None:
         """Wait until the client has taken most of what was written."""

@@ -16,7 +16,8 @@ class Limits:
             are not raw tensors.
         requests: the most inferences at a time; one more is refused before its body is read (503).
         body_seconds: how long a body may take to arrive (408).
-        answer_seconds: how long a client may take to read a response of more than 64 KiB; then its connection is cut.
+        answer_seconds: how long a client may take to read a response of more than 64 KiB, or small ones that it has
+            left unread; then its connection is cut.
         client_requests: the most inferences of one client at a time (429). A client is an address.
         client_rate: the most inferences that one client may begin a second (429). It may begin those of a second at
             once.
@@ -40,3 +41,5 @@ class Limits:
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0 or math.isnan(value):
                 raise ValueError(f"Limits({field.name}=) must be a number above 0, not {value!r}")
+            if field.type is int and not isinstance(value, int):
+                raise ValueError(f"Limits({field.name}=) must be a whole number, not {value!r}")

@@ -29,7 +29,7 @@ class Metrics:
             app.add_subapp("/ml", af.serving.aiohttp_app(models))  # GET /ml/metrics
 
     If the environment names a directory for the metrics of several processes, as prometheus-client has it, they are
-    those of all. Then there are none of the process itself, such as its memory.
+    those of all. Then there are none of the process itself, such as its memory, or of replicas.
 
     UnimplementedError if the extra `metrics` is not installed: `pip install aioflow-engine[metrics]`.
     """

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from aioflow import errors
 from aioflow.net.transport.credentials import Token
@@ -81,7 +82,7 @@ def package() -> Any:
 async def _answer(service: Service, path: str, messages: object, context: "ServicerContext") -> bytes:
     """Answer a call. gRPC cancels it when its client is gone or its deadline has passed."""
     message = await _read(context, service.limits.body_seconds)
-    request = Request("POST", path, _headers(context), message, context.peer().rpartition(":")[0])
+    request = Request("POST", path, _headers(context), message, client_address(context.peer()))
     headers, answer = await service.answer(request, _join, ROUTES)
     code, text = int(headers.pop(STATUS)), headers.pop(MESSAGE, "")
     if code != errors.OK:
@@ -89,6 +90,12 @@ async def _answer(service: Service, path: str, messages: object, context: "Servi
     if headers:
         context.set_trailing_metadata(tuple(headers.items()))
     return answer
+
+
+def client_address(peer: str) -> str:
+    """Return the address of a peer as HTTP has it, `::1` for `ipv6:%5B::1%5D:5000`, so that a client has one quota."""
+    host = peer.partition(":")[2].rpartition(":")[0]
+    return unquote(host).strip("[]")
 
 
 async def _read(context: "ServicerContext", seconds: float) -> bytes:

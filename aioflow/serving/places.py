@@ -1,5 +1,6 @@
 """How many inferences run at a time, in all and for each client, and how many a client may begin a second."""
 
+import itertools
 import math
 import time
 from typing import Final
@@ -58,35 +59,44 @@ class _Clients:
     """The accounts of the clients. The inferences that a client may begin grow with time, up to those of a second."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits: Final = limits
-        self._burst: Final = max(1.0, limits.client_rate)
-        self._accounts: Final[dict[str, _Account]] = {}
-        """Those that have begun an inference last stand last."""
+        self._most: Final = limits.client_requests
+        self._rate: Final = limits.client_rate
+        self._burst: Final = max(1.0, self._rate)
+        self._full_after: Final = self._burst / self._rate if math.isfinite(self._rate) else 0.0
+        """Seconds after which the account of a client that begins nothing is as a new one."""
+        self._running: Final[dict[str, _Account]] = {}
+        self._resting: Final[dict[str, _Account]] = {}
+        """The accounts of clients of which nothing runs; the one that has rested longest is first."""
 
     def take(self, client: str) -> None:
-        now, most, rate = time.monotonic(), self._limits.client_requests, self._limits.client_rate
+        now = time.monotonic()
         self._forget(now)
-        account = self._accounts.pop(client, None) or _Account(self._burst, now)
-        self._accounts[client] = account
-        if math.isfinite(rate):
-            account.left = min(self._burst, account.left + rate * (now - account.since))
+        account = self._running.get(client) or self._resting.pop(client, None) or _Account(self._burst, now)
+        if math.isfinite(self._rate):
+            account.left = min(self._burst, account.left + self._rate * (now - account.since))
         account.since = now
-        if account.running >= most:
+        if account.running >= self._most:
             raise _refusal(f"{account.running} requests of this client run already, the most that it may have", 1)
         if account.left < 1:
-            raise _refusal(f"this client may send {rate:g} requests a second", math.ceil((1 - account.left) / rate))
+            if not account.running:
+                self._resting[client] = account
+            seconds = math.ceil((1 - account.left) / self._rate)
+            raise _refusal(f"this client may send {self._rate:g} requests a second", seconds)
         account.left -= 1
         account.running += 1
+        self._running[client] = account
 
     def leave(self, client: str) -> None:
-        self._accounts[client].running -= 1
+        account = self._running[client]
+        account.running -= 1
+        if not account.running:
+            self._resting[client] = self._running.pop(client)
 
     def _forget(self, now: float) -> None:
-        """Drop the accounts at the front that are as new ones."""
-        full = self._burst / self._limits.client_rate
-        for client, account in [*self._accounts.items()][:2]:
-            if not account.running and now - account.since >= full:
-                del self._accounts[client]
+        """Drop the accounts at the front that are as new ones: two at most, so that a request costs little."""
+        for client, account in [*itertools.islice(self._resting.items(), 2)]:
+            if now - account.since >= self._full_after:
+                del self._resting[client]
 
 
 def _refusal(text: str, seconds: int) -> RequestRefusedError:

@@ -18,7 +18,8 @@ LARGEST: Final = 256 * 1024
 """The most bytes of the body of a plain request."""
 _REMEMBERED: Final = 256
 _FIRST_LINE: Final = re.compile(rb"(GET|HEAD|POST) (/[A-Za-z0-9_.~:/-]*) HTTP/1\.1")
-_FIELD: Final = re.compile(rb"([A-Za-z0-9!#$%&'*+.^_|~-]+):[ \t]*([\x20-\x7e]*?)[ \t]*")
+_FIELD: Final = re.compile(rb"([A-Za-z0-9!#$%&'*+.^_|~-]+):[ \t]*+([\x20-\x7e]*)")
+"""No two neighbours take the same bytes back and forth: each line is read once, whatever a client sends."""
 _NOT_PLAIN: Final = frozenset({"content-encoding", "expect", "te", "trailer", "transfer-encoding", "upgrade"})
 """The fields that ask for more than one answer to a body of a known length."""
 
@@ -47,7 +48,7 @@ def read_head(text: bytes) -> PlainHead | None:
     fields = [_FIELD.fullmatch(line) for line in lines]
     if start is None or None in fields:
         return None
-    pairs = [(field[1].decode().lower(), field[2].decode()) for field in fields if field is not None]
+    pairs = [(field[1].decode().lower(), field[2].decode().rstrip()) for field in fields if field is not None]
     headers = dict(pairs)
     length = headers.get("content-length", "0")
     if len(headers) < len(pairs) or "host" not in headers or not headers.keys().isdisjoint(_NOT_PLAIN):

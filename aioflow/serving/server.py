@@ -10,6 +10,7 @@ from typing import Final
 
 from aiohttp import web
 from aiohttp.http import HttpVersion11
+from aiohttp.web_protocol import RequestHandler
 
 from aioflow import errors
 from aioflow.net.transport.addresses import join_address
@@ -21,6 +22,9 @@ _FIRST_REQUEST: Final = 20.0
 """Seconds in which a connection must have sent the head of a request, since it opened or began with it."""
 _IDLE: Final = 3600.0
 """Seconds after which a connection without requests is closed."""
+_IDLE_OF_OTHERS: Final = 75.0
+"""The same for a connection that aiohttp has. The head of its next request must have arrived by then, too, since
+aiohttp does not tell whether one has begun."""
 _LOOK_EVERY: Final = 1.0
 _AT_ONCE: Final = 0.01
 """Seconds that aiohttp leaves a request before it cancels it; for aiohttp 0 is for ever."""
@@ -44,7 +48,13 @@ class HttpServer:
         host, port = listening.getsockname()[:2]
         self.url: Final = f"{'http' if tls is None else 'https'}://{join_address(host, port)}"
         # No web.Application: its router and middlewares take longer than the service for a path that it knows.
-        self._others: Final = web.Server(self._handle, access_log=None, handler_cancellation=True)
+        self._others: Final = web.Server(
+            self._handle, access_log=None, handler_cancellation=True, keepalive_timeout=_IDLE_OF_OTHERS
+        )
+        self._unasked: Final[dict[RequestHandler, float]] = {}
+        """Since when aiohttp has connections without a whole head."""
+        self._answering: Final[set[RequestHandler]] = set()
+        """Those of aiohttp whose requests are being answered."""
         self._connections: Final[set[Connection]] = set()
         self._socket: Final = listening
         self._tls: Final = tls
@@ -82,7 +92,13 @@ class HttpServer:
 
     def _connect(self) -> Connection:
         """Return the protocol of a new connection."""
-        return Connection(self.service, self._others, self._connections)
+        return Connection(self.service, self._other, self._connections)
+
+    def _other(self) -> RequestHandler:
+        """Return the protocol that takes over a connection."""
+        protocol = self._others()
+        self._unasked[protocol] = asyncio.get_running_loop().time()
+        return protocol
 
     async def _watch(self) -> None:
         """Close connections that do not send a request, as a slow attacker's."""
@@ -90,21 +106,44 @@ class HttpServer:
             await asyncio.sleep(_LOOK_EVERY)
             for connection in [*self._connections]:
                 connection.look(_FIRST_REQUEST, _IDLE)
+            since = asyncio.get_running_loop().time() - _FIRST_REQUEST
+            for protocol in [each for each, opened in self._unasked.items() if opened <= since]:
+                del self._unasked[protocol]
+                protocol.force_close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request that is not plain."""
-        if "expect" in request.headers:
-            await _expect(request)
-        return await answer(self.service, request, request.path)
+        protocol = request.protocol
+        self._unasked.pop(protocol, None)
+        self._answering.add(protocol)
+        try:
+            if "expect" in request.headers:
+                await _expect(request)
+            response = await answer(self.service, request, request.path)
+        finally:
+            self._answering.discard(protocol)
+        if not self.service.ready:
+            response.force_close()
+        return response
 
     async def _end(self, delay: float, limit: float) -> None:
         self.service.ready = False
         await asyncio.sleep(delay)
         if self._server is not None:
             self._server.close()
+        self._leave_idle()
         with contextlib.suppress(TimeoutError):  # the end of the server cancels requests that still run
             async with asyncio.timeout(limit):
                 await self.service.drain()
+                await asyncio.gather(*[connection.flush() for connection in self._connections])
+
+    def _leave_idle(self) -> None:
+        """Close the connections without a request. The others close after their responses."""
+        for connection in [*self._connections]:
+            connection.leave()
+        for protocol in self._others.connections:
+            if protocol not in self._answering:
+                protocol.close()
 
 
 async def _expect(request: web.BaseRequest) -> None:

@@ -162,8 +162,8 @@ class Service:
         if self._pages.asks_first(request):
             return Route(_permit, infers=False)
         self._admit(request)
-        asked = request.method, request.path
-        return self._shown.get(asked) or routes.find(*asked)
+        method = "GET" if request.method == "HEAD" else request.method
+        return self._shown.get((method, request.path)) or routes.find(request.method, request.path)
 
     def _admit(self, request: Request) -> None:
         """Raise RequestRefusedError for a client without the token."""

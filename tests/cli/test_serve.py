@@ -8,6 +8,7 @@ import json
 import re
 import signal
 import ssl
+import time
 import urllib.error
 import urllib.request
 
@@ -136,7 +137,7 @@ def test_with_tls_a_client_shows_a_certificate_or_else_the_token(secret, model, 
 @pytest.mark.real
 def test_workers_share_a_port_a_file_and_metrics_and_end_together(model, tmp_path):
     (tmp_path / "models.toml").write_text('[models.scale]\ndirectory = "scale"\nlabels = {old = 1}')
-    options = ["--config", tmp_path / "models.toml", "--port", "0", "--drain-delay", "0"]
+    options = ["--config", tmp_path / "models.toml", "--port", "0", "--drain-delay", "3"]
     with running("serve", *options, "--workers", "2", "--metrics") as process:
         url = url_in(process.stdout.readline())
         for _ in range(20):
@@ -145,7 +146,9 @@ def test_workers_share_a_port_a_file_and_metrics_and_end_together(model, tmp_pat
         with urllib.request.urlopen(f"{url}/metrics") as response:  # of whichever process
             assert b'aioflow_rows_total{model="scale"} 42.0' in response.read()
         process.send_signal(signal.SIGTERM)
+        start = time.monotonic()
         assert process.communicate(timeout=60) == ("", "")
+        assert time.monotonic() - start < 2 * 3  # they wait at the same time
     assert process.returncode == 0
 
 

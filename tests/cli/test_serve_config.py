@@ -61,6 +61,13 @@ def test_what_a_file_does_not_say_comes_from_the_options(tmp_path):
         ('[models.a]\ndirectory = "x"\nsplit = {s = 1}', r"the split of \[models.a\] is among its labels, \[\], and"),
         ('[models.a]\ndirectory = "x"\nbatching = {max_rows = 0}', r"\[models.a.batching\] max_rows is 0"),
         ('[models.a]\ndirectory = "x"\nbatching = {most = 0}', "models.a.batching has no 'most'"),
+        ('[models.a]\ndirectory = "x"\nbatching = {buckets = [1, "b"]}', "buckets are sizes of at least 1"),
+        (
+            '[models.a]\ndirectory = "x"\nbatching = {isolate_errors = "no"}',
+            "isolate_errors is True or False, not 'no'",
+        ),
+        ('[models.a]\ndirectory = "x"\nlabels = {s = 1}\nsplit = {s = -1}', r"\[models.a\] shares of a split are at"),
+        ("[limits]\nbody = 1.5", r"\[limits\] Limits\(body=\) must be a whole number, not 1.5"),
         ("[limits]\nbody = 0", r"\[limits\] Limits\(body=\) must be a number above 0"),
         ("", "there is nothing to serve"),
         ('[models.b]\ndirectory = "x"', "a model is named twice: b, b"),

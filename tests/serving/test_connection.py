@@ -159,6 +159,51 @@ async def test_a_stream_comes_in_chunks_and_its_slow_reader_holds_back_its_loop(
 
 
 @pytest.mark.sockets
+async def test_a_client_that_sends_ahead_shares_the_event_loop():
+    async with connected(affine()) as (server, _, writer):
+        ended = []
+        server.service.observers = (ended.append,)
+        (connection,) = server._connections
+        connection.data_received(head(method="GET", path="/v2/health/live", length=0) * 100)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert 0 < len(ended) < 5
+        await until(lambda: len(ended) == 100)
+        writer.close()
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_client_that_sends_ahead_and_reads_nothing_is_given_up(method):
+    ended = []
+    async with connected(affine(), Limits(answer_seconds=0.05)) as (server, reader, writer):
+        server.service.observers = (ended.append,)
+        (connection,) = server._connections
+        connection.pause_writing()
+        writer.write(head(method=method, path="/v2/health/live", length=0) * 100)
+        with contextlib.suppress(ConnectionError):  # if not all that it sent has been read
+            await reader.read()
+        await until(lambda: not server._connections)
+        assert len(ended) == 1
+
+
+@pytest.mark.parametrize("unsent", [0, 1])
+async def test_only_an_idle_connection_with_unsent_bytes_is_waited_for(unsent):
+    class Slow(asyncio.Transport):
+        def close(self):
+            """As with TLS, the end comes when the client answers."""
+
+        def get_write_buffer_size(self):
+            return unsent
+
+    opened = set()
+    connection = connection_module.Connection(Service(Models(affine())), asyncio.Protocol, opened)
+    connection.connection_made(Slow())
+    connection.leave()
+    assert len(opened) == unsent
+
+
+@pytest.mark.sockets
 async def test_a_refusal_that_ends_the_connection_does_so():
     records = []
     async with connected(affine(), Limits(body=10)) as (server, reader, writer):
@@ -175,6 +220,7 @@ def test_what_is_in_plain_heads_and_in_those_of_responses():
     assert found is not None
     assert found == ("POST", PREDICT, {"host": "x", "content-length": "23", "a": "b c"}, 23)
     assert read_head(head(length=2**40)) is None
+    assert read_head(head("A:" + 8000 * " " + "\x01")) is None  # at once
     assert response_head(503, {"retry-after": "1"}, None).startswith(
         b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ndate: "
     )

@@ -29,6 +29,7 @@ async def test_requests_are_counted_by_model_version_and_status_and_the_process_
     await answer(service, "POST", PREDICT, b"{", token)
     await answer(service, "GET", "/anything/at/all", headers=token)
     assert (await answer(service, "GET", "/metrics"))[0] == 401
+    assert (await answer(service, "HEAD", "/metrics", headers={"authorization": f"Bearer {SECRET}"}))[0] == 200
     samples = await shown(service, **token)
     assert samples['aioflow_requests_total{model="affine",status="200",version="3"}'] == 1
     assert samples['aioflow_requests_total{model="affine",status="400",version="3"}'] == 1

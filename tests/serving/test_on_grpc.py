@@ -11,7 +11,7 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.serving.on_grpc import make_server
+from aioflow.serving.on_grpc import client_address, make_server
 from aioflow.serving.service import Service
 from aioflow.testing import Gate
 from tests.serving.doubles import Models, affine
@@ -204,6 +204,14 @@ async def test_a_message_that_does_not_arrive_is_given_up_and_a_call_needs_one()
             await call
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "the call has no message"):
             await client.channel.stream_unary(method)(iter([]))
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [("ipv4:127.0.0.1:5000", "127.0.0.1"), ("ipv6:%5B::1%5D:5000", "::1"), ("ipv6:[::1]:5000", "::1"), ("unix:", "")],
+)
+def test_a_client_has_the_same_address_as_over_http(peer, address):
+    assert client_address(peer) == address
 
 
 async def test_a_call_is_told_its_time_and_a_client_beyond_its_quota_is_refused():

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 
 import pytest
 
@@ -48,7 +49,37 @@ def test_a_client_begins_as_many_requests_a_second_as_it_may(clock):
         clock.now += 1
         places.take(f"client {number}")
         places.leave(f"client {number}")
-    assert len(places._clients._accounts) < 5
+    assert len(places._clients._resting) < 5
+
+
+@pytest.mark.parametrize("limits", [Limits(client_requests=2), Limits(client_rate=2)])
+def test_accounts_of_clients_that_have_left_are_dropped_while_others_stay(limits, clock):
+    places = Places(limits)
+    for client in ("long", "longer"):
+        places.take(client)
+    for number in range(100):
+        clock.now += 1
+        places.take(f"client {number}")
+        places.leave(f"client {number}")
+    assert places._clients._running.keys() == {"long", "longer"}
+    assert len(places._clients._resting) < 5
+
+
+def test_a_refused_client_that_runs_nothing_stays_refused(clock):
+    places = Places(Limits(client_rate=1))
+    places.take("a")
+    places.leave("a")
+    for _ in range(2):
+        with pytest.raises(RequestRefusedError, match="may send 1 requests a second"):
+            places.take("a")
+    clock.now = 1
+    places.take("a")
+
+
+@pytest.mark.parametrize("wrong", [{"body": 1.5}, {"json": math.inf}, {"requests": 2.0}])
+def test_limits_of_bytes_and_requests_are_whole_numbers(wrong):
+    with pytest.raises(ValueError, match=r"must be a whole number"):
+        Limits(**wrong)
 
 
 def test_a_client_that_is_slower_than_one_request_a_second_is_told_how_long_it_waits(clock):

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import re
+import socket
 from types import SimpleNamespace
 
 import aiohttp
@@ -56,6 +58,76 @@ async def test_readiness_turns_first_and_requests_that_run_are_answered():
 
 
 @pytest.mark.sockets
+@pytest.mark.parametrize("query", ["", "?a=b"], ids=["plain", "of aiohttp"])
+async def test_a_server_that_ends_tells_clients_so_and_answers_what_they_send_before(query):
+    head = f"POST {PREDICT}{query} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(BODY)}\r\n\r\n".encode()
+    async with serving(affine(), delay=0.2) as served:
+        host, port = served.server.url.removeprefix("http://").split(":")
+
+        async def ask_until_told():
+            reader, writer = await asyncio.open_connection(host, port)
+            answer = b""
+            while b"connection: close" not in answer.lower():
+                writer.write(head + BODY)
+                answer = await reader.readuntil(b"]}")
+                assert answer.startswith(b"HTTP/1.1 200")
+                served.stopped.set()
+            assert await reader.read() == b""
+            writer.close()
+            await writer.wait_closed()
+
+        await asyncio.gather(*[ask_until_told() for _ in range(8)])
+
+
+@pytest.mark.sockets
+async def test_a_server_that_ends_reads_the_bodies_that_have_begun_and_leaves_idle_clients():
+    head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    async with serving(affine()) as served:
+        host, port = served.server.url.removeprefix("http://").split(":")
+        idle, idle_writer = await asyncio.open_connection(host, port)
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(head + b"5\r\n" + BODY[:5] + b"\r\n")
+        while not served.server._answering:  # noqa: ASYNC110 - likewise
+            await asyncio.sleep(0.001)
+        served.stopped.set()
+        assert await idle.read() == b""
+        writer.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY[5:]), BODY[5:]))
+        assert (await reader.read()).startswith(b"HTTP/1.1 200")
+        for each in (idle_writer, writer):
+            each.close()
+            await each.wait_closed()
+
+
+@pytest.mark.sockets
+async def test_a_server_ends_when_clients_have_taken_their_responses_or_after_the_limit():
+    large = b'{"instances": [%b]}' % b",".join([b"[1,2]"] * 30_000)
+    head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(large)}\r\n\r\n".encode()
+    for limit in (60.0, 0.1):
+        async with serving(affine(), limit=limit) as served:
+            with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                client.connect(listening.getsockname())
+                accepted, _ = listening.accept()
+                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+                loop = asyncio.get_running_loop()
+                await loop.connect_accepted_socket(served.server._connect, accepted)
+                reader, writer = await asyncio.open_connection(sock=client.dup(), limit=4096)
+                writer.write(head + large)
+                answer = await reader.readuntil(b"\r\n\r\n")
+                served.stopped.set()
+                if limit < 1:
+                    await served.task
+                else:
+                    size = int(re.search(rb"content-length: (\d+)", answer)[1])
+                    taken = 0
+                    while taken < size - 4096:
+                        taken += len(await reader.read(1024))
+                    assert not served.task.done()
+                    await reader.readexactly(size - taken)
+                writer.transport.abort()
+
+
+@pytest.mark.sockets
 async def test_requests_that_do_not_end_are_cancelled_after_the_limit():
     version = affine()
     version.gate = Gate()
@@ -70,7 +142,8 @@ async def test_requests_that_do_not_end_are_cancelled_after_the_limit():
 
 
 @pytest.mark.sockets
-async def test_a_connection_without_a_request_is_closed_and_others_are_kept(monkeypatch):
+@pytest.mark.parametrize("begun", [b"A: ", (b"A: " + 100 * b"b" + b"\r\n") * 90], ids=["plain", "of aiohttp"])
+async def test_a_connection_without_a_request_is_closed_and_others_are_kept(begun, monkeypatch):
     monkeypatch.setattr(server, "_FIRST_REQUEST", 0.0)
     monkeypatch.setattr(server, "_LOOK_EVERY", 0.01)
     version = affine()
@@ -80,14 +153,28 @@ async def test_a_connection_without_a_request_is_closed_and_others_are_kept(monk
         await version.gate.arrived(1)
         host, port = served.server.url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, port)
-        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nA: ")
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\n" + begun)
         with contextlib.suppress(ConnectionResetError):  # if the server had not read the bytes yet
             assert await reader.read() == b""
             writer.close()
             await writer.wait_closed()
+        assert not served.server._unasked
         version.gate.open()
         async with await running as response:
             assert response.status == 200
+
+
+@pytest.mark.sockets
+async def test_an_idle_connection_of_aiohttp_is_closed_also_if_a_head_has_begun(monkeypatch):
+    monkeypatch.setattr(server, "_IDLE_OF_OTHERS", 0.05)
+    async with serving(affine()) as served:
+        host, port = served.server.url.removeprefix("http://").split(":")
+        for begun in (b"", b"GET /v2 HT"):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(b"GET /v2?a=b HTTP/1.1\r\nHost: x\r\n\r\n" + begun)
+            assert (await reader.read()).startswith(b"HTTP/1.1 200")
+            writer.close()
+            await writer.wait_closed()
 
 
 @pytest.mark.sockets
