@@ -183,6 +183,13 @@ async def test_merging():
     np.testing.assert_allclose(found, (x * y).sum(1, keepdims=True), rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum"])
+async def test_an_input_of_lower_rank_is_merged_with_each_step_of_its_element(name):
+    steps, element = drawn(3, 3, 4), drawn(3, 4)
+    found = await outputs(getattr(layers, name)(), steps, element)
+    np.testing.assert_array_equal(found, await outputs(getattr(layers, name)(), steps, element[:, None]))
+
+
 # Recurrent layers
 
 
