@@ -72,10 +72,21 @@ def volumes(x):
 def picked(x):
     whole = af.cast(x * 9.0, af.int32)
     rests = af.floormod(x, -0.7), af.floormod(whole, 4), whole // -3, af.floor(x // 0.5)
+    cut_off = af.truncatediv(whole, -3), af.truncatediv(x, 0.3), af.truncatemod(whole, -4), af.truncatemod(x, -0.7)
+    ordered = af.sort(x, 0, "DESCENDING"), af.argsort(whole // 9), af.argsort(x, 0, "DESCENDING")
     chosen = af.nn.top_k(x, 2), af.one_hot(whole, 3, 5.0, -1.0, axis=1), af.gather_nd(x, [[0, 1], [2, 5]])
     parts = af.unstack(x, axis=1)[1], af.slice(x, [1, 2], [-1, 3]), af.where(x > 1.0)
     flags = af.reduce_all(x > -1.0, 1, keepdims=True), af.reduce_any(x > 2.0)
-    return *rests, *chosen[0], *chosen[1:], *parts, *flags, af.cumsum(x, 1, exclusive=True, reverse=True)
+    return (
+        *rests,
+        *cut_off,
+        *ordered,
+        *chosen[0],
+        *chosen[1:],
+        *parts,
+        *flags,
+        af.cumsum(x, 1, exclusive=True, reverse=True),
+    )
 
 
 def layers(x):
