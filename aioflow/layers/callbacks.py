@@ -202,7 +202,8 @@ class ReduceLROnPlateau(_Watching):
         self._waited = self._cooling = 0
 
     async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        """Change the rate if the value does not get better. ValueError if the logs lack the value."""
+        """Log the rate, and change it if the value does not get better. ValueError if the logs lack the value."""
+        now = logs["learning_rate"] = float(await self.session.run(self.model.changeable_rate()))
         if self._skips(epoch):
             return
         better = self._is_better(self._value(logs))
@@ -210,7 +211,6 @@ class ReduceLROnPlateau(_Watching):
         self._waited = 0 if better or self._cooling else self._waited + 1
         if self._waited < max(1, self.patience):
             return
-        now = float(await self.session.run(self.model.changeable_rate()))
         if now > self.min_lr:
             self._waited, self._cooling = 0, self.cooldown
             rate = max(now * self.factor, self.min_lr)
@@ -243,6 +243,10 @@ class LearningRateScheduler(Callback):
         new = number("the learning rate that the schedule gives", self.schedule(epoch, *now))
         await self.model.set_learning_rate(new, self.session)
         _say(self.verbose, f"epoch {epoch + 1}: the learning rate becomes {new:g}")
+
+    async def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Log the rate of the epoch."""
+        logs["learning_rate"] = float(await self.session.run(self.model.changeable_rate()))
 
 
 class TerminateOnNaN(Callback):

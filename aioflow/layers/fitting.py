@@ -48,7 +48,7 @@ class Training:
         self._session: Final = session
         self._batches, self._validation = data
         self._history: Final = History()
-        self._callbacks: Final = CallbackList([self._history, *callbacks])
+        self._callbacks: Final = CallbackList([*callbacks, self._history])  # with what callbacks add to the logs
         self._schedule: Final = schedule
         self._steps: Steps | None = None
         self._running: _Running | None = None

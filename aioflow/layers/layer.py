@@ -84,6 +84,7 @@ class Layer:
         self._given_name: Final = name
         self._name: str | None = None
         self._own: list[Variable] = []
+        self._made: list[TensorShape] | None = None
         self._penalties: list[Tensor] = []
 
     # What a subclass defines
@@ -247,6 +248,8 @@ class Layer:
         try:
             with name_scope(f"{self.name}/", values=nest.flatten(inputs)), calls.phase(training):
                 outputs = self.call(inputs, **known)
+                if self._made is None:
+                    self._made = [each.shape for each in nest.flatten(outputs) if isinstance(each, Tensor)]
                 if self.supports_masking:
                     outputs = _apart(outputs, inputs)
                     give_masks(outputs, self.compute_mask(inputs, masks))
@@ -340,6 +343,11 @@ class Layer:
         """The penalties of its weights and of those of its parts, each once."""
         found = [*self._penalties, *[loss for layer in self.layers for loss in layer.losses]]
         return list({(loss.op, loss.index): loss for loss in found}.values())
+
+    @property
+    def output_shapes(self) -> list[TensorShape]:
+        """The shapes of the results of its first call; none before it."""
+        return list(self._made or [])
 
     def count_params(self) -> int:
         """The number of numbers in its weights. ValueError before they are made."""

@@ -109,7 +109,7 @@ class TensorBoard(Callback):
             if isinstance(value, float):
                 self._add(side, f"epoch_{short}", value, epoch)
         rate = self.model.learning_rate
-        if rate is not None:
+        if rate is not None and "learning_rate" not in logs:
             self._add("train", "epoch_learning_rate", float(await self.session.run(rate)), epoch)
         if self.write_steps_per_second:
             began, steps = self._began

@@ -1,4 +1,8 @@
-"""Layers of several inputs: sums, products, concatenations. Inputs are broadcast together, where they may differ."""
+"""Layers of several inputs: sums, products, concatenations.
+
+Inputs are broadcast together, where they may differ. Those of lower rank get axes of size 1 after the batch, so that
+elements of the batch stay beside each other.
+"""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -30,7 +34,7 @@ class _Merge(Layer):
 
     def call(self, inputs: Sequence[Tensor]) -> Tensor:
         """The result. ValueError for fewer than two inputs."""
-        return functools.reduce(type(self)._function, several(inputs))
+        return functools.reduce(type(self)._function, _of_one_rank(several(inputs)))
 
     def compute_mask(self, inputs: Sequence[Tensor], mask: Any = None) -> Tensor | None:
         """The steps that one of the inputs keeps."""
@@ -117,7 +121,7 @@ class Subtract(Layer):
 
     def call(self, inputs: Sequence[Tensor]) -> Tensor:
         """The result. ValueError unless there are two inputs."""
-        one, other = several(inputs, 2)
+        one, other = _of_one_rank(several(inputs, 2))
         return subtract(one, other)
 
     def compute_mask(self, inputs: Sequence[Tensor], mask: Any = None) -> Tensor | None:
@@ -137,7 +141,7 @@ class Average(Layer):
 
     def call(self, inputs: Sequence[Tensor]) -> Tensor:
         """The result. ValueError for fewer than two inputs."""
-        total: Tensor = functools.reduce(add, several(inputs))
+        total: Tensor = functools.reduce(add, _of_one_rank(several(inputs)))
         return total / float(len(inputs))
 
     def compute_mask(self, inputs: Sequence[Tensor], mask: Any = None) -> Tensor | None:
@@ -235,6 +239,16 @@ def _whole_mask(one: Tensor, mask: Tensor | None) -> Tensor:
     """A mask with the shape of the input."""
     everything = ones_like(one, bool_)
     return everything if mask is None else logical_and(with_axes(mask, one), everything)
+
+
+def _of_one_rank(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The inputs with as many axes as the one with the most; unchanged if a rank is not known."""
+    ranks = [len(one.shape.as_list()) for one in inputs if one.shape.ndims is not None]
+    if len(ranks) < len(inputs):
+        return inputs
+    return [
+        functools.reduce(expand_dims, [1] * (max(ranks) - rank), one) for one, rank in zip(inputs, ranks, strict=True)
+    ]
 
 
 def several(inputs: Any, count: int | None = None) -> Sequence[Tensor]:

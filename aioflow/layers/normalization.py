@@ -70,8 +70,11 @@ class BatchNormalization(Layer):
         self._uses = switch("scale", scale), switch("center", center)
 
     def build(self, input_shape: Any) -> None:
-        """Make the weights of each channel."""
-        size = [known_size(one_shape(input_shape), self.axis)]
+        """Make the weights of each channel. ValueError for the axis of the batch."""
+        given = one_shape(input_shape)
+        size = [known_size(given, self.axis)]
+        if given.ndims is not None and self.axis % given.ndims == 0:
+            raise ValueError(f"the channels are an axis after the batch, not axis {self.axis} of {given}")
         scale, center = self._uses
         self.gamma = self.add_weight("gamma", size, None, *self._gamma_options) if scale else None
         self.beta = self.add_weight("beta", size, None, *self._beta_options) if center else None
@@ -80,12 +83,22 @@ class BatchNormalization(Layer):
         self.moving_variance = self.add_weight("moving_variance", size, initializer=variance, trainable=False)
 
     def call(self, inputs: Tensor, mask: Any = None, training: bool = False) -> Tensor:
-        """The result. ValueError for an axis that is neither the last one nor the second.
+        """The result. ValueError for an axis that the inputs do not have.
 
         In training masked steps count neither for the mean nor for the variance.
         """
-        layout = self._layout(inputs)
-        size = [known_size(inputs.shape, self.axis)]
+        rank = len(inputs.shape.as_list())
+        axis = self.axis % rank
+        if axis in (1, rank - 1):
+            return self._normalised(inputs, axis, mask, training)
+        order = [*[each for each in range(rank) if each != axis], axis]
+        moved = self._normalised(transpose(inputs, order), rank - 1, mask, training)
+        return transpose(moved, [order.index(each) for each in range(rank)])
+
+    def _normalised(self, inputs: Tensor, axis: int, mask: Any, training: bool) -> Tensor:
+        """The result for channels that are the last axis or axis 1."""
+        layout = "NHWC" if axis == len(inputs.shape.as_list()) - 1 else "NCHW"
+        size = [known_size(inputs.shape, axis)]
         gamma = np.ones(size, self.dtype.np) if self.gamma is None else self.gamma
         beta = np.zeros(size, self.dtype.np) if self.beta is None else self.beta
         if not (training and self.trainable):
@@ -95,23 +108,16 @@ class BatchNormalization(Layer):
             outputs, mean, _ = fused_batch_norm(inputs, gamma, beta, None, None, self.epsilon, layout)
             variance = outputs.op.outputs[-1]
         else:
-            outputs, mean, variance = self._of_kept(inputs, mask, gamma, beta)
+            outputs, mean, variance = self._of_kept(inputs, axis, mask, gamma, beta)
         self._move(self.moving_mean, mean)
         self._move(self.moving_variance, variance)
         return outputs
 
-    def _layout(self, inputs: Tensor) -> str:
-        rank = inputs.shape.ndims
-        if self.axis in (-1, None if rank is None else rank - 1):
-            return "NHWC"
-        if self.axis == 1:
-            return "NCHW"
-        raise ValueError(f"the channels are the last axis or axis 1, not {self.axis} of {inputs.shape}")
-
-    def _of_kept(self, inputs: Tensor, mask: Tensor, gamma: Any, beta: Any) -> tuple[Tensor, Tensor, Tensor]:
+    def _of_kept(
+        self, inputs: Tensor, channels: int, mask: Tensor, gamma: Any, beta: Any
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The result, and the mean and the variance of each channel over the elements that the mask keeps."""
         rank, kept = len(inputs.shape.as_list()), with_axes(mask, inputs)
-        channels = self.axis % rank
         others = [axis for axis in range(rank) if axis != channels]
         mean, variance = _moments_of_kept(inputs, kept, others)
         sizes = [-1 if axis == channels else 1 for axis in range(rank)]

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from aioflow.layers.layer import Layer
+from aioflow.tensors.dtypes import TensorShape
 
 if TYPE_CHECKING:
     from aioflow.layers.model import Model
 
-_HEAD: Final = ("Layer (class)", "Weights", "Parameters")
+_HEAD: Final = ("Layer (class)", "Outputs", "Weights", "Parameters")
 
 
 def describe(model: "Model") -> Iterator[str]:
@@ -16,23 +17,27 @@ def describe(model: "Model") -> Iterator[str]:
     if not model.built:
         raise ValueError(f"{model.name!r} is not built yet: call it, or give its first layer an input_shape")
     rows = [_row(layer) for layer in model.layers]
-    widths = [max(len(row[column]) for row in [_HEAD, *rows]) for column in range(3)]
+    widths = [max(map(len, column)) for column in zip(_HEAD, *rows, strict=True)]
     yield f"Model: {model.name}"
     yield _line(_HEAD, widths)
-    yield "-" * (sum(widths) + 4)
+    yield "-" * (sum(widths) + 2 * len(widths) - 2)
     for row in rows:
         yield _line(row, widths)
-    yield "-" * (sum(widths) + 4)
+    yield "-" * (sum(widths) + 2 * len(widths) - 2)
     trained = sum(weight.shape.num_elements() or 0 for weight in model.trainable_weights)
     yield f"Parameters: {model.count_params():,}, of them trainable: {trained:,}"
 
 
-def _row(layer: Layer) -> tuple[str, str, str]:
-    shapes = ", ".join(str(weight.shape) for weight in layer.weights)
-    count = sum(weight.shape.num_elements() or 0 for weight in layer.weights)
-    return f"{layer.name} ({type(layer).__name__})", shapes, f"{count:,}"
+def _row(layer: Layer) -> tuple[str, ...]:
+    outputs, weights = layer.output_shapes, [weight.shape for weight in layer.weights]
+    count = sum(weight.num_elements() or 0 for weight in weights)
+    return f"{layer.name} ({type(layer).__name__})", _listed(outputs), _listed(weights), f"{count:,}"
+
+
+def _listed(shapes: Sequence[TensorShape]) -> str:
+    return ", ".join(map(str, shapes))
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    first, second, last = row
-    return f"{first:<{widths[0]}}  {second:<{widths[1]}}  {last:>{widths[2]}}"
+    *texts, number = [f"{text:<{width}}" for text, width in zip(row, widths, strict=True)]
+    return "  ".join([*texts, f"{number.strip():>{widths[-1]}}"])

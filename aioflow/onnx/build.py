@@ -94,6 +94,8 @@ def _named(node: Node) -> Iterator[None]:
     try:
         with get_default_graph().name_scope(valid_name(node.name or node.type)):
             yield
+    except (LookupError, ArithmeticError) as error:  # attributes that no check foresees
+        raise ValueError(f"node {node.title!r} ({node.operator}): its attributes do not fit: {error}") from error
     except (TypeError, ValueError, errors.UnimplementedError) as error:
         text = str(error)
         if text.startswith("node "):

@@ -30,7 +30,9 @@ def definition(node: Node, version: int, inputs: Sequence[Any]) -> Function:
         message.CopyFrom(found.function_body)
     else:
         text = found.get_context_dependent_function_with_opset_version(
-            version, _message(node).SerializeToString(), [_type(value).SerializeToString() for value in inputs]
+            _version_of_definition(found, version),
+            _message(node).SerializeToString(),
+            [_type(value).SerializeToString() for value in inputs],
         )
         if not text:
             raise errors.UnimplementedError(f"ONNX does not define {node.operator} by nodes for these inputs")
@@ -39,6 +41,14 @@ def definition(node: Node, version: int, inputs: Sequence[Any]) -> Function:
     newest = {"": newest_version("") or version}
     opsets = function.opsets if "" in function.opsets else {**newest, **function.opsets}
     return dataclasses.replace(function, attributes={**function.attributes, **_defaults(found)}, opsets=opsets)
+
+
+def _version_of_definition(found: Any, version: int) -> int:
+    """The newest version up to that of the model in which ONNX states a definition that depends on inputs.
+
+    The definition holds until the next one, but the package gives it for exactly its own version.
+    """
+    return max([each for each in found.context_dependent_function_opset_versions if each <= version], default=version)
 
 
 def _defaults(found: Any) -> dict[str, Any]:

@@ -31,7 +31,8 @@ NUMBERS: Final = {dtype: number for number, dtype in DTYPES.items()}
 _EXTERNAL: Final = 1
 _LARGEST: Final = 1 << 40
 """The most bytes of a tensor."""
-_MOST_AXES: Final = 64
+MOST_AXES: Final = 64
+"""The most axes of a tensor."""
 
 
 def dtype_of(number: int, what: str) -> DType:
@@ -73,8 +74,8 @@ def array_of(tensor: Any, storage: Storage) -> AnyArray:
 def checked_sizes(name: str, dims: Sequence[int]) -> list[int]:
     """The sizes of a tensor message. DataLossError if one is negative or they are too many."""
     sizes = list(dims)
-    if len(sizes) > _MOST_AXES or min(sizes, default=0) < 0:
-        raise errors.DataLossError(f"tensor {name!r} cannot have the shape {sizes[:_MOST_AXES]}")
+    if len(sizes) > MOST_AXES or min(sizes, default=0) < 0:
+        raise errors.DataLossError(f"tensor {name!r} cannot have the shape {sizes[:MOST_AXES]}")
     return sizes
 
 

@@ -81,6 +81,19 @@ async def test_what_callbacks_change_is_written_on_request(model, capsys):
     assert re.match(r"1 steps \S+ s  loss: \S+  mae: \S+\n", capsys.readouterr().out)
 
 
+@pytest.mark.parametrize(
+    ("callback", "rates"),
+    [
+        (callbacks.LearningRateScheduler(lambda epoch: 0.5 / (epoch + 1)), [0.5, 0.25]),
+        (callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=1e9), [0.01, 0.01, 0.005]),
+    ],
+    ids=["schedule", "plateau"],
+)
+async def test_the_history_has_the_learning_rate_of_each_epoch_that_a_callback_changes(model, callback, rates):
+    history = await model.fit(X, Y, epochs=len(rates), verbose=0, callbacks=[callback])
+    np.testing.assert_allclose(history.history["learning_rate"], rates, rtol=1e-6)
+
+
 async def test_a_loss_that_is_no_number_may_fail(model):
     with pytest.raises(RuntimeError, match="the loss of batch 1 is nan"):
         await model.fit(X * np.nan, Y, verbose=0, callbacks=[callbacks.TerminateOnNaN(raise_error=True)])

@@ -133,6 +133,23 @@ async def test_batch_normalization_moves_its_statistics_in_training_and_uses_the
         np.testing.assert_allclose(await session.run(used, {given: x}), expected, rtol=1e-3, atol=1e-4)
 
 
+async def test_the_channels_of_a_batch_normalization_may_be_any_axis_after_the_batch(graph):
+    x = drawn(2, 3, 4, 5)
+    between, last = (layers.BatchNormalization(axis, momentum=0.5) for axis in (-2, -1))
+    pairs = [(between, af.constant(x)), (last, af.constant(x.transpose(0, 1, 3, 2)))]
+    trained = [layer(given, training=True) for layer, given in pairs]
+    used = [layer(given) for layer, given in pairs]
+    async with af.Session() as session:
+        await session.run(af.global_variables_initializer())
+        one, other = await session.run(trained)
+        np.testing.assert_allclose(one, other.transpose(0, 1, 3, 2), rtol=1e-5, atol=1e-6)
+        await session.run(graph.get_collection(af.GraphKeys.UPDATE_OPS))
+        one, other = await session.run(used)
+        np.testing.assert_allclose(one, other.transpose(0, 1, 3, 2), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="the channels are an axis after the batch, not axis 0"):
+        layers.BatchNormalization(0)(af.constant(x))
+
+
 async def test_a_batch_normalization_that_is_not_trainable_stays_as_it_is_in_training(graph):
     layer = layers.BatchNormalization(trainable=False)
     x = af.constant(drawn(8, 3))
@@ -181,6 +198,13 @@ async def test_merging():
         np.testing.assert_allclose(await outputs(getattr(layers, name)(), x, y), value, rtol=1e-6)
     found = await outputs(layers.Dot(1), x, y)
     np.testing.assert_allclose(found, (x * y).sum(1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum"])
+async def test_an_input_of_lower_rank_is_merged_with_each_step_of_its_element(name):
+    steps, element = drawn(3, 3, 4), drawn(3, 4)
+    found = await outputs(getattr(layers, name)(), steps, element)
+    np.testing.assert_array_equal(found, await outputs(getattr(layers, name)(), steps, element[:, None]))
 
 
 # Recurrent layers

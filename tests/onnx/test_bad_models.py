@@ -134,10 +134,59 @@ def test_more_nodes_or_initial_values_than_a_graph_can_hold_are_refused(monkeypa
         node("Split", ["x"], ["y"], num_outputs=1 << 40),
         node("Split", ["x"], ["y"], num_outputs=0),
         node("SplitToSequence", ["x"], ["y"], axis=3),
+        node("DepthToSpace", ["x"], ["y"], blocksize=0),
+        node("SpaceToDepth", ["x"], ["y"], blocksize=-1),
+        node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], pads=[1]),
+        node("Scan", ["x"], ["y"], num_scan_inputs=0, body=graph([], [value("a")], [value("a")])),
+        node("Scan", ["x"], ["y"], num_scan_inputs=2, body=graph([], [value("a")], [value("a")])),
     ],
 )
 def test_numbers_that_would_build_operations_without_end_are_refused(bad):
     refused(model([bad], [value("x", [1, 1, 5, 1 << 40])], [value("y")]), ValueError, f"node 'y' .{bad.op_type}.")
+
+
+@pytest.mark.parametrize("length", [1 << 24, 1 << 40])
+@pytest.mark.parametrize(
+    ("type", "inputs", "shape"),
+    [
+        ("Slice", ["x", "v", "v"], [3]),
+        ("Reshape", ["x", "v"], [3]),
+        ("Expand", ["x", "v"], [3]),
+        ("Col2Im", ["x", "v", "v"], [1, 4, 4]),
+        ("AffineGrid", ["x", "v"], [1, 2, 3]),
+    ],
+)
+def test_fed_vectors_for_more_axes_than_a_tensor_has_are_refused(type, inputs, shape, length):
+    data = model([node(type, inputs, ["y"])], [value("x", shape), value("v", [length], np.int64)], [value("y")])
+    refused(data, ValueError, f"node 'y' .{type}.: 'v:0' has {length} numbers for axes, .* at most 64")
+
+
+@pytest.mark.parametrize(
+    ("bad", "feeds", "match"),
+    [
+        (node("TopK", ["x", "k"], ["y", "i"]), {"k": np.array([-1])}, "does not lead from 0 to -1"),
+        (node("TopK", ["x", "k"], ["y", "i"]), {"k": np.array([4])}, "index 3 is out of range for size 3"),
+        (node("OneHot", ["x", "k", "x"], ["y"]), {"k": np.array(-1 << 40)}, "depth cannot be negative"),
+        (node("OneHot", ["x", "k", "x"], ["y"]), {"k": np.array(1 << 40)}, "needs .* bytes"),
+        (
+            node("Scan", ["x", "k"], ["y"], num_scan_inputs=2,
+                 body=graph([node("Add", ["a", "b"], ["c"])], [value("a"), value("b", None, np.int64)], [value("c")])),
+            {"k": np.ones(4, np.int64)}, "index 3 is out of range for size 3",
+        ),
+        (
+            node("Scan", ["x", "k"], ["y"], num_scan_inputs=2,
+                 body=graph([node("Add", ["a", "b"], ["c"])], [value("a"), value("b", None, np.int64)], [value("c")])),
+            {"k": np.ones(2, np.int64)}, "index 2 is out of range for size 2",
+        ),
+    ],
+)  # fmt: skip
+async def test_sizes_of_the_run_that_do_not_fit_fail(bad, feeds, match):
+    declared = [value("k", [None] * feeds["k"].ndim, np.int64), value("x", [None], np.int64)]
+    imported = af.onnx.load(model([bad], declared, [value("y", None, np.int64)]), af.Graph())
+    given = {imported.inputs["k"]: feeds["k"], imported.inputs["x"]: np.array([1, 2, 3])}
+    async with af.Session(graph=imported.graph) as session:
+        with pytest.raises(af.errors.OpError, match=match):
+            await session.run(imported.outputs["y"], given)
 
 
 def test_models_with_random_changes_end_in_specific_errors():

@@ -165,6 +165,32 @@ async def test_an_operator_that_onnx_defines_by_nodes_needs_no_function():
     np.testing.assert_allclose(y, x * np.clip(x / 6 + 0.5, 0, 1), rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("type", "more", "attributes", "opsets"),
+    [
+        ("GroupNormalization", [np.ones(4, np.float32)] * 2, {"num_groups": 2}, (21, 22, 28)),
+        ("RMSNormalization", [np.ones(3, np.float32)], {}, (23, 24, 28)),
+        ("CenterCropPad", [np.array([1, 5, 2])], {}, (18, 19, 28)),
+        ("NegativeLogLikelihoodLoss", [np.array([[0, 1, 2], [3, 0, 1]])], {}, (13, 14, 28)),
+    ],
+)
+async def test_a_definition_by_nodes_holds_in_later_versions_too(type, more, attributes, opsets):
+    x = np.random.default_rng(2).normal(size=(2, 4, 3)).astype(np.float32)
+    names = [f"input{index}" for index in range(len(more))]
+    first, *others = opsets
+    given = dict(zip(names, more, strict=True))
+
+    def loaded(opset):
+        return model(
+            [node(type, ["x", *names], ["y"], **attributes)], [value("x", x.shape)], [value("y")], opset, **given
+        )
+
+    (wanted,) = await run(loaded(first), x)
+    for opset in others:
+        (y,) = await run(loaded(opset), x)
+        np.testing.assert_array_equal(y, wanted)
+
+
 async def test_gradients_pass_through_loops_of_a_model():
     body = graph(
         [node("Mul", ["power", "x"], ["next"]), node("Identity", ["going"], ["again"])],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from tests.onnx.models import helper, model, node, onnx, value
+from tests.onnx.models import helper, model, node, onnx, run, value
 from tests.support.scale import some
 
 reference = pytest.importorskip("onnx.reference", reason="the package onnx is not installed")
@@ -186,3 +186,33 @@ def test_the_size_of_a_resized_image_is_known_when_the_graph_is_built():
     scales = np.array([1, 1, 2, 1.5], np.float32)
     imported = af.onnx.load(model(nodes, [value("x", ["n", 3, 8, 9])], [value("y")], scales=scales), af.Graph())
     assert imported.outputs["y"].shape.as_list() == [None, 3, 16, 13]
+
+
+ROUNDED_UP = {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 1, 1], "ceil_mode": 1}
+
+
+@pytest.mark.parametrize(
+    ("type", "attributes"),
+    [
+        ("MaxPool", ROUNDED_UP),
+        ("AveragePool", ROUNDED_UP),
+        ("AveragePool", {**ROUNDED_UP, "count_include_pad": 1}),
+        ("ConvTranspose", {"strides": [2, 3], "pads": [1, 0, 1, 1], "output_padding": [1, 0]}),
+        ("ConvTranspose", {"strides": [2, 1], "auto_pad": "SAME_UPPER", "dilations": [1, 2]}),
+        ("ConvTranspose", {"strides": [2, 3], "auto_pad": "SAME_LOWER", "group": 2}),
+    ],
+)
+async def test_images_whose_size_only_the_run_knows_get_the_same_windows(type, attributes):
+    filters = {"w": weights(4, 3, 3, 3)} if type == "ConvTranspose" else {}
+    nodes = [node(type, ["x", *filters], ["y"], **attributes)]
+    known = [
+        (IMAGES[:, :, :height, :width], model(nodes, [value("x", [2, 4, height, width])], [value("y")], **filters))
+        for height, width in ((7, 6), (4, 3), (5, 5))
+    ]
+    imported = af.onnx.load(model(nodes, [value("x", ["n", 4, "h", "w"])], [value("y")], **filters), af.Graph())
+    async with af.Session(graph=imported.graph) as session:
+        await session.run(imported.initializer)
+        for images, data in known:
+            (wanted,) = await run(data, images)
+            found = await session.run(imported.outputs["y"], {imported.inputs["x"]: images})
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)

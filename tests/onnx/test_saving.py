@@ -69,13 +69,37 @@ def volumes(x):
     return solid, *normal, *wider
 
 
+def of_any_size(x):
+    """The height and the width of the pictures depend on the batch."""
+    picture = af.reshape(x, [1, af.shape(x)[0], -1, 2])
+    window = af.constant(RNG.normal(size=(3, 2, 3, 2)).astype(np.float32))
+    height, width = af.shape(picture)[1], af.shape(picture)[2]
+    cut = [[0, 0], [1, 0], [0, 1], [0, 0]]
+    sizes = [(height * 2, width * 3), (height * 2, width * 3 - 1), (height * 2 + 1, width * 3), (height * 2, width * 3)]
+    return tuple(
+        af.nn.conv2d_transpose(picture, window, af.stack([1, *size, 3]), [2, 3], padding)
+        for size, padding in zip(sizes, ("SAME", "SAME", "VALID", cut), strict=True)
+    )
+
+
 def picked(x):
     whole = af.cast(x * 9.0, af.int32)
     rests = af.floormod(x, -0.7), af.floormod(whole, 4), whole // -3, af.floor(x // 0.5)
+    cut_off = af.truncatediv(whole, -3), af.truncatediv(x, 0.3), af.truncatemod(whole, -4), af.truncatemod(x, -0.7)
+    ordered = af.sort(x, 0, "DESCENDING"), af.argsort(whole // 9), af.argsort(x, 0, "DESCENDING")
     chosen = af.nn.top_k(x, 2), af.one_hot(whole, 3, 5.0, -1.0, axis=1), af.gather_nd(x, [[0, 1], [2, 5]])
     parts = af.unstack(x, axis=1)[1], af.slice(x, [1, 2], [-1, 3]), af.where(x > 1.0)
     flags = af.reduce_all(x > -1.0, 1, keepdims=True), af.reduce_any(x > 2.0)
-    return *rests, *chosen[0], *chosen[1:], *parts, *flags, af.cumsum(x, 1, exclusive=True, reverse=True)
+    return (
+        *rests,
+        *cut_off,
+        *ordered,
+        *chosen[0],
+        *chosen[1:],
+        *parts,
+        *flags,
+        af.cumsum(x, 1, exclusive=True, reverse=True),
+    )
 
 
 def layers(x):
@@ -161,6 +185,7 @@ CASES = pytest.mark.parametrize(
         shapes,
         numbers,
         volumes,
+        of_any_size,
         picked,
         layers,
         edges,
@@ -262,15 +287,3 @@ async def test_the_sizes_of_parts_are_stated_in_numbers(tmp_path):
             await af.onnx.save(tmp_path / "open.onnx", {"x": z}, {"y": of_open}, session)
     initial = [onnx.numpy_helper.to_array(each) for each in onnx.load(tmp_path / "model.onnx").graph.initializer]
     np.testing.assert_array_equal(initial, [[1, 3, 2]])
-
-
-async def test_a_transposed_convolution_of_images_of_open_sizes_names_the_operation(tmp_path):
-    graph = af.Graph()
-    with graph.as_default():
-        x = af.placeholder(af.float32, [1, None, None, 3])
-        y = af.layers.Conv2DTranspose(2, 3)(x)
-        initializer = af.global_variables_initializer()
-    async with af.Session(graph=graph) as session:
-        await session.run(initializer)
-        with pytest.raises(ValueError, match=r"conv2d_backprop_input.*sizes of images and windows must be known"):
-            await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)

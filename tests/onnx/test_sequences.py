@@ -9,6 +9,9 @@ from tests.onnx.models import graph, helper, model, node, onnx, value
 ROWS = [np.array([[1, 2]], np.float32), np.array([[3, 4], [5, 6]], np.float32), np.zeros((0, 2), np.float32)]
 
 
+SUM = graph([node("Add", ["a", "b"], ["c"])], [value("a"), value("b")], [value("c")])
+
+
 def sequence(name, shape=None):
     """The declaration of a sequence of float32."""
     return helper.make_tensor_sequence_value_info(name, onnx.TensorProto.FLOAT, shape)
@@ -63,6 +66,13 @@ async def test_fed_sequences_are_read_changed_joined_and_mapped():
         del less[place]
         assert_same(found[:3], [more, less, less[:-1]])
         assert_same(found[3:], [np.int64(len(more)), more[place], np.concatenate(more), np.concatenate(rows).T])
+
+
+@pytest.mark.parametrize("counts", [(1, 2), (2, 1)])
+async def test_fed_sequences_of_other_lengths_are_not_mapped_together(counts):
+    data = model([node("SequenceMap", ["s", "t"], ["y"], body=SUM)], [sequence("s"), sequence("t")], [sequence("y")])
+    with pytest.raises(af.errors.InvalidArgumentError, match="index 1 is out of range for size 1"):
+        await outputs_of(data, [ROWS[:1] * count for count in counts])
 
 
 async def test_positions_that_the_run_knows_change_sequences_of_known_length():
@@ -148,6 +158,9 @@ async def test_loops_carry_sequences_and_branches_return_them():
          "node 'y' .If.: whether an optional is empty must be known"),
         ([node("SequenceEmpty", [], ["e"]), node("ConcatFromSequence", ["e"], ["y"], axis=0)], [], ValueError,
          "a sequence without elements cannot be joined"),
+        ([node("SequenceConstruct", ["x", "x"], ["a"]), node("SequenceConstruct", ["x"], ["b"]),
+          node("SequenceMap", ["a", "b"], ["y"], body=SUM)], [value("x", [2])], ValueError,
+         r"its sequences have \[2, 1\] elements"),
     ],
 )  # fmt: skip
 def test_what_no_sequence_can_do_names_the_node(nodes, inputs, kind, match):

@@ -72,17 +72,37 @@ def _(export: Export, op: Operation) -> str:
 def _(export: Export, op: Operation) -> str:
     x, window = _channels_first(export, export.name(op.inputs[2]), op), _window(export, op.inputs[1])
     strides, dilations = (_spatial(op.attrs[name], op) for name in ("strides", "dilations"))
-    y = export.add("ConvTranspose", x, window, strides=strides, dilations=dilations, **_cut(op, strides, dilations))
-    return _as_given(export, y, op)
-
-
-def _cut(op: Operation, strides: Sequence[int], dilations: Sequence[int]) -> dict[str, list[int]]:
-    """What a transposed convolution leaves out at both ends, or adds at the end: the padding of the forward one."""
+    sizes: Sequence[Any] = (op.inputs[1].spec.sizes or ())[: len(strides)]
+    if None in sizes:
+        raise ValueError(f"the sizes of windows must be known, they are {list(sizes)}")
+    reach = [by * (size - 1) + 1 for by, size in zip(dilations, sizes, strict=True)]
     given, made = (_spatial(tensor.spec.sizes or (), op) for tensor in (op.inputs[2], op.outputs[0]))
-    window: Sequence[Any] = (op.inputs[1].spec.sizes or ())[: len(strides)]
-    if None in (*given, *made, *window):
-        raise ValueError(f"the sizes of images and windows must be known, they are {given}, {made} and {list(window)}")
-    reach = [by * (size - 1) + 1 for by, size in zip(dilations, window, strict=True)]
+    is_open = None in (*given, *made)
+    cut = {"output_padding": [by - 1 for by in strides]} if is_open else _cut(op, strides, reach, given, made)
+    y = export.add("ConvTranspose", x, window, strides=strides, dilations=dilations, **cut)
+    return _as_given(export, _cut_in_run(export, op, x, y, strides, reach) if is_open else y, op)
+
+
+def _cut_in_run(export: Export, op: Operation, x: str, whole: str, strides: Sequence[int], reach: Sequence[int]) -> str:
+    """The part of a transposed convolution of images `x` without padding that has the size that the run gives."""
+    axes, padding = range(2, 2 + len(strides)), op.attrs["padding"]
+    places = export.integers(_spatial(range(rank_of(op.outputs[0])), op))
+    made = export.add("Gather", export.as_int64(op.inputs[0]), places, axis=0)
+    if padding == "SAME":
+        given = export.add("Gather", export.add("Shape", x), export.integers(axes), axis=0)
+        steps = export.add("Mul", export.add("Sub", given, export.integers([1])), export.integers(strides))
+        more = export.add("Sub", export.add("Add", steps, export.integers(reach)), made)
+        before = export.add("Div", export.add("Max", more, export.integers([0])), export.integers([2]))
+    else:
+        pairs = [(0, 0)] * len(axes) if isinstance(padding, str) else _spatial(padding, op)
+        before = export.integers([first for first, _ in pairs])
+    return export.add("Slice", whole, before, export.add("Add", before, made), export.integers(axes))
+
+
+def _cut(
+    op: Operation, strides: Sequence[int], reach: Sequence[int], given: Sequence[int], made: Sequence[int]
+) -> dict[str, list[int]]:
+    """What a transposed convolution leaves out at both ends, or adds at the end: the padding of the forward one."""
     whole = [(n - 1) * by + width - m for n, m, by, width in zip(given, made, strides, reach, strict=True)]
     padding = op.attrs["padding"]
     before = [pair[0] for pair in _spatial(padding, op)] if not isinstance(padding, str) else [0] * len(whole)

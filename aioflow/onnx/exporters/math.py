@@ -62,6 +62,19 @@ def _rest(export: Export, op: Operation) -> tuple[str, str]:
     return rest, export.add("And", something, export.add("Xor", *signs))
 
 
+@exporter("truncatediv")
+def _(export: Export, op: Operation) -> str:
+    quotient = export.add("Div", *export.names(op))
+    if not op.inputs[0].dtype.is_floating:
+        return quotient
+    return export.add("Mul", export.add("Sign", quotient), export.add("Floor", export.add("Abs", quotient)))
+
+
+@exporter("truncatemod")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Mod", *export.names(op), fmod=1)
+
+
 @exporter("floordiv")
 def _(export: Export, op: Operation) -> str:
     """ONNX cuts quotients of integers off: the two kinds of rests differ by a divisor where that is too much."""

@@ -13,6 +13,23 @@ def _(export: Export, op: Operation) -> list[str]:
     return [values, export.add("Cast", places, to=NUMBERS[int32])]
 
 
+@exporter("sort")
+def _(export: Export, op: Operation) -> str:
+    return _in_order(export, op)[0]
+
+
+@exporter("argsort")
+def _(export: Export, op: Operation) -> str:
+    return export.add("Cast", _in_order(export, op)[1], to=NUMBERS[int32])
+
+
+def _in_order(export: Export, op: Operation) -> list[str]:
+    """All elements along an axis in order, and their places; of equal ones the first comes first, in ONNX too."""
+    x, axis = export.name(op.inputs[0]), op.attrs["axis"]
+    count = export.add("Gather", export.add("Shape", x), export.integers([axis]), axis=0)
+    return export.add_all("TopK", [x, count], 2, axis=axis, largest=int(op.attrs["direction"] == "DESCENDING"))
+
+
 @exporter("one_hot")
 def _(export: Export, op: Operation) -> str:
     """ONNX counts a negative index from the end, and aioflow has no such place: it becomes the depth, which is none."""

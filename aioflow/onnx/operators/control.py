@@ -11,6 +11,7 @@ from aioflow.graph.building import get_default_graph
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import reverse, transpose
 from aioflow.kernels.array.constants import constant
+from aioflow.kernels.math.arithmetic import maximum
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import less, logical_and
 from aioflow.library.branches import cond
@@ -158,9 +159,13 @@ class _Rows:
 @operator("Scan", since=9)
 def _(call: Call, *inputs: Tensor) -> tuple[Tensor, ...]:
     body, count = call.body("body"), call.integer("num_scan_inputs")
+    if not 1 <= count <= len(inputs):
+        raise ValueError(f"the attribute 'num_scan_inputs' must be from 1 to {len(inputs)}, not {count}")
     states, given = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
     taken = [rows.taken(x) for rows, x in zip(_rows(call, "input", count), given, strict=True)]
-    length = cast(size_at(taken[0], 0), int64)
+    # A read past the end of a shorter one fails.
+    sizes = [cast(size, int64) for size in dict.fromkeys([size_at(x, 0) for x in taken])]
+    length = functools.reduce(maximum, sizes)
     lists = [TensorArray(x.dtype, size_at(x, 0), clear_after_read=False).unstack(x) for x in taken]
 
     def step(i: Tensor, keep: Tensor, values: Sequence[Any]) -> tuple[Tensor, list[Carried], list[Tensor]]:

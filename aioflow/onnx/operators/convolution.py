@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.arrays import transpose
@@ -109,28 +110,33 @@ def _transposed(call: Call, x: Tensor, weights: Tensor) -> Tensor:
 
 def _large_sizes(
     call: Call, x: Tensor, kernel: list[int], strides: list[int], dilations: list[int]
-) -> tuple[list[int], list[tuple[int, int]]]:
-    """The spatial sizes of the result, and the padding around it."""
+) -> tuple[list[Any], list[tuple[int, int]]]:
+    """The spatial sizes of the result, numbers or tensors, and the padding around it."""
     axes = len(kernel)
     mode, more = call.text("auto_pad", "NOTSET"), call.integers("output_padding", [0] * axes)
     small = [size_at(x, 2 + axis) for axis in range(axes)]
-    if any(isinstance(size, Tensor) for size in small):
-        raise ValueError(f"the sizes of images must be known when the graph is built, their shape is {x.shape}")
     reach = [(size - 1) * distance + 1 for size, distance in zip(kernel, dilations, strict=True)]
-    whole = [s * (n - 1) + m + r for s, n, m, r in zip(strides, small, more, reach, strict=True)]
+    whole = [(n - 1) * s + (m + r) for s, n, m, r in zip(strides, small, more, reach, strict=True)]
     wanted = call.integers("output_shape", [])[-axes:]
-    if mode.startswith("SAME") and not wanted:
-        wanted = [size * stride for size, stride in zip(small, strides, strict=True)]
+    if wanted and any(isinstance(size, Tensor) for size in small):
+        raise ValueError(f"the sizes of images must be known for an output_shape, and their shape is {x.shape}")
     if wanted:
-        totals = [max(size - given, 0) for size, given in zip(whole, wanted, strict=True)]
-        halves = [(total // 2, total - total // 2) for total in totals]
-        return wanted, halves if mode == "SAME_UPPER" else [(after, before) for before, after in halves]
+        return wanted, _halves(mode, [size - given for size, given in zip(whole, wanted, strict=True)])
+    if mode.startswith("SAME"):
+        sizes = [size * stride for size, stride in zip(small, strides, strict=True)]
+        return sizes, _halves(mode, [m + r - s for s, m, r in zip(strides, more, reach, strict=True)])
     pads = [0] * 2 * axes if mode == "VALID" else call.integers("pads", [0] * 2 * axes)
     pairs = list(zip(pads[:axes], pads[axes:], strict=True))
     return [size - sum(pair) for size, pair in zip(whole, pairs, strict=True)], pairs
 
 
-def _spread(x: Tensor, weights: Tensor, sizes: list[int], windows: Windows) -> Tensor:
+def _halves(mode: str, totals: list[int]) -> list[tuple[int, int]]:
+    """The padding before and after each axis, in all as much as is given."""
+    halves = [(max(total, 0) // 2, max(total, 0) - max(total, 0) // 2) for total in totals]
+    return halves if mode == "SAME_UPPER" else [(after, before) for before, after in halves]
+
+
+def _spread(x: Tensor, weights: Tensor, sizes: list[Any], windows: Windows) -> Tensor:
     axes = len(sizes)
     window = transpose(weights, [*range(2, axes + 2), 1, 0])
     batch, channels = size_at(x, 0), size_at(weights, 1)

@@ -68,7 +68,7 @@ def _(call: Call, x: Tensor, repeats: Tensor) -> Tensor:
 @operator("DepthToSpace")
 def _(call: Call, x: Tensor) -> Tensor:
     """Each group of channels as a block of pixels. A place in the block is the first or the last part of a number."""
-    size, (batch, channels, height, width) = call.integer("blocksize"), _sizes(x)
+    size, (batch, channels, height, width) = _block_size(call), _sizes(x)
     depth = channels // (size * size)
     if call.text("mode", "DCR") == "CRD":
         parts = transpose(reshape(x, stacked(batch, depth, size, size, height, width)), [0, 1, 4, 2, 5, 3])
@@ -79,11 +79,18 @@ def _(call: Call, x: Tensor) -> Tensor:
 
 @operator("SpaceToDepth")
 def _(call: Call, x: Tensor) -> Tensor:
-    size, (batch, channels, height, width) = call.integer("blocksize"), _sizes(x)
+    size, (batch, channels, height, width) = _block_size(call), _sizes(x)
     rows, columns = height // size, width // size
     order = [0, 1, 3, 5, 2, 4] if call.text("mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
     parts = transpose(reshape(x, stacked(batch, channels, rows, size, columns, size)), order)
     return reshape(parts, stacked(batch, channels * size * size, rows, columns))
+
+
+def _block_size(call: Call) -> int:
+    size = call.integer("blocksize")
+    if size < 1:
+        raise ValueError(f"the attribute 'blocksize' must be at least 1, not {size}")
+    return size
 
 
 def _sizes(x: Tensor) -> list[Any]:

@@ -1,6 +1,7 @@
 """Sequences whose length only the run knows, as `TensorArray`s; a sequence of known length is a Python list."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ from aioflow.kernels.array.arrays import transpose
 from aioflow.kernels.array.constants import constant, placeholder
 from aioflow.kernels.control.list_edits import tensor_list_erase, tensor_list_insert, tensor_list_loosen
 from aioflow.kernels.control.tensor_lists import tensor_list_put_pieces
+from aioflow.kernels.math.arithmetic import maximum
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import less
 from aioflow.library.loops import while_loop
@@ -156,9 +158,12 @@ def with_first_at(x: Tensor, axis: int) -> Tensor:
 
 
 def mapped(arrays: Sequence[TensorArray], build: Callable[[Sequence[Tensor]], Sequence[Tensor]]) -> list[TensorArray]:
-    """The sequences of what `build` makes of the elements at one place, for each place of the first sequence."""
+    """The sequences of what `build` makes of the elements at one place, for each place.
+
+    The run fails if one of them has fewer elements than another.
+    """
     specs = on_trial(lambda: [made.spec for made in build(_read(arrays, placeholder(int32, [])))])
-    count = arrays[0].size()
+    count = functools.reduce(maximum, [array.size() for array in arrays])
 
     def step(index: Tensor, parts: Sequence[TensorArray]) -> tuple[Tensor, list[TensorArray]]:
         made = build(_read(arrays, index))

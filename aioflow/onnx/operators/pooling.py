@@ -21,7 +21,7 @@ from aioflow.kernels.nn.pooling import avg_pool, avg_pool3d, max_pool, max_pool3
 from aioflow.onnx.call import Call
 from aioflow.onnx.operators.convolution import as_plane
 from aioflow.onnx.operators.values import rank_of, sizes_of
-from aioflow.onnx.operators.windows import FORMATS, Windows, folded, part_of, taps, windows_of
+from aioflow.onnx.operators.windows import FORMATS, Windows, folded, part_of, taps, windows_of, without_empty
 from aioflow.onnx.registry import operator
 from aioflow.tensors.dtypes import int64
 
@@ -50,7 +50,8 @@ def _highest(call: Call, x: Tensor) -> Tensor:
     if windows.dilated:
         return folded(x, windows, maximum, _lowest(x))
     function, layout = (max_pool, "NCHW") if rank_of(x) == 4 else (max_pool3d, FORMATS[3])
-    return function(x, windows.kernel, windows.strides, windows.padding, data_format=layout)
+    highest = function(x, windows.kernel, windows.strides, windows.padding, data_format=layout)
+    return without_empty(highest, x, windows)
 
 
 def _places(call: Call, x: Tensor) -> Tensor:
@@ -129,7 +130,11 @@ def _(call: Call, x: Tensor) -> Tensor:
 
 def _mean(call: Call, x: Tensor) -> Tensor:
     windows = windows_of(call, x, call.integers("kernel_shape"))
-    if call.flag("count_include_pad"):
+    return without_empty(_mean_of(windows, x, call.flag("count_include_pad")), x, windows)
+
+
+def _mean_of(windows: Windows, x: Tensor, with_pads: bool) -> Tensor:
+    if with_pads:
         without = dataclasses.replace(windows, extra=[0] * len(windows.extra))
         x, windows = pad(x, without.numbers), dataclasses.replace(windows, pads=[(0, 0)] * len(windows.kernel))
     if windows.dilated:

@@ -16,6 +16,7 @@ from aioflow.kernels.array.sorting import argsort, top_k
 from aioflow.kernels.math.arithmetic import add
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal, greater_equal, less_equal
+from aioflow.kernels.math.rounding import clip_by_value
 from aioflow.onnx.call import Call
 from aioflow.onnx.operators.casting import converted
 from aioflow.onnx.operators.values import (
@@ -23,7 +24,6 @@ from aioflow.onnx.operators.values import (
     axis_of,
     from_front,
     known_ints,
-    known_number,
     length_of,
     rank_of,
     scalar,
@@ -152,9 +152,7 @@ def _(call: Call, x: Tensor) -> Tensor:
 def _(call: Call, x: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
     axis = axis_of(call.integer("axis", -1), rank_of(x))
     order = argsort(x, axis, "DESCENDING" if call.flag("largest", True) else "ASCENDING", stable=True)
-    count = known_number(k)
-    last = scalar(k) if count is None else count
-    places = cast(order, int64)[tuple([slice(None)] * axis + [slice(0, last)])]
+    places = cast(gathering.gather(order, number_range(cast(scalar(k), int64)), axis=axis), int64)
     return gathering.gather_nd(x, positions_along(x, places, axis)), places
 
 
@@ -172,7 +170,8 @@ def _(call: Call, indices: Tensor, depth: Tensor, values: Tensor) -> Tensor:
     size = cast(scalar(depth), int64)
     places = from_front(cast(indices, int64), size)
     axis = axis_of(call.integer("axis", -1), rank_of(indices) + 1)
-    return one_hot(places, cast(size, int32), values[1], values[0], axis=axis)
+    depth = cast(clip_by_value(size, constant(-1, int64), constant(int32.max, int64)), int32)
+    return one_hot(places, depth, values[1], values[0], axis=axis)
 
 
 @operator("ReverseSequence", since=10)

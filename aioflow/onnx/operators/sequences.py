@@ -37,7 +37,6 @@ from aioflow.onnx.operators.values import (
     from_front,
     known_ints,
     known_number,
-    length_of,
     rank_of,
     scalar,
     size_at,
@@ -132,10 +131,10 @@ def _single(x: Tensor, axis: int, keep: bool) -> TensorArray:
 
 def _parts(x: Tensor, sizes: Tensor, axis: int) -> Items:
     if sizes.spec.rank == 1:
-        given = known_ints(sizes)
-        if given is None and None in (sizes.spec.sizes or (None,)):
+        given, count = known_ints(sizes), size_at(sizes, 0)
+        if given is None and isinstance(count, Tensor):
             return split_up(x, sizes, axis)
-        return list(split(x, sizes, axis, num=length_of(sizes)) if given is None else split(x, given, axis))
+        return list(split(x, sizes, axis, num=count) if given is None else split(x, given, axis))
     size, whole = known_number(sizes), x.spec.sizes[axis] if x.spec.sizes else None
     if size is not None and size < 1:
         raise ValueError(f"the parts of a sequence cannot have size {size}")
@@ -155,6 +154,9 @@ def _(call: Call, items: Items, *others: Value) -> tuple[Value, ...]:
     body, given = call.body("body"), [items, *others]
     if any(isinstance(each, TensorArray) for each in given):
         return _mapped(call, given)
+    lengths = [len(each) for each in given if isinstance(each, list)]
+    if len({*lengths}) > 1:
+        raise ValueError(f"its sequences have {lengths} elements, and not all as many")
     rows = [
         call.build(body, [each[index] if isinstance(each, list) else each for each in given])
         for index in range(len(items))

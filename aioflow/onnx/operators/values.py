@@ -17,6 +17,7 @@ from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal, less
 from aioflow.kernels.math.reduction import reduce_any
 from aioflow.library.branches import cond
+from aioflow.onnx.tensors import MOST_AXES
 from aioflow.tensors.dtypes import int64
 
 
@@ -40,10 +41,12 @@ def rank_of(tensor: Tensor) -> int:
 
 
 def length_of(tensor: Tensor) -> int:
-    """The number of elements of a vector. ValueError if it is not known."""
+    """The number of elements of a vector of axes or sizes. ValueError if it is not known, or too large."""
     size = tensor.spec.sizes[0] if tensor.spec.sizes else None
     if size is None:
         raise ValueError(f"the length of {tensor.name!r} must be known when the graph is built")
+    if size > MOST_AXES:
+        raise ValueError(f"{tensor.name!r} has {size} numbers for axes, of which a tensor has at most {MOST_AXES}")
     return int(size)
 
 

@@ -7,7 +7,9 @@ from typing import Final, Literal
 
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.pad import pad
+from aioflow.kernels.math.arithmetic import floordiv
 from aioflow.onnx.call import Call
+from aioflow.onnx.operators.values import size_at
 
 FORMATS: Final = {2: "NCHW", 3: "NCDHW"}
 _MOST_ELEMENTS: Final = 1 << 24
@@ -61,7 +63,7 @@ def windows_of(call: Call, x: Tensor, kernel: Sequence[int]) -> Windows:
     pads = _pads(call, sizes, reach, strides)
     extra = [0] * axes
     if call.flag("ceil_mode") and pads is not None:
-        extra = [_extra(*each) for each in zip(_known(sizes), reach, strides, pads, strict=True)]
+        extra = [_extra(*each) for each in zip(sizes, reach, strides, pads, strict=True)]
     return Windows(list(kernel), strides, dilations, pads, extra)
 
 
@@ -92,13 +94,27 @@ def _same(size: int, reach: int, stride: int, upper: bool) -> tuple[int, int]:
     return (total // 2, total - total // 2) if upper else (total - total // 2, total // 2)
 
 
-def _extra(size: int, reach: int, stride: int, pads: tuple[int, int]) -> int:
-    """How much more padding lets a window see the rest of an axis; none if it would see padding alone."""
+def _extra(size: int | None, reach: int, stride: int, pads: tuple[int, int]) -> int:
+    """How much more padding lets a window see the rest of an axis; none if it would see padding alone.
+
+    It is enough for any size if only the run knows the size.
+    """
+    if size is None:
+        return stride - 1
     before, after = pads
     count = -(-(size + before + after - reach) // stride) + 1
     if (count - 1) * stride >= size + before:
         count -= 1
     return max((count - 1) * stride + reach - size - before - after, 0)
+
+
+def without_empty(pooled: Tensor, x: Tensor, windows: Windows) -> Tensor:
+    """The results of windows over `x`, but for those that see padding alone, where only the run knows the size."""
+    for axis, more in enumerate(windows.extra):
+        if more and windows.pads is not None and isinstance(size := size_at(x, 2 + axis), Tensor):
+            count = floordiv(size + (windows.pads[axis][0] - 1), windows.strides[axis]) + 1
+            pooled = pooled[(slice(None),) * (2 + axis) + (slice(0, count),)]
+    return pooled
 
 
 def folded(x: Tensor, windows: Windows, combine: Callable[[Tensor, Tensor], Tensor], neutral: float) -> Tensor:
