@@ -195,6 +195,7 @@ from aioflow.library import image as image
 from aioflow.library import initializers as initializers
 from aioflow.library import io as io
 from aioflow.library import linalg as linalg
+from aioflow.library import lookup as lookup
 from aioflow.library import losses as losses
 from aioflow.library import manip as manip
 from aioflow.library import math as math
@@ -364,6 +365,8 @@ from aioflow.library.state import scatter_sub as scatter_sub
 from aioflow.library.state import scatter_update as scatter_update
 from aioflow.library.state import trainable_variables as trainable_variables
 from aioflow.library.state import variables_initializer as variables_initializer
+from aioflow.library.table_initializers import initialize_all_tables as initialize_all_tables
+from aioflow.library.table_initializers import tables_initializer as tables_initializer
 from aioflow.library.tensor_array import TensorArray as TensorArray
 from aioflow.library.variable_scope import AUTO_REUSE as AUTO_REUSE
 from aioflow.library.variable_scope import VariableScope as VariableScope
@@ -470,19 +473,19 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "glorot_uniform_initializer", "gradients", "greater", "greater_equal", "group", "guarantee_const", "half",
     "hessians", "histogram_fixed_width", "histogram_fixed_width_bins", "identity", "identity_initializer", "identity_n",
     "ifft", "ifft2d", "ifft3d", "ifftnd", "igamma", "igammac", "imag", "image", "import_graph_def",
-    "initialize_all_variables", "initialize_local_variables", "initialize_variables", "initializers", "int16", "int2",
-    "int32", "int4", "int64", "int8", "invert", "invert_permutation", "io", "irfftnd", "is_finite", "is_inf", "is_nan",
-    "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_tensor", "is_variable_initialized",
-    "launch", "layers", "lbeta", "left_shift", "less", "less_equal", "lgamma", "lin_space", "linalg", "linspace",
-    "listdiff", "local_variables", "local_variables_initializer", "log", "log1p", "log_matrix_determinant",
-    "log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor", "loop_cond", "losses", "lossy",
-    "make_template", "manip", "map_fn", "masked", "matching_files", "math", "matmul", "matrix_band_part",
-    "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_exponential", "matrix_inverse", "matrix_set_diag",
-    "matrix_solve", "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid",
-    "metrics", "minimum", "mod", "model_variables", "moving_average_variables", "multinomial", "multiply",
-    "multiply_no_nan", "name_scope", "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn", "no_gradient",
-    "no_op", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like",
-    "onnx", "orthogonal_initializer", "pad", "parallel_stack", "parameter_report", "parse_example",
+    "initialize_all_tables", "initialize_all_variables", "initialize_local_variables", "initialize_variables",
+    "initializers", "int16", "int2", "int32", "int4", "int64", "int8", "invert", "invert_permutation", "io", "irfftnd",
+    "is_finite", "is_inf", "is_nan", "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_tensor",
+    "is_variable_initialized", "launch", "layers", "lbeta", "left_shift", "less", "less_equal", "lgamma", "lin_space",
+    "linalg", "linspace", "listdiff", "local_variables", "local_variables_initializer", "log", "log1p",
+    "log_matrix_determinant", "log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor", "lookup",
+    "loop_cond", "losses", "lossy", "make_template", "manip", "map_fn", "masked", "matching_files", "math", "matmul",
+    "matrix_band_part", "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_exponential", "matrix_inverse",
+    "matrix_set_diag", "matrix_solve", "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum",
+    "merge", "meshgrid", "metrics", "minimum", "mod", "model_variables", "moving_average_variables", "multinomial",
+    "multiply", "multiply_no_nan", "name_scope", "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn",
+    "no_gradient", "no_op", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones", "ones_initializer",
+    "ones_like", "onnx", "orthogonal_initializer", "pad", "parallel_stack", "parameter_report", "parse_example",
     "parse_single_example", "parse_single_sequence_example", "placeholder", "placeholder_with_default", "polygamma",
     "polyval", "population_count", "porting", "pow", "prevent_gradient", "py_func", "python_io", "qr", "queue",
     "random", "random_bernoulli", "random_crop", "random_gamma", "random_normal", "random_normal_initializer",
@@ -509,16 +512,16 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "stop_gradient", "strided_slice", "string", "string_join", "string_length", "string_lower", "string_split",
     "string_strip", "string_to_hash_bucket", "string_to_hash_bucket_fast", "string_to_hash_bucket_strong",
     "string_to_number", "string_upper", "strings", "substr", "subtract", "summarize_value", "summary", "svd", "switch",
-    "switch_case", "tan", "tanh", "tensor_scatter_add", "tensor_scatter_nd_add", "tensor_scatter_nd_sub",
-    "tensor_scatter_nd_update", "tensor_scatter_sub", "tensor_scatter_update", "tensordot", "tile", "to_bfloat16",
-    "to_complex128", "to_complex64", "to_double", "to_float", "to_int32", "to_int64", "top_k", "trace", "train",
-    "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv",
-    "truncatemod", "tuple", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "uniform_unit_scaling_initializer",
-    "unique", "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean",
-    "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
-    "variable_scope", "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite",
-    "weights_broadcast", "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy",
-    "zeros", "zeros_initializer", "zeros_like", "zeta"]
+    "switch_case", "tables_initializer", "tan", "tanh", "tensor_scatter_add", "tensor_scatter_nd_add",
+    "tensor_scatter_nd_sub", "tensor_scatter_nd_update", "tensor_scatter_sub", "tensor_scatter_update", "tensordot",
+    "tile", "to_bfloat16", "to_complex128", "to_complex64", "to_double", "to_float", "to_int32", "to_int64", "top_k",
+    "trace", "train", "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer",
+    "truncatediv", "truncatemod", "tuple", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8",
+    "uniform_unit_scaling_initializer", "unique", "unique_with_counts", "unravel_index", "unsorted_segment_max",
+    "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
+    "unsorted_segment_sum", "unstack", "variable_scope", "variables_initializer", "variance_scaling_initializer",
+    "verify_tensor_all_finite", "weights_broadcast", "where", "where_v2", "while_loop", "with_dependencies",
+    "write_file", "xdivy", "xlogy", "zeros", "zeros_initializer", "zeros_like", "zeta"]
 
 def diag(diagonal: NumberLike, name: str | None = None) -> Tensor:
     """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high."""
