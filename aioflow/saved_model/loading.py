@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from aioflow import errors
 from aioflow.files.filesystem import Path
@@ -11,12 +11,14 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.graphdef import GraphDef
 from aioflow.graph.import_graph_def import import_graph_def
-from aioflow.graph.operation import Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.state.lookup_tables import lookup_table_size
 from aioflow.kernels.state.variables import assign_variable, is_variable_initialized, read_variable
 from aioflow.library.variables import Variable
 from aioflow.saved_model.manifest import NamedSignature
 from aioflow.saved_model.reading import StoredModel, read
 from aioflow.saved_model.signature import Signature
+from aioflow.saved_model.tables import build_import, stored_names
 from aioflow.saved_model.warmup import WarmUpRequest
 from aioflow.session import Session
 from aioflow.tensors.dtypes import Array
@@ -49,7 +51,7 @@ class LoadedModel:
 async def load(
     directory: Path, session: Session, *, name: str | None = None, keep_devices: bool = False
 ) -> LoadedModel:
-    """Add the operations of a saved model to the graph of a session, and give its variables their values.
+    """Add the operations of a saved model to the graph of a session, and give its variables and tables their content.
 
     Any number of models may be in a session, also several versions of one. A variable of a named container is shared by
     all models that name it: the first that is loaded gives it its value. Large values are pages of the mapped file,
@@ -73,34 +75,61 @@ async def load(
     if not isinstance(session, Session):
         raise TypeError(f"load needs an af.Session, not {safe_repr(session)}")
     stored = await asyncio.to_thread(read, directory)
-    model = await asyncio.to_thread(_build, stored, session.graph, name, keep_devices)
-    await _assign(session, model, stored)
+    model, tables = await asyncio.to_thread(_build, stored, session.graph, name, keep_devices)
+    await _assign(session, model, tables, stored)
+    if tables.initializers:
+        await session.run(tables.initializers)
     return model
 
 
-def _build(stored: StoredModel, graph: Graph, name: str | None, keep_devices: bool) -> LoadedModel:
+class _Tables(NamedTuple):
+    """The operations that fill the tables of a model.
+
+    Attributes:
+        initializers: those that give tables their content.
+        imports: those that take the keys and values of tables that steps change, by the names of the tables.
+    """
+
+    initializers: list[Operation]
+    imports: dict[str, Operation]
+
+
+def _build(stored: StoredModel, graph: Graph, name: str | None, keep_devices: bool) -> tuple[LoadedModel, _Tables]:
     """Build the operations, or nothing if one of them is invalid. Blocks."""
     nodes = stored.graph_def if keep_devices else _without_devices(stored.graph_def)
     scope = ("saved_model" if graph.version else "") if name is None else name
     manifest = stored.manifest
-    names = [f"{variable}:0" for variable in manifest.variables]
+    names = [f"{handle}:0" for handle in (*manifest.variables, *manifest.tables)]
     tensors = [
         text for each in manifest.signatures.values() for text in (*each.inputs.values(), *each.outputs.values())
     ]
     with graph.as_default(), graph.transaction(), graph.control_dependencies(None), graph.device(None):
         try:
-            found = cast("list[Tensor]", import_graph_def(nodes, return_elements=[*names, *tensors], name=scope))
-            by_name = dict(zip([*names, *tensors], found, strict=True))
+            wanted = [*names, *tensors, *manifest.initializers]
+            found = cast("list[Tensor | Operation]", import_graph_def(nodes, return_elements=wanted, name=scope))
+            by_name: dict[str, Any] = dict(zip(wanted, found, strict=True))
             variables = {
                 variable: _variable(
                     by_name[f"{variable}:0"], variable in manifest.trainable, stored.variables[variable]
                 )
                 for variable in manifest.variables
             }
+            tables = _Tables(
+                [by_name[text] for text in manifest.initializers],
+                {table: build_import(by_name[f"{table}:0"], *_content(stored, table)) for table in manifest.tables},
+            )
+            for initializer in tables.initializers:
+                graph.add_to_collection(GraphKeys.TABLE_INITIALIZERS, initializer)
             signatures = {name: _signature(each, by_name) for name, each in manifest.signatures.items()}
         except (TypeError, ValueError) as error:
             raise errors.DataLossError(f"the graph of saved model {stored.path!r} cannot be built: {error}") from error
-    return LoadedModel(stored.path, signatures, variables, stored.warmup, stored.assets)
+    return LoadedModel(stored.path, signatures, variables, stored.warmup, stored.assets), tables
+
+
+def _content(stored: StoredModel, table: str) -> tuple[Array, Array]:
+    """Return the keys and values of a table that steps change."""
+    keys, values = stored_names(table)
+    return stored.variables[keys], stored.variables[values]
 
 
 def _without_devices(graph_def: GraphDef) -> GraphDef:
@@ -139,21 +168,26 @@ def _variable(handle: Tensor, trainable: bool, value: Array) -> Variable:
     return variable
 
 
-async def _assign(session: Session, model: LoadedModel, stored: StoredModel) -> None:
-    """Give the variables their values, except shared ones that have values already."""
-    shared = {name: each.handle for name, each in model.variables.items() if each.op.attrs["container"]}
-    tests = await asyncio.to_thread(_initialized, shared)
+async def _assign(session: Session, model: LoadedModel, tables: _Tables, stored: StoredModel) -> None:
+    """Give the variables their values, and tables their content, except shared ones that have them already."""
+    fills = {name: each.initializer for name, each in model.variables.items()} | tables.imports
+    shared = {name: each.inputs[0] for name, each in fills.items() if each.inputs[0].op.attrs["container"]}
+    tests = await asyncio.to_thread(_filled, shared)
     kept = {name for name, done in (await session.run(tests)).items() if done} if tests else set()
-    given = {name: each.initializer for name, each in model.variables.items() if name not in kept}
+    given = {name: each for name, each in fills.items() if name not in kept}
     if given:
-        feeds = {initializer.inputs[1]: stored.variables[name] for name, initializer in given.items()}
+        feeds: dict[Any, Array] = {}
+        for name, each in given.items():
+            content = _content(stored, name) if name in tables.imports else (stored.variables[name],)
+            feeds |= zip(each.inputs[1:], content, strict=True)
         await session.run(list(given.values()), feeds)
 
 
-def _initialized(handles: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _filled(handles: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return for each handle whether its variable has a value, or the number of keys of its table."""
     found = {}
     for name, handle in handles.items():
-        graph = handle.graph
+        graph, build = handle.graph, is_variable_initialized if handle.op.type == "variable" else lookup_table_size
         with graph.as_default(), graph.control_dependencies(None), graph.colocate_with(handle, ignore_existing=True):
-            found[name] = is_variable_initialized(handle)
+            found[name] = build(handle)
     return found
