@@ -141,8 +141,8 @@ _face = Face(__name__, {
     "aioflow.layers": "activations callbacks constraints distribute regularizers",
     "aioflow.layers.model": "Input Model Sequential",
     "aioflow.library": (
-        "bitwise collectives debugging dtypes=dtype_names gfile image initializers io linalg losses manip math metrics "
-        "nn python_io queue=queue_names random sets signal sparse=sparse_names sparse_names spectral strings "
+        "bitwise collectives debugging dtypes=dtype_names gfile image initializers io linalg lookup losses manip math "
+        "metrics nn python_io queue=queue_names random sets signal sparse=sparse_names sparse_names spectral strings "
         "weights_broadcast"
     ),
     "aioflow.library.accumulators": (
@@ -198,6 +198,7 @@ _face = Face(__name__, {
         "report_uninitialized_variables scatter_add scatter_div scatter_max scatter_min scatter_mul scatter_nd_add "
         "scatter_nd_sub scatter_nd_update scatter_sub scatter_update trainable_variables variables_initializer"
     ),
+    "aioflow.library.table_initializers": "initialize_all_tables tables_initializer",
     "aioflow.library.tensor_array": "TensorArray",
     "aioflow.library.variable_scope": (
         "AUTO_REUSE VariableScope get_local_variable get_variable get_variable_scope variable_scope"

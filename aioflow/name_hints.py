@@ -29,6 +29,8 @@ SHOWN: Final = {
     "aioflow.library.io": "af.io",
     "aioflow.library.io_gfile": "af.io.gfile",
     "aioflow.library.linalg": "af.linalg",
+    "aioflow.library.lookup": "af.lookup",
+    "aioflow.library.lookup_experimental": "af.lookup.experimental",
     "aioflow.library.losses": "af.losses",
     "aioflow.library.manip": "af.manip",
     "aioflow.library.math": "af.math",
@@ -58,7 +60,6 @@ SHOWN: Final = {
 _EAGER: Final = "a graph is always built first, then run: `await af.Session(graph=graph).run(fetches, feeds)`"
 _KERAS: Final = "use af.layers, af.Sequential, af.Model, af.callbacks, af.losses and af.metrics"
 _META: Final = "af.Graph.as_graph_def() and af.import_graph_def carry a graph, af.train.Saver its variables"
-_TABLES: Final = "look names up in Python, or by af.py_func, and feed the numbers"
 
 INSTEAD: Final[Mapping[str, str]] = {
     "af.AttrValue": "pass plain values: an Operation's attributes are in `.attrs`",
@@ -97,11 +98,9 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.function": _EAGER,
     "af.global_norm_v2": "use af.global_norm",
     "af.graph_util": _META,
-    "af.initialize_all_tables": _TABLES,
     "af.keras": _KERAS,
     "af.load_op_library": "use af.py_func",
     "af.logging": "use Python's logging; aioflow's loggers begin with `aioflow`",
-    "af.lookup": _TABLES,
     "af.nondifferentiable_batch_function": "use af.batch_function",
     "af.print": "fetch the tensor, or use af.py_func",
     "af.profiler": "use af.RunOptions(trace=True) and af.RunMetadata",
@@ -109,7 +108,6 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.ragged": "use af.SparseTensor, or pad to one shape",
     "af.size_v2": "use af.size",
     "af.sysconfig": "nothing is compiled against aioflow",
-    "af.tables_initializer": _TABLES,
     "af.test": "use aioflow.testing",
     "af.timestamp": "use time.time() and feed it",
     "af.user_ops": "use af.py_func",

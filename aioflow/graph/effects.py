@@ -27,6 +27,12 @@ _ONLY_PUT: Final = frozenset(
     {"barrier_insert_many", "map_stage", "queue_enqueue", "queue_enqueue_many", "queue_give_back", "stage"}
 )
 """The operations among them that take no elements."""
+STATES: Final = frozenset({"hash_table", "mutable_dense_hash_table", "mutable_hash_table", "variable"})
+"""The ops that are handles to state whose changes are ordered within a step, and undone if it is repeated."""
+_UNDONE: Final = frozenset({
+    "initialize_table", "initialize_table_from_text_file", "lookup_table_insert", "lookup_table_remove",
+})  # fmt: skip
+"""Operations whose changes the journal of an attempt undoes, on handles other than those of variables."""
 _LOCKS: Final = frozenset({"acquire_variable_lock", "keep_variable_lock", "release_variable_lock"})
 
 
@@ -35,7 +41,7 @@ def has_lasting_effect(definition: Op[Any], inputs: Iterable[Spec]) -> bool:
     name = definition.name
     if name in _OUTSIDE:
         return True
-    if not definition.stateful or definition.observes or definition.handle or name in _LOCKS | _HANDED_OVER:
+    if not definition.stateful or definition.observes or definition.handle or name in _LOCKS | _HANDED_OVER | _UNDONE:
         return False
     if name.endswith(_LOOKS) or name.startswith(_OF_ITS_STEP):
         return False
@@ -55,5 +61,5 @@ def takes_elements(definition: Op[Any]) -> bool:
 
 
 def changes_variables(definition: Op[Any]) -> bool:
-    """Whether an operation changes the variables among its inputs."""
+    """Whether an operation changes the variables and tables among its inputs."""
     return definition.stateful and not definition.observes and not definition.name.startswith(_OF_ITS_STEP)

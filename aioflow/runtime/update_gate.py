@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-from aioflow.graph.effects import has_lasting_effect, takes_or_puts
+from aioflow.graph.effects import STATES, has_lasting_effect, takes_or_puts
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.subgraph import bodies_of
 from aioflow.plan.pipeline import Signature
@@ -13,14 +13,14 @@ from aioflow.tensors.dtypes import ResourceSpec
 
 R = TypeVar("R")
 Handles = frozenset[Operation]
-"""The handles of variables."""
+"""The handles of variables and tables."""
 NONE: Final[Handles] = frozenset()
 _HELD: Final = 1.0
 """The most seconds for which new runs are held back at a time: a running one may wait for their effects."""
 
 
 def changed_by(targets: Iterable[Operation], feeds: Sequence[Tensor]) -> Handles:
-    """The variables that a run of these operations changes, if those tensors are fed."""
+    """The variables and tables that a run of these operations changes, if those tensors are fed."""
     fed, seen, waiting, found = set(feeds), set[Operation](), list(targets), set[Operation]()
     while waiting:
         operation = waiting.pop()
@@ -29,12 +29,12 @@ def changed_by(targets: Iterable[Operation], feeds: Sequence[Tensor]) -> Handles
             waiting += [tensor.op for tensor in operation.inputs if tensor not in fed]
             waiting += operation.control_inputs
             if _changes(operation):
-                found.update(tensor.op for tensor in operation.inputs if tensor.op.type == "variable")
+                found.update(tensor.op for tensor in operation.inputs if tensor.op.type in STATES)
     return frozenset(found)
 
 
 def effects_of(signature: Signature) -> set[str]:
-    """The names of the variables that such a run changes, and of its operations with other lasting effects."""
+    """The names of variables and tables that such a run changes, and of its operations with other lasting effects."""
     fed, seen = set(signature.feeds), set[Operation]()
     waiting = [*signature.targets, *[tensor.op for tensor in signature.fetches]]
     while waiting:

@@ -2,8 +2,8 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, Final, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
 
 from aioflow import errors
 from aioflow.files.filesystem import Path
@@ -11,12 +11,14 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.graphdef import GraphDef, NodeDef
 from aioflow.graph.import_graph_def import import_graph_def
-from aioflow.graph.operation import Tensor
+from aioflow.graph.operation import Operation, Tensor
+from aioflow.kernels.state.lookup_tables import lookup_table_size
 from aioflow.kernels.state.variables import assign_variable, is_variable_initialized, read_variable
 from aioflow.library.variables import Variable
 from aioflow.saved_model.manifest import NamedSignature
 from aioflow.saved_model.reading import StoredModel, read
 from aioflow.saved_model.signature import Signature
+from aioflow.saved_model.tables import build_import, stored_names
 from aioflow.saved_model.warmup import WarmUpRequest
 from aioflow.session import Session
 from aioflow.tensors.dtypes import Array
@@ -60,7 +62,7 @@ class LoadedModel:
 async def load(
     directory: Path, session: Session, *, name: str | None = None, keep_devices: bool = False, container: str = ""
 ) -> LoadedModel:
-    """Add the operations of a saved model to the graph of a session, and give its variables their values.
+    """Add the operations of a saved model to the graph of a session, and give its variables and tables their content.
 
     Any number of models may be in a session, also several versions of one. A variable of a named container is shared by
     all models that name it: the first that is loaded gives it its value. Large values are pages of the mapped file,
@@ -103,33 +105,60 @@ async def load_stored(
 ) -> LoadedModel:
     """Do the same with a directory that was read before."""
     nodes = GraphDef(tuple([_moved(node, keep_devices, container) for node in stored.graph_def.node]))
-    model = await asyncio.to_thread(_build, stored, nodes, session.graph, name)
-    await _assign(session, model, stored, container)
+    model, tables = await asyncio.to_thread(_build, stored, nodes, session.graph, name)
+    await _assign(session, model, tables, stored, container)
+    if tables.initializers:
+        await session.run(tables.initializers)
     return model
 
 
-def _build(stored: StoredModel, nodes: GraphDef, graph: Graph, name: str | None) -> LoadedModel:
+class _Tables(NamedTuple):
+    """The operations that fill the tables of a model.
+
+    Attributes:
+        initializers: those that give tables their content.
+        imports: those that take the keys and values of tables that steps change, by the names of the tables.
+    """
+
+    initializers: list[Operation]
+    imports: dict[str, Operation]
+
+
+def _build(stored: StoredModel, nodes: GraphDef, graph: Graph, name: str | None) -> tuple[LoadedModel, _Tables]:
     """Build the operations, or nothing if one of them is invalid. Blocks."""
     scope = ("saved_model" if graph.version else "") if name is None else name
     manifest = stored.manifest
-    names = [f"{variable}:0" for variable in manifest.variables]
+    names = [f"{handle}:0" for handle in (*manifest.variables, *manifest.tables)]
     tensors = [
         text for each in manifest.signatures.values() for text in (*each.inputs.values(), *each.outputs.values())
     ]
     with graph.as_default(), graph.transaction(), graph.control_dependencies(None), graph.device(None):
         try:
-            found = cast("list[Tensor]", import_graph_def(nodes, return_elements=[*names, *tensors], name=scope))
-            by_name = dict(zip([*names, *tensors], found, strict=True))
+            wanted = [*names, *tensors, *manifest.initializers]
+            found = cast("list[Tensor | Operation]", import_graph_def(nodes, return_elements=wanted, name=scope))
+            by_name: dict[str, Any] = dict(zip(wanted, found, strict=True))
             variables = {
                 variable: _variable(
                     by_name[f"{variable}:0"], variable in manifest.trainable, stored.variables[variable]
                 )
                 for variable in manifest.variables
             }
+            tables = _Tables(
+                [by_name[text] for text in manifest.initializers],
+                {table: build_import(by_name[f"{table}:0"], *_content(stored, table)) for table in manifest.tables},
+            )
+            for initializer in tables.initializers:
+                graph.add_to_collection(GraphKeys.TABLE_INITIALIZERS, initializer)
             signatures = {name: _signature(each, by_name) for name, each in manifest.signatures.items()}
         except (TypeError, ValueError) as error:
             raise errors.DataLossError(f"the graph of saved model {stored.path!r} cannot be built: {error}") from error
-    return LoadedModel(stored.path, signatures, variables, stored.warmup, stored.assets)
+    return LoadedModel(stored.path, signatures, variables, stored.warmup, stored.assets), tables
+
+
+def _content(stored: StoredModel, table: str) -> tuple[Array, Array]:
+    """Return the keys and values of a table that steps change."""
+    keys, values = stored_names(table)
+    return stored.variables[keys], stored.variables[values]
 
 
 def _moved(node: NodeDef, keep_devices: bool, container: str) -> NodeDef:
@@ -171,35 +200,43 @@ def _variable(handle: Tensor, trainable: bool, value: Array) -> Variable:
     return variable
 
 
-async def _assign(session: Session, model: LoadedModel, stored: StoredModel, container: str) -> None:
-    """Give the variables their values, except shared ones that have values already."""
-    own = ("", container)
-    shared = {name: each.handle for name, each in model.variables.items() if each.op.attrs["container"] not in own}
-    tests = await asyncio.to_thread(_initialized, shared)
+async def _assign(session: Session, model: LoadedModel, tables: _Tables, stored: StoredModel, container: str) -> None:
+    """Give the variables their values, and tables their content, except shared ones that have them already."""
+    own, fills = ("", container), {name: each.initializer for name, each in model.variables.items()} | tables.imports
+    shared = {name: each.inputs[0] for name, each in fills.items() if each.inputs[0].op.attrs["container"] not in own}
+    tests = await asyncio.to_thread(_filled, shared)
     kept = {name for name, done in (await session.run(tests)).items() if done} if tests else set()
-    for names in _in_parts({name: stored.variables[name] for name in model.variables if name not in kept}):
-        given = {name: model.variables[name].initializer for name in names}
-        feeds = {initializer.inputs[1]: stored.variables[name] for name, initializer in given.items()}
-        await session.run(list(given.values()), feeds)
+    content = {
+        name: _content(stored, name) if name in tables.imports else (stored.variables[name],)
+        for name in fills
+        if name not in kept
+    }
+    for names in _in_parts(content):
+        feeds: dict[Any, Array] = {}
+        for name in names:
+            feeds |= zip(fills[name].inputs[1:], content[name], strict=True)
+        await session.run([fills[name] for name in names], feeds)
 
 
-def _in_parts(values: Mapping[str, Array]) -> list[list[str]]:
-    """Return the names of the values in parts of at most `_PART` bytes, or of one value: each part is one message."""
+def _in_parts(content: Mapping[str, Sequence[Array]]) -> list[list[str]]:
+    """Return the names in parts whose values have at most `_PART` bytes, or of one name: each part is one message."""
     parts: list[list[str]] = []
     room = 0
-    for name, value in values.items():
-        if value.nbytes > room:
+    for name, values in content.items():
+        size = sum([value.nbytes for value in values])
+        if size > room:
             parts.append([])
             room = _PART
         parts[-1].append(name)
-        room -= value.nbytes
+        room -= size
     return parts
 
 
-def _initialized(handles: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _filled(handles: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return for each handle whether its variable has a value, or the number of keys of its table."""
     found = {}
     for name, handle in handles.items():
-        graph = handle.graph
+        graph, build = handle.graph, is_variable_initialized if handle.op.type == "variable" else lookup_table_size
         with graph.as_default(), graph.control_dependencies(None), graph.colocate_with(handle, ignore_existing=True):
-            found[name] = is_variable_initialized(handle)
+            found[name] = build(handle)
     return found

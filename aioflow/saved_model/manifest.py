@@ -11,7 +11,8 @@
      "signatures": {"serving_default": {"inputs": {"x": "images:0"}, "outputs": {"y": "softmax:0"}, "method": "predict",
                                         "repeat_while": ""}},
      "variables": ["w"], "trainable": ["w"], "files": {"graph.msgpack": [2140, 3735928559]},
-     "warmup": [{"signature": "serving_default", "inputs": ["x"]}], "checksum": 1234567890}
+     "warmup": [{"signature": "serving_default", "inputs": ["x"]}], "tables": ["counts"],
+     "initializers": ["words_init"], "vocabularies": {"asset_filepath": "words.txt"}, "checksum": 1234567890}
 
 A file has its size and CRC-32. Everything in a manifest is checked, since it may come from elsewhere.
 """
@@ -80,6 +81,9 @@ class Manifest:
         trainable: the names of those that optimizers change.
         files: the size and CRC-32 of each file that is not part of a checkpoint.
         warmup: its warm-up requests.
+        tables: the names of its lookup tables that steps change. Their content is beside the values of variables.
+        initializers: the names of the operations that give its other tables their content.
+        vocabularies: the assets that these read, by the names of the constants with their paths.
     """
 
     created: float
@@ -88,6 +92,9 @@ class Manifest:
     trainable: Sequence[str]
     files: Mapping[str, tuple[int, int]]
     warmup: Sequence[StoredRequest]
+    tables: Sequence[str] = ()
+    initializers: Sequence[str] = ()
+    vocabularies: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Return the manifest as JSON."""
@@ -111,6 +118,9 @@ class Manifest:
             _texts(field(data, "trainable", list)),
             _files(field(data, "files", dict)),
             [StoredRequest.from_json(item) for item in field(data, "warmup", list)],
+            _texts(field({"tables": [], **data}, "tables", list)),
+            _texts(field({"initializers": [], **data}, "initializers", list)),
+            _names(field({"vocabularies": {}, **data}, "vocabularies", dict)),
         )
 
 

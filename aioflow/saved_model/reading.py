@@ -13,6 +13,7 @@ from aioflow.checkpoint import Checkpoint, Storage, locate, read_json
 from aioflow.files.filesystem import FILES, Path, as_name
 from aioflow.graph.graphdef import GraphDef
 from aioflow.saved_model.manifest import ASSETS, GRAPH, MANIFEST, VARIABLES, WARMUP, Manifest
+from aioflow.saved_model.tables import stored_names, with_files
 from aioflow.saved_model.warmup import WarmUpRequest
 from aioflow.tensors.dtypes import Array
 
@@ -27,7 +28,8 @@ class StoredModel:
         path: the directory.
         manifest: its manifest.
         graph_def: its operations.
-        variables: the value of each variable: pages of the mapped file where the system can map it.
+        variables: the value of each variable, and the keys and values of tables that steps change: pages of the mapped
+            file where the system can map it.
         warmup: its warm-up requests.
         assets: the path of each asset.
     """
@@ -53,10 +55,18 @@ def read(directory: Path) -> StoredModel:
     storage, name = locate(path, FILES)
     manifest = _read_manifest(storage, name, path)
     contents = {file: _read_file(storage, name, path, file, *facts) for file, facts in manifest.files.items()}
-    values = _read_checkpoint(storage, name, path, VARIABLES, set(manifest.variables))
+    stored = {text for table in manifest.tables for text in stored_names(table)}
+    values = _read_checkpoint(storage, name, path, VARIABLES, {*manifest.variables, *stored})
     assets = {file.removeprefix(f"{ASSETS}/"): f"{path}/{file}" for file in manifest.files if file != GRAPH}
-    graph_def = _graph_def(contents[GRAPH], f"{path}/{GRAPH}")
+    vocabularies = {constant: _asset(path, assets, asset) for constant, asset in manifest.vocabularies.items()}
+    graph_def = with_files(_graph_def(contents[GRAPH], f"{path}/{GRAPH}"), vocabularies)
     return StoredModel(path, manifest, graph_def, values, _read_warmup(storage, name, path, manifest), assets)
+
+
+def _asset(path: str, assets: Mapping[str, str], name: str) -> str:
+    if name not in assets:
+        raise errors.DataLossError(f"saved model {path!r} has no asset {name!r}, which a table of it reads")
+    return assets[name]
 
 
 def is_complete(directory: Path) -> bool:

@@ -11,6 +11,7 @@ from aioflow.files.filesystem import Path, as_name
 from aioflow.saved_model.export import Exported, export, reads
 from aioflow.saved_model.manifest import MOST_DIGITS, Manifest, NamedSignature, StoredRequest, check_asset_name
 from aioflow.saved_model.signature import Signature
+from aioflow.saved_model.tables import asset_names, exports
 from aioflow.saved_model.warmup import WarmUpRequest
 from aioflow.saved_model.writing import Content, check_free, write
 from aioflow.session import Session
@@ -32,11 +33,12 @@ async def save(
     assets: Mapping[str, Path] | None = None,
     warmup: Sequence[WarmUpRequest] = (),
 ) -> str:
-    """Save signatures of a graph, and the variables that they need, in a new directory. Returns its path.
+    """Save signatures of a graph, and the variables and tables that they need, in a new directory. Returns its path.
 
     The directory is there when all of it is on the disk, or not at all. The values of all variables belong to one
     moment between steps of the session: runs that change them wait until the values are taken.
-    The elements of queues are not saved. Cancelling gives up the save, unless the directory is there already.
+    A vocabulary file that a lookup table reads becomes an asset. The elements of queues are not saved. Cancelling
+    gives up the save, unless the directory is there already.
 
     Args:
         session: the session of the variables.
@@ -65,9 +67,11 @@ async def save(
     files = {check_asset_name(name): file for name, file in (assets or {}).items()}
     await asyncio.to_thread(check_free, path)
     exported = await asyncio.to_thread(export, signatures)
+    vocabularies = asset_names(exported.vocabularies.values(), files)
+    files |= {name: path for path, name in vocabularies.items()}
     graph = await asyncio.to_thread(exported.graph_def.to_msgpack)
     values = await _values(session, exported)
-    manifest = _manifest(exported, signatures, [request for request, _ in requests])
+    manifest = _manifest(exported, signatures, vocabularies, [request for request, _ in requests])
     tensors = {name: value for _, values in requests for name, value in values.items()}
     await _written(path, Content(manifest, graph, values, tensors, files))
     return path
@@ -108,9 +112,9 @@ def _stored(number: int, request: Any, signatures: Mapping[str, Signature]) -> t
 
 
 async def _values(session: Session, exported: Exported) -> dict[str, Array]:
-    """Return the values of all variables at one moment."""
-    found = reads(exported.variables)
-    handles = frozenset(exported.variables.values())
+    """Return the values of all variables, and the content of tables, at one moment."""
+    found = {**reads(exported.variables), **exports(exported.tables)}
+    handles = frozenset([*exported.variables.values(), *exported.tables.values()])
     async with session.boundary.between(handles, _PATIENCE) as reached:
         if not reached:
             _log.warning("steps that change variables are never all done: a model is saved amid them")
@@ -118,9 +122,16 @@ async def _values(session: Session, exported: Exported) -> dict[str, Array]:
     return values
 
 
-def _manifest(exported: Exported, signatures: Mapping[str, Signature], requests: Sequence[StoredRequest]) -> Manifest:
+def _manifest(
+    exported: Exported,
+    signatures: Mapping[str, Signature],
+    vocabularies: Mapping[str, str],
+    requests: Sequence[StoredRequest],
+) -> Manifest:
     named = {name: _named(signature, exported) for name, signature in signatures.items()}
-    return Manifest(time.time(), named, sorted(exported.variables), sorted(exported.trainable), {}, requests)
+    files = {constant: vocabularies[path] for constant, path in exported.vocabularies.items()}
+    variables, trainable, tables = sorted(exported.variables), sorted(exported.trainable), sorted(exported.tables)
+    return Manifest(time.time(), named, variables, trainable, {}, requests, tables, exported.initializers, files)
 
 
 def _named(signature: Signature, exported: Exported) -> NamedSignature:

@@ -9,7 +9,7 @@ from aioflow.net.cluster import ClusterSpec
 
 PsStrategy = Callable[[Operation], int]
 """(operation) -> the number of its parameter server."""
-_PS_OPS: Final = ("variable",)
+_PS_OPS: Final = ("variable", "mutable_hash_table", "mutable_dense_hash_table")
 
 
 def replica_device_setter(
@@ -34,7 +34,7 @@ def replica_device_setter(
         worker_device: the device of the worker.
         merge_devices: for compatibility: must be True.
         cluster: tells the number of parameter servers.
-        ps_ops: the ops that go to parameter servers; handles of variables by default.
+        ps_ops: the ops that go to parameter servers; handles of variables and of tables that change by default.
         ps_strategy: (operation) -> number of its parameter server; round-robin by default.
 
     Raises:

@@ -1,4 +1,7 @@
-"""The objects in checkpoints: variables and, on request, the state of the inputs. Each builds its own nodes."""
+"""The objects in checkpoints: variables, lookup tables, and, on request, the state of the inputs.
+
+Each builds its own nodes.
+"""
 
 import dataclasses
 import logging
@@ -7,16 +10,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from aioflow.graph.graph import Graph
+from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor, items_of
 from aioflow.kernels.array.constants import no_op
 from aioflow.kernels.state import run_state
 from aioflow.kernels.state.accumulators import AccumulatorSpec
 from aioflow.kernels.state.barrier import BarrierSpec
 from aioflow.kernels.state.checkpoint import STATE, Slice, adopt_variable
+from aioflow.kernels.state.lookup_tables import (
+    TableSpec,
+    cut_table,
+    lookup_table_export,
+    lookup_table_import,
+    mark_table,
+)
 from aioflow.kernels.state.readers import ReaderSpec, reader_restore_state
 from aioflow.kernels.state.resource_handles import QueueSpec
 from aioflow.kernels.state.run_state import cut_variable, mark_variable
 from aioflow.kernels.state.staging import AreaSpec, MapSpec
+from aioflow.library.mutable_tables import MutableTable
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, TensorShape
@@ -97,6 +109,43 @@ class SavedVariable:
     def give_back(self, values: Sequence[Tensor]) -> Operation:
         """See `Savable.give_back`."""
         return adopt_variable(self.variable.handle, values[0])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SavedTable:
+    """A lookup table that steps change.
+
+    Attributes:
+        name: the first part of the names of its two tensors in checkpoints.
+        table: the table.
+    """
+
+    name: str
+    table: MutableTable
+
+    @property
+    def home(self) -> Operation:
+        """The handle of the table."""
+        return self.table.resource_handle.op
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The keys and the values."""
+        parts = zip(("keys", "values"), TableSpec.check(self.table.resource_handle.spec).items, strict=True)
+        count = TensorShape([None])
+        return [Entry(f"{self.name}-{part}", item.dtype, count.concatenate(item.shape)) for part, item in parts]
+
+    def mark(self) -> Operation:
+        """See `Savable.mark`."""
+        return mark_table(self.table.resource_handle)
+
+    def take(self, cut: bool) -> Sequence[Tensor]:
+        """See `Savable.take`."""
+        return (cut_table if cut else lookup_table_export)(self.table.resource_handle)
+
+    def give_back(self, values: Sequence[Tensor]) -> Operation:
+        """See `Savable.give_back`."""
+        return lookup_table_import(self.table.resource_handle, *values)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -224,14 +273,24 @@ def _shared_name(operation: Operation) -> str:
     return operation.attrs["shared_name"] or operation.name
 
 
-def to_save(var_list: Any) -> list[SavedVariable]:
+Saved = SavedVariable | SavedTable
+"""What a Saver may be asked to save."""
+
+
+def all_to_save(graph: Graph) -> list[Variable | MutableTable]:
+    """Return what a Saver saves by default: the global variables of a graph, and its tables that steps change."""
+    keys = GraphKeys.GLOBAL_VARIABLES, GraphKeys.SAVEABLE_OBJECTS
+    return [each for key in keys for each in graph.get_collection(key)]
+
+
+def to_save(var_list: Any) -> list[Saved]:
     """Return the objects to save, by name. TypeError or ValueError if one cannot be saved."""
     given = (
         var_list.items()
         if isinstance(var_list, Mapping)
         else [(variable_name(each), each) for each in items_of("var_list", var_list)]
     )
-    found = [saved for name, value in given for saved in _saved_variables(name, value)]
+    found = [saved for name, value in given for saved in _saved(name, value)]
     if not found:
         raise ValueError("there are no variables to save: create variables before the Saver, or give var_list")
     twice = [name for name, count in Counter(name for name, _ in given).items() if count > 1]
@@ -241,21 +300,23 @@ def to_save(var_list: Any) -> list[SavedVariable]:
 
 
 def variable_name(variable: Any) -> str:
-    """Return its name. TypeError if it is no variable."""
-    return _check_variable(variable).op.name
+    """Return its name. TypeError if it is neither a variable nor a table that steps change."""
+    return variable.resource_handle.op.name if isinstance(variable, MutableTable) else _check_variable(variable).op.name
 
 
 def _check_variable(variable: Any) -> Variable:
     if not isinstance(variable, Variable):
-        raise TypeError(f"a Saver saves variables, not {safe_repr(variable)}")
+        raise TypeError(f"a Saver saves variables and lookup tables, not {safe_repr(variable)}")
     return variable
 
 
-def _saved_variables(name: Any, value: Any) -> list[SavedVariable]:
+def _saved(name: Any, value: Any) -> Sequence[Saved]:
     if not isinstance(name, str) or not name:
         raise TypeError(f"var_list needs text for names in the checkpoint, not {safe_repr(name)}")
     if isinstance(value, (list, tuple)):
         return _rows(name, [_check_variable(part) for part in value])
+    if isinstance(value, MutableTable):
+        return [SavedTable(name, value)]
     return [SavedVariable(name, _check_variable(value))]
 
 

@@ -18,14 +18,24 @@ from aioflow.checkpoint import Retention
 from aioflow.checkpoint.name_map import NameMap, as_path, renamed
 from aioflow.config import RunOptions, expect
 from aioflow.files.filesystem import as_name
+from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.library.state import global_variables
+from aioflow.library.mutable_tables import MutableTable
 from aioflow.library.variables import Variable
 from aioflow.session import Session
 from aioflow.tensors.recursion import safe_repr
-from aioflow.train.savable import Savable, SavedCounts, SavedVariable, run_state_of, to_save, variable_name
+from aioflow.train.savable import (
+    Savable,
+    Saved,
+    SavedCounts,
+    SavedVariable,
+    all_to_save,
+    run_state_of,
+    to_save,
+    variable_name,
+)
 from aioflow.train.saving import Feeds, OnFailure, RestoreOps, Writing, Writings, build, file_device
 from aioflow.train.step_counter import StepBoundary
 
@@ -60,6 +70,7 @@ class Saver:
     Args:
         var_list: the variables to save: a list, or a dict from names in the checkpoint to variables, or to lists of
             variables that hold consecutive rows of a tensor. By default all global variables of the default graph.
+            Lookup tables that steps change count as variables here, unless they were made with `checkpoint=False`.
         reshape: whether to restore a tensor of another shape with as many elements; not into variables that hold rows.
         sharded: whether each task with variables writes its own file, instead of sending all to one.
         max_to_keep: number of checkpoints to keep; None or 0 for all.
@@ -98,7 +109,9 @@ class Saver:
 
     def __init__(
         self,
-        var_list: Sequence[Variable] | Mapping[str, Variable | Sequence[Variable]] | None = None,
+        var_list: Sequence[Variable | MutableTable]
+        | Mapping[str, Variable | MutableTable | Sequence[Variable]]
+        | None = None,
         reshape: bool = False,
         sharded: bool = True,
         max_to_keep: int | None = 5,
@@ -119,10 +132,11 @@ class Saver:
         self._pad = pad_step_number
         self._retention: Final = Retention(max_to_keep or 0, keep_checkpoint_every_n_hours, time.time())
         self._writings: Final = Writings(max_in_flight, on_failure)
-        variables = to_save(global_variables() if var_list is None else var_list)
-        graph = variables[0].variable.graph
-        saved = [*variables, *(_state(graph, variables) if state else ())]
-        self.variables: Final = tuple([each.variable for each in variables])
+        given = to_save(all_to_save(get_default_graph()) if var_list is None else var_list)
+        graph = given[0].home.graph
+        saved = [*given, *(_state(graph, given) if state else ())]
+        self.variables: Final = tuple([each.variable for each in given if isinstance(each, SavedVariable)])
+        self._handles: Final = frozenset(each.home for each in given)
         self._nodes: Final = build(
             graph, saved, name or "save", sharded=sharded, consistent=mode == "consistent",
             extra=var_list is not None if extra is None else extra, reshape=reshape,
@@ -241,8 +255,7 @@ class Saver:
             if boundaries:
                 yield True
                 return
-            handles = frozenset(variable.handle.op for variable in self.variables)
-            reached = await held.enter_async_context(session.boundary.between(handles, _PATIENCE))
+            reached = await held.enter_async_context(session.boundary.between(self._handles, _PATIENCE))
             if not reached:
                 _log.warning("steps that change variables are never all done: a checkpoint is taken amid them")
             yield reached
@@ -292,7 +305,7 @@ class Saver:
         save_path: Path,
         options: RunOptions | None = None,
         *,
-        variables: Sequence[Variable] | None = None,
+        variables: Sequence[Variable | MutableTable] | None = None,
     ) -> None:
         """Restore the variables from a checkpoint, which also initializes them.
 
@@ -342,7 +355,7 @@ class Saver:
 
     async def _restore(
         self, session: Session, path: Path, plain: bool, options: RunOptions | None,
-        variables: Sequence[Variable] | None, renamed: Sequence[str] = (),
+        variables: Sequence[Variable | MutableTable] | None, renamed: Sequence[str] = (),
     ) -> None:  # fmt: skip
         _check(session, options)
         if path is None:
@@ -356,7 +369,7 @@ class Saver:
         await session.partial_run(handle, read, fed)
         await session.partial_run(handle, given, {feeds.go: ""})
 
-    def _givings(self, variables: Sequence[Variable]) -> list[RestoreOps]:
+    def _givings(self, variables: Sequence[Variable | MutableTable]) -> list[RestoreOps]:
         """Return the operations that restore these variables."""
         names = list(dict.fromkeys(variable_name(variable) for variable in variables))
         if not names:
@@ -423,11 +436,11 @@ class _Draft:
         return {given.path: self.path, given.token: self.token, given.facts: json.dumps(self._facts)}
 
 
-def _state(graph: Graph, variables: Sequence[SavedVariable]) -> list[Savable]:
+def _state(graph: Graph, saved: Sequence[Saved]) -> list[Savable]:
     """Return the queues and readers of the graph, and the counts of random operations on each requested task."""
     found = list(run_state_of(graph))
     asking = [
-        *[each.home for each in [*variables, *found]],
+        *[each.home for each in [*saved, *found]],
         *[o for o in graph.get_operations() if o.definition.counted],
     ]
     homes = {file_device(operation): operation for operation in reversed(asking)}

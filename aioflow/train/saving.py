@@ -23,7 +23,7 @@ from aioflow.kernels.state import checkpoint as files
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import TensorShape
 from aioflow.tensors.recursion import safe_repr
-from aioflow.train.savable import Entry, Savable, SavedVariable
+from aioflow.train.savable import Entry, Savable, Saved
 
 
 class Feeds(NamedTuple):
@@ -273,7 +273,7 @@ def _build_restore(
         every = RestoreOps((), read, identity(feeds.go, name="restored"))
     members = [saved for group in groups for saved in group.members]
     pairs = zip(members, [giving for mine in found for giving in mine], strict=True)
-    return every, {saved.home.name: giving for saved, giving in pairs if isinstance(saved, SavedVariable)}
+    return every, {saved.home.name: giving for saved, giving in pairs if isinstance(saved, Saved)}
 
 
 def _giving(graph: Graph, group: Group, saved: Savable, check: Operation, feeds: Feeds, reshape: bool) -> RestoreOps:

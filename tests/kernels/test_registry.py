@@ -35,6 +35,7 @@ NEEDS_SESSION = {
     "*queue*": "it moves elements from step to step",
     "*accumulator*": "it adds up what several steps give",
     "*reader*": "it reads what a queue names",
+    "*table*": "it reads or changes what a session looks up",
     "*_file*": "it reads or writes files",
     "*_checkpoint": "it reads or writes files",
     "restore_tensor": "it reads files",

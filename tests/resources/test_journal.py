@@ -10,6 +10,7 @@ import aioflow as af
 from aioflow import errors
 from aioflow.graph.effects import changes_variables, has_lasting_effect
 from aioflow.graph.op import REGISTRY
+from aioflow.kernels.state.lookup_tables import MutableSpec
 from aioflow.resources.containers import VariableState
 from aioflow.resources.journal import Journal, Journals, Ticket
 from aioflow.runtime.attempts import Attempts, current_attempt
@@ -156,5 +157,10 @@ def test_every_stateful_operation_can_be_undone_or_is_listed_as_lasting():
         if is_update and definition.stateful:
             assert changes_variables(definition), name
             assert not has_lasting_effect(definition, [ResourceSpec((Spec(af.float32, af.TensorShape([])),))]), name
+    table = MutableSpec((Spec(af.string, af.TensorShape([])), Spec(af.float32, af.TensorShape([]))))
+    for name in ("initialize_table", "initialize_table_from_text_file", "lookup_table_insert", "lookup_table_remove"):
+        assert changes_variables(REGISTRY[name]), name
+        assert not has_lasting_effect(REGISTRY[name], [table]), name
+    assert has_lasting_effect(REGISTRY["lookup_table_import"], [table])
     outside = {name for name, definition in REGISTRY.items() if has_lasting_effect(definition, ())}
     assert outside == {"py_func", "write_file"}

@@ -10,6 +10,7 @@ import numpy as np
 from aioflow import errors
 from aioflow.graph.building import get_default_graph, transactional
 from aioflow.graph.convert import TensorLike
+from aioflow.graph.effects import STATES
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
@@ -186,9 +187,9 @@ def add_check_numerics_ops() -> Operation:
 
 
 def _updates(operation: Operation) -> bool:
-    """Whether it changes a variable."""
+    """Whether it changes a variable or a table."""
     definition = operation.definition
-    return definition.stateful and not definition.observes and any(t.op.type == "variable" for t in operation.inputs)
+    return definition.stateful and not definition.observes and any(t.op.type in STATES for t in operation.inputs)
 
 
 def _before(operation: Operation) -> Iterator[Operation]:

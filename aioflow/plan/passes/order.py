@@ -1,4 +1,4 @@
-"""Orders the operations of one variable, or one stack: reads and updates run in the order they were built.
+"""Orders the operations of one variable, table or stack: reads and updates run in the order they were built.
 
 An operation inside a branch or loop counts as one of the whole branch or loop. Inside, the same order holds.
 """
@@ -6,10 +6,11 @@ An operation inside a branch or loop counts as one of the whole branch or loop. 
 from collections.abc import Hashable, Mapping
 from typing import Final
 
+from aioflow.graph.effects import STATES
 from aioflow.plan.passes.flow import Block, Flow, Node, Value, blocks_within, sweep
 from aioflow.tensors.dtypes import ResourceSpec
 
-_ORDERED: Final = frozenset({"variable", "stack_v2"})
+_ORDERED: Final = STATES | {"stack_v2"}
 """The ops whose handles have ordered operations."""
 _WAYS_IN: Final = frozenset({"enter", "switch"})
 """How handles get into loops and branches that are primitives already."""
@@ -59,7 +60,7 @@ def _ordered(node: Node, keys: Keys) -> list[Block]:
 
 
 def touched(node: Node, keys: Keys) -> dict[Hashable, bool]:
-    """The variables and stacks it works on, and whether it may change them."""
+    """The variables, tables and stacks it works on, and whether it may change them."""
     if node.blocks:
         return _by_blocks(node, keys)
     changes = not node.definition.observes
@@ -83,7 +84,7 @@ def _by_blocks(node: Node, keys: Keys) -> dict[Hashable, bool]:
 
 
 def _touches(block: Block) -> dict[Hashable, bool]:
-    """The variables, stacks and arguments that the nodes of a block use, each with whether they may change it."""
+    """The variables, tables, stacks and arguments that nodes of a block use, each with whether they may change it."""
     own = {argument: argument for argument in block.flow.feeds if isinstance(argument.output_specs[0], ResourceSpec)}
     found: dict[Hashable, bool] = {}
     for node in block.flow.nodes:
@@ -107,6 +108,6 @@ def _key(value: Value, keys: Keys) -> Hashable:
         return keys[source]
     if source.definition.name not in _ORDERED or not isinstance(source.output_specs[index], ResourceSpec):
         return None
-    if source.definition.name == "variable":
-        return source.attrs["container"], source.attrs["shared_name"] or source.name
+    if source.definition.name in STATES:
+        return source.definition.name, source.attrs["container"], source.attrs["shared_name"] or source.name
     return source.operation
