@@ -16,7 +16,8 @@ from aioflow.serving.exchange import Exchange, ModelAddress, count_rows
 from aioflow.serving.failures import error_response
 from aioflow.serving.inference_tensors import read_parameters
 from aioflow.serving.json_body import parse_object
-from aioflow.serving.request import EVENTS, Response, json_response, to_json
+from aioflow.serving.large_json import beside_loop, json_size, write_json, write_response
+from aioflow.serving.request import EVENTS, Response
 from aioflow.serving.served_version import ServedVersion
 from aioflow.serving.tensorflow_values import read_columns, to_list
 from aioflow.tensors.dtypes import Array
@@ -28,7 +29,8 @@ async def generate(address: ModelAddress, exchange: Exchange) -> Response:
     """Answer with the outputs of one run."""
     with exchange.hold(address) as served:
         signature, inputs = await _read(exchange)
-        return json_response(_describe(served, await served.infer(inputs, signature)))
+        outputs = await served.infer(inputs, signature)
+        return await write_response(json_size(outputs.values()), _describe, served, outputs)
 
 
 async def generate_stream(address: ModelAddress, exchange: Exchange) -> Response:
@@ -45,7 +47,7 @@ async def _messages(address: ModelAddress, exchange: Exchange) -> AsyncGenerator
         try:
             async with contextlib.aclosing(served.stream(inputs, signature)) as iterations:
                 async for outputs in iterations:
-                    yield to_json(_describe(served, outputs))
+                    yield await write_json(json_size(outputs.values()), _describe, served, outputs)
                     begun = True
         except Exception as error:
             if not begun:
@@ -55,10 +57,11 @@ async def _messages(address: ModelAddress, exchange: Exchange) -> AsyncGenerator
 
 async def _read(exchange: Exchange) -> tuple[str, dict[str, Array]]:
     """Return the signature that a request names, and its inputs."""
-    body = parse_object(await read_body(exchange.request, exchange.limits), exchange.limits)
+    text = await read_body(exchange.request, exchange.limits)
+    body = await beside_loop(len(text), parse_object, text, exchange.limits)
     name = read_parameters(body).get("signature_name", SERVING_DEFAULT)
     columns = {key: value for key, value in body.items() if key not in _NOT_INPUTS}
-    inputs = read_columns(columns, exchange.signature(name).inputs)
+    inputs = await beside_loop(len(text), read_columns, columns, exchange.signature(name).inputs)
     exchange.rows = count_rows(inputs)
     return name, inputs
 

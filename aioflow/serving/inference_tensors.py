@@ -11,10 +11,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from aioflow import errors
+from aioflow.serving.large_json import beside_loop
 from aioflow.serving.string_tensors import read_strings, write_strings
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import as_array
 from aioflow.tensors.dtypes import Array, DType
+from aioflow.tensors.object_arrays import to_list
 from aioflow.tensors.recursion import short_repr
 
 _NAMES: Final[Mapping[DType, str]] = {
@@ -77,8 +79,13 @@ def read_given(given: Any) -> list[GivenTensor]:
     return list(found.values())
 
 
-async def read_tensors(given: Sequence[GivenTensor], binary: memoryview) -> dict[str, Array]:
-    """Return the arrays of a request, by name. `binary` is what follows its JSON. The event loop has turns.
+async def read_tensors(given: Sequence[GivenTensor], binary: memoryview, json: int = 0) -> dict[str, Array]:
+    """Return the arrays of a request, by name. The event loop has turns.
+
+    Args:
+        given: what the JSON says.
+        binary: what follows it.
+        json: the bytes of the JSON, if it may have elements of tensors.
 
     Raises:
         InvalidArgumentError: the elements do not fit what the JSON says, or the bytes are more or fewer than they need.
@@ -94,7 +101,7 @@ async def read_tensors(given: Sequence[GivenTensor], binary: memoryview) -> dict
             except ValueError as error:
                 raise _wrong_input(tensor.name, error) from None
         start += tensor.size or 0
-    return read_numbers(given, binary, strings)
+    return await beside_loop(json, read_numbers, given, binary, strings)
 
 
 def read_numbers(
@@ -260,7 +267,7 @@ def _to_list(name: str, array: Array, dtype: DType) -> list[Any]:
     flat = array.reshape(-1)
     if dtype is dtypes.bfloat16:
         flat = flat.astype(np.float32)  # ml_dtypes makes a list of its own scalars
-    items: list[Any] = flat.tolist()
+    items = to_list(flat)
     if dtype is not dtypes.string:
         return items
     try:

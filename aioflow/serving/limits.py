@@ -11,9 +11,9 @@ class Limits:
     Attributes:
         body: the most bytes of a body, also of what a compressed one unpacks to. A length in the headers that is larger
             is refused before the body is read (413).
-        json: the most bytes of JSON in a body (413). Python parses JSON in one go, which holds the event loop for
-            about 10 ms a MiB; larger tensors come as binary ones. It also bounds the parts of a gRPC message that
-            are not raw tensors.
+        json: the most bytes of JSON in a body (413). Python parses JSON in one go, which holds the event loop, also
+            from a thread: for about 10 ms a MiB of numbers. Larger tensors come as binary ones. It also bounds the
+            parts of a gRPC message that are not raw tensors.
         requests: the most inferences at a time; one more is refused before its body is read (503).
         body_seconds: how long a body may take to arrive (408).
         answer_seconds: how long a client may take to read a response of more than 64 KiB, or small ones that it has

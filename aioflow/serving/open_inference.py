@@ -31,8 +31,9 @@ from aioflow.serving.inference_tensors import (
     write_numbers,
 )
 from aioflow.serving.json_body import parse_object
+from aioflow.serving.large_json import beside_loop, json_size, write_json, write_response
 from aioflow.serving.limits import Limits
-from aioflow.serving.request import BINARY, JSON, WEBSOCKET, Response, json_response, to_json
+from aioflow.serving.request import BINARY, WEBSOCKET, Response, json_response, to_json
 from aioflow.serving.served_version import ServedVersion
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.recursion import short_repr
@@ -149,25 +150,29 @@ def _open_sizes(tensor: Tensor) -> list[int]:
 
 async def _infer(address: ModelAddress, exchange: Exchange) -> Response:
     with exchange.hold(address) as served:
-        json_size = _json_size(exchange)
+        header_size = _json_size(exchange)
         body = whole_body(exchange.request, exchange.limits)
         if body is None:
-            body = await read_body(exchange.request, exchange.limits, json_size)
-        if json_size is not None and json_size > len(body):
-            raise errors.InvalidArgumentError(f"the JSON should have {json_size} bytes, and the body has {len(body)}")
-        asked = _read_query(body, json_size, exchange.limits)
-        binary = body[len(body) if json_size is None else json_size :]
-        inputs = await read_tensors(asked.inputs, binary) if asked.has_strings else read_numbers(asked.inputs, binary)
+            body = await read_body(exchange.request, exchange.limits, header_size)
+        if header_size is not None and header_size > len(body):
+            raise errors.InvalidArgumentError(f"the JSON should have {header_size} bytes, and the body has {len(body)}")
+        size = len(body) if header_size is None else header_size
+        asked = await beside_loop(size, _read_query, body, header_size, exchange.limits)
+        binary = body[size:]
+        if asked.has_strings:
+            inputs = await read_tensors(asked.inputs, binary, size)
+        else:
+            inputs = await beside_loop(size, read_numbers, asked.inputs, binary)
         exchange.rows = count_rows(inputs)
         outputs = await asked.run(served, inputs)
         return await _respond(outputs, asked, served.name, served.version)
 
 
-def _read_query(body: memoryview, json_size: int | None, limits: Limits) -> "Query":
+def _read_query(body: memoryview, header_size: int | None, limits: Limits) -> "Query":
     """Return what the JSON of a request asks for. Nobody may change it, for other requests may have the same."""
-    if json_size is None or json_size > min(_SHORT, limits.json):
-        return Query.read(parse_object(body[:json_size], limits))
-    return _read_short(bytes(body[:json_size]))
+    if header_size is None or header_size > min(_SHORT, limits.json):
+        return Query.read(parse_object(body[:header_size], limits))
+    return _read_short(bytes(body[:header_size]))
 
 
 @lru_cache(_REMEMBERED)
@@ -274,20 +279,22 @@ def _read_outputs(given: Any) -> tuple[list[str] | None, dict[str, bool]]:
 async def _respond(outputs: Mapping[str, Array], asked: Query, name: str, version: int) -> Response:
     items: list[Mapping[str, Any] | BinaryTensor] = []
     parts: list[bytes | memoryview] = []
+    size = 0
     for output, array in outputs.items():
         if not asked.binary.get(output, asked.binary_default):
-            items.append(write_list(output, array))
+            items.append(await beside_loop(json_size([array]), write_list, output, array))
+            size += json_size([array])
             continue
         has_numbers = isinstance(array, np.ndarray) and not array.dtype.hasobject
         item, after = write_numbers(output, array) if has_numbers else await write_binary(output, array)
         items.append(item)
         parts += after
     if not parts:
-        return Response(200, {"content-type": JSON}, [_write_head(name, version, asked.id, items)])
+        return await write_response(size, _head, name, version, asked.id, items)
     if asked.id is None and all(isinstance(item, BinaryTensor) for item in items):
         text, headers = _write_again(name, version, tuple(items))
     else:
-        text = _write_head(name, version, asked.id, items)
+        text = await write_json(size, _head, name, version, asked.id, items)
         headers = _headers(text)
     return Response(200, headers, [text, *parts])
 
@@ -296,17 +303,18 @@ def _headers(text: bytes) -> Mapping[str, str]:
     return {"content-type": BINARY, JSON_LENGTH: str(len(text))}
 
 
-def _write_head(name: str, version: int, id: str | None, outputs: Sequence[Mapping[str, Any] | BinaryTensor]) -> bytes:
-    """Return the JSON of a response."""
+def _head(
+    name: str, version: int, id: str | None, outputs: Sequence[Mapping[str, Any] | BinaryTensor]
+) -> dict[str, Any]:
+    """Return what the JSON of a response says."""
     head: dict[str, Any] = {"model_name": name, "model_version": str(version)}
     if id is not None:
         head["id"] = id
-    items = [item.describe() if isinstance(item, BinaryTensor) else item for item in outputs]
-    return to_json(head | {"outputs": items})
+    return head | {"outputs": [item.describe() if isinstance(item, BinaryTensor) else item for item in outputs]}
 
 
 @lru_cache(_REMEMBERED)
 def _write_again(name: str, version: int, outputs: Sequence[BinaryTensor]) -> tuple[bytes, Mapping[str, str]]:
-    """Return the same for binary tensors alone, and its headers: a model has the same again and again."""
-    text = _write_head(name, version, None, outputs)
+    """Return the JSON for binary tensors alone, and its headers: a model has the same again and again."""
+    text = to_json(_head(name, version, None, outputs))
     return text, _headers(text)

@@ -12,6 +12,7 @@ from aioflow.saved_model.signature import SERVING_DEFAULT, Method, Signature
 from aioflow.serving.body import read_body
 from aioflow.serving.exchange import Exchange, Handlers, ModelAddress, count_rows, version_number
 from aioflow.serving.json_body import parse_object
+from aioflow.serving.large_json import beside_loop, json_size, write_response
 from aioflow.serving.request import Response, json_response
 from aioflow.serving.status import State, VersionStatus
 from aioflow.serving.tensorflow_values import (
@@ -113,16 +114,21 @@ def _dtype_name(dtype: DType) -> str:
 
 async def _run(address: ModelAddress, method: Method, exchange: Exchange) -> Response:
     with exchange.hold(address) as served:
-        body = parse_object(await read_body(exchange.request, exchange.limits), exchange.limits)
+        text = await read_body(exchange.request, exchange.limits)
+        body = await beside_loop(len(text), parse_object, text, exchange.limits)
         name = body.get("signature_name", SERVING_DEFAULT)
         signature = exchange.signature(name)
         _check_method(signature, name, method)
-        by_rows, inputs = _read_inputs(body, signature, method)
+        by_rows, inputs = await beside_loop(len(text), _read_inputs, body, signature, method)
         exchange.rows = count_rows(inputs)
         outputs = await served.infer(inputs, name)
+    return await write_response(json_size(outputs.values()), _answer, method, by_rows, outputs)
+
+
+def _answer(method: Method, by_rows: bool, outputs: Mapping[str, Array]) -> dict[str, Any]:
     if method == "predict":
-        return json_response({"predictions": write_rows(outputs)} if by_rows else {"outputs": write_columns(outputs)})
-    return json_response({"result": _scores(outputs) if method == "classify" else _numbers(outputs)})
+        return {"predictions": write_rows(outputs)} if by_rows else {"outputs": write_columns(outputs)}
+    return {"result": _scores(outputs) if method == "classify" else _numbers(outputs)}
 
 
 def _check_method(signature: Signature, name: str, method: Method) -> None:

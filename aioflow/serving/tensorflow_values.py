@@ -19,7 +19,7 @@ from aioflow.graph.operation import Tensor
 from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import as_array
 from aioflow.tensors.dtypes import Array
-from aioflow.tensors.object_arrays import make_array
+from aioflow.tensors.object_arrays import SLICE_ELEMENTS, make_array, slices
 from aioflow.tensors.recursion import check_depth, short_repr
 
 _BYTES_SUFFIX: Final = "_bytes"
@@ -170,7 +170,17 @@ def to_list(name: str, array: Array) -> Any:
     if dtype.is_complex:
         raise errors.UnimplementedError(f"output {name!r} is {dtype.name}, which JSON cannot hold")
     plain = array if array.dtype.isbuiltin == 1 else array.astype(np.float64 if dtype.is_floating else np.int64)
-    return plain.tolist()
+    return _nested_list(plain)
+
+
+def _nested_list(array: Array) -> Any:
+    """Return `array.tolist()`, a few rows at a time: other threads go on between them."""
+    if array.size <= SLICE_ELEMENTS:
+        return array.tolist()
+    rows: list[Any] = []
+    for part in slices(len(array), max(1, SLICE_ELEMENTS * len(array) // array.size)):
+        rows += array[part].tolist()
+    return rows
 
 
 def _to_text(name: str, text: bytes) -> Any:

@@ -210,6 +210,9 @@ class RequestBatcher(Generic[R]):
             call.cancel()
             self._forget(call)
             raise
+        except Exception:
+            call.answer = None  # its error leads here, and would be held by itself until a garbage collection
+            raise
         return self._build(self._rows.cut(call, results) if call.own_sizes else results)
 
     @property
@@ -273,7 +276,10 @@ class RequestBatcher(Generic[R]):
             self._slice = self._slice or slice_of(loop)
             return await self._run_alone(call, self._slice)
         self._begin_batches()
-        return await answer
+        try:
+            return await answer
+        finally:
+            del answer  # its error leads here, as in the call
 
     async def _run_alone(self, call: BatchedCall, slice: Slice) -> Results:
         """Run one call in its own task, as the plain callable would."""
@@ -363,6 +369,7 @@ class RequestBatcher(Generic[R]):
         if task.cancelled():  # perhaps before it began
             for call in batch.calls():
                 call.cancel()
+        batch.end()
         self._running -= 1
         if self._waiting.calls:
             self._gather_next()

@@ -28,7 +28,7 @@ class BatchedCall:
         since: the time of the loop from which it waits.
         begun: its first rows, which are in batches that have begun.
         batches: these batches.
-        answer: gets the results of its rows; None before the call waits.
+        answer: gets the results of its rows; None before the call waits, and after its error was raised.
         caller: what the observer of batches has noted of its caller.
     """
 
@@ -82,8 +82,8 @@ class BatchedCall:
             answer.set_result(results)
 
     def is_answered(self) -> bool:
-        """Whether it has results or an error, or was cancelled."""
-        return self.answer is not None and self.answer.done()
+        """Whether it has waited, and has results or an error, or was cancelled."""
+        return self.answer is None or self.answer.done()
 
     def cancel(self) -> None:
         """Its task is cancelled, or must be."""
@@ -162,6 +162,11 @@ class Batch:
                     call.deliver(start, stop, rows)
             if left > _AT_ONCE:
                 yield
+
+    def end(self) -> None:
+        """Let go of its calls and its task, which lead back to it: nothing is left for the garbage collector."""
+        self.shares.clear()
+        self.task = None
 
 
 _AT_ONCE: Final = 32

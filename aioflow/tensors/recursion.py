@@ -13,14 +13,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 DEEPEST: Final = 100
 """The most levels of a nested structure."""
+_LEAVES: Final = frozenset((bool, int, float, complex, str, bytes, type(None)))
+"""Types of values that have no structure: a list of them alone is checked in one call."""
 
 
 def check_depth(structure: Any) -> None:
     """Raise ValueError if a structure contains itself, or has more than DEEPEST levels."""
     level = [structure] if _is_nested(structure) else []
     for _ in range(DEEPEST):
-        inside = [each.values() if isinstance(each, Mapping) else each for each in level]
-        level = list({id(item): item for items in inside for item in items if _is_nested(item)}.values())
+        inside = [each if isinstance(each, (list, tuple)) else each.values() for each in level]
+        inner = [items for items in inside if not _LEAVES.issuperset(map(type, items))]
+        level = list({id(item): item for items in inner for item in items if _is_nested(item)}.values())
         if not level:
             return
     raise ValueError(f"a {type(structure).__name__} is nested more than {DEEPEST} deep, or contains itself")
