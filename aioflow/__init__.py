@@ -132,7 +132,8 @@ _face = Face(__name__, {
     "aioflow.kernels.sparse.sparse_segments": "sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum",
     "aioflow.kernels.state.readers": "matching_files read_file write_file",
     "aioflow.kernels.text.string_hash": (
-        "decode_base64 encode_base64 string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong"
+        "decode_base64 encode_base64 fingerprint string_to_hash_bucket string_to_hash_bucket_fast "
+        "string_to_hash_bucket_strong"
     ),
     "aioflow.kernels.text.strings": (
         "as_string reduce_join regex_full_match regex_replace string_join string_length string_lower string_split "
