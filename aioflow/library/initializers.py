@@ -350,4 +350,10 @@ __all__ = [
     "truncated_normal_initializer", "uniform_unit_scaling", "uniform_unit_scaling_initializer", "variance_scaling",
     "variance_scaling_initializer", "zeros", "zeros_initializer",
 ]  # fmt: skip
-Face(__name__, {__name__: " ".join(__all__)})
+Face(__name__, {
+    __name__: " ".join(__all__),
+    "aioflow.library.state": (
+        "global_variables=global_variables_initializer local_variables=local_variables_initializer "
+        "variables=variables_initializer"
+    ),
+})  # fmt: skip

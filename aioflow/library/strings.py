@@ -11,4 +11,5 @@ _face = Face(__name__, {
         "as_string join=string_join length=string_length lower=string_lower reduce_join regex_full_match "
         "regex_replace split strip=string_strip substr to_number=string_to_number upper=string_upper"
     ),
+    "aioflow.library.printing": "format",
 })  # fmt: skip

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from oracle.draw import BOOL, COMPLEX, FLOAT, FLOATS, INTS, NUMBERS, STRING, Call, Draw, call, one
-from oracle.table import compare, differs
+from oracle.table import compare, differs, excuse
 
 TEXT = one(*STRING)
 
@@ -159,3 +159,31 @@ def decoded(lib: Any, x: Any, pad: bool) -> Any:
 
 compare("decode_base64", lambda d: call(d.array("str", d.shape()), pad=d.pick(False, True)), decoded)
 compare("decode_base64 of any text", TEXT, lambda lib, x: lib.decode_base64(x))
+
+
+# Values as text and as messages
+
+
+def several(d: Draw) -> Call:
+    values = [d.array(d.dtype(*FLOATS, *INTS, *BOOL, *STRING), d.shape(0, 3, (1, 9))) for _ in range(d.integer(0, 2))]
+    return call(*values, summarize=d.pick(-1, 1, 3))
+
+
+def formatted(lib: Any, *xs: Any, summarize: int) -> Any:
+    return lib.strings.format("a".join(["{}"] * len(xs)), list(xs), summarize=summarize)
+
+
+compare("strings.format", several, formatted, ops="string_format")
+compare(
+    "serialize_tensor",
+    lambda d: call(d.array(d.dtype(*NUMBERS, *BOOL, *STRING), d.shape())),
+    lambda lib, x: lib.io.serialize_tensor(x),
+)
+
+
+def there_and_back(lib: Any, x: Any) -> Any:
+    return lib.io.parse_tensor(lib.io.serialize_tensor(x), x.dtype)
+
+
+compare("parse_tensor", lambda d: call(d.array(d.dtype(*NUMBERS, *BOOL, *STRING), d.shape())), there_and_back)
+excuse("each run prints, or gives another time", "print_text", "timestamp")

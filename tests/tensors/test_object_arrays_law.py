@@ -26,7 +26,8 @@ GRADIENTS = (
 """They occur only in gradients, which strings do not have, or in functions that refuse strings."""
 SINGLE = (
     "decode_and_crop_jpeg decode_bmp decode_gif decode_image decode_jpeg decode_npy decode_png extract_jpeg_shape "
-    "lossy_decode merge_summary parse_sequence_example tensor_summary"
+    "lossy_decode merge_summary parse_sequence_example parse_tensor print_text serialize_tensor string_format "
+    "tensor_summary"
 )
 """They take few strings, each of them large."""
 ASSERTIONS = "assert assert_equal assert_none_equal assert_rank assert_rank_at_least assert_rank_in"
