@@ -113,6 +113,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.nn.ctc_loss": "use af.py_func",
     "af.nn.sigmoid_cross_entropy": "use af.losses.sigmoid_cross_entropy",
     "af.nn.softmax_cross_entropy": "use af.losses.softmax_cross_entropy",
+    "af.strings.unicode_script": "Python has no table of the scripts of characters; use af.py_func and a library",
     "af.train.Checkpoint": "use af.train.Saver",
     "af.train.ClusterDef": "use af.train.ClusterSpec",
     "af.train.Example": "use af.io.make_example",
