@@ -17,7 +17,7 @@ Everything public is listed here, and imported when a program first names it. Im
 from aioflow.lazy import Face
 
 _face = Face(__name__, {
-    ".": "dashboard data errors launch layers onnx porting saved_model serving summary train",
+    ".": "dashboard data errors launch layers onnx porting saved_model serving summary train version",
     "aioflow.autodiff.aggregate": "AggregationMethod",
     "aioflow.autodiff.gradients": "UnconnectedGradients gradients hessians",
     "aioflow.autodiff.rules": "NoGradient NotDifferentiable RegisterGradient no_gradient",
@@ -49,7 +49,9 @@ _face = Face(__name__, {
     ),
     "aioflow.kernels.array.ranges": "linspace one_hot range",
     "aioflow.kernels.array.scatter": (
-        "tensor_scatter_add tensor_scatter_nd_add=tensor_scatter_add tensor_scatter_nd_sub=tensor_scatter_sub "
+        "tensor_scatter_add tensor_scatter_nd_add=tensor_scatter_add "
+        "tensor_scatter_nd_max=tensor_scatter_max tensor_scatter_nd_min=tensor_scatter_min "
+        "tensor_scatter_nd_sub=tensor_scatter_sub "
         "tensor_scatter_nd_update=tensor_scatter_update tensor_scatter_sub tensor_scatter_update"
     ),
     "aioflow.kernels.array.select": "boolean_mask masked select sequence_mask where",
@@ -71,13 +73,14 @@ _face = Face(__name__, {
     ),
     "aioflow.kernels.control.control_flow": "control_trigger enter exit loop_cond merge next_iteration switch",
     "aioflow.kernels.control.debugging": (
-        "Print add_check_numerics_ops brackets check_numerics summarize_value verify_tensor_all_finite"
+        "Print add_check_numerics_ops brackets check_numerics summarize_value timestamp verify_tensor_all_finite"
     ),
     "aioflow.kernels.control.lossy": "lossy",
     "aioflow.kernels.control.py_func": "numpy_function py_func",
     "aioflow.kernels.control.stacks": "stack_close_v2 stack_pop_v2 stack_push_v2 stack_v2",
     "aioflow.kernels.data.decoders": "decode_compressed decode_csv decode_npy decode_raw",
     "aioflow.kernels.data.json_examples": "decode_json_example",
+    "aioflow.kernels.data.tensor_messages": "make_ndarray make_tensor_proto parse_tensor serialize_tensor",
     "aioflow.kernels.linalg.decompositions": "cholesky qr self_adjoint_eig self_adjoint_eigvals svd",
     "aioflow.kernels.linalg.determinants": "log_matrix_determinant matrix_determinant",
     "aioflow.kernels.linalg.diagonals": "matrix_band_part matrix_diag matrix_diag_part matrix_set_diag",
@@ -132,7 +135,8 @@ _face = Face(__name__, {
     "aioflow.kernels.sparse.sparse_segments": "sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum",
     "aioflow.kernels.state.readers": "matching_files read_file write_file",
     "aioflow.kernels.text.string_hash": (
-        "decode_base64 encode_base64 string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong"
+        "decode_base64 encode_base64 fingerprint string_to_hash_bucket string_to_hash_bucket_fast "
+        "string_to_hash_bucket_strong"
     ),
     "aioflow.kernels.text.strings": (
         "as_string reduce_join regex_full_match regex_replace string_join string_length string_lower string_split "
@@ -141,9 +145,9 @@ _face = Face(__name__, {
     "aioflow.layers": "activations callbacks constraints distribute regularizers",
     "aioflow.layers.model": "Input Model Sequential",
     "aioflow.library": (
-        "bitwise collectives debugging dtypes=dtype_names gfile image initializers io linalg lookup losses manip math "
-        "metrics nn python_io queue=queue_names random sets signal sparse=sparse_names sparse_names spectral strings "
-        "weights_broadcast"
+        "bitwise collectives debugging dtypes=dtype_names gfile image initializers io linalg logging lookup losses "
+        "manip math metrics nn python_io queue=queue_names random resource_loader sets signal sparse=sparse_names "
+        "sparse_names spectral strings weights_broadcast"
     ),
     "aioflow.library.accumulators": (
         "Barrier ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"
@@ -157,7 +161,8 @@ _face = Face(__name__, {
     "aioflow.library.clip": "clip_by_average_norm clip_by_global_norm clip_by_norm global_norm",
     "aioflow.library.control": (
         "add_to_collection add_to_collections colocate_with container control_dependencies device get_collection "
-        "get_collection_ref group is_tensor name_scope register_tensor_conversion_function tuple with_dependencies"
+        "get_collection_ref group is_tensor name_scope op_scope register_tensor_conversion_function tuple "
+        "with_dependencies"
     ),
     "aioflow.library.critical_section": "CriticalSection",
     "aioflow.library.custom_gradient": "custom_gradient",
@@ -168,12 +173,20 @@ _face = Face(__name__, {
         "ones_initializer orthogonal_initializer random_normal_initializer random_uniform_initializer "
         "truncated_normal_initializer uniform_unit_scaling_initializer variance_scaling_initializer zeros_initializer"
     ),
+    "aioflow.library.known_values": (
+        "assert_proper_iterable convert_to_tensor_or_indexed_slices get_static_value is_symbolic_tensor"
+    ),
+    "aioflow.library.logging": "get_logger",
     "aioflow.library.loops": "while_loop",
     "aioflow.library.nn_convolution": "required_space_to_batch_paddings",
     "aioflow.library.parsing": (
         "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature parse_example parse_single_example "
         "parse_single_sequence_example"
     ),
+    "aioflow.library.partitioners": (
+        "fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
+    ),
+    "aioflow.library.printing": "print",
     "aioflow.library.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
     "aioflow.library.random": "random_crop",
     "aioflow.library.readers": (
@@ -198,10 +211,16 @@ _face = Face(__name__, {
         "report_uninitialized_variables scatter_add scatter_div scatter_max scatter_min scatter_mul scatter_nd_add "
         "scatter_nd_sub scatter_nd_update scatter_sub scatter_update trainable_variables variables_initializer"
     ),
+    "aioflow.library.switches": (
+        "disable_control_flow_v2 disable_eager_execution disable_resource_variables disable_tensor_equality "
+        "disable_v2_behavior disable_v2_tensorshape enable_control_flow_v2 enable_resource_variables executing_eagerly "
+        "executing_eagerly_outside_functions"
+    ),
     "aioflow.library.table_initializers": "initialize_all_tables tables_initializer",
     "aioflow.library.tensor_array": "TensorArray",
     "aioflow.library.variable_scope": (
-        "AUTO_REUSE VariableScope get_local_variable get_variable get_variable_scope variable_scope"
+        "AUTO_REUSE VariableScope get_local_variable get_variable get_variable_scope no_regularizer variable_op_scope "
+        "variable_scope"
     ),
     "aioflow.library.variables": "Variable VariableAggregation VariableSynchronization",
     "aioflow.plan.cost_model": "CostModel Link",
@@ -220,7 +239,7 @@ _face = Face(__name__, {
         "float64 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu half=float16 int16 int2 "
         "int32 int4 int64 int8 resource string uint16 uint2 uint32 uint4 uint64 uint8"
     ),
-    "aioflow.tensors.shape": "Dimension TensorShape as_shape dimension_value",
+    "aioflow.tensors.shape": "Dimension TensorShape as_shape dimension_at_index dimension_value",
     "aioflow.tracing": "NodeStats RunMetadata",
-    "aioflow.version": "__version__",
+    "aioflow.version": "VERSION __version__",
 })  # fmt: skip

@@ -35,6 +35,7 @@ from aioflow import saved_model as saved_model
 from aioflow import serving as serving
 from aioflow import summary as summary
 from aioflow import train as train
+from aioflow import version as version
 from aioflow.autodiff.aggregate import AggregationMethod as AggregationMethod
 from aioflow.autodiff.gradients import UnconnectedGradients as UnconnectedGradients
 from aioflow.autodiff.gradients import gradients as gradients
@@ -126,6 +127,8 @@ from aioflow.kernels.control.lossy import lossy as lossy
 from aioflow.kernels.control.py_func import numpy_function as numpy_function
 from aioflow.kernels.control.py_func import py_func as py_func
 from aioflow.kernels.data.decoders import decode_raw as decode_raw
+from aioflow.kernels.data.tensor_messages import make_ndarray as make_ndarray
+from aioflow.kernels.data.tensor_messages import make_tensor_proto as make_tensor_proto
 from aioflow.kernels.linalg.decompositions import svd as svd
 from aioflow.kernels.linalg.least_squares import matrix_solve_ls as matrix_solve_ls
 from aioflow.kernels.linalg.norms import norm as norm
@@ -197,6 +200,7 @@ from aioflow.library import image as image
 from aioflow.library import initializers as initializers
 from aioflow.library import io as io
 from aioflow.library import linalg as linalg
+from aioflow.library import logging as logging
 from aioflow.library import lookup as lookup
 from aioflow.library import losses as losses
 from aioflow.library import manip as manip
@@ -206,6 +210,7 @@ from aioflow.library import nn as nn
 from aioflow.library import python_io as python_io
 from aioflow.library import queue_names as queue
 from aioflow.library import random as random
+from aioflow.library import resource_loader as resource_loader
 from aioflow.library import sets as sets
 from aioflow.library import signal as signal
 from aioflow.library import sparse_names as sparse
@@ -248,6 +253,7 @@ from aioflow.library.control import get_collection_ref as get_collection_ref
 from aioflow.library.control import group as group
 from aioflow.library.control import is_tensor as is_tensor
 from aioflow.library.control import name_scope as name_scope
+from aioflow.library.control import op_scope as op_scope
 from aioflow.library.control import register_tensor_conversion_function as register_tensor_conversion_function
 from aioflow.library.control import tuple as tuple
 from aioflow.library.control import with_dependencies as with_dependencies
@@ -280,6 +286,11 @@ from aioflow.library.initializers import truncated_normal_initializer as truncat
 from aioflow.library.initializers import uniform_unit_scaling_initializer as uniform_unit_scaling_initializer
 from aioflow.library.initializers import variance_scaling_initializer as variance_scaling_initializer
 from aioflow.library.initializers import zeros_initializer as zeros_initializer
+from aioflow.library.known_values import assert_proper_iterable as assert_proper_iterable
+from aioflow.library.known_values import convert_to_tensor_or_indexed_slices as convert_to_tensor_or_indexed_slices
+from aioflow.library.known_values import get_static_value as get_static_value
+from aioflow.library.known_values import is_symbolic_tensor as is_symbolic_tensor
+from aioflow.library.logging import get_logger as get_logger
 from aioflow.library.loops import while_loop as while_loop
 from aioflow.library.nn_convolution import required_space_to_batch_paddings as required_space_to_batch_paddings
 from aioflow.library.parsing import FixedLenFeature as FixedLenFeature
@@ -289,6 +300,10 @@ from aioflow.library.parsing import VarLenFeature as VarLenFeature
 from aioflow.library.parsing import parse_example as parse_example
 from aioflow.library.parsing import parse_single_example as parse_single_example
 from aioflow.library.parsing import parse_single_sequence_example as parse_single_sequence_example
+from aioflow.library.partitioners import fixed_size_partitioner as fixed_size_partitioner
+from aioflow.library.partitioners import min_max_variable_partitioner as min_max_variable_partitioner
+from aioflow.library.partitioners import variable_axis_size_partitioner as variable_axis_size_partitioner
+from aioflow.library.printing import print as print
 from aioflow.library.queues import FIFOQueue as FIFOQueue
 from aioflow.library.queues import PaddingFIFOQueue as PaddingFIFOQueue
 from aioflow.library.queues import PriorityQueue as PriorityQueue
@@ -367,6 +382,16 @@ from aioflow.library.state import scatter_sub as scatter_sub
 from aioflow.library.state import scatter_update as scatter_update
 from aioflow.library.state import trainable_variables as trainable_variables
 from aioflow.library.state import variables_initializer as variables_initializer
+from aioflow.library.switches import disable_control_flow_v2 as disable_control_flow_v2
+from aioflow.library.switches import disable_eager_execution as disable_eager_execution
+from aioflow.library.switches import disable_resource_variables as disable_resource_variables
+from aioflow.library.switches import disable_tensor_equality as disable_tensor_equality
+from aioflow.library.switches import disable_v2_behavior as disable_v2_behavior
+from aioflow.library.switches import disable_v2_tensorshape as disable_v2_tensorshape
+from aioflow.library.switches import enable_control_flow_v2 as enable_control_flow_v2
+from aioflow.library.switches import enable_resource_variables as enable_resource_variables
+from aioflow.library.switches import executing_eagerly as executing_eagerly
+from aioflow.library.switches import executing_eagerly_outside_functions as executing_eagerly_outside_functions
 from aioflow.library.table_initializers import initialize_all_tables as initialize_all_tables
 from aioflow.library.table_initializers import tables_initializer as tables_initializer
 from aioflow.library.tensor_array import TensorArray as TensorArray
@@ -375,6 +400,8 @@ from aioflow.library.variable_scope import VariableScope as VariableScope
 from aioflow.library.variable_scope import get_local_variable as get_local_variable
 from aioflow.library.variable_scope import get_variable as get_variable
 from aioflow.library.variable_scope import get_variable_scope as get_variable_scope
+from aioflow.library.variable_scope import no_regularizer as no_regularizer
+from aioflow.library.variable_scope import variable_op_scope as variable_op_scope
 from aioflow.library.variable_scope import variable_scope as variable_scope
 from aioflow.library.variables import Variable as Variable
 from aioflow.library.variables import VariableAggregation as VariableAggregation
@@ -431,9 +458,11 @@ from aioflow.tensors.dtypes import uint8 as uint8
 from aioflow.tensors.shape import Dimension as Dimension
 from aioflow.tensors.shape import TensorShape as TensorShape
 from aioflow.tensors.shape import as_shape as as_shape
+from aioflow.tensors.shape import dimension_at_index as dimension_at_index
 from aioflow.tensors.shape import dimension_value as dimension_value
 from aioflow.tracing import NodeStats as NodeStats
 from aioflow.tracing import RunMetadata as RunMetadata
+from aioflow.version import VERSION as VERSION
 from aioflow.version import __version__ as __version__
 
 __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue", "BatchingStatistics", "Comparison",
@@ -445,86 +474,94 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "Placement", "Print", "PriorityQueue", "QueueBase", "RandomShuffleQueue", "Rates", "ReaderBase", "RegisterGradient",
     "RequestBatcher", "RunMetadata", "RunOptions", "Saving", "Sequential", "Session", "SparseConditionalAccumulator",
     "SparseFeature", "SparseTensor", "SparseTensorValue", "StagingArea", "TFRecordReader", "Template", "Tensor",
-    "TensorArray", "TensorShape", "TextLineReader", "UnconnectedGradients", "VarLenFeature", "Variable",
+    "TensorArray", "TensorShape", "TextLineReader", "UnconnectedGradients", "VERSION", "VarLenFeature", "Variable",
     "VariableAggregation", "VariableScope", "VariableSynchronization", "WholeFileReader", "__version__", "abs",
     "accumulate_n", "acos", "acosh", "activations", "add", "add_check_numerics_ops", "add_n", "add_to_collection",
     "add_to_collections", "all_variables", "angle", "arg_max", "arg_min", "argmax", "argmin", "argsort", "as_dtype",
     "as_shape", "as_string", "asin", "asinh", "assert_equal", "assert_greater", "assert_greater_equal",
     "assert_integer", "assert_less", "assert_less_equal", "assert_near", "assert_negative", "assert_non_negative",
-    "assert_non_positive", "assert_none_equal", "assert_positive", "assert_rank", "assert_rank_at_least",
-    "assert_rank_in", "assert_same_float_dtype", "assert_scalar", "assert_type", "assert_variables_initialized",
-    "assign", "assign_add", "assign_mul", "assign_sub", "atan", "atan2", "atanh", "batch_function", "batch_gather",
-    "batch_scatter_update", "batch_to_space", "batch_to_space_nd", "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e",
-    "betainc", "bfloat16", "bincount", "bitcast", "bitwise", "bitwise_and", "bitwise_or", "bitwise_xor", "bool",
-    "bool_", "boolean_mask", "brackets", "broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to",
-    "callbacks", "case", "cast", "ceil", "check_learning_off", "check_numerics", "cholesky", "cholesky_solve",
-    "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "collectives", "colocate_with",
-    "compare", "complex", "complex128", "complex64", "concat", "cond", "confusion_matrix", "conj", "constant",
-    "constant_initializer", "constraints", "container", "control_dependencies", "control_trigger", "convert_to_tensor",
-    "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero", "count_up_to", "cross", "cumprod", "cumsum",
-    "cumulative_logsumexp", "custom_gradient", "dashboard", "data", "debugging", "decode_base64", "decode_compressed",
-    "decode_csv", "decode_json_example", "decode_npy", "decode_raw", "depth_to_space", "deserialize_many_sparse",
-    "device", "diag", "diag_part", "digamma", "dimension_value", "distribute", "div", "div_no_nan", "divide",
-    "divide_no_nan", "double", "dtypes", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum",
-    "encode_base64", "ensure_shape", "enter", "equal", "erf", "erfc", "erfinv", "errors", "exit", "exp", "expand_dims",
-    "expm1", "extract_image_patches", "eye", "fft", "fft2d", "fft3d", "fftnd", "fill", "float16", "float32",
-    "float4_e2m1fn", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
-    "floor", "floor_div", "floordiv", "floormod", "foldl", "foldr", "from_dense", "gather", "gather_nd",
-    "get_collection", "get_collection_ref", "get_default_graph", "get_default_session", "get_local_variable",
-    "get_seed", "get_variable", "get_variable_scope", "gfile", "global_norm", "global_variables",
-    "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer", "gradients", "greater",
-    "greater_equal", "group", "guarantee_const", "half", "hessians", "histogram_fixed_width",
-    "histogram_fixed_width_bins", "identity", "identity_initializer", "identity_n", "ifft", "ifft2d", "ifft3d",
-    "ifftnd", "igamma", "igammac", "imag", "image", "import_graph_def", "initialize_all_tables",
-    "initialize_all_variables", "initialize_local_variables", "initialize_variables", "initializers", "int16", "int2",
-    "int32", "int4", "int64", "int8", "invert", "invert_permutation", "io", "irfftnd", "is_finite", "is_inf", "is_nan",
-    "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_tensor", "is_variable_initialized",
-    "launch", "layers", "lbeta", "left_shift", "less", "less_equal", "lgamma", "lin_space", "linalg", "linspace",
-    "listdiff", "local_variables", "local_variables_initializer", "log", "log1p", "log_matrix_determinant",
-    "log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor", "lookup", "loop_cond", "losses", "lossy",
-    "make_template", "manip", "map_fn", "masked", "matching_files", "math", "matmul", "matrix_band_part",
-    "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_exponential", "matrix_inverse", "matrix_set_diag",
-    "matrix_solve", "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid",
-    "metrics", "minimum", "mod", "model_variables", "moving_average_variables", "multinomial", "multiply",
-    "multiply_no_nan", "name_scope", "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn", "no_gradient",
-    "no_op", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like",
-    "onnx", "orthogonal_initializer", "pad", "parallel_stack", "parameter_report", "parse_example",
-    "parse_single_example", "parse_single_sequence_example", "placeholder", "placeholder_with_default", "polygamma",
-    "polyval", "population_count", "porting", "pow", "prevent_gradient", "py_func", "python_io", "qr", "queue",
-    "random", "random_bernoulli", "random_crop", "random_gamma", "random_normal", "random_normal_initializer",
-    "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "read_file",
-    "real", "realdiv", "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any", "reduce_euclidean_norm",
-    "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std",
-    "reduce_sum", "reduce_variance", "regex_full_match", "regex_replace", "register_tensor_conversion_function",
-    "regularizers", "repeat", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset",
-    "reset_default_graph", "reshape", "resource", "reverse", "reverse_sequence", "reverse_v2", "rfftnd", "right_shift",
+    "assert_non_positive", "assert_none_equal", "assert_positive", "assert_proper_iterable", "assert_rank",
+    "assert_rank_at_least", "assert_rank_in", "assert_same_float_dtype", "assert_scalar", "assert_type",
+    "assert_variables_initialized", "assign", "assign_add", "assign_mul", "assign_sub", "atan", "atan2", "atanh",
+    "batch_function", "batch_gather", "batch_scatter_update", "batch_to_space", "batch_to_space_nd", "bessel_i0",
+    "bessel_i0e", "bessel_i1", "bessel_i1e", "betainc", "bfloat16", "bincount", "bitcast", "bitwise", "bitwise_and",
+    "bitwise_or", "bitwise_xor", "bool", "bool_", "boolean_mask", "brackets", "broadcast_dynamic_shape",
+    "broadcast_static_shape", "broadcast_to", "callbacks", "case", "cast", "ceil", "check_learning_off",
+    "check_numerics", "cholesky", "cholesky_solve", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",
+    "clip_by_value", "collectives", "colocate_with", "compare", "complex", "complex128", "complex64", "concat", "cond",
+    "confusion_matrix", "conj", "constant", "constant_initializer", "constraints", "container", "control_dependencies",
+    "control_trigger", "convert_to_tensor", "convert_to_tensor_or_indexed_slices", "convert_to_tensor_or_sparse_tensor",
+    "cos", "cosh", "count_nonzero", "count_up_to", "cross", "cumprod", "cumsum", "cumulative_logsumexp",
+    "custom_gradient", "dashboard", "data", "debugging", "decode_base64", "decode_compressed", "decode_csv",
+    "decode_json_example", "decode_npy", "decode_raw", "depth_to_space", "deserialize_many_sparse", "device", "diag",
+    "diag_part", "digamma", "dimension_at_index", "dimension_value", "disable_control_flow_v2",
+    "disable_eager_execution", "disable_resource_variables", "disable_tensor_equality", "disable_v2_behavior",
+    "disable_v2_tensorshape", "distribute", "div", "div_no_nan", "divide", "divide_no_nan", "double", "dtypes",
+    "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "enable_control_flow_v2",
+    "enable_resource_variables", "encode_base64", "ensure_shape", "enter", "equal", "erf", "erfc", "erfinv", "errors",
+    "executing_eagerly", "executing_eagerly_outside_functions", "exit", "exp", "expand_dims", "expm1",
+    "extract_image_patches", "eye", "fft", "fft2d", "fft3d", "fftnd", "fill", "fingerprint", "fixed_size_partitioner",
+    "float16", "float32", "float4_e2m1fn", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+    "float8_e5m2fnuz", "float8_e8m0fnu", "floor", "floor_div", "floordiv", "floormod", "foldl", "foldr", "from_dense",
+    "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph", "get_default_session",
+    "get_local_variable", "get_logger", "get_seed", "get_static_value", "get_variable", "get_variable_scope", "gfile",
+    "global_norm", "global_variables", "global_variables_initializer", "glorot_normal_initializer",
+    "glorot_uniform_initializer", "gradients", "greater", "greater_equal", "group", "guarantee_const", "half",
+    "hessians", "histogram_fixed_width", "histogram_fixed_width_bins", "identity", "identity_initializer", "identity_n",
+    "ifft", "ifft2d", "ifft3d", "ifftnd", "igamma", "igammac", "imag", "image", "import_graph_def",
+    "initialize_all_tables", "initialize_all_variables", "initialize_local_variables", "initialize_variables",
+    "initializers", "int16", "int2", "int32", "int4", "int64", "int8", "invert", "invert_permutation", "io", "irfftnd",
+    "is_finite", "is_inf", "is_nan", "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing",
+    "is_symbolic_tensor", "is_tensor", "is_variable_initialized", "launch", "layers", "lbeta", "left_shift", "less",
+    "less_equal", "lgamma", "lin_space", "linalg", "linspace", "listdiff", "local_variables",
+    "local_variables_initializer", "log", "log1p", "log_matrix_determinant", "log_sigmoid", "logging", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "lookup", "loop_cond", "losses", "lossy", "make_ndarray",
+    "make_template", "make_tensor_proto", "manip", "map_fn", "masked", "matching_files", "math", "matmul",
+    "matrix_band_part", "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_exponential", "matrix_inverse",
+    "matrix_set_diag", "matrix_solve", "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum",
+    "merge", "meshgrid", "metrics", "min_max_variable_partitioner", "minimum", "mod", "model_variables",
+    "moving_average_variables", "multinomial", "multiply", "multiply_no_nan", "name_scope", "ndtri", "negative", "nest",
+    "newaxis", "next_iteration", "nn", "no_gradient", "no_op", "no_regularizer", "norm", "not_equal", "nth_element",
+    "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like", "onnx", "op_scope", "orthogonal_initializer",
+    "pad", "parallel_stack", "parameter_report", "parse_example", "parse_single_example",
+    "parse_single_sequence_example", "parse_tensor", "placeholder", "placeholder_with_default", "polygamma", "polyval",
+    "population_count", "porting", "pow", "prevent_gradient", "print", "py_func", "python_io", "qr", "queue", "random",
+    "random_bernoulli", "random_crop", "random_gamma", "random_normal", "random_normal_initializer", "random_poisson",
+    "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv",
+    "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_join",
+    "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum",
+    "reduce_variance", "regex_full_match", "regex_replace", "register_tensor_conversion_function", "regularizers",
+    "repeat", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset", "reset_default_graph",
+    "reshape", "resource", "resource_loader", "reverse", "reverse_sequence", "reverse_v2", "rfftnd", "right_shift",
     "rint", "roll", "round", "rsqrt", "saturate_cast", "saved_model", "scalar_mul", "scan", "scatter_add",
     "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub",
     "scatter_nd_update", "scatter_sub", "scatter_update", "searchsorted", "segment_max", "segment_mean", "segment_min",
     "segment_prod", "segment_sum", "select", "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask",
-    "serialize_many_sparse", "serialize_sparse", "serving", "set_difference", "set_intersection", "set_random_seed",
-    "set_size", "set_union", "setdiff1d", "sets", "shape", "shape_n", "sigmoid", "sign", "signal", "sin", "sinh",
-    "size", "slice", "sort", "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse", "sparse_add",
-    "sparse_concat", "sparse_dense_cwise_div", "sparse_dense_cwise_mul", "sparse_fill_empty_rows", "sparse_mask",
-    "sparse_matmul", "sparse_maximum", "sparse_merge", "sparse_minimum", "sparse_names", "sparse_placeholder",
-    "sparse_reduce_max", "sparse_reduce_max_sparse", "sparse_reduce_sum", "sparse_reduce_sum_sparse", "sparse_reorder",
-    "sparse_reset_shape", "sparse_reshape", "sparse_retain", "sparse_segment_mean", "sparse_segment_sqrt_n",
-    "sparse_segment_sum", "sparse_slice", "sparse_softmax", "sparse_split", "sparse_tensor_dense_matmul",
-    "sparse_tensor_to_dense", "sparse_to_dense", "sparse_to_indicator", "sparse_transpose", "spectral", "split", "sqrt",
-    "square", "squared_difference", "squeeze", "stack", "stack_close_v2", "stack_pop_v2", "stack_push_v2", "stack_v2",
-    "stop_gradient", "strided_slice", "string", "string_join", "string_length", "string_lower", "string_split",
-    "string_strip", "string_to_hash_bucket", "string_to_hash_bucket_fast", "string_to_hash_bucket_strong",
-    "string_to_number", "string_upper", "strings", "substr", "subtract", "summarize_value", "summary", "svd", "switch",
-    "switch_case", "tables_initializer", "tan", "tanh", "tensor_scatter_add", "tensor_scatter_nd_add",
+    "serialize_many_sparse", "serialize_sparse", "serialize_tensor", "serving", "set_difference", "set_intersection",
+    "set_random_seed", "set_size", "set_union", "setdiff1d", "sets", "shape", "shape_n", "sigmoid", "sign", "signal",
+    "sin", "sinh", "size", "slice", "sort", "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse",
+    "sparse_add", "sparse_concat", "sparse_dense_cwise_div", "sparse_dense_cwise_mul", "sparse_fill_empty_rows",
+    "sparse_mask", "sparse_matmul", "sparse_maximum", "sparse_merge", "sparse_minimum", "sparse_names",
+    "sparse_placeholder", "sparse_reduce_max", "sparse_reduce_max_sparse", "sparse_reduce_sum",
+    "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape", "sparse_reshape", "sparse_retain",
+    "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum", "sparse_slice", "sparse_softmax",
+    "sparse_split", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense", "sparse_to_dense", "sparse_to_indicator",
+    "sparse_transpose", "spectral", "split", "sqrt", "square", "squared_difference", "squeeze", "stack",
+    "stack_close_v2", "stack_pop_v2", "stack_push_v2", "stack_v2", "stop_gradient", "strided_slice", "string",
+    "string_join", "string_length", "string_lower", "string_split", "string_strip", "string_to_hash_bucket",
+    "string_to_hash_bucket_fast", "string_to_hash_bucket_strong", "string_to_number", "string_upper", "strings",
+    "substr", "subtract", "summarize_value", "summary", "svd", "switch", "switch_case", "tables_initializer", "tan",
+    "tanh", "tensor_scatter_add", "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min",
     "tensor_scatter_nd_sub", "tensor_scatter_nd_update", "tensor_scatter_sub", "tensor_scatter_update", "tensordot",
-    "tile", "to_bfloat16", "to_complex128", "to_complex64", "to_double", "to_float", "to_int32", "to_int64", "top_k",
-    "trace", "train", "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer",
-    "truncatediv", "truncatemod", "tuple", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8",
-    "uniform_unit_scaling_initializer", "unique", "unique_with_counts", "unravel_index", "unsorted_segment_max",
-    "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
-    "unsorted_segment_sum", "unstack", "variable_scope", "variables_initializer", "variance_scaling_initializer",
-    "verify_tensor_all_finite", "weights_broadcast", "where", "where_v2", "while_loop", "with_dependencies",
-    "write_file", "xdivy", "xlogy", "zeros", "zeros_initializer", "zeros_like", "zeta"]
+    "tile", "timestamp", "to_bfloat16", "to_complex128", "to_complex64", "to_double", "to_float", "to_int32",
+    "to_int64", "top_k", "trace", "train", "trainable_variables", "transpose", "truediv", "truncated_normal",
+    "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "uint16", "uint2", "uint32", "uint4",
+    "uint64", "uint8", "uniform_unit_scaling_initializer", "unique", "unique_with_counts", "unravel_index",
+    "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod",
+    "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack", "variable_axis_size_partitioner", "variable_op_scope",
+    "variable_scope", "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "version",
+    "weights_broadcast", "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy",
+    "zeros", "zeros_initializer", "zeros_like", "zeta"]
 
 def diag(diagonal: NumberLike, name: str | None = None) -> Tensor:
     """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high.
@@ -724,6 +761,30 @@ def linspace(start: NumberLike, stop: NumberLike, num: NumberLike, name: str | N
 
 def tensor_scatter_add(tensor: NumberLike, indices: NumberLike, updates: NumberLike, name: str | None = None) -> Tensor:
     """`tensor` with `updates` added at the positions `indices`.
+
+    The positions are along the last axis of `indices`: as `gather_nd` takes them.
+    """
+
+
+def tensor_scatter_nd_max(
+    tensor: NumberLike,
+    indices: NumberLike,
+    updates: NumberLike,
+    name: str | None = None,
+) -> Tensor:
+    """The largest of the element of `tensor` and all `updates` there.
+
+    The positions are along the last axis of `indices`: as `gather_nd` takes them.
+    """
+
+
+def tensor_scatter_nd_min(
+    tensor: NumberLike,
+    indices: NumberLike,
+    updates: NumberLike,
+    name: str | None = None,
+) -> Tensor:
+    """The smallest of the element of `tensor` and all `updates` there.
 
     The positions are along the last axis of `indices`: as `gather_nd` takes them.
     """
@@ -1040,6 +1101,10 @@ def check_numerics(tensor: NumberLike, message: str, name: str | None = None) ->
     """
 
 
+def timestamp(name: str | None = None) -> Tensor:
+    """The seconds since the beginning of 1970 when the operation runs."""
+
+
 def stack_close_v2(handle: TensorLike, name: str | None = None) -> Operation:
     """The stack is empty and closed: pushing and popping fail."""
 
@@ -1137,6 +1202,17 @@ def decode_json_example(json_examples: TextLike, name: str | None = None) -> Ten
 
     InvalidArgumentError for anything else.
     """
+
+
+def parse_tensor(serialized: TextLike, out_type: DTypeLike, name: str | None = None) -> Tensor:
+    """The tensor of dtype `out_type` in a string of `serialize_tensor`, or in any TensorProto of TensorFlow.
+
+    InvalidArgumentError if the bytes are none, or hold another dtype.
+    """
+
+
+def serialize_tensor(tensor: TensorLike, name: str | None = None) -> Tensor:
+    """The tensor as a string: the bytes of TensorFlow's TensorProto, which `parse_tensor` reads."""
 
 
 def cholesky(input: NumberLike, name: str | None = None) -> Tensor:
@@ -2571,12 +2647,19 @@ def encode_base64(input: TextLike, pad: builtins.bool = False, name: str | None 
     """
 
 
+def fingerprint(data: TensorLike, method: str = "farmhash64", name: str | None = None) -> Tensor:
+    """Eight bytes for each part of `data` along its first axis, equal for equal parts: their FarmHash Fingerprint64.
+
+    A part of several strings has the fingerprint of the fingerprints of its strings.
+    """
+
+
 def string_to_hash_bucket(string_tensor: TextLike, num_buckets: int, name: str | None = None) -> Tensor:
     """The bucket of each string, independent of the one that `string_to_hash_bucket_fast` gives.
 
     Examples:
         >>> await session.run(af.string_to_hash_bucket(["tea"], 10))
-        array([5])
+        array([7])
     """
 
 
@@ -2599,7 +2682,7 @@ def string_to_hash_bucket_strong(
 
     Examples:
         >>> await session.run(af.string_to_hash_bucket_strong(["tea"], 10, key=[1, 2]))
-        array([3])
+        array([1])
     """
 
 

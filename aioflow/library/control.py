@@ -50,6 +50,13 @@ def name_scope(name: str | None, default_name: str | None = None, values: Iterab
         yield scope
 
 
+def op_scope(
+    values: Iterable[Any] | None, name: str | None, default_name: str | None = None
+) -> contextlib.AbstractContextManager[str]:
+    """Return `name_scope`, whose arguments it takes in another order."""
+    return name_scope(name, default_name, values)
+
+
 def control_dependencies(control_inputs: Iterable[Any] | None) -> contextlib.AbstractContextManager[None]:
     """Make operations built inside run after these; None clears all enclosing blocks.
 

@@ -12,4 +12,6 @@ _face = Face(__name__, {
     "aioflow.kernels.control.debugging": "assert_all_finite=verify_tensor_all_finite check_numerics",
     "aioflow.kernels.math.rounding": "is_finite is_inf is_nan",
     "aioflow.library.arrays": "is_numeric_tensor",
+    "aioflow.library.known_values": "assert_proper_iterable",
+    "aioflow.library.shape_assertions": "assert_shapes",
 })  # fmt: skip

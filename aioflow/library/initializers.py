@@ -436,4 +436,11 @@ __all__ = [
     "truncated_normal_initializer", "uniform_unit_scaling", "uniform_unit_scaling_initializer", "variance_scaling",
     "variance_scaling_initializer", "zeros", "zeros_initializer",
 ]  # fmt: skip
-Face(__name__, {__name__: " ".join(__all__), "aioflow.library.table_initializers": "tables_initializer"})
+Face(__name__, {
+    __name__: " ".join(__all__),
+    "aioflow.library.state": (
+        "global_variables=global_variables_initializer local_variables=local_variables_initializer "
+        "variables=variables_initializer"
+    ),
+    "aioflow.library.table_initializers": "tables_initializer",
+})  # fmt: skip

@@ -7,6 +7,7 @@ _face = Face(__name__, {
     "aioflow.kernels.data.decoders": "decode_compressed decode_csv decode_npy decode_raw",
     "aioflow.kernels.data.example_wire": "make_example make_sequence_example",
     "aioflow.kernels.data.json_examples": "decode_json_example",
+    "aioflow.kernels.data.tensor_messages": "parse_tensor serialize_tensor",
     "aioflow.kernels.image.decode_image": (
         "decode_and_crop_jpeg decode_bmp decode_gif decode_jpeg decode_png encode_jpeg encode_png extract_jpeg_shape "
         "is_jpeg"

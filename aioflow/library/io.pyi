@@ -17,7 +17,9 @@ from aioflow import decode_json_example as decode_json_example
 from aioflow import decode_npy as decode_npy
 from aioflow import encode_base64 as encode_base64
 from aioflow import matching_files as matching_files
+from aioflow import parse_tensor as parse_tensor
 from aioflow import read_file as read_file
+from aioflow import serialize_tensor as serialize_tensor
 from aioflow import write_file as write_file
 from aioflow.files.tfrecord import TFRecordCompressionType as TFRecordCompressionType
 from aioflow.files.tfrecord import TFRecordOptions as TFRecordOptions
@@ -57,4 +59,5 @@ __all__ = ["FIFOQueue", "FixedLenFeature", "FixedLenSequenceFeature", "PaddingFI
     "decode_gif", "decode_image", "decode_jpeg", "decode_json_example", "decode_npy", "decode_png", "decode_raw",
     "encode_base64", "encode_jpeg", "encode_png", "extract_jpeg_shape", "gfile", "is_jpeg", "make_example",
     "make_sequence_example", "matching_files", "parse_example", "parse_sequence_example", "parse_single_example",
-    "parse_single_sequence_example", "read_file", "tf_record_iterator", "write_file"]
+    "parse_single_sequence_example", "parse_tensor", "read_file", "serialize_tensor", "tf_record_iterator",
+    "write_file"]

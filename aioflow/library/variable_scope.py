@@ -375,3 +375,28 @@ def get_local_variable(
     """
     keys = [GraphKeys.LOCAL_VARIABLES, *(collections or ())]
     return get_variable(name, shape, dtype, initializer, regularizer, False, keys, *options, **named)
+
+
+def variable_op_scope(
+    values: Iterable[Any] | None,
+    name_or_scope: str | VariableScope | None,
+    default_name: str | None = None,
+    initializer: Any = None,
+    regularizer: Regularizer | None = None,
+    caching_device: Any = None,
+    partitioner: None = None,
+    custom_getter: Callable[..., Any] | None = None,
+    reuse: Reuse = None,
+    dtype: DTypeLike | None = None,
+    use_resource: bool | None = None,
+    constraint: Constraint | None = None,
+) -> contextlib.AbstractContextManager[VariableScope]:
+    """Return `variable_scope`, whose arguments it takes in another order."""
+    return variable_scope(
+        name_or_scope, default_name, values, initializer, regularizer, caching_device, partitioner, custom_getter,
+        reuse, dtype, use_resource, constraint,
+    )  # fmt: skip
+
+
+def no_regularizer(_: TensorLike) -> None:
+    """Return None: as a scope's regularizer it adds no loss, whatever the enclosing scope has."""

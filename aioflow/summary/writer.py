@@ -29,7 +29,7 @@ from aioflow.files.filesystem import translate_errors
 from aioflow.graph.graph import Graph
 from aioflow.graph.operation import Operation
 from aioflow.graph.subgraph import Body
-from aioflow.kernels.data.summary_wire import NUMBERS
+from aioflow.kernels.data.tensor_wire import NUMBERS
 from aioflow.tensors.dtypes import DType, Spec, TensorShape
 from aioflow.tracing import NodeStats, RunMetadata, Transfer
 

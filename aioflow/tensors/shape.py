@@ -125,6 +125,11 @@ def merge_sizes(a: int | None, b: int | None) -> int | None:
     return b if a is None else a
 
 
+def dimension_at_index(shape: "TensorShape", index: int) -> Dimension:
+    """Return the size of that axis, unknown if the rank is unknown."""
+    return Dimension(None) if shape.sizes is None else Dimension(shape.sizes[index])
+
+
 def dimension_value(dimension: "int | Dimension | None") -> int | None:
     """Return the size of a Dimension as an int, or None while unknown. An int or None is returned unchanged.
 

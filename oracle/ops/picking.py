@@ -111,6 +111,8 @@ compare("tensor_scatter_update", scattered(True, *ANY))
 WIDE_SUMS = differs("sums of float16 are summed as float32", lambda x, *arrays: x.dtype == np.float16)
 compare("tensor_scatter_add", scattered(False, *NUMBERS), rtol=64, differs=WIDE_SUMS)
 compare("tensor_scatter_sub", scattered(False, *NUMBERS), rtol=64, differs=WIDE_SUMS)
+for extreme in ("max", "min"):
+    compare(f"tensor_scatter_nd_{extreme}", scattered(False, *FLOATS, *INTS), ops=f"tensor_scatter_{extreme}")
 compare(
     "scatter_nd",
     scattered(False, *NUMBERS),

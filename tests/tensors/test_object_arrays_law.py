@@ -26,15 +26,17 @@ GRADIENTS = (
 """They occur only in gradients, which strings do not have, or in functions that refuse strings."""
 SINGLE = (
     "decode_and_crop_jpeg decode_bmp decode_gif decode_image decode_jpeg decode_npy decode_png extract_jpeg_shape "
-    "lossy_decode merge_summary parse_sequence_example tensor_summary"
+    "lossy_decode merge_summary parse_sequence_example parse_tensor print_text serialize_tensor string_format "
+    "tensor_summary"
 )
 """They take few strings, each of them large."""
 ASSERTIONS = "assert assert_equal assert_none_equal assert_rank assert_rank_at_least assert_rank_in"
 """They compare by `equal`, and print a few elements."""
 OTHERS = (
-    "decode_base64 decode_compressed not_equal reorder segment_edges segment_sizes set_size string_add "
-    "string_to_hash_bucket string_to_hash_bucket_strong tensor_list_insert tensor_list_put tensor_list_put_pieces "
-    "tensor_list_put_rows"
+    "decode_base64 decode_compressed fingerprint not_equal reorder segment_edges segment_sizes set_size string_add "
+    "string_ngrams string_to_hash_bucket string_to_hash_bucket_strong tensor_list_insert tensor_list_put "
+    "tensor_list_put_pieces tensor_list_put_rows unicode_decode unicode_encode_rows unicode_transcode "
+    "unsorted_segment_join"
 )
 """Each has the code of an op that is measured, such as `encode_base64` and `string_to_hash_bucket_fast`."""
 PLANNED = "channel_shuffle"

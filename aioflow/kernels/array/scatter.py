@@ -17,10 +17,12 @@ from aioflow.kernels.array.gather import _nd_shape as picked_shape
 from aioflow.kernels.array.gather import check_positions, gather_nd
 from aioflow.kernels.context import Context
 from aioflow.kernels.families import CPU, GPU, NARROW
+from aioflow.kernels.math.casting import cast
+from aioflow.kernels.math.comparison import equal
 from aioflow.kernels.state.variables import _at, _scatter, _value_of
 from aioflow.resources.containers import VariableState
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import ANY, INTEGER, NUMERIC, Array, Namespace, Spec
+from aioflow.tensors.dtypes import ANY, FLOAT, INTEGER, NUMERIC, Array, Namespace, Spec
 
 Change = Callable[[Namespace, Array, Array, Array], None]
 """(xp, rows, places, updates): changes rows in place."""
@@ -97,6 +99,20 @@ tensor_scatter_add: Final = _tensor_scatter(
 tensor_scatter_sub: Final = _tensor_scatter(
     "tensor_scatter_sub", _at("subtract"), "`tensor` with `updates` subtracted at the positions `indices`.", NUMERIC
 )
+tensor_scatter_max: Final = _tensor_scatter(
+    "tensor_scatter_max",
+    _at("maximum"),
+    "The largest of the element of `tensor` and all `updates` there.",
+    FLOAT,
+    INTEGER,
+)
+tensor_scatter_min: Final = _tensor_scatter(
+    "tensor_scatter_min",
+    _at("minimum"),
+    "The smallest of the element of `tensor` and all `updates` there.",
+    FLOAT,
+    INTEGER,
+)
 
 
 tensor_scatter_update.moves = True
@@ -116,6 +132,19 @@ def _(op: Operation, dy: Tensor) -> tuple[Tensor, None, Tensor]:
 @tensor_scatter_sub.gradient
 def _(op: Operation, dy: Tensor) -> tuple[Tensor, None, Tensor]:
     return dy, None, -gather_nd(dy, op.inputs[1])
+
+
+def _extreme_gradient(op: Operation, dy: Tensor) -> tuple[Tensor, None, Tensor]:
+    """Those that are equal to the extreme share its gradient."""
+    tensor, indices, updates = op.inputs
+    kept = cast(equal(tensor, op.output), dy.dtype)
+    taken = cast(equal(updates, gather_nd(op.output, indices)), dy.dtype)
+    share = dy / tensor_scatter_add(kept, indices, taken)
+    return share * kept, None, gather_nd(share, indices) * taken
+
+
+tensor_scatter_max.gradient(_extreme_gradient)
+tensor_scatter_min.gradient(_extreme_gradient)
 
 
 # On variables

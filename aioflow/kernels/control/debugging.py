@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from aioflow.graph.op import op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.kernels.array.constants import no_op
 from aioflow.kernels.context import Context
-from aioflow.tensors.dtypes import COMPLEX, FLOAT, Array, DeviceKind, Namespace, Spec
+from aioflow.tensors.dtypes import COMPLEX, FLOAT, Array, DeviceKind, Namespace, Spec, TensorShape, float64
 
 CPU, GPU = DeviceKind.CPU, DeviceKind.GPU
 
@@ -106,6 +107,23 @@ def _(
         printed.count += 1
     sys.stderr.write(f"{message or ''}{brackets(data, summarize)}\n")
     return input_
+
+
+# Time
+
+
+@op(stateful=True)
+def timestamp() -> Spec:
+    """The seconds since the beginning of 1970 when the operation runs."""
+    return Spec(float64, TensorShape(()))
+
+
+timestamp.no_gradient("it has no inputs")
+
+
+@timestamp.kernel(CPU, fresh=True)
+def _(xp: Namespace) -> Array:
+    return np.array(time.time())
 
 
 # NaN and infinity

@@ -5,8 +5,7 @@ Value        1: tag   2: float   4: Image   5: Histogram   6: Audio   8: Tensor 
 Image        1: height   2: width   3: channels   4: PNG
 Audio        1: float, rate   2: channels   3: frames   4: WAV   5: kind
 Histogram    1: min   2: max   3: count   4: sum   5: sum of squares   6: limits, packed   7: counts, packed
-Tensor       1: dtype   2: Shape   4: bytes of numbers   8: string, repeated
-Shape        2: {1: size}, repeated
+Tensor       see `tensor_wire`
 Metadata     1: {1: plugin}   2: name to display   3: description
 """
 
@@ -17,19 +16,11 @@ from typing import Any, Final
 import numpy as np
 
 from aioflow.kernels.data import message_wire as wire
+from aioflow.kernels.data import tensor_wire
 from aioflow.kernels.data.message_wire import content, number, parts
-from aioflow.tensors import dtypes
 from aioflow.tensors.as_array import AnyArray
-from aioflow.tensors.dtypes import as_dtype
 
 _TAG: Final = 1
-NUMBERS: Final = {
-    dtypes.float32: 1, dtypes.float64: 2, dtypes.int32: 3, dtypes.uint8: 4, dtypes.int16: 5, dtypes.int8: 6,
-    dtypes.string: 7, dtypes.complex64: 8, dtypes.int64: 9, dtypes.bool_: 10, dtypes.bfloat16: 14, dtypes.uint16: 17,
-    dtypes.complex128: 18, dtypes.float16: 19, dtypes.resource: 20, dtypes.uint32: 22, dtypes.uint64: 23,
-    dtypes.float8_e5m2: 24, dtypes.float8_e4m3fn: 25,
-}  # fmt: skip
-"""The numbers of TensorFlow's DataType."""
 
 
 # Fields
@@ -83,13 +74,7 @@ def histogram(tag: str, values: AnyArray, limits: AnyArray, counts: AnyArray) ->
 
 def tensor(tag: str, value: AnyArray, metadata: bytes) -> bytes:
     """The summary of a whole array, of numbers or strings."""
-    kind = as_dtype(value.dtype)
-    sizes = b"".join([content(2, number(1, size)) for size in value.shape])
-    if kind is dtypes.string:
-        data = b"".join([content(8, bytes(item)) for item in value.ravel().tolist()])
-    else:
-        data = content(4, value.astype(value.dtype.newbyteorder("<")).tobytes())
-    return _value(tag, content(8, number(1, NUMBERS[kind]) + content(2, sizes) + data) + content(9, metadata))
+    return _value(tag, content(8, tensor_wire.encode(value)) + content(9, metadata))
 
 
 def metadata(plugin: str = "", display_name: str = "", description: str = "") -> bytes:

@@ -1,37 +1,54 @@
-"""Hashes of strings to bucket numbers, and base 64.
+"""Hashes of strings to bucket numbers, fingerprints, and base 64.
 
-A bucket is the first eight bytes of a BLAKE2b digest, little-endian, modulo the number of buckets. It is the same on
-every machine and in every version, and differs from TensorFlow's, which hashes by FarmHash and SipHash. The three ops
-add different inputs to the digest: a name, or a key.
+Buckets and fingerprints are TensorFlow's: `string_to_hash_bucket_fast` and `fingerprint` by FarmHash's Fingerprint64,
+`string_to_hash_bucket_strong` by SipHash, `string_to_hash_bucket` by MurmurHash64A. They are the same on every machine.
 """
 
 import base64
 import binascii
-import hashlib
+import functools
 from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op, op
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.families import CPU, TEXT, costs
+from aioflow.kernels.text.farmhash import fingerprint64
+from aioflow.kernels.text.hash_words import Hash, as_bytes, hash_array
+from aioflow.kernels.text.murmurhash import murmurhash64
+from aioflow.kernels.text.siphash import siphash
 from aioflow.kernels.text.strings import each, textual
-from aioflow.tensors.dtypes import STRING, Array, Namespace, Spec, int64
-
-Bucket = Callable[[bytes], int]
-
-
-def _bucket(num_buckets: int, *, person: bytes = b"", key: bytes = b"") -> Bucket:
-    def bucket(text: bytes) -> int:
-        digest = hashlib.blake2b(text, digest_size=8, person=person, key=key).digest()
-        return int.from_bytes(digest, "little") % num_buckets
-
-    return bucket
+from aioflow.tensors.dtypes import (
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    INTEGER,
+    STRING,
+    Array,
+    Namespace,
+    Spec,
+    TensorShape,
+    int64,
+    uint8,
+)
+from aioflow.tensors.object_arrays import make_array, slices
 
 
 def _bucketed(input: Spec, num_buckets: int) -> Spec:
     if not 0 < num_buckets <= int64.max:
         raise ValueError(f"at least one bucket is needed, and at most {int64.max}, not {num_buckets}")
     return input.only(STRING).with_dtype(int64)
+
+
+def _buckets(function: Hash, node: NodeView) -> Callable[[Array], Array]:
+    count = np.uint64(node.attrs["num_buckets"])
+
+    def buckets(texts: Array) -> Array:
+        return np.asarray(hash_array(function, texts) % count).astype(np.int64)
+
+    return buckets
 
 
 @op
@@ -51,7 +68,7 @@ def string_to_hash_bucket(string_tensor: Spec, num_buckets: int) -> Spec:
 
     Examples:
         >>> await session.run(af.string_to_hash_bucket(["tea"], 10))
-        array([5])
+        array([7])
     """
     return _bucketed(string_tensor, num_buckets)
 
@@ -62,36 +79,66 @@ def string_to_hash_bucket_strong(input: Spec, num_buckets: int, key: Sequence[in
 
     Examples:
         >>> await session.run(af.string_to_hash_bucket_strong(["tea"], 10, key=[1, 2]))
-        array([3])
+        array([1])
     """
-    _key(key)
-    return _bucketed(input, num_buckets)
-
-
-def _key(key: Sequence[int]) -> bytes:
     if len(key) != 2 or not all(0 <= part < 1 << 64 for part in key):
         raise ValueError(f"a key is two integers of 64 bits, not {list(key)}")
-    return b"".join([part.to_bytes(8, "little") for part in key])
+    return _bucketed(input, num_buckets)
 
 
 @string_to_hash_bucket_fast.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
-    return each(_bucket(node.attrs["num_buckets"], person=b"fast"), int64)
+    return _buckets(fingerprint64, node)
 
 
 @string_to_hash_bucket.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
-    return each(_bucket(node.attrs["num_buckets"], person=b"plain"), int64)
+    return _buckets(murmurhash64, node)
 
 
 @string_to_hash_bucket_strong.kernel(CPU, fresh=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Callable[[Array], Array]:
-    return each(_bucket(node.attrs["num_buckets"], key=_key(node.attrs["key"])), int64)
+    return _buckets(functools.partial(siphash, node.attrs["key"]), node)
+
+
+@op
+def fingerprint(data: Spec, method: str = "farmhash64") -> Spec:
+    """Eight bytes for each part of `data` along its first axis, equal for equal parts: their FarmHash Fingerprint64.
+
+    A part of several strings has the fingerprint of the fingerprints of its strings.
+    """
+    data.only(BOOL, INTEGER, FLOAT, COMPLEX, STRING)
+    if method != "farmhash64":
+        raise ValueError(f"method is 'farmhash64', not {method!r}")
+    if data.rank == 0:
+        raise ValueError("a scalar has no first axis along which its parts lie")
+    return Spec(uint8, TensorShape((None if data.sizes is None else data.sizes[0], 8)))
+
+
+@fingerprint.kernel(CPU, fresh=True)
+def _(xp: Namespace, data: Array, *, method: str) -> Array:
+    if data.dtype == object:
+        hashes = hash_array(fingerprint64, data)
+        if data[:1].size == 1:
+            return as_bytes(hashes.reshape(len(data)))
+        data = hashes
+    return as_bytes(hash_array(fingerprint64, _parts(data)))
+
+
+def _parts(data: Array) -> Array:
+    """The bytes of each part along the first axis, in little-endian order."""
+    little = data.astype(data.dtype.newbyteorder("<"), copy=False)
+    parts: list[bytes] = []
+    for chunk in slices(len(data)):
+        parts += [part.tobytes() for part in little[chunk]]
+    return make_array(parts)
 
 
 for _op in (string_to_hash_bucket_fast, string_to_hash_bucket, string_to_hash_bucket_strong):
     _op.no_gradient("a bucket does not vary smoothly")
     costs(_op, 2 * TEXT)
+fingerprint.no_gradient("a fingerprint does not vary smoothly")
+costs(fingerprint, 2 * TEXT)
 
 
 # Base 64

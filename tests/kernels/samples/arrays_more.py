@@ -5,7 +5,13 @@ import numpy as np
 from aioflow.graph.sparse_tensor import SparseTensor
 from aioflow.kernels.array import partition, sequence
 from aioflow.kernels.array.constants import constant
-from aioflow.kernels.array.scatter import tensor_scatter_add, tensor_scatter_sub, tensor_scatter_update
+from aioflow.kernels.array.scatter import (
+    tensor_scatter_add,
+    tensor_scatter_max,
+    tensor_scatter_min,
+    tensor_scatter_sub,
+    tensor_scatter_update,
+)
 from aioflow.kernels.array.weights import fitting_weights, same_shape
 from aioflow.kernels.sparse.sets import all_positions, set_difference, set_intersection, set_size, set_union
 from aioflow.tensors.dtypes import int64
@@ -84,6 +90,8 @@ for name, made, how, places in (
     ("tensor_scatter_update", tensor_scatter_update, None, DISTINCT),
     ("tensor_scatter_add", tensor_scatter_add, np.add, POSITIONS),
     ("tensor_scatter_sub", tensor_scatter_sub, np.subtract, POSITIONS),
+    ("tensor_scatter_max", tensor_scatter_max, np.maximum, POSITIONS),
+    ("tensor_scatter_min", tensor_scatter_min, np.minimum, POSITIONS),
 ):
     sample(name, made, CUBE, places, UPDATES, reference=changed(how))
     sample(name, made, MATRIX, places, UPDATES[:, 0], reference=changed(how))

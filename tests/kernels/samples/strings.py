@@ -1,7 +1,6 @@
 """Samples of what is done with text."""
 
 import base64
-import hashlib
 import re
 
 import numpy as np
@@ -154,24 +153,31 @@ sample("string_split_v2", split(strings.split, "b  "), LINE, reference=pieces([[
 sample("string_split_v2", split(strings.split, None, 1), LINE, reference=pieces([["a", "b  c"], [], ["d"]]))
 
 
-def bucket(count, **options):
-    def reference(item):
-        return int.from_bytes(hashlib.blake2b(item, digest_size=8, **options).digest(), "little") % count
-
-    return each(reference, np.int64)
+def buckets(texts):
+    return each(lambda item: FINGERPRINTS[item] % 1000, np.int64)(texts)
 
 
+FINGERPRINTS = {
+    b" Alpha\t": 1025951142076451710,
+    b"": 11160318154034397263,
+    b"beta gamma": 12857572309550864630,
+    "Größe".encode(): 17762664592924846344,
+    b"a,b,,c": 6769915588080038324,
+    b"Word": 7335232468044038099,
+}
+"""FarmHash's Fingerprint64, computed by TensorFlow."""
 for values in (WORDS, ONE, NOTHING):
     sample("string_to_hash_bucket_fast", lambda x: string_hash.string_to_hash_bucket_fast(x, 1000), values,
-           reference=bucket(1000, person=b"fast"))  # fmt: skip
-    sample("string_to_hash_bucket", lambda x: string_hash.string_to_hash_bucket(x, 7), values,
-           reference=bucket(7, person=b"plain"))  # fmt: skip
-    sample("string_to_hash_bucket_strong", lambda x: string_hash.string_to_hash_bucket_strong(x, 2**62, [1, 2]), values,
-           reference=bucket(2**62, key=b"\1" + bytes(7) + b"\2" + bytes(7)))  # fmt: skip
+           reference=buckets)  # fmt: skip
+    sample("string_to_hash_bucket", lambda x: string_hash.string_to_hash_bucket(x, 7), values)
+    sample("string_to_hash_bucket_strong", lambda x: string_hash.string_to_hash_bucket_strong(x, 2**62, [1, 2]), values)
+    sample("fingerprint", string_hash.fingerprint, np.stack([values, values]))
     sample("encode_base64", lambda x: string_hash.encode_base64(x, pad=True), values,
            reference=each(base64.urlsafe_b64encode))  # fmt: skip
     sample("decode_base64", lambda x: string_hash.decode_base64(string_hash.encode_base64(x)), values,
            reference=lambda x: x)  # fmt: skip
+
+sample("fingerprint", string_hash.fingerprint, np.arange(6.0).reshape(3, 2))
 
 NUMBERS = np.array([[1.5, -2.0], [0.25, 1e300]])
 RAW = np.array([row.astype("<f8").tobytes() for row in NUMBERS], object)

@@ -68,18 +68,6 @@ def test_every_integer_dtype_has_its_digits():
         assert evaluate(strings.as_string(constant(limits))).tolist() == [str(int(n)).encode() for n in limits]
 
 
-def test_buckets_stay_the_same_from_version_to_version():
-    words = text(b"", b"aioflow")
-    assert evaluate(string_hash.string_to_hash_bucket_fast(words, 2**40)).tolist() == FAST
-    assert evaluate(string_hash.string_to_hash_bucket(words, 2**40)).tolist() == PLAIN
-    assert evaluate(string_hash.string_to_hash_bucket_strong(words, 2**40, [3, 2**64 - 1])).tolist() == STRONG
-
-
-FAST = [903547451529, 242915598208]
-PLAIN = [601546932088, 675284232002]
-STRONG = [914184324317, 1099206685571]
-
-
 def test_bytes_that_are_no_letters_count_one_each():
     odd = text(b"\xff\xfea\xc3\xb6")
     assert evaluate(strings.string_length(odd, unit="UTF8_CHAR")).tolist() == [4]

@@ -1,0 +1,52 @@
+"""What a program can ask of tensors and values while it builds a graph."""
+
+from typing import Any
+
+import numpy as np
+
+from aioflow.graph.convert import TensorLike, constant_value, convert_to_tensor
+from aioflow.graph.indexed_slices import IndexedSlices
+from aioflow.graph.operation import Tensor
+from aioflow.graph.sparse_tensor import SparseTensor
+from aioflow.tensors.as_array import AnyArray
+from aioflow.tensors.dtypes import DTypeLike, as_dtype
+
+
+def get_static_value(tensor: TensorLike, partial: bool = False) -> AnyArray | None:
+    """Return the value of a tensor, as an array, if the graph knows it before a run; else None.
+
+    With `partial`, a vector of which only some elements are known is an array of objects with None for the others.
+    """
+    made = convert_to_tensor(tensor)
+    value: AnyArray | None = constant_value(made)
+    known = made.spec.known
+    if value is None and partial and isinstance(known, tuple):
+        return np.array(known, object)
+    return value
+
+
+def is_symbolic_tensor(tensor: object) -> bool:
+    """Whether it is a tensor of a graph, without a value before a run: a Tensor, SparseTensor or IndexedSlices."""
+    return isinstance(tensor, (Tensor, SparseTensor, IndexedSlices))
+
+
+def convert_to_tensor_or_indexed_slices(
+    value: TensorLike | IndexedSlices, dtype: DTypeLike | None = None, name: str | None = None
+) -> Tensor | IndexedSlices:
+    """Return IndexedSlices as they are, and anything else as `convert_to_tensor` does.
+
+    Raises:
+        ValueError: the slices have another dtype.
+    """
+    if not isinstance(value, IndexedSlices):
+        return convert_to_tensor(value, dtype, name)
+    if dtype is not None and value.dtype is not as_dtype(dtype):
+        raise ValueError(f"the slices are of dtype {value.dtype.name}, not {as_dtype(dtype).name}")
+    return value
+
+
+def assert_proper_iterable(values: Any) -> None:
+    """Raise TypeError unless `values` can be iterated over and is no single value: a tensor, an array or text."""
+    single = isinstance(values, (Tensor, SparseTensor, str, bytes)) or hasattr(values, "__array__")
+    if single or not hasattr(values, "__iter__"):
+        raise TypeError(f"an iterable such as a list is needed, not one {type(values).__name__}")
