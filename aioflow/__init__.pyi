@@ -2668,7 +2668,7 @@ def string_to_hash_bucket_fast(input: TextLike, num_buckets: int, name: str | No
 
     Examples:
         >>> await session.run(af.string_to_hash_bucket_fast(["tea", "coffee"], 10))
-        array([8, 5])
+        array([1, 6])
     """
 
 

@@ -85,13 +85,14 @@ def _by_waits(bound: Mapping[Node, Statement], deciders: Mapping[Node, int]) -> 
         mask = 0
         for source in [*[source for source, _ in node.inputs], *node.controls]:
             mask |= before.get(source, 0)
-        if waits(node, bound[node]):
-            groups.append(Group([node], True))
+        is_wide = len(node.inputs) > WIDE
+        if is_wide or waits(node, bound[node]):
+            groups.append(Group([node], waits(node, bound[node])))
             before[node] = mask | 1 << waiting
             waiting += 1
             continue
         before[node] = mask
-        if role_of(node) is not None or node.definition.name == "send" or len(node.inputs) > WIDE:
+        if role_of(node) is not None or node.definition.name == "send":
             groups.append(Group([node], False))
             continue
         key = mask, deciders[node], first_send.get(node, math.inf)

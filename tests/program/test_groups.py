@@ -233,3 +233,10 @@ def test_values_are_those_of_single_nodes(steps):
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(work())
+
+
+@pytest.mark.parametrize("count", [2, 300])
+async def test_work_before_and_after_a_node_with_many_inputs(graph, count):
+    x = af.placeholder(af.float32, [2])
+    total = af.add_n([af.tanh(x * float(number)) for number in range(count)]) * 2.0
+    await both_ways(graph, [total], {x: [1.0, -2.0]})

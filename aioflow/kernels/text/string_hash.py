@@ -57,7 +57,7 @@ def string_to_hash_bucket_fast(input: Spec, num_buckets: int) -> Spec:
 
     Examples:
         >>> await session.run(af.string_to_hash_bucket_fast(["tea", "coffee"], 10))
-        array([8, 5])
+        array([1, 6])
     """
     return _bucketed(input, num_buckets)
 
