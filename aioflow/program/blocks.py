@@ -5,7 +5,7 @@ Estimates the cost of a group of nodes for the inputs of a run, with branches an
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -33,6 +33,18 @@ class Code:
     outputs: tuple[Value, ...]
 
 
+class Row(NamedTuple):
+    """A record of a loop as one row of a Python list; see `loop_records`.
+
+    Attributes:
+        rows: the list, named as a value that no node makes.
+        place: the number of the row.
+    """
+
+    rows: Value
+    place: int
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Structured:
     """A branch or loop.
@@ -40,11 +52,13 @@ class Structured:
     Attributes:
         node: its node.
         codes: the blocks of the node.
+        rows: the records that another loop of the same block shares with it as rows of a list.
         seconds: the estimated time of its kernels if each of them runs once.
     """
 
     node: Node
     codes: tuple[Code, ...]
+    rows: Mapping[Value, Row] = dataclasses.field(default_factory=dict)
     seconds: float = dataclasses.field(init=False)
     fresh = False
     out = False
@@ -56,12 +70,16 @@ class Structured:
     @property
     def inputs(self) -> Sequence[Value]:
         """What it reads."""
-        return self.node.inputs
+        return self._with_rows(self.node.inputs)
 
     @property
     def results(self) -> Sequence[Value]:
         """What it makes."""
-        return [Value(self.node, index) for index in range(len(self.node.output_specs))]
+        made = self._with_rows([Value(self.node, index) for index in range(len(self.node.output_specs))])
+        return list(dict.fromkeys(made))
+
+    def _with_rows(self, values: Sequence[Value]) -> Sequence[Value]:
+        return [self.rows[value].rows if value in self.rows else value for value in values] if self.rows else values
 
     def chained(self) -> "Structured":
         """The same with element-wise runs in its blocks as chains."""

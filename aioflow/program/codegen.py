@@ -50,6 +50,7 @@ from aioflow.program.guarded_codegen import GuardedBlock
 from aioflow.program.handles import Handle
 from aioflow.program.heavy_runs import HeavyWork
 from aioflow.program.lifetimes import Lifetimes
+from aioflow.program.loop_records import Recorded, Replayed, with_shared_rows
 from aioflow.program.pieces import Member, Piece, in_pieces, seconds_within
 from aioflow.program.region import InnerRegion, Region
 from aioflow.program.scalars import NAMES, ScalarValues, gives_scalar
@@ -241,13 +242,13 @@ class Source:
             owned: those that it may drop, and overwrite from the second iteration of the innermost loop on, since
                 nothing else refers to them then.
         """
-        whole = [statement for statement in statements if not isinstance(statement, Piece)]
+        whole = [each for each in statements if not isinstance(each, (Piece, Recorded, Replayed))]
         guards = Guards([statement.node for statement in whole])
         if guards:
             lives = Lifetimes(whole, outputs, inputs, owned)
             GuardedBlock(self, guards, lives, depth, loops).write(whole, outputs)
             return
-        pieces = in_pieces(statements, outputs, owned)
+        pieces = in_pieces(with_shared_rows(statements, outputs), outputs, owned)
         lives = Lifetimes(pieces, outputs, inputs, owned)
         unseen = 0.0
         for position, statement in enumerate(pieces):
@@ -262,7 +263,14 @@ class Source:
                 self.line(depth, "if now() > ctx.due: await pause()", statement, loops)
                 unseen = 0.0
 
-    def statement(self, position: int, statement: RegionStatement, lives: Lifetimes, depth: int, loops: Loops) -> None:
+    def statement(
+        self,
+        position: int,
+        statement: Statement | LaunchGroup | Recorded | Replayed,
+        lives: Lifetimes,
+        depth: int,
+        loops: Loops,
+    ) -> None:
         """Write one statement."""
         if isinstance(statement, HeavyRun):
             self._await_heavy(statement, lives, depth, loops)
@@ -270,8 +278,24 @@ class Source:
             self._await(statement, lives, depth, loops)
         elif isinstance(statement, Structured):
             write_structured(self, statement, lives, depth, loops)
+        elif isinstance(statement, Recorded):
+            self._record(statement, depth, loops)
+        elif isinstance(statement, Replayed):
+            self._replay(statement, lives, depth, loops)
         else:
             self._call(position, statement, lives, depth, loops)
+
+    def _record(self, statement: Recorded, depth: int, loops: Loops) -> None:
+        text = self.texts[statement.value]
+        kept = f"put_away(ctx.device, {text})" if statement.swaps else text
+        self.line(depth, f"{self.texts[statement.row.rows]}[{statement.row.place}].append({kept})", statement, loops)
+
+    def _replay(self, statement: Replayed, lives: Lifetimes, depth: int, loops: Loops) -> None:
+        popped = f"{self.texts[statement.row.rows]}[{statement.row.place}].pop()"
+        for value in statement.results:
+            unpacked = value in self.scalars and not self.scalars.are_popped(statement.elements)
+            popped = f"{self.target(value, lives)} = {popped}{'[()]' if unpacked else ''}"
+        self.line(depth, popped, statement, loops)
 
     def _await(self, statement: Structured | LaunchGroup, lives: Lifetimes, depth: int, loops: Loops) -> None:
         """Write a branch, a loop, or kernels that are launched together as a separate coroutine."""

@@ -22,13 +22,23 @@ the place of the look at the clock, the same check as before each kernel.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from aioflow.plan.guards import TRANSFERS, Guards
+from aioflow.plan.guards import TRANSFERS
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.recover_loops import spans_devices
 from aioflow.program.blocks import Code, Structured
 from aioflow.program.capture import RegionStatement
 from aioflow.program.fuse import Bound
 from aioflow.program.loop_buffers import changed_in_place
+from aioflow.program.loop_records import (
+    Recorded,
+    Replayed,
+    has_branches,
+    records_of,
+    replays_of,
+    rows_of_records,
+    rows_of_replays,
+    with_records,
+)
 from aioflow.program.scalars import ScalarValues
 from aioflow.tensors.dtypes import ResourceSpec
 
@@ -68,7 +78,7 @@ class Writer(Protocol):
 
     def block(
         self,
-        statements: Sequence[RegionStatement],
+        statements: Sequence[RegionStatement | Recorded | Replayed],
         outputs: Sequence[Value],
         depth: int,
         loops: Loops,
@@ -148,11 +158,15 @@ class _Loop:
         self._replays: int = attrs["replays"]
         *conditions, self._body = statement.codes
         self._condition = conditions[0] if conditions else None
-        self._changed = [] if _has_branches(self._body) else changed_in_place(self._body, self._first, self._count)
+        self._changed = [] if has_branches(self._body) else changed_in_place(self._body, self._first, self._count)
         self._names = [source.fresh("v") for _ in range(self._count)]
-        self._lists = [source.fresh("l") for _ in range(self._replays)]
+        self._record_rows = rows_of_records(statement)
+        self._replay_rows = rows_of_replays(statement)
+        self._lists = [] if self._replay_rows else [source.fresh("l") for _ in range(self._replays)]
         self._elements: list[str] = []
-        self._records = [source.fresh("r") for _ in self._body.outputs[self._count :]]
+        self._records = [] if self._record_rows else [source.fresh("r") for _ in self._body.outputs[self._count :]]
+        self._rows: list[str] = []
+        """The names of lists with rows of this loop alone."""
         self._counter = source.counter(statement.node.name)
         self._limit = source.fresh("n")
         self._loops = (*loops, self._counter)
@@ -170,7 +184,7 @@ class _Loop:
         self._write_results(lives, depth)
 
     def _input(self, place: int) -> str:
-        return self._source.texts[self._statement.inputs[place]]
+        return self._source.texts[self._statement.node.inputs[place]]
 
     def _write_start(self, depth: int) -> None:
         line = self._source.line
@@ -183,17 +197,37 @@ class _Loop:
             line(depth, f"{name} = elements({self._input(index)})", self._statement)
         for name in self._records:
             line(depth, f"{name} = []")
+        self._write_rows(depth)
         for code in self._statement.codes:
             self._name_arguments(code)
+
+    def _write_rows(self, depth: int) -> None:
+        """Write the lists that rows of records are in."""
+        source, node = self._source, self._statement.node
+        own = {row.rows for row in self._replay_rows} - {row.rows for row in self._statement.rows.values()}
+        for rows in own:
+            name = source.texts[rows] = source.fresh("l")
+            lists = [source.texts[value] for value in replays_of(node) if value not in self._statement.rows]
+            source.line(depth, f"{name} = [*map(elements, ({', '.join(lists)},))]", self._statement)
+            self._rows.append(name)
+        for rows in {row.rows for row in self._record_rows.values()}:
+            name = source.texts[rows] = source.fresh("r")
+            source.line(depth, f"{name} = [[] for _ in range({len(self._record_rows)})]")
 
     def _name_arguments(self, code: Code) -> None:
         own = dict(enumerate(self._names, self._first))
         for place, argument in code.arguments.items():
-            listed = self._first + self._count <= place < self._first + self._count + self._replays
+            listed = self._is_listed(place)
+            if listed and self._replay_rows:
+                continue
             name = self._source.fresh("p") if listed else own.get(place) or self._input(place)
             self._source.texts[argument] = name
             if listed:
                 self._elements.append(name)
+
+    def _is_listed(self, place: int) -> bool:
+        """Whether the input at a place is a record to replay."""
+        return 0 <= place - self._first - self._count < self._replays
 
     def _write_head(self, depth: int) -> None:
         line, counter, limit = self._source.line, self._counter, self._limit
@@ -221,7 +255,7 @@ class _Loop:
     def _write_condition(self, code: Code, depth: int) -> None:
         """Write the condition; its last operator, if it is scalar code, in the test itself."""
         source, last = self._source, code.statements[-1] if code.statements else None
-        may_be_dead = _has_branches(code)
+        may_be_dead = has_branches(code)
         is_last = isinstance(last, Bound) and code.outputs[0] in last.results
         if isinstance(last, Bound) and last.expression is not None and is_last and not may_be_dead:
             source.block(code.statements[:-1], last.inputs, depth, self._loops)
@@ -242,20 +276,40 @@ class _Loop:
         source, body = self._source, self._body
         for place, name in enumerate(self._lists, self._first + self._count):
             self._write_pop(depth, place, name)
-        if not _has_branches(body):
+        if not has_branches(body):
             source.chosen.update(self._overwritten())
         owned = [body.arguments[self._first + number] for number in self._changed]
-        source.block(body.statements, body.outputs, depth, self._loops, owned=owned)
-        for name, value in zip(self._records, body.outputs[self._count :], strict=True):
+        code = self._code()
+        source.block(self._statements(), code.outputs, depth, self._loops, owned=owned)
+        for name, value in zip(self._records, code.outputs[self._count :], strict=True):
             kept = f"put_away(ctx.device, {source.texts[value]})" if self._swaps else source.texts[value]
             source.line(depth, f"{name}.append({kept})")
-        _assign(source, body, dict(zip(self._names, body.outputs, strict=False)), depth)
+        _assign(source, code, dict(zip(self._names, code.outputs, strict=False)), depth)
+
+    def _code(self) -> Code:
+        """The code of the body, without the arguments and outputs that are in rows."""
+        body, count = self._body, self._count if self._record_rows else None
+        arguments = {
+            at: value for at, value in body.arguments.items() if not (self._replay_rows and self._is_listed(at))
+        }
+        return Code(body.statements, arguments, body.outputs[:count])
+
+    def _statements(self) -> Sequence[RegionStatement | Recorded | Replayed]:
+        """The statements of the body and those of records in rows."""
+        node, body = self._statement.node, self._body
+        made = zip(self._record_rows and records_of(node), body.outputs[self._count :], strict=False)
+        recorded = [Recorded(node, value, self._record_rows[record], self._swaps) for record, value in made]
+        replayed = []
+        for place, row in enumerate(self._replay_rows, self._first + self._count):
+            results = (body.arguments[place],) if place in body.arguments else ()
+            replayed.append(Replayed(node, results, row, node.inputs[place]))
+        return with_records(body.statements, recorded, replayed)
 
     def _write_pop(self, depth: int, place: int, name: str) -> None:
         source, popped = self._source, f"{name}.pop()"
         argument = self._body.arguments.get(place)
         if argument is not None:
-            elements = self._statement.inputs[place]
+            elements = self._statement.node.inputs[place]
             unpacked = argument in source.scalars and not source.scalars.are_popped(elements)
             popped = f"{source.texts[argument]} = {popped}{'[()]' if unpacked else ''}"
         source.line(depth, popped, self._statement)
@@ -286,21 +340,33 @@ class _Loop:
         line(depth + 1, "break")
 
     def _write_results(self, lives: Any, depth: int) -> None:
-        source, results = self._source, self._statement.results
+        source, node = self._source, self._statement.node
+        results = [Value(node, index) for index in range(len(node.output_specs))]
         for name, value in zip(self._names, results, strict=False):
             source.texts[value] = name
         count = source.target(results[self._count], lives)
         if count != "_":
             source.line(depth, f"{count} = as_int32({self._counter})")
-        for name, value in zip(self._records, results[self._count + 1 :], strict=True):
+        for name, value in zip(self._records, records_of(node), strict=False):
             made = source.target(value, lives)
             if made != "_":
                 source.line(depth, f"{made} = listed({name})")
+        self._write_listed(lives, depth)
         unused = [name for name, value in zip(self._names, results, strict=False) if not _used(value, lives)]
-        if dropped := [*unused, *self._records, *self._lists]:
+        if dropped := [*unused, *self._records, *self._lists, *self._rows]:
             source.line(depth, f"del {', '.join(dropped)}")
         if self._elements:  # unbound if there was no iteration
             source.line(depth, f"{' = '.join(self._elements)} = None")
+
+    def _write_listed(self, lives: Any, depth: int) -> None:
+        """Write the lists of tensors of the records in rows that no other loop shares."""
+        source, shared = self._source, len(set(self._record_rows) & set(self._statement.rows))
+        own = list(self._record_rows)[shared:]
+        for rows in {self._record_rows[value].rows for value in own}:
+            name = source.texts[rows]
+            names = [source.target(value, lives) for value in own]
+            source.line(depth, f"{', '.join(names)}, = map(listed, {name}[{shared}:])")
+            source.line(depth, f"del {name}{f'[{shared}:]' if shared else ''}{', _' if '_' in names else ''}")
 
 
 def write_skipped(source: Writer, loop: Structured, depth: int, loops: Loops) -> None:
@@ -328,11 +394,6 @@ def _transfers(statements: Sequence[RegionStatement], inner: int) -> Iterator[tu
                 yield from _transfers(code.statements, inner + 1)
         elif isinstance(each, Bound) and each.node.definition.name in TRANSFERS:
             yield each, inner
-
-
-def _has_branches(code: Code) -> bool:
-    """Whether values of a block may be dead in a branch."""
-    return bool(Guards([statement.node for statement in code.statements]))
 
 
 def _is_expression(statement: RegionStatement) -> bool:

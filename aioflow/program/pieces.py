@@ -21,6 +21,7 @@ from aioflow.plan.passes.flow import Node, Value
 from aioflow.program.blocks import HeavyRun, Structured, seconds_of
 from aioflow.program.capture import LaunchGroup, RegionStatement
 from aioflow.program.fuse import Bound
+from aioflow.program.loop_records import Recorded, Replayed
 
 LONGEST: Final = 64.0
 """The most statements that Python compiles at once; expressions of scalar code count as eighths."""
@@ -69,7 +70,7 @@ class Piece:
         return sum([seconds_within(member) for member in self.members])
 
 
-Member = RegionStatement | Piece
+Member = RegionStatement | Piece | Recorded | Replayed
 
 
 def _nodes_of(member: Member) -> Sequence[Node]:
@@ -80,7 +81,8 @@ def seconds_within(statement: Member) -> float:
     """The estimated time for which a statement does not look at the clock."""
     if isinstance(statement, Piece):
         return statement.seconds
-    return 0.0 if isinstance(statement, (HeavyRun, LaunchGroup, Structured)) else seconds_of(statement)
+    unseen = (HeavyRun, LaunchGroup, Structured, Recorded, Replayed)
+    return 0.0 if isinstance(statement, unseen) else seconds_of(statement)
 
 
 def in_pieces(statements: Sequence[Member], outputs: Collection[Value], owned: Collection[Value]) -> list[Member]:

@@ -64,13 +64,46 @@ def derived(x):
     return dx
 
 
+def slope_of_a_loop(x):
+    return af.gradients(looped(x), [x])[0]
+
+
+def curvature_of_a_loop(x):
+    return af.gradients(slope_of_a_loop(x), [x])[0]
+
+
+def slope_of_loops_in_a_loop(x):
+    return af.gradients(af.while_loop(lambda i, _: i < 2, lambda i, y: (i + 1, looped(y)), [0, x])[1], [x])[0]
+
+
+def slope_of_a_loop_that_swaps(x):
+    return af.gradients(
+        af.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, long(y)), [0, x], swap_memory=True)[1], [x]
+    )[0]
+
+
+def slopes_of_a_loop_twice(x):
+    """No loop is the only reader of the records."""
+    y = looped(x)
+    return af.gradients(y, [x])[0] + af.gradients(y * y, [x])[0]
+
+
 def wide(x):
     """Many values from one piece to another."""
     return af.while_loop(lambda i, _: i < 2, lambda i, y: (i + 1, sum([y * float(n) for n in range(300)])), [0, x])[1]
 
 
+SLOPES = [
+    slope_of_a_loop,
+    curvature_of_a_loop,
+    slope_of_loops_in_a_loop,
+    slope_of_a_loop_that_swaps,
+    slopes_of_a_loop_twice,
+]
+
+
 @pytest.mark.parametrize(
-    "program", [alone, looped, branched, many_loops, derived, wide], ids=lambda each: each.__name__
+    "program", [alone, looped, branched, many_loops, derived, wide, *SLOPES], ids=lambda each: each.__name__
 )
 async def test_python_never_compiles_much_at_once_and_the_values_are_those_of_single_nodes(graph, sources, program):
     x = af.placeholder(af.float32, [2])
