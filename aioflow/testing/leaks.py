@@ -64,7 +64,7 @@ def _check_leaks(census: Callable[[], Census]) -> Iterator[None]:
 def _ends_soon(thing: object) -> bool:
     """Whether this is a thread that ends by itself, without the loop; waits some seconds for that."""
     if isinstance(thing, threading.Thread):
-        thing.join(timeout=5.0)
+        thing.join(timeout=2.0)
         return not thing.is_alive()
     return False
 
