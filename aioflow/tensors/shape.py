@@ -123,7 +123,8 @@ def merge_sizes(a: int | None, b: int | None) -> int | None:
 
 def dimension_at_index(shape: "TensorShape", index: int) -> Dimension:
     """Return the size of that axis, unknown if the rank is unknown."""
-    return Dimension(None) if shape.rank is None else Dimension(shape.sizes[index])
+    size: Dimension = shape[index]
+    return size
 
 
 def dimension_value(dimension: "int | Dimension | None") -> int | None:
