@@ -10,13 +10,14 @@ from aioflow.library.lookup_tables import StaticHashTable
 from aioflow.library.resource_handle import outside
 from aioflow.library.table_initializers import (
     KeyValueTensorInitializer,
+    TableInitializerBase,
     TextFileIndex,
     TextFileInitializer,
     TextFileStringTableInitializer,
 )
 from aioflow.library.vocabulary_tables import FastHashSpec, HasherSpec, IdTableWithHashBuckets
 from aioflow.tensors import dtypes
-from aioflow.tensors.dtypes import DTypeLike, as_dtype
+from aioflow.tensors.dtypes import DType, DTypeLike, as_dtype
 
 WordTable = StaticHashTable | IdTableWithHashBuckets
 
@@ -62,8 +63,7 @@ def index_table_from_file(
     content = TextFileInitializer(
         vocabulary_file, own, key_column_index, dtypes.int64, value_column_index, vocab_size, delimiter
     )
-    table = StaticHashTable(content, default_value, name)
-    return _with_buckets(table, num_oov_buckets, hasher_spec, name, key_dtype)
+    return _table(content, default_value, num_oov_buckets, hasher_spec, name, key)
 
 
 @transactional
@@ -85,18 +85,18 @@ def index_table_from_tensor(
             raise TypeError(f"the vocabulary is {words.dtype.name}, and its words are {key.name}")
         words = cast(words, dtypes.int64) if key in dtypes.INTEGER else words
         content = KeyValueTensorInitializer(words, _numbers(words))
-    table = StaticHashTable(content, default_value, name)
-    return _with_buckets(table, num_oov_buckets, hasher_spec, name, dtype)
+    return _table(content, default_value, num_oov_buckets, hasher_spec, name, key)
 
 
-def _with_buckets(
-    table: StaticHashTable, buckets: int, hasher: HasherSpec, name: str | None, key_dtype: DTypeLike
+def _table(
+    content: TableInitializerBase, default_value: int, buckets: int, hasher: HasherSpec, name: str | None, key: DType
 ) -> WordTable:
     if buckets < 0:
         raise ValueError(f"num_oov_buckets is {buckets}, and must be at least 0")
-    if not buckets and as_dtype(key_dtype) is table.key_dtype:
+    table = StaticHashTable(content, -1 if buckets else default_value, name)  # no word has -1, and buckets need that
+    if not buckets and key is table.key_dtype:
         return table
-    return IdTableWithHashBuckets(table, buckets, hasher, name, key_dtype)
+    return IdTableWithHashBuckets(table, buckets, hasher, name, key)
 
 
 def _numbers(words: Tensor) -> Tensor:

@@ -163,7 +163,7 @@ class Table:
         with self._lock:
             present = self._rows
             if present is None:
-                self._note(journal, self._forget)
+                self._note(journal, None if journal is None else self._forget)
                 self._rows = made
             elif not _equal(present, made):
                 raise errors.FailedPreconditionError(

@@ -165,7 +165,7 @@ compare("decode_base64 of any text", TEXT, lambda lib, x: lib.decode_base64(x))
 
 
 def several(d: Draw) -> Call:
-    values = [d.array(d.dtype(*FLOATS, *INTS, *BOOL, *STRING), d.shape(0, 3, (1, 9))) for _ in range(d.integer(0, 2))]
+    values = [d.array(d.dtype(*FLOATS, *INTS, *BOOL, *STRING), d.shape(0, 3, (1, 9))) for _ in range(d.integer(1, 2))]
     return call(*values, summarize=d.pick(-1, 1, 3))
 
 
@@ -212,7 +212,7 @@ for function, place in (
     ("unicode_split_with_offsets", 1),
 ):  # fmt: skip
     mine, other = sparse(function, place)
-    compare(f"strings.{function}", malformed, mine, theirs=other, ops=("unicode_decode", "unicode_encode"))
+    compare(f"strings.{function}", malformed, mine, theirs=other, ops=("unicode_decode",))
 
 
 def transcoded(lib: Any, x: Any, **attrs: Any) -> Any:
@@ -251,5 +251,12 @@ def segments(d: Draw) -> Call:
     return call(d.array("str", (*ids.shape, *d.shape(0, 1))), ids, num_segments=3, separator=d.pick("", "-"))
 
 
-compare("strings.unsorted_segment_join", segments)
+compare(
+    "strings.unsorted_segment_join",
+    segments,
+    differs=differs(
+        "Python's join has a separator after an empty part",
+        lambda x, ids, num_segments, separator: bool(separator) and b"" in x.ravel().tolist(),
+    ),
+)
 excuse("each run prints, or gives another time", "print_text", "timestamp")

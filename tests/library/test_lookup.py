@@ -167,7 +167,7 @@ async def test_words_outside_a_vocabulary_have_the_numbers_of_buckets(tmp_path):
     content = af.lookup.TextFileInitializer(str(file), af.string, LINE, af.int64, NUMBER)
     tables = [
         af.lookup.index_table_from_file(str(file), num_oov_buckets=3),
-        af.lookup.index_table_from_tensor(["x", "y"], num_oov_buckets=3),
+        af.lookup.index_table_from_tensor(["x", "y"], num_oov_buckets=3, default_value=1),
         af.lookup.StaticVocabularyTable(content, 3),
     ]
     hashed = 2 + af.string_to_hash_bucket_fast(words, 3)

@@ -46,7 +46,8 @@ def encode(array: AnyArray) -> bytes:
     if dtype is dtypes.string:
         data = b"".join([content(_STRINGS, bytes(item)) for item in to_list(array)])
     else:
-        data = content(_CONTENT, array.astype(array.dtype.newbyteorder("<")).tobytes())
+        numbers = array.astype(array.dtype.newbyteorder("<")).tobytes()
+        data = content(_CONTENT, numbers) if numbers else b""
     return number(1, NUMBERS[dtype]) + content(2, sizes) + data
 
 
