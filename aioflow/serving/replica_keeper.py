@@ -138,8 +138,8 @@ class ReplicaKeeper:
                     await self._suspected.wait()
             try:
                 await loaded.look()
-            except errors.OpError as error:
-                return error
+            except Exception as error:
+                return errors.from_exception(error)
             self._suspected.clear()
 
     def _take(self, loaded: LoadedReplica) -> None:

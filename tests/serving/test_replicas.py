@@ -12,6 +12,7 @@ import aioflow as af
 from aioflow import errors
 from aioflow.saved_model import Signature
 from aioflow.serving import Batching, Models, Replica
+from aioflow.serving.replica_keeper import ReplicaKeeper
 from aioflow.serving.service import Service
 from aioflow.testing import Gate, cluster
 from tests.serving.doubles import answer
@@ -330,3 +331,30 @@ async def test_processes_serve_a_model_while_one_of_them_is_killed_and_comes_bac
         stopped.set()
         await asyncio.gather(*clients)
         assert all(answered)
+
+
+async def test_a_replica_whose_look_fails_by_any_error_is_loaded_again():
+    class Loaded:
+        broken = False
+
+        async def look(self):
+            if self.broken:
+                raise ValueError("not an error of an operation")
+
+        async def abort(self, error):
+            ends.append(error.message)
+
+    made, ends = [], []
+
+    async def load():
+        made.append(Loaded())
+        return made[-1]
+
+    keeper = ReplicaKeeper("replica", load)
+    await keeper.open()
+    keeper.keep()
+    made[0].broken = True
+    await asyncio.sleep(3)
+    assert (len(made), keeper.status.state, keeper.status.losses) == (2, "available", 1)
+    await keeper.close()
+    assert ends == ["not an error of an operation", "replica replica is closed"]
