@@ -24,7 +24,7 @@ Listener = Callable[[Message], object]
 
 
 class Board:
-    """What is known of the watched program.
+    """The state of the watched program, as its sources have posted it.
 
     Attributes:
         revision: the number of changes so far.

@@ -126,7 +126,7 @@ class Sampler:
 
 
 def names_of(fetches: Fetches) -> tuple[str, ...]:
-    """The names of what is fetched, the first ones of many."""
+    """The names of the first fetches."""
     names = [*[tensor.name for tensor in fetches.tensors], *[operation.name for operation in fetches.operations]]
     return tuple(names[:_NUMBERS])
 

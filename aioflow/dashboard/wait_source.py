@@ -1,4 +1,4 @@
-"""Who waits for whom, as `session.explain()` tells it."""
+"""The waits of operations, as `session.explain()` reports them."""
 
 import asyncio
 import time

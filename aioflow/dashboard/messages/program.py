@@ -1,4 +1,4 @@
-"""What is watched, its numbers, and what happens."""
+"""The watched program, its numbers and its events."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Subject:
-    """What is watched.
+    """The watched program.
 
     Attributes:
         title: its name.

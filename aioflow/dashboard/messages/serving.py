@@ -27,7 +27,7 @@ class ServedModel:
         waiting: the rows that wait now.
         refused: the calls for which there was no room.
         batches: its batches by why they began.
-        batch_rows: how many batches had up to so many rows: 1, 2, 4 and so on.
+        batch_rows: the number of batches with up to 1, 2, 4 and so on rows.
         request_seconds: the 50th, 90th and 99th percentile of the time of a request.
         call_seconds: the same of the time of a call: its wait, and the run of its batch.
         wait_seconds: the same of the wait before the batch.

@@ -89,8 +89,8 @@ class Step:
         compute: the seconds in which an operation computed.
         wire: the further seconds in which a value was on its way.
         wait: the other seconds.
-        fetches: what was fetched.
-        feeds: what was fed.
+        fetches: the names of the fetches.
+        feeds: the names of the feeds.
         lanes: the rows of its timeline.
         bars: executions of operations, by their begin.
         arrows: transfers.

@@ -1,4 +1,4 @@
-"""Who waits for whom, as `session.explain()` reports it."""
+"""The waits of operations, as `session.explain()` reports them."""
 
 import dataclasses
 
@@ -65,7 +65,7 @@ class WaitCycle:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Waits:
-    """Who waits for whom.
+    """The operations that wait, and what each waits for.
 
     Attributes:
         time: when that was so.

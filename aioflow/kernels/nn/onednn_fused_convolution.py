@@ -54,7 +54,7 @@ class _Layer(NamedTuple):
     own: int = 0
 
     def widened(self, channels: int) -> "_Layer":
-        """The layer with so many channels in each group of the images and the filter."""
+        """The layer with these numbers of channels in each group of the images and of the filter."""
         (*images, _), (*sizes, own, outputs) = self.problem.x, self.problem.window
         x, window = (*images, channels * self.problem.groups), (*sizes, channels, outputs)
         return self._replace(problem=self.problem._replace(x=x, window=window), own=own)

@@ -17,7 +17,7 @@ from aioflow.tensors.object_arrays import apply_ufunc
 MASK: Final = (1 << 64) - 1
 """All numbers are unsigned and of 64 bits: `x & MASK` drops what is above. It changes nothing in NumPy's arithmetic."""
 _TOGETHER: Final = 16
-"""From so many strings of a length on NumPy is faster."""
+"""The number of strings of one length from which on NumPy is faster."""
 
 Number = Any
 """An int below 2^64, or an array of uint64."""
