@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-from aioflow.graph.effects import STATES, has_lasting_effect, takes_or_puts
+from aioflow.graph.effects import STATES, changes_variables, has_lasting_effect, takes_or_puts
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.subgraph import bodies_of
 from aioflow.plan.pipeline import Signature
@@ -58,14 +58,11 @@ def _inside(operation: Operation) -> list[Operation]:
 
 def _changes(operation: Operation) -> bool:
     """Whether it changes one of its variables: in its bodies, if it has any."""
-    bodies, definition = _inside(operation), operation.definition
+    bodies = _inside(operation)
     if bodies:
         return any(_changes(inner) for inner in bodies)
-    return (
-        definition.stateful
-        and not definition.observes
-        and any(isinstance(tensor.spec, ResourceSpec) for tensor in operation.inputs)
-    )
+    takes_handle = any(isinstance(tensor.spec, ResourceSpec) for tensor in operation.inputs)
+    return takes_handle and changes_variables(operation.definition)
 
 
 class Boundary:

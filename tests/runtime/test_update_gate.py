@@ -8,6 +8,7 @@ import pytest
 
 import aioflow as af
 from aioflow.checkpoint import Checkpoint
+from aioflow.kernels.state.run_state import cut_variable, mark_variable
 from aioflow.plan.pipeline import Signature
 from aioflow.runtime.update_gate import Boundary, changed_by, effects_of
 from aioflow.testing import Gate
@@ -153,6 +154,14 @@ def test_what_a_run_changes_is_known_from_its_operations():
     assert changed_by([branch.op], []) == {third.handle.op}
     assert changed_by([after.op], []) == {other.handle.op}
     assert changed_by([af.square(after).op], [after]) == frozenset()
+
+
+def test_the_marks_of_a_checkpoint_change_no_variable():
+    with af.Graph().as_default():
+        v = af.Variable(1.0)
+        marked, cut = mark_variable(v.handle), cut_variable(v.handle)
+    assert changed_by([marked, cut.op], []) == frozenset()
+    assert effects_of(Signature((), (cut,), (marked,))) == set()
 
 
 def test_the_effects_of_a_run_name_what_loops_and_queues_change_and_of_one_that_reads_nothing():
