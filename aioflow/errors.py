@@ -195,25 +195,52 @@ class NotFoundError(OpError):
 
 
 class AlreadyExistsError(OpError):
-    """A named thing that was to be made exists already."""
+    """A named thing that was to be made exists already.
+
+    Examples:
+        >>> af.gfile.MakeDirs("models")
+        >>> try:
+        ...     af.gfile.MkDir("models")
+        ... except af.errors.AlreadyExistsError:
+        ...     print("it is there")
+        it is there
+    """
 
     code = "already_exists"
 
 
 class PermissionDeniedError(OpError):
-    """The caller is known and may not do this."""
+    """The caller is known and may not do this.
+
+    Examples:
+        >>> issubclass(af.errors.PermissionDeniedError, af.errors.OpError)
+        True
+    """
 
     code = "permission_denied"
 
 
 class UnauthenticatedError(OpError):
-    """The caller did not show a valid credential."""
+    """The caller did not show a valid credential.
+
+    Examples:
+        >>> issubclass(af.errors.UnauthenticatedError, af.errors.OpError)
+        True
+    """
 
     code = "unauthenticated"
 
 
 class ResourceExhaustedError(OpError):
-    """Memory, disk or a configured bound is used up."""
+    """Memory, disk or a configured bound is used up.
+
+    Examples:
+        >>> try:
+        ...     await session.run(af.zeros([2**40, 2**20]))
+        ... except af.errors.ResourceExhaustedError:
+        ...     print("no machine has that much memory")
+        no machine has that much memory
+    """
 
     code = "resource_exhausted"
     fault = "environment"
@@ -235,7 +262,13 @@ class FailedPreconditionError(OpError):
 
 
 class AbortedError(OpError):
-    """Given up in favour of something else, as a restarted worker; trying again may succeed."""
+    """Given up in favour of something else, as a restarted worker; trying again may succeed.
+
+    Examples:
+        >>> raised = af.errors.AbortedError("the worker restarted", op="train")
+        >>> isinstance(raised, af.errors.OpError), raised.op
+        (True, 'train')
+    """
 
     code = "aborted"
     fault = "environment"
@@ -258,13 +291,23 @@ class OutOfRangeError(OpError):
 
 
 class UnimplementedError(OpError):
-    """The operation does not exist, or has no kernel for this device and these dtypes."""
+    """The operation does not exist, or has no kernel for this device and these dtypes.
+
+    Examples:
+        >>> issubclass(af.errors.UnimplementedError, af.errors.OpError)
+        True
+    """
 
     code = "unimplemented"
 
 
 class InternalError(OpError):
-    """An invariant of aioflow is broken: please report it."""
+    """An invariant of aioflow is broken: please report it.
+
+    Examples:
+        >>> issubclass(af.errors.InternalError, af.errors.OpError)
+        True
+    """
 
     code = "internal"
     fault = "aioflow"

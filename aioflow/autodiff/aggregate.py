@@ -21,6 +21,13 @@ class AggregationMethod:
 
     ADD_N (the DEFAULT) adds all at once, first on each device. EXPERIMENTAL_TREE and EXPERIMENTAL_ACCUMULATE_N add one
     after the other, so that each gradient is released early.
+
+    Examples:
+        >>> x = af.constant(2.0)
+        >>> y = x * x + x * 3.0 + x
+        >>> method = af.AggregationMethod.EXPERIMENTAL_ACCUMULATE_N
+        >>> await session.run(af.gradients(y, x, aggregation_method=method))
+        [np.float32(8.0)]
     """
 
     ADD_N: Final = 0

@@ -28,6 +28,16 @@ class RegisterGradient:
 
     Raises:
         KeyError: a gradient of that name is registered already.
+
+    Examples:
+        >>> @af.RegisterGradient("HalfGradient")
+        ... def _half(op, gradient):
+        ...     return gradient / 2.0
+        >>> x = af.constant(3.0)
+        >>> with af.get_default_graph().gradient_override_map({"identity": "HalfGradient"}):
+        ...     y = af.identity(x)
+        >>> await session.run(af.gradients(y, x))
+        [np.float32(0.5)]
     """
 
     def __init__(self, op_type: str) -> None:
@@ -46,6 +56,9 @@ def no_gradient(op_type: str) -> None:
 
     Raises:
         KeyError: a gradient of that name is registered already.
+
+    Examples:
+        >>> af.NoGradient("Step")
     """
     _register(op_type, None)
 

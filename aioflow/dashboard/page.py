@@ -25,6 +25,11 @@ def aiohttp_app(watched: Any, *, token: str | None = None) -> "web.Application":
         watched: an `af.Session`, an `af.train.Server` that has begun, `af.serving.Models`, or what `replay` returns.
             It stays the caller's.
         token: what browsers sign in with, and programs send as `Authorization: Bearer ...`; None for nothing.
+
+    Examples:
+        >>> from aiohttp import web
+        >>> app = web.Application()
+        >>> _ = app.add_subapp("/watch/", af.dashboard.aiohttp_app(session))
     """
     from aioflow.dashboard.app import page_app
 
@@ -54,6 +59,11 @@ def serve(
     Raises:
         FailedPreconditionError: when the block begins: other machines reach the address, and there is no token.
         UnavailableError: likewise: the address cannot be bound.
+
+    Examples:
+        >>> async with af.dashboard.serve(session) as page:
+        ...     print(page.url.startswith("http://127.0.0.1:"))
+        True
     """
     context = None if tls is None else server_tls(tls, mutual=False)
     return Page(monitor_of(watched), host, port, None if token is None else Token(token), context)
@@ -65,6 +75,11 @@ class Page:
     Attributes:
         url: where it is, such as `http://127.0.0.1:8080/`; known inside the block.
         monitor: looks at the watched thing.
+
+    Examples:
+        >>> async with af.dashboard.serve(session) as page:
+        ...     print(type(page).__name__)
+        Page
     """
 
     def __init__(self, monitor: Monitor, host: str, port: int, token: Token | None, tls: ssl.SSLContext | None) -> None:

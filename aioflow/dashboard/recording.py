@@ -39,6 +39,12 @@ async def record(
         watched: an `af.Session`, `af.train.Server` or `af.serving.Models`; it stays the caller's.
         path: the file, which is replaced.
         clock: the time of day.
+
+    Examples:
+        >>> async with af.dashboard.record(session, "run.json"):
+        ...     _ = await session.run(af.constant(1) + 1)
+        >>> af.gfile.Exists("run.json")
+        True
     """
     monitor = monitor_of(watched, clock)
     recorder = _Recorder(await asyncio.to_thread(open, path, "w", encoding="utf-8"))
@@ -106,6 +112,13 @@ def replay(path: str | os.PathLike[str]) -> Monitor:
     Raises:
         NotFoundError: there is no such file.
         DataLossError: it is no recording.
+
+    Examples:
+        >>> async with af.dashboard.record(session, "run.json"):
+        ...     _ = await session.run(af.constant(1) + 1)
+        >>> async with af.dashboard.serve(af.dashboard.replay("run.json")) as page:
+        ...     print(page.url.startswith("http://127.0.0.1:"))
+        True
     """
     messages = read_recording(path)
     subject = next(messages, None)

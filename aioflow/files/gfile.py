@@ -34,11 +34,18 @@ class FileStatistics(NamedTuple):
 
 
 class GFile:
-    """A file that is opened when it is first read or written, and is a context manager and an iterator of lines.
+    r"""A file that is opened when it is first read or written, and is a context manager and an iterator of lines.
 
     Args:
         name: its path, or a URL.
         mode: `r`, `w` or `a`, with `b` for bytes instead of text and `+` for both ways.
+
+    Examples:
+        >>> with af.gfile.FastGFile("words.txt", "w") as file:
+        ...     file.write("a\nb\n")
+        >>> with af.gfile.FastGFile("words.txt") as file:
+        ...     print([line.strip() for line in file])
+        ['a', 'b']
     """
 
     def __init__(self, name: Path, mode: str = "r") -> None:
@@ -138,7 +145,14 @@ def isdir(path: Path) -> bool:
 
 
 def stat(path: Path) -> FileStatistics:
-    """Return the size of a file, when it was changed, and whether it is a folder. NotFoundError if it is missing."""
+    """Return the size of a file, when it was changed, and whether it is a folder. NotFoundError if it is missing.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path("a.txt").write_text("text")
+        >>> af.gfile.Stat("a.txt").length
+        4
+    """
     name = as_name(path)
     with translate_errors(name):
         system, place = find_filesystem(name)
@@ -192,6 +206,11 @@ def walk(top: Path, topdown: bool = True, onerror: Callable[[errors.OpError], ob
         top: a folder.
         topdown: whether a folder comes before those in it.
         onerror: called with the error for a folder that cannot be read, which is left out.
+
+    Examples:
+        >>> af.gfile.MakeDirs("models/1")
+        >>> [(folder, folders) for folder, folders, files in af.gfile.Walk("models")]
+        [('models', ['1']), ('models/1', [])]
     """
     folder = as_name(top)
     try:
@@ -219,7 +238,12 @@ def join(path: Path, *paths: Path) -> str:
 
 
 def get_registered_schemes() -> list[str]:
-    """Return the schemes of URLs that fsspec knows; the empty one of local paths and `file` alone without it."""
+    """Return the schemes of URLs that fsspec knows; the empty one of local paths and `file` alone without it.
+
+    Examples:
+        >>> "s3" in af.io.gfile.get_registered_schemes()
+        True
+    """
     return sorted({"", "file", *known_schemes()})
 
 
@@ -227,7 +251,13 @@ def get_registered_schemes() -> list[str]:
 
 
 def mkdir(path: Path) -> None:
-    """Make a folder in one that exists. AlreadyExistsError if it is there."""
+    """Make a folder in one that exists. AlreadyExistsError if it is there.
+
+    Examples:
+        >>> af.gfile.MkDir("models")
+        >>> af.gfile.IsDirectory("models")
+        True
+    """
     name = as_name(path)
     if exists(name):
         raise errors.AlreadyExistsError(f"{name!r} exists")
@@ -254,12 +284,27 @@ def _make_url_folders(system: Any, place: str) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file. NotFoundError if it is missing."""
+    """Remove a file. NotFoundError if it is missing.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path("a.txt").write_text("text")
+        >>> af.gfile.Remove("a.txt")
+        >>> af.gfile.Exists("a.txt")
+        False
+    """
     _run(path, os.remove, "rm_file")
 
 
 def rmtree(path: Path) -> None:
-    """Remove a folder with all that is in it."""
+    """Remove a folder with all that is in it.
+
+    Examples:
+        >>> af.gfile.MakeDirs("models/1")
+        >>> af.gfile.DeleteRecursively("models")
+        >>> af.gfile.Exists("models")
+        False
+    """
     _run(path, shutil.rmtree, _remove_url_tree)
 
 
@@ -268,7 +313,15 @@ def _remove_url_tree(system: Any, place: str) -> None:
 
 
 def copy(src: Path, dst: Path, overwrite: bool = False) -> None:
-    """Copy a file, also from one file system to another. AlreadyExistsError for `dst`, unless `overwrite`."""
+    """Copy a file, also from one file system to another. AlreadyExistsError for `dst`, unless `overwrite`.
+
+    Examples:
+        >>> with af.gfile.FastGFile("a.txt", "w") as file:
+        ...     file.write("text")
+        >>> af.gfile.Copy("a.txt", "b.txt")
+        >>> af.gfile.Exists("b.txt")
+        True
+    """
     _check_free(dst, overwrite)
     with GFile(src, "rb") as source, GFile(dst, "wb") as copied:
         copied.write(b"")
@@ -277,7 +330,15 @@ def copy(src: Path, dst: Path, overwrite: bool = False) -> None:
 
 
 def rename(src: Path, dst: Path, overwrite: bool = False) -> None:
-    """Give a file or folder another name. AlreadyExistsError for `dst`, unless `overwrite`."""
+    """Give a file or folder another name. AlreadyExistsError for `dst`, unless `overwrite`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path("a.txt").write_text("text")
+        >>> af.gfile.Rename("a.txt", "b.txt")
+        >>> af.gfile.ListDirectory(".")
+        ['b.txt']
+    """
     _check_free(dst, overwrite)
     old, new = as_name(src), as_name(dst)
     with translate_errors(old):

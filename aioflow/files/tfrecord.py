@@ -36,7 +36,15 @@ _HARMLESS: Final = 1 << 26
 
 
 class TFRecordCompressionType:
-    """The compression of a file of records."""
+    """The compression of a file of records.
+
+    Examples:
+        >>> options = af.io.TFRecordOptions(af.io.TFRecordCompressionType.ZLIB)
+        >>> with af.io.TFRecordWriter("data.tfrecord.z", options) as writer:
+        ...     writer.write(b"one")
+        >>> list(af.io.tf_record_iterator("data.tfrecord.z", options))
+        [b'one']
+    """
 
     NONE: Final = 0
     ZLIB: Final = 1
@@ -66,6 +74,13 @@ class TFRecordOptions:
         max_expansion: a reader refuses a file that decompression makes longer by more than this factor; the first 64
             MiB
             do not count.
+
+    Examples:
+        >>> options = af.io.TFRecordOptions(af.io.TFRecordCompressionType.GZIP)
+        >>> with af.io.TFRecordWriter("data.tfrecord.gz", options) as writer:
+        ...     writer.write(b"one")
+        >>> list(af.io.tf_record_iterator("data.tfrecord.gz", options))
+        [b'one']
     """
 
     compression_type_map: Final = {0: "", 1: "ZLIB", 2: "GZIP"}
@@ -422,6 +437,13 @@ def tf_record_iterator(
     Raises:
         af.errors.DataLossError: the file is corrupt or truncated; the text says where.
         af.errors.ResourceExhaustedError: a record, or the decompressed file, is longer than the options allow.
+
+    Examples:
+        >>> with af.io.TFRecordWriter("data.tfrecord") as writer:
+        ...     writer.write(b"one")
+        ...     writer.write(b"two")
+        >>> list(af.io.tf_record_iterator("data.tfrecord"))
+        [b'one', b'two']
     """
     name = as_name(path)
     with files.open(name) as file, translate_errors(name):

@@ -34,7 +34,16 @@ def get_default_graph() -> Graph:
 
 
 def reset_default_graph() -> None:
-    """Replace the process's graph by an empty one. RuntimeError inside a `with graph.as_default()`."""
+    """Replace the process's graph by an empty one. RuntimeError inside a `with graph.as_default()`.
+
+    Examples:
+        >>> with af.Graph().as_default():
+        ...     try:
+        ...         af.reset_default_graph()
+        ...     except RuntimeError:
+        ...         print("leave the block first")
+        leave the block first
+    """
     if scopes.innermost_graph.get() is not None:
         raise RuntimeError("reset_default_graph() inside `with graph.as_default()`: leave the block first")
     _process_graph.clear()

@@ -146,6 +146,10 @@ class Launch:
     on another one. The other tasks get its new address. A task that dies too often is lost.
 
     Entering raises UnavailableError if a task does not start, with the task and its worker, after stopping the others.
+
+    Examples:
+        >>> isinstance(af.launch.local(workers=2), af.launch.Launch)
+        True
     """
 
     def __init__(

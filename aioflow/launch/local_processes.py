@@ -36,6 +36,11 @@ def local(
         config: configuration of the tasks. `Config(ssl=)` must be a directory of `aioflow ca init`.
         py_funcs: the module whose functions `af.py_func` may name on the tasks; the tasks import it.
         restarts: the most restarts of each task within ten minutes; 0 for none.
+
+    Examples:
+        >>> launch = af.launch.local(workers=2, ps=1)
+        >>> type(launch)
+        <class 'aioflow.launch.launcher.Launch'>
     """
     return Launch(_LocalEngine(), {"ps": ps, "worker": workers}, config, py_funcs, restarts)
 

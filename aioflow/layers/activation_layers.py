@@ -43,7 +43,12 @@ class Activation(Layer):
 
 
 class ReLU(_Elementwise):
-    """The rectifier: inputs from `threshold` up to `max_value`; below, `negative_slope` times what is missing."""
+    """The rectifier: inputs from `threshold` up to `max_value`; below, `negative_slope` times what is missing.
+
+    Examples:
+        >>> await session.run(af.layers.ReLU(max_value=1.0)(af.constant([-1.0, 0.5, 2.0])))
+        array([0. , 0.5, 1. ], dtype=float32)
+    """
 
     def __init__(
         self, max_value: float | None = None, negative_slope: float = 0.0, threshold: float = 0.0, **options: Any
@@ -60,7 +65,12 @@ class ReLU(_Elementwise):
 
 
 class LeakyReLU(_Elementwise):
-    """Inputs where they are positive, else `negative_slope` times the inputs."""
+    """Inputs where they are positive, else `negative_slope` times the inputs.
+
+    Examples:
+        >>> await session.run(af.layers.LeakyReLU(negative_slope=0.1)(af.constant([-1.0, 2.0])))
+        array([-0.1,  2. ], dtype=float32)
+    """
 
     def __init__(self, negative_slope: float = 0.3, **options: Any) -> None:
         """TypeError for something that is no number."""
@@ -73,7 +83,12 @@ class LeakyReLU(_Elementwise):
 
 
 class ELU(_Elementwise):
-    """Inputs where they are positive, else alpha * (e^inputs - 1)."""
+    """Inputs where they are positive, else alpha * (e^inputs - 1).
+
+    Examples:
+        >>> await session.run(af.layers.ELU()(af.constant([-1.0, 2.0])))
+        array([-0.63212055,  2.        ], dtype=float32)
+    """
 
     def __init__(self, alpha: float = 1.0, **options: Any) -> None:
         """TypeError for something that is no number."""
@@ -90,6 +105,13 @@ class PReLU(_Elementwise):
 
     The weight is `alpha`, of the shape of the inputs without the batch. It has size 1 along `shared_axes`, which are
     counted with the batch as 0: (1, 2) gives each channel of images one alpha.
+
+    Examples:
+        >>> layer = af.layers.PReLU(alpha_initializer="ones")
+        >>> y = layer(af.constant([[-1.0, 2.0]]))
+        >>> await session.run(af.global_variables_initializer())
+        >>> await session.run(y)
+        array([[-1.,  2.]], dtype=float32)
     """
 
     def __init__(
@@ -120,7 +142,12 @@ class PReLU(_Elementwise):
 
 
 class Softmax(_Elementwise):
-    """Positive numbers whose sum along the axis is 1: e^inputs, divided by the sum of these. Masked places are 0."""
+    """Positive numbers whose sum along the axis is 1: e^inputs, divided by the sum of these. Masked places are 0.
+
+    Examples:
+        >>> await session.run(af.layers.Softmax()(af.constant([[1.0, 1.0]])))
+        array([[0.5, 0.5]], dtype=float32)
+    """
 
     def __init__(self, axis: int | Sequence[int] = -1, **options: Any) -> None:
         """TypeError for axes that are not whole numbers."""

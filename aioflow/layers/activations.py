@@ -34,7 +34,12 @@ silu = swish
 
 @transactional
 def relu(x: NumberLike, negative_slope: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Tensor:
-    """The input from the threshold to `max_value`, which it does not pass; below negative_slope * (x - threshold)."""
+    """The input from the threshold to `max_value`, which it does not pass; below negative_slope * (x - threshold).
+
+    Examples:
+        >>> await session.run(af.activations.relu([-1.0, 2.0]))
+        array([0., 2.], dtype=float32)
+    """
     value = convert_to_tensor(x)
     if threshold == 0 and max_value is None:
         return plain_relu(value) if negative_slope == 0 else plain_leaky_relu(value, negative_slope)
@@ -48,27 +53,47 @@ def relu(x: NumberLike, negative_slope: float = 0.0, max_value: float | None = N
 
 @transactional
 def elu(x: NumberLike, alpha: float = 1.0) -> Tensor:
-    """The input where it is positive, else alpha * (e^x - 1)."""
+    """The input where it is positive, else alpha * (e^x - 1).
+
+    Examples:
+        >>> await session.run(af.activations.elu([-1.0, 2.0]))
+        array([-0.63212055,  2.        ], dtype=float32)
+    """
     value = convert_to_tensor(x)
     smooth: Tensor = plain_elu(value)
     return smooth if alpha == 1 else where(greater(value, 0), value, smooth * alpha)
 
 
 def leaky_relu(x: NumberLike, negative_slope: float = 0.2) -> Tensor:
-    """The input where it is positive, else negative_slope * x."""
+    """The input where it is positive, else negative_slope * x.
+
+    Examples:
+        >>> await session.run(af.activations.leaky_relu([-1.0, 2.0]))
+        array([-0.2,  2. ], dtype=float32)
+    """
     return plain_leaky_relu(x, negative_slope)
 
 
 @transactional
 def celu(x: NumberLike, alpha: float = 1.0) -> Tensor:
-    """The input where it is positive, else alpha * (e^(x / alpha) - 1)."""
+    """The input where it is positive, else alpha * (e^(x / alpha) - 1).
+
+    Examples:
+        >>> await session.run(af.activations.celu([-1.0, 2.0]))
+        array([-0.63212055,  2.        ], dtype=float32)
+    """
     value = convert_to_tensor(x)
     return where(greater(value, 0), value, plain_elu(value / alpha) * alpha)
 
 
 @transactional
 def glu(x: NumberLike, axis: int = -1) -> Tensor:
-    """The first half along the axis, times the sigmoid of the second."""
+    """The first half along the axis, times the sigmoid of the second.
+
+    Examples:
+        >>> await session.run(af.activations.glu([[1.0, 2.0, 0.0, 0.0]]))
+        array([[0.5, 1. ]], dtype=float32)
+    """
     kept, gate = split(convert_to_tensor(x), 2, axis)
     gated: Tensor = kept * sigmoid(gate)
     return gated
@@ -76,33 +101,58 @@ def glu(x: NumberLike, axis: int = -1) -> Tensor:
 
 @transactional
 def hard_sigmoid(x: NumberLike) -> Tensor:
-    """The input / 6 + 0.5, clipped to the range from 0 to 1: a piecewise linear sigmoid."""
+    """The input / 6 + 0.5, clipped to the range from 0 to 1: a piecewise linear sigmoid.
+
+    Examples:
+        >>> await session.run(af.activations.hard_sigmoid([-4.0, 0.0, 4.0]))
+        array([0. , 0.5, 1. ], dtype=float32)
+    """
     return relu6(convert_to_tensor(x) + 3.0) / 6.0
 
 
 @transactional
 def hard_silu(x: NumberLike) -> Tensor:
-    """The input times its hard sigmoid."""
+    """The input times its hard sigmoid.
+
+    Examples:
+        >>> await session.run(af.activations.hard_silu([-1.0, 0.0, 4.0]))
+        array([-0.33333334,  0.        ,  4.        ], dtype=float32)
+    """
     value = convert_to_tensor(x)
     product: Tensor = value * hard_sigmoid(value)
     return product
 
 
 def hard_tanh(x: NumberLike) -> Tensor:
-    """The input clipped to the range from -1 to 1."""
+    """The input clipped to the range from -1 to 1.
+
+    Examples:
+        >>> await session.run(af.activations.hard_tanh([-2.0, 0.5, 2.0]))
+        array([-1. ,  0.5,  1. ], dtype=float32)
+    """
     return clip_by_value(x, -1.0, 1.0)
 
 
 @transactional
 def hard_shrink(x: NumberLike, threshold: float = 0.5) -> Tensor:
-    """The input where its magnitude is above the threshold, else 0."""
+    """The input where its magnitude is above the threshold, else 0.
+
+    Examples:
+        >>> await session.run(af.activations.hard_shrink([-1.0, 0.3, 2.0]))
+        array([-1.,  0.,  2.], dtype=float32)
+    """
     value = convert_to_tensor(x)
     return where(greater(absolute(value), threshold), value, zeros_like(value))
 
 
 @transactional
 def soft_shrink(x: NumberLike, threshold: float = 0.5) -> Tensor:
-    """The input moved towards 0 by the threshold; 0 for smaller magnitudes."""
+    """The input moved towards 0 by the threshold; 0 for smaller magnitudes.
+
+    Examples:
+        >>> await session.run(af.activations.soft_shrink([-1.0, 0.3, 2.0]))
+        array([-0.5,  0. ,  1.5], dtype=float32)
+    """
     value = convert_to_tensor(x)
     moved: Tensor = value - clip_by_value(value, -threshold, threshold)
     return moved
@@ -110,7 +160,12 @@ def soft_shrink(x: NumberLike, threshold: float = 0.5) -> Tensor:
 
 @transactional
 def tanh_shrink(x: NumberLike) -> Tensor:
-    """The input less its tanh."""
+    """The input less its tanh.
+
+    Examples:
+        >>> await session.run(af.activations.tanh_shrink([0.0, 2.0]))
+        array([0.       , 1.0359724], dtype=float32)
+    """
     value = convert_to_tensor(x)
     less_tanh: Tensor = value - tanh(value)
     return less_tanh
@@ -118,25 +173,45 @@ def tanh_shrink(x: NumberLike) -> Tensor:
 
 @transactional
 def threshold(x: NumberLike, threshold: float, default_value: float) -> Tensor:
-    """The input above the threshold, else the default value."""
+    """The input above the threshold, else the default value.
+
+    Examples:
+        >>> await session.run(af.activations.threshold([0.5, 2.0], threshold=1.0, default_value=0.0))
+        array([0., 2.], dtype=float32)
+    """
     value = convert_to_tensor(x)
     return where(greater(value, threshold), value, zeros_like(value) + default_value)
 
 
 def linear(x: NumberLike) -> Tensor:
-    """The input itself."""
+    """The input itself.
+
+    Examples:
+        >>> await session.run(af.activations.linear(af.constant([-1.0, 2.0])))
+        array([-1.,  2.], dtype=float32)
+    """
     return convert_to_tensor(x)
 
 
 @transactional
 def log_sigmoid(x: NumberLike) -> Tensor:
-    """The logarithm of the sigmoid, exact for large magnitudes too."""
+    """The logarithm of the sigmoid, exact for large magnitudes too.
+
+    Examples:
+        >>> await session.run(af.activations.log_sigmoid([0.0, 2.0]))
+        array([-0.6931472, -0.126928 ], dtype=float32)
+    """
     return -softplus(-convert_to_tensor(x))
 
 
 @transactional
 def mish(x: NumberLike) -> Tensor:
-    """The product x * tanh(softplus(x)) [Misra 2019]."""
+    """The product x * tanh(softplus(x)) [Misra 2019].
+
+    Examples:
+        >>> await session.run(af.activations.mish([-1.0, 2.0]))
+        array([-0.30340147,  1.9439589 ], dtype=float32)
+    """
     value = convert_to_tensor(x)
     product: Tensor = value * tanh(softplus(value))
     return product
@@ -144,7 +219,12 @@ def mish(x: NumberLike) -> Tensor:
 
 @transactional
 def squareplus(x: NumberLike, b: float = 4.0) -> Tensor:
-    """(x + √(x² + b)) / 2, a smooth rectifier."""
+    """(x + √(x² + b)) / 2, a smooth rectifier.
+
+    Examples:
+        >>> await session.run(af.activations.squareplus([0.0, 3.0]))
+        array([1.       , 3.3027756], dtype=float32)
+    """
     value = convert_to_tensor(x)
     half: Tensor = (value + sqrt(square(value) + b)) * 0.5
     return half
@@ -152,7 +232,12 @@ def squareplus(x: NumberLike, b: float = 4.0) -> Tensor:
 
 @transactional
 def sparse_plus(x: NumberLike) -> Tensor:
-    """0 up to -1, x from 1 on, and (x + 1)² / 4 between."""
+    """0 up to -1, x from 1 on, and (x + 1)² / 4 between.
+
+    Examples:
+        >>> await session.run(af.activations.sparse_plus([-2.0, 0.0, 2.0]))
+        array([0.  , 0.25, 2.  ], dtype=float32)
+    """
     value = convert_to_tensor(x)
     between = square(clip_by_value(value, -1.0, 1.0) + 1.0) / 4.0
     whole: Tensor = between + maximum(value - 1.0, 0.0)
@@ -161,7 +246,12 @@ def sparse_plus(x: NumberLike) -> Tensor:
 
 @transactional
 def sparse_sigmoid(x: NumberLike) -> Tensor:
-    """0 up to -1, 1 from 1 on, and (x + 1) / 2 between."""
+    """0 up to -1, 1 from 1 on, and (x + 1) / 2 between.
+
+    Examples:
+        >>> await session.run(af.activations.sparse_sigmoid([-2.0, 0.0, 0.5]))
+        array([0.  , 0.5 , 0.75], dtype=float32)
+    """
     clipped: Tensor = (clip_by_value(convert_to_tensor(x), -1.0, 1.0) + 1.0) * 0.5
     return clipped
 
@@ -171,6 +261,10 @@ def sparsemax(x: NumberLike) -> Tensor:
     """The nearest probabilities to each row, along the last axis, many of them 0 [Martins and Astudillo 2016].
 
     The rows' largest values less a threshold, which is such that the sum is 1.
+
+    Examples:
+        >>> await session.run(af.activations.sparsemax([[1.0, 1.5, 0.0]]))
+        array([[0.25, 0.75, 0.  ]], dtype=float32)
     """
     value = convert_to_tensor(x)
     ordered = sort(value, direction="DESCENDING")

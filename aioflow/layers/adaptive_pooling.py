@@ -50,36 +50,72 @@ class _AdaptiveMaxPooling(_AdaptivePooling):
 
 
 class AdaptiveAveragePooling1D(_AdaptiveAveragePooling):
-    """The means of `output_size` windows of the steps: [batch, steps, channels] gives [batch, size, channels]."""
+    """The means of `output_size` windows of the steps: [batch, steps, channels] gives [batch, size, channels].
+
+    Examples:
+        >>> x = np.arange(4.0, dtype=np.float32).reshape(1, 4, 1)
+        >>> (await session.run(af.layers.AdaptiveAveragePooling1D(2)(x)))[0, :, 0]
+        array([0.5, 2.5], dtype=float32)
+    """
 
     _axes = 1
 
 
 class AdaptiveAveragePooling2D(_AdaptiveAveragePooling):
-    """The means of windows of images, as many as `output_size` has rows and columns."""
+    """The means of windows of images, as many as `output_size` has rows and columns.
+
+    Examples:
+        >>> x = np.arange(16.0, dtype=np.float32).reshape(1, 4, 4, 1)
+        >>> (await session.run(af.layers.AdaptiveAveragePooling2D(2)(x)))[0, :, :, 0]
+        array([[ 2.5,  4.5],
+               [10.5, 12.5]], dtype=float32)
+    """
 
     _axes = 2
 
 
 class AdaptiveAveragePooling3D(_AdaptiveAveragePooling):
-    """The means of windows of volumes, as many as `output_size` has places."""
+    """The means of windows of volumes, as many as `output_size` has places.
+
+    Examples:
+        >>> af.layers.AdaptiveAveragePooling3D(2)(np.ones((1, 4, 4, 4, 3), np.float32)).shape
+        TensorShape([1, 2, 2, 2, 3])
+    """
 
     _axes = 3
 
 
 class AdaptiveMaxPooling1D(_AdaptiveMaxPooling):
-    """The largest elements of `output_size` windows of the steps."""
+    """The largest elements of `output_size` windows of the steps.
+
+    Examples:
+        >>> x = np.arange(4.0, dtype=np.float32).reshape(1, 4, 1)
+        >>> (await session.run(af.layers.AdaptiveMaxPooling1D(2)(x)))[0, :, 0]
+        array([1., 3.], dtype=float32)
+    """
 
     _axes = 1
 
 
 class AdaptiveMaxPooling2D(_AdaptiveMaxPooling):
-    """The largest elements of windows of images, as many as `output_size` has rows and columns."""
+    """The largest elements of windows of images, as many as `output_size` has rows and columns.
+
+    Examples:
+        >>> x = np.arange(16.0, dtype=np.float32).reshape(1, 4, 4, 1)
+        >>> (await session.run(af.layers.AdaptiveMaxPooling2D(2)(x)))[0, :, :, 0]
+        array([[ 5.,  7.],
+               [13., 15.]], dtype=float32)
+    """
 
     _axes = 2
 
 
 class AdaptiveMaxPooling3D(_AdaptiveMaxPooling):
-    """The largest elements of windows of volumes, as many as `output_size` has places."""
+    """The largest elements of windows of volumes, as many as `output_size` has places.
+
+    Examples:
+        >>> af.layers.AdaptiveMaxPooling3D(2)(np.ones((1, 4, 4, 4, 3), np.float32)).shape
+        TensorShape([1, 2, 2, 2, 3])
+    """
 
     _axes = 3

@@ -286,6 +286,15 @@ class ModelCheckpoint(_Watching):
         mode: whether "min" or "max" is better; "auto" judges by the name.
         save_freq: "epoch", or the number of batches between two savings; logs have only the loss then.
         initial_value_threshold: the value that the first weights must beat, with `save_best_only`.
+
+    Examples:
+        >>> model = af.Sequential([af.layers.Dense(1)])
+        >>> model.compile(loss="mse")
+        >>> x = np.ones((4, 2), np.float32)
+        >>> saving = af.callbacks.ModelCheckpoint("best.safetensors", monitor="loss", save_best_only=True)
+        >>> _ = await model.fit(x, x[:, :1], verbose=0, callbacks=[saving])
+        >>> af.gfile.Glob("best*")
+        ['best.safetensors']
     """
 
     def __init__(

@@ -50,7 +50,14 @@ class MaxNorm:
 
 
 class MinMaxNorm:
-    """Norms along `axis` lie between `min_value` and `max_value`, or are nearer to that by the part `rate`."""
+    """Norms along `axis` lie between `min_value` and `max_value`, or are nearer to that by the part `rate`.
+
+    Examples:
+        >>> norm = af.constraints.MinMaxNorm(min_value=1.0, max_value=2.0)
+        >>> await session.run(norm(af.constant([[3.0], [4.0]])))
+        array([[1.2],
+               [1.6]], dtype=float32)
+    """
 
     def __init__(
         self, min_value: float = 0.0, max_value: float = 1.0, rate: float = 1.0, axis: int | Sequence[int] = 0

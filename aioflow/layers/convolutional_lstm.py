@@ -145,18 +145,33 @@ class _ConvLSTM(Loop):
 
 
 class ConvLSTM1D(_ConvLSTM):
-    """An LSTM over sequences of sequences: [batch, steps, size, channels] gives [batch, new size, filters]."""
+    """An LSTM over sequences of sequences: [batch, steps, size, channels] gives [batch, new size, filters].
+
+    Examples:
+        >>> af.layers.ConvLSTM1D(4, 3)(np.ones((2, 5, 8, 3), np.float32)).shape
+        TensorShape([2, 6, 4])
+    """
 
     _axes, _rank = 1, 4
 
 
 class ConvLSTM2D(_ConvLSTM):
-    """An LSTM over images: [batch, steps, rows, columns, channels] gives [batch, new rows, new columns, filters]."""
+    """An LSTM over images: [batch, steps, rows, columns, channels] gives [batch, new rows, new columns, filters].
+
+    Examples:
+        >>> af.layers.ConvLSTM2D(4, 3)(np.ones((2, 5, 8, 8, 3), np.float32)).shape
+        TensorShape([2, 6, 6, 4])
+    """
 
     _axes, _rank = 2, 5
 
 
 class ConvLSTM3D(_ConvLSTM):
-    """An LSTM over volumes: [batch, steps, d1, d2, d3, channels] gives [batch, new d1, new d2, new d3, filters]."""
+    """An LSTM over volumes: [batch, steps, d1, d2, d3, channels] gives [batch, new d1, new d2, new d3, filters].
+
+    Examples:
+        >>> af.layers.ConvLSTM3D(4, 3, padding="same")(np.ones((2, 3, 4, 4, 4, 1), np.float32)).shape
+        TensorShape([2, 4, 4, 4, 4])
+    """
 
     _axes, _rank = 3, 6

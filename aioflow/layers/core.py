@@ -208,7 +208,12 @@ class Reshape(Layer):
 
 
 class Identity(Layer):
-    """The inputs themselves."""
+    """The inputs themselves.
+
+    Examples:
+        >>> await session.run(af.layers.Identity()(af.constant([1.0, 2.0])))
+        array([1., 2.], dtype=float32)
+    """
 
     supports_masking = True
 

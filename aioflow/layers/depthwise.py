@@ -73,6 +73,10 @@ class DepthwiseConv1D(_DepthwiseConv):
     """A convolution of each channel along time by itself, with `depth_multiplier` results for each.
 
     The weights are `depthwise_kernel` [size, channels, multiplier] and `bias` [channels * multiplier].
+
+    Examples:
+        >>> af.layers.DepthwiseConv1D(3, depth_multiplier=2)(np.ones((1, 8, 3), np.float32)).shape
+        TensorShape([1, 6, 6])
     """
 
     _axes = 1

@@ -33,6 +33,11 @@ class Strategy:
         devices: the device of each replica, the first one for evaluation and prediction too.
         mirrored: whether each device has weights of its own, kept equal by all-reduced gradients.
         asynchronous: whether each device takes batches of its own, and trains without waiting for the others.
+
+    Examples:
+        >>> strategy = af.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+        >>> isinstance(strategy, af.distribute.Strategy)
+        True
     """
 
     mirrored = True
@@ -82,6 +87,11 @@ class MultiWorkerMirroredStrategy(Strategy):
     Args:
         cluster: the cluster.
         job: the job whose tasks train.
+
+    Examples:
+        >>> cluster = {"worker": ["localhost:2222", "localhost:2223"]}
+        >>> af.distribute.MultiWorkerMirroredStrategy(cluster).num_replicas_in_sync
+        2
     """
 
     def __init__(self, cluster: ClusterSpec | Mapping[str, Any], job: str = "worker") -> None:
@@ -107,6 +117,11 @@ class ParameterServerStrategy(Strategy):
         ps_job: the job of the parameter servers.
         worker_job: the job of the workers.
         asynchronous: whether the training is asynchronous.
+
+    Examples:
+        >>> cluster = {"ps": ["localhost:2221"], "worker": ["localhost:2222", "localhost:2223"]}
+        >>> af.distribute.ParameterServerStrategy(cluster).num_replicas_in_sync
+        2
     """
 
     mirrored = False

@@ -29,6 +29,11 @@ class EinsumDense(Layer):
         output_shape: the sizes of the result without the batch; None where it is that of the inputs.
         activation: a name or a function.
         bias_axes: the letters of the result along which a bias is added; none by default.
+
+    Examples:
+        >>> layer = af.layers.EinsumDense("abc,cd->abd", output_shape=(None, 64))
+        >>> layer(np.ones((2, 5, 16), np.float32)).shape
+        TensorShape([2, 5, 64])
     """
 
     supports_masking = casts_integers = True

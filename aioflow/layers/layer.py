@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Self
 
+import numpy as np
+
 from aioflow.graph.building import add_user_line, same_graph
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.graph import Graph
@@ -200,6 +202,9 @@ class Layer:
         try:
             with graph.as_default(), graph.transaction(), undone_on_failure():
                 self._remember()
+                arguments = {
+                    key: self._tensor(each) if isinstance(each, np.ndarray) else each for key, each in arguments.items()
+                }
                 tensors = nest.map_structure(self._tensor, inputs)
                 masks = masks_of(tensors) if arguments.get("mask") is None else arguments["mask"]
                 phase = calls.is_training() if training is None else training

@@ -25,6 +25,14 @@ class CSVLogger(Callback):
         filename: the file, which is there in whole after each epoch.
         separator: what stands between two columns.
         append: whether lines are added to a file that exists already.
+
+    Examples:
+        >>> model = af.Sequential([af.layers.Dense(1)])
+        >>> model.compile(loss="mse")
+        >>> x = np.ones((4, 2), np.float32)
+        >>> _ = await model.fit(x, x[:, :1], epochs=2, verbose=0, callbacks=[af.callbacks.CSVLogger("log.csv")])
+        >>> len(af.gfile.FastGFile("log.csv").readlines())
+        3
     """
 
     def __init__(self, filename: Path, separator: str = ",", append: bool = False) -> None:
@@ -65,6 +73,14 @@ class TensorBoard(Callback):
         write_graph: whether the graph is written.
         write_steps_per_second: whether the steps in a second of each epoch are written.
         update_freq: "epoch", or after how many batches the loss is written, too; "batch" stands for 1.
+
+    Examples:
+        >>> model = af.Sequential([af.layers.Dense(1)])
+        >>> model.compile(loss="mse")
+        >>> x = np.ones((4, 2), np.float32)
+        >>> _ = await model.fit(x, x[:, :1], verbose=0, callbacks=[af.callbacks.TensorBoard("logs")])
+        >>> af.gfile.ListDirectory("logs")
+        ['train']
     """
 
     def __init__(

@@ -162,6 +162,12 @@ class GroupQueryAttention(MultiHeadAttention):
         num_query_heads: the number of heads of queries.
         num_key_value_heads: the number of heads of keys and values, which divides that of queries.
         options: those of `MultiHeadAttention`, such as `dropout`.
+
+    Examples:
+        >>> layer = af.layers.GroupQueryAttention(head_dim=8, num_query_heads=4, num_key_value_heads=2)
+        >>> x = np.ones((2, 5, 16), np.float32)
+        >>> layer(x, x).shape
+        TensorShape([2, 5, 16])
     """
 
     def __init__(self, head_dim: int, num_query_heads: int, num_key_value_heads: int, **options: Any) -> None:

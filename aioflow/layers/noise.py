@@ -80,7 +80,13 @@ class _SpatialDropout(Dropout):
 
 
 class SpatialDropout1D(_SpatialDropout):
-    """In training, a channel is dropped at all steps, or at none: [batch, steps, channels]."""
+    """In training, a channel is dropped at all steps, or at none: [batch, steps, channels].
+
+    Examples:
+        >>> layer = af.layers.SpatialDropout1D(0.5)
+        >>> layer(np.ones((2, 8, 3), np.float32), training=True).shape
+        TensorShape([2, 8, 3])
+    """
 
     _axes = 1
 
@@ -89,13 +95,25 @@ class SpatialDropout1D(_SpatialDropout):
 
 
 class SpatialDropout2D(_SpatialDropout):
-    """In training, a channel of images is dropped as a whole, or not at all: [batch, rows, columns, channels]."""
+    """In training, a channel of images is dropped as a whole, or not at all: [batch, rows, columns, channels].
+
+    Examples:
+        >>> layer = af.layers.SpatialDropout2D(0.5)
+        >>> layer(np.ones((2, 8, 8, 3), np.float32), training=True).shape
+        TensorShape([2, 8, 8, 3])
+    """
 
     _axes = 2
 
 
 class SpatialDropout3D(_SpatialDropout):
-    """In training, a channel of volumes is dropped as a whole, or not at all."""
+    """In training, a channel of volumes is dropped as a whole, or not at all.
+
+    Examples:
+        >>> layer = af.layers.SpatialDropout3D(0.5)
+        >>> layer(np.ones((2, 4, 8, 8, 3), np.float32), training=True).shape
+        TensorShape([2, 4, 8, 8, 3])
+    """
 
     _axes = 3
 
@@ -104,6 +122,10 @@ class AlphaDropout(Dropout):
     """Dropout for nets with the activation "selu" [Klambauer et al. 2017].
 
     Dropped elements become the least value of SELU. Then all are scaled and moved so that mean 0 and variance 1 stay.
+
+    Examples:
+        >>> await session.run(af.layers.AlphaDropout(0.5)(af.constant([1.0, 2.0]), training=False))
+        array([1., 2.], dtype=float32)
     """
 
     def _noisy(self, inputs: Tensor) -> Tensor:
@@ -134,7 +156,12 @@ class GaussianNoise(_Noisy):
 
 
 class GaussianDropout(_Noisy):
-    """In training, elements are multiplied by normal noise of mean 1 and variance rate / (1 - rate)."""
+    """In training, elements are multiplied by normal noise of mean 1 and variance rate / (1 - rate).
+
+    Examples:
+        >>> await session.run(af.layers.GaussianDropout(0.5)(af.constant([1.0, 2.0]), training=False))
+        array([1., 2.], dtype=float32)
+    """
 
     def __init__(self, rate: float, seed: int | None = None, **options: Any) -> None:
         """ValueError for a rate outside of [0, 1)."""
@@ -149,7 +176,14 @@ class GaussianDropout(_Noisy):
 
 
 class ActivityRegularization(Layer):
-    """The inputs themselves; `l1` times their magnitudes and `l2` times their squares join the loss, by element."""
+    """The inputs themselves; `l1` times their magnitudes and `l2` times their squares join the loss, by element.
+
+    Examples:
+        >>> layer = af.layers.ActivityRegularization(l2=0.1)
+        >>> y = layer(af.constant([[1.0, 2.0]]))
+        >>> await session.run(af.losses.get_total_loss())
+        np.float32(0.5)
+    """
 
     supports_masking = casts_integers = True
 

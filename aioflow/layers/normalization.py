@@ -255,6 +255,12 @@ class RMSNormalization(Layer):
     """Divides each element by its root mean square along `axis`, and multiplies by scale [Zhang and Sennrich 2019].
 
     The weight is `scale`, of the sizes of the axes.
+
+    Examples:
+        >>> y = af.layers.RMSNormalization()(af.constant([[3.0, 4.0]]))
+        >>> await session.run(af.global_variables_initializer())
+        >>> await session.run(y)
+        array([[0.8485281, 1.1313708]], dtype=float32)
     """
 
     supports_masking = casts_integers = True
@@ -279,7 +285,12 @@ class RMSNormalization(Layer):
 
 
 class UnitNormalization(Layer):
-    """Scales each element to length 1 along `axis`, one or several."""
+    """Scales each element to length 1 along `axis`, one or several.
+
+    Examples:
+        >>> await session.run(af.layers.UnitNormalization()(af.constant([[3.0, 4.0]])))
+        array([[0.6, 0.8]], dtype=float32)
+    """
 
     supports_masking = casts_integers = True
 

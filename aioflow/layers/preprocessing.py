@@ -21,7 +21,12 @@ _SMALL: Final = 1e-7
 
 
 class Rescaling(Layer):
-    """inputs * scale + offset, numbers or arrays that are broadcast to the inputs."""
+    """inputs * scale + offset, numbers or arrays that are broadcast to the inputs.
+
+    Examples:
+        >>> await session.run(af.layers.Rescaling(1 / 255)(af.constant([0.0, 255.0])))
+        array([0., 1.], dtype=float32)
+    """
 
     supports_masking = casts_integers = True
 
@@ -53,6 +58,11 @@ class Normalization(Layer):
         mean: the mean, a number or an array of the sizes of the axes.
         variance: the variance, likewise.
         invert: whether normalised inputs are brought back to the scale of the data.
+
+    Examples:
+        >>> layer = af.layers.Normalization(mean=2.0, variance=4.0)
+        >>> await session.run(layer(af.constant([[2.0, 6.0]])))
+        array([[0., 2.]], dtype=float32)
     """
 
     supports_masking = casts_integers = True

@@ -96,6 +96,11 @@ class RNN(Loop):
     Args:
         cell: the cell, or a list of cells, one on the other.
         options: those of all recurrent layers, such as `return_sequences`.
+
+    Examples:
+        >>> rnn = af.layers.RNN([af.layers.GRUCell(8), af.layers.GRUCell(4)], return_sequences=True)
+        >>> rnn(np.ones((2, 5, 3), np.float32)).shape
+        TensorShape([2, 5, 4])
     """
 
     _rank = None

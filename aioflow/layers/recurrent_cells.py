@@ -63,19 +63,43 @@ class _UnitsCell(Units):
 
 
 class SimpleRNNCell(SimpleUnits, _UnitsCell):
-    """One step of a `SimpleRNN`: (inputs, state) gives (output, [state])."""
+    """One step of a `SimpleRNN`: (inputs, state) gives (output, [state]).
+
+    Examples:
+        >>> rnn = af.layers.RNN(af.layers.SimpleRNNCell(4))
+        >>> rnn(np.ones((2, 5, 3), np.float32)).shape
+        TensorShape([2, 4])
+    """
 
 
 class LSTMCell(LSTMUnits, _UnitsCell):
-    """One step of an `LSTM`: (inputs, [output, memory]) gives (output, [output, memory])."""
+    """One step of an `LSTM`: (inputs, [output, memory]) gives (output, [output, memory]).
+
+    Examples:
+        >>> rnn = af.layers.RNN(af.layers.LSTMCell(4))
+        >>> rnn(np.ones((2, 5, 3), np.float32)).shape
+        TensorShape([2, 4])
+    """
 
 
 class GRUCell(GRUUnits, _UnitsCell):
-    """One step of a `GRU`: (inputs, state) gives (output, [state])."""
+    """One step of a `GRU`: (inputs, state) gives (output, [state]).
+
+    Examples:
+        >>> rnn = af.layers.RNN(af.layers.GRUCell(4))
+        >>> rnn(np.ones((2, 5, 3), np.float32)).shape
+        TensorShape([2, 4])
+    """
 
 
 class StackedRNNCells(Layer):
-    """Cells one on the other: the output of one is the input of the next. The states are a list for each cell."""
+    """Cells one on the other: the output of one is the input of the next. The states are a list for each cell.
+
+    Examples:
+        >>> cells = af.layers.StackedRNNCells([af.layers.LSTMCell(8), af.layers.LSTMCell(4)])
+        >>> af.layers.RNN(cells)(np.ones((2, 5, 3), np.float32)).shape
+        TensorShape([2, 4])
+    """
 
     def __init__(self, cells: Sequence[Any], **options: Any) -> None:
         """TypeError for anything but a list of cells, ValueError for an empty one."""

@@ -41,7 +41,13 @@ class L1L2:
 
 
 class OrthogonalRegularizer:
-    """`factor` times the mean magnitude of the products of two different rows, or columns, scaled to length 1."""
+    """`factor` times the mean magnitude of the products of two different rows, or columns, scaled to length 1.
+
+    Examples:
+        >>> penalty = af.regularizers.OrthogonalRegularizer(factor=0.1)
+        >>> await session.run(penalty(af.constant([[1.0, 0.0], [0.0, 1.0]])))
+        np.float32(0.0)
+    """
 
     def __init__(self, factor: float = 0.01, mode: Literal["rows", "columns"] = "rows") -> None:
         """ValueError for a negative factor or an unknown mode."""

@@ -21,6 +21,10 @@ class ConditionalAccumulatorBase(Handle):
         dtype: the dtype of the gradients.
         shape: the known part of their shape.
         accumulator_ref: the handle, a tensor.
+
+    Examples:
+        >>> isinstance(af.ConditionalAccumulator(af.float32, []), af.ConditionalAccumulatorBase)
+        True
     """
 
     def __init__(self, dtype: DTypeLike, shape: ShapeLike, accumulator_ref: Tensor) -> None:
@@ -132,6 +136,14 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         shared_name: accumulators of this name are one accumulator, in sessions that share their container.
         name: the name of the accumulator.
         reduction_type: "MEAN" or "SUM".
+
+    Examples:
+        >>> accumulator = af.SparseConditionalAccumulator(af.float32, [3, 1])
+        >>> await session.run(accumulator.apply_grad([0, 2], [[1.0], [2.0]]))
+        >>> average = accumulator.take_indexed_slices_grad(1)
+        >>> await session.run([average.indices, average.values])
+        [array([0, 2]), array([[1.],
+               [2.]], dtype=float32)]
     """
 
     @transactional
@@ -222,6 +234,14 @@ class Barrier(Handle):
 
     Raises:
         TypeError, ValueError: the arguments contradict each other.
+
+    Examples:
+        >>> barrier = af.Barrier([af.int32, af.int32], shapes=[[], []])
+        >>> await session.run(barrier.insert_many(0, ["a", "b"], [1, 2]))
+        >>> await session.run(barrier.insert_many(1, ["b", "a"], [20, 10]))
+        >>> indices, keys, values = barrier.take_many(2)
+        >>> await session.run([keys, values])
+        [array([b'b', b'a'], dtype=object), [array([2, 1], dtype=int32), array([20, 10], dtype=int32)]]
     """
 
     @transactional

@@ -39,6 +39,14 @@ class BatchQueue(Handle):
 
     Raises:
         ValueError: a number is too small, or `allowed_batch_sizes` does not increase up to `max_batch_size`.
+
+    Examples:
+        >>> queue = af.BatchQueue(max_batch_size=4, batch_timeout_micros=1000)
+        >>> x = af.placeholder(af.float32, [None])
+        >>> (rows,), index, id = queue.batch([x])
+        >>> (y,) = queue.unbatch([rows * 2.0], index, id)
+        >>> await asyncio.gather(session.run(y, {x: [1.0]}), session.run(y, {x: [2.0, 3.0]}))
+        [array([2.], dtype=float32), array([4., 6.], dtype=float32)]
     """
 
     @transactional

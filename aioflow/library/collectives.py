@@ -186,6 +186,11 @@ def broadcast(tensors: Sequence[TensorLike], root: int = 0, name: str | None = N
     """Return the tensor of number `root` on the devices of all tensors, which have its dtype and shape.
 
     Each device gets a piece of it, and the pieces travel around the ring.
+
+    Examples:
+        >>> a, b = af.collectives.broadcast([af.constant([1.0]), af.constant([2.0])], root=1)
+        >>> await session.run([a, b])
+        [array([2.], dtype=float32), array([2.], dtype=float32)]
     """
     given = _convert_all(tensors)
     if not 0 <= root < len(given):

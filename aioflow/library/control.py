@@ -53,7 +53,14 @@ def name_scope(name: str | None, default_name: str | None = None, values: Iterab
 def op_scope(
     values: Iterable[Any] | None, name: str | None, default_name: str | None = None
 ) -> contextlib.AbstractContextManager[str]:
-    """Return `name_scope`, whose arguments it takes in another order."""
+    """Return `name_scope`, whose arguments it takes in another order.
+
+    Examples:
+        >>> with af.op_scope([], None, "layer"):
+        ...     x = af.constant(1, name="x")
+        >>> x.name
+        'layer/x:0'
+    """
     return name_scope(name, default_name, values)
 
 
@@ -260,6 +267,15 @@ def register_tensor_conversion_function(
 
     Raises:
         TypeError: the arguments are no class and no function, or the class is one of numbers, arrays, lists or texts.
+
+    Examples:
+        >>> class Celsius:
+        ...     degrees = 20.0
+        >>> def degrees(value, dtype=None, name=None, as_ref=False):
+        ...     return af.constant(value.degrees)
+        >>> af.register_tensor_conversion_function(Celsius, degrees)
+        >>> await session.run(af.convert_to_tensor(Celsius()) + 1.0)
+        np.float32(21.0)
     """
     kinds = base_type if isinstance(base_type, builtins.tuple) else (base_type,)
     if not kinds or not all(isinstance(kind, type) for kind in kinds):

@@ -152,6 +152,10 @@ def mdct(
         pad_end: whether zeros at the end fill the last frame; the rest is left out otherwise.
         norm: that of `dct`.
         name: the name of the operation.
+
+    Examples:
+        >>> af.signal.mdct(np.zeros(64, np.float32), 16).shape
+        TensorShape([7, 8])
     """
     with name_scope(name, "mdct"):
         x = convert_to_tensor(signals, preferred_dtype=float32)
@@ -170,6 +174,12 @@ def inverse_mdct(
 
     The first and the last half frame are there once instead of twice: they are not those of the signals. Windows fit
     whose squares, shifted by half of their length, have the sum 1, as those of `vorbis_window`.
+
+    Examples:
+        >>> signal = np.sin(np.arange(32, dtype=np.float32))
+        >>> spectrum = af.signal.mdct(signal, 16, pad_end=True)
+        >>> await session.run(af.reduce_max(af.abs(af.signal.inverse_mdct(spectrum)[8:24] - signal[8:24])) < 1e-5)
+        np.True_
     """
     with name_scope(name, "inverse_mdct"):
         x = convert_to_tensor(mdcts, preferred_dtype=float32)

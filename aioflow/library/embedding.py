@@ -205,6 +205,13 @@ def safe_embedding_lookup_sparse(
 
     An empty row gives the row `default_id` of the table, or zeros if that is None. `sparse_ids` may have more than two
     axes: the result has a row for each vector along the last.
+
+    Examples:
+        >>> weights = af.constant([[1.0], [2.0], [4.0]])
+        >>> ids = af.SparseTensor([[0, 0], [0, 1]], af.constant([0, 2], af.int64), [2, 2])
+        >>> await session.run(af.nn.safe_embedding_lookup_sparse([weights], ids, combiner="sum"))
+        array([[5.],
+               [0.]], dtype=float32)
     """
     ids = SparseTensor.from_value(sparse_ids)
     with name_scope(name, "safe_embedding_lookup_sparse") as scope:

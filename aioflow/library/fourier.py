@@ -179,6 +179,10 @@ def rfft3d(input_tensor: NumberLike, fft_length: NumberLike | None = None, name:
         input_tensor: real numbers.
         fft_length: three numbers, to which the input is cut off, or filled with zeros, before.
         name: the name of the operation.
+
+    Examples:
+        >>> af.signal.rfft3d(np.ones((2, 4, 8), np.float32)).shape
+        TensorShape([2, 4, 5])
     """
     return _real("rfft3d", input_tensor, fft_length, (-3, -2, -1), name)
 
@@ -193,6 +197,12 @@ def irfft3d(input_tensor: NumberLike, fft_length: NumberLike | None = None, name
             before. By default the last is the even number 2 * (n - 1) for n frequencies, and the others are those
             of the input.
         name: the name of the operation.
+
+    Examples:
+        >>> spectrum = af.signal.rfft3d(np.ones((2, 2, 2), np.float32))
+        >>> (await session.run(af.signal.irfft3d(spectrum)))[0]
+        array([[1., 1.],
+               [1., 1.]], dtype=float32)
     """
     return _inverse_real("irfft3d", input_tensor, fft_length, (-3, -2, -1), name)
 
@@ -217,6 +227,11 @@ def fftnd(
         norm: which direction divides: "backward" (the default) the inverse by the number n of elements, "forward"
             this one by n, "ortho" both by its root.
         name: the name of the operation.
+
+    Examples:
+        >>> await session.run(af.fftnd(np.eye(2, dtype=np.complex64), [2, 2], [0, 1]))
+        array([[2.+0.j, 0.+0.j],
+               [0.+0.j, 2.+0.j]], dtype=complex64)
     """
     return _along_axes("fftnd", input_tensor, fft_length, axes, norm, False, name)
 
@@ -229,7 +244,14 @@ def ifftnd(
     norm: str | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return the inverse of `fftnd` with the same arguments."""
+    """Return the inverse of `fftnd` with the same arguments.
+
+    Examples:
+        >>> spectrum = np.array([[2, 0], [0, 2]], np.complex64)
+        >>> await session.run(af.ifftnd(spectrum, [2, 2], [0, 1]))
+        array([[1.+0.j, 0.+0.j],
+               [0.+0.j, 1.+0.j]], dtype=complex64)
+    """
     return _along_axes("ifftnd", input_tensor, fft_length, axes, norm, True, name)
 
 
@@ -244,6 +266,11 @@ def rfftnd(
     """Return the first half of the frequencies of real numbers along `axes`, half of the last of these.
 
     The arguments are those of `fftnd`.
+
+    Examples:
+        >>> await session.run(af.rfftnd(np.ones((2, 2), np.float32), [2, 2], [0, 1]))
+        array([[4.+0.j, 0.+0.j],
+               [0.+0.j, 0.+0.j]], dtype=complex64)
     """
     with name_scope(name, "rfftnd"):
         x = convert_to_tensor(input_tensor, preferred_dtype=float32)
@@ -260,7 +287,14 @@ def irfftnd(
     norm: str | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return the inverse of `rfftnd` with the same arguments."""
+    """Return the inverse of `rfftnd` with the same arguments.
+
+    Examples:
+        >>> spectrum = np.array([[4, 0], [0, 0]], np.complex64)
+        >>> await session.run(af.irfftnd(spectrum, [2, 2], [0, 1]))
+        array([[1., 1.],
+               [1., 1.]], dtype=float32)
+    """
     with name_scope(name, "irfftnd"):
         x = _complex(input_tensor)
         places = _places(x, fft_length, axes)

@@ -150,7 +150,7 @@ def scan(
         return nest.pack_sequence_as(fold.structure, [array.stack() for array in made])
 
 
-def _folding(reverse: bool, label: str, order: str) -> Callable[..., Any]:
+def _folding(reverse: bool, label: str, order: str, folded: int) -> Callable[..., Any]:
     """Return the result of `foldl` or `foldr`."""
 
     def fold(
@@ -188,12 +188,17 @@ def _folding(reverse: bool, label: str, order: str) -> Callable[..., Any]:
         TypeError: `fn` is not a function, or returns other dtypes or classes than the value before has.
         ValueError: something in `elems` has no rows, or numbers of rows differ, or `fn` returns another structure.
         InvalidArgumentError: in the run, if numbers of rows differ, or there are none and no `initializer`.
+
+    Examples:
+        >>> digits = af.constant([1, 2, 3])
+        >>> await session.run(af.{label}(lambda number, digit: 10 * number + digit, digits))
+        np.int32({folded})
     """
     return describing(fold)
 
 
-foldl: Final = _folding(False, "foldl", "first")
-foldr: Final = _folding(True, "foldr", "last")
+foldl: Final = _folding(False, "foldl", "first", 123)
+foldr: Final = _folding(True, "foldr", "last", 321)
 
 
 def _check_function(fn: Any) -> None:

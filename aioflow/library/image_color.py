@@ -290,7 +290,16 @@ def total_variation(images: NumberLike, name: str | None = None) -> Tensor:
 
 @transactional
 def image_gradients(image: NumberLike) -> tuple[Tensor, Tensor]:
-    """Return (dy, dx): the difference to the next row or column of pixels; 0 for the last. ValueError unless rank 4."""
+    """Return (dy, dx): the difference to the next row or column of pixels; 0 for the last. ValueError unless rank 4.
+
+    Examples:
+        >>> image = np.arange(4.0, dtype=np.float32).reshape(1, 2, 2, 1)
+        >>> dy, dx = af.image.image_gradients(image)
+        >>> await session.run([dy[0, :, :, 0], dx[0, :, :, 0]])
+        [array([[2., 2.],
+               [0., 0.]], dtype=float32), array([[1., 0.],
+               [1., 0.]], dtype=float32)]
+    """
     tensor = convert_to_tensor(image)
     tensor.shape.with_rank(4)
     dy = tensor[:, 1:] - tensor[:, :-1]

@@ -36,7 +36,13 @@ from aioflow.tensors.dtypes import FLOAT, float32, float64, int32
 
 
 class ResizeMethod:
-    """The interpolation methods of `resize_images`."""
+    """The interpolation methods of `resize_images`.
+
+    Examples:
+        >>> image = np.ones((4, 4, 3), np.float32)
+        >>> af.image.resize_images(image, [8, 8], method=af.image.ResizeMethod.BICUBIC).shape
+        TensorShape([8, 8, 3])
+    """
 
     BILINEAR: Final = 0
     NEAREST_NEIGHBOR: Final = 1

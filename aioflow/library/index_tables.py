@@ -35,7 +35,7 @@ def index_table_from_file(
     value_column_index: int = TextFileIndex.LINE_NUMBER,
     delimiter: str = "\t",
 ) -> WordTable:
-    """Return a table from the words of a file to their numbers, by default a word a line, numbered from 0 on.
+    r"""Return a table from the words of a file to their numbers, by default a word a line, numbered from 0 on.
 
         table = af.lookup.index_table_from_file("words.txt", num_oov_buckets=1)
 
@@ -55,6 +55,14 @@ def index_table_from_file(
 
     Raises:
         ValueError, TypeError: the arguments contradict each other.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path("words.txt").write_text("a\nb\n")
+        >>> table = af.lookup.index_table_from_file("words.txt")
+        >>> await session.run(af.tables_initializer())
+        >>> await session.run(table.lookup(af.constant(["b", "x"])))
+        array([ 1, -1])
     """
     if vocabulary_file is None:
         raise ValueError("a vocabulary file is needed")
@@ -75,7 +83,14 @@ def index_table_from_tensor(
     dtype: DTypeLike = dtypes.string,
     name: str | None = None,
 ) -> WordTable:
-    """Return a table from the words in a vector to their positions in it. See `index_table_from_file`."""
+    """Return a table from the words in a vector to their positions in it. See `index_table_from_file`.
+
+    Examples:
+        >>> table = af.lookup.index_table_from_tensor(["a", "b"])
+        >>> await session.run(af.tables_initializer())
+        >>> await session.run(table.lookup(af.constant(["b", "x"])))
+        array([ 1, -1])
+    """
     if vocabulary_list is None:
         raise ValueError("a vocabulary is needed")
     key = as_dtype(dtype)
@@ -113,7 +128,7 @@ def index_to_string_table_from_file(
     value_column_index: int = TextFileIndex.WHOLE_LINE,
     delimiter: str = "\t",
 ) -> StaticHashTable:
-    """Return a table from numbers to the words of a file, by default a word a line, numbered from 0 on.
+    r"""Return a table from numbers to the words of a file, by default a word a line, numbered from 0 on.
 
     Args:
         vocabulary_file: the path, or URL, of the file.
@@ -126,6 +141,14 @@ def index_to_string_table_from_file(
 
     Raises:
         ValueError: the arguments contradict each other.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path("words.txt").write_text("a\nb\n")
+        >>> table = af.lookup.index_to_string_table_from_file("words.txt")
+        >>> await session.run(af.tables_initializer())
+        >>> await session.run(table.lookup(af.constant([1, 5], af.int64)))
+        array([b'b', b'UNK'], dtype=object)
     """
     content = TextFileStringTableInitializer(
         vocabulary_file, key_column_index, value_column_index, vocab_size, delimiter
@@ -137,7 +160,14 @@ def index_to_string_table_from_file(
 def index_to_string_table_from_tensor(
     vocabulary_list: TensorLike, default_value: str | bytes = "UNK", name: str | None = None
 ) -> StaticHashTable:
-    """Return a table from the positions in a vector to the words in it, and `default_value` for other numbers."""
+    """Return a table from the positions in a vector to the words in it, and `default_value` for other numbers.
+
+    Examples:
+        >>> table = af.lookup.index_to_string_table_from_tensor(["a", "b"])
+        >>> await session.run(af.tables_initializer())
+        >>> await session.run(table.lookup(af.constant([1, 5], af.int64)))
+        array([b'b', b'UNK'], dtype=object)
+    """
     with outside():
         words = convert_to_tensor(vocabulary_list, dtypes.string)
         content = KeyValueTensorInitializer(_numbers(words), words)

@@ -16,6 +16,12 @@ def get_static_value(tensor: TensorLike, partial: bool = False) -> AnyArray | No
     """Return the value of a tensor, as an array, if the graph knows it before a run; else None.
 
     With `partial`, a vector of which only some elements are known is an array of objects with None for the others.
+
+    Examples:
+        >>> af.get_static_value(af.constant([1, 2]))
+        array([1, 2], dtype=int32)
+        >>> af.get_static_value(af.placeholder(af.int32)) is None
+        True
     """
     made = convert_to_tensor(tensor)
     value: AnyArray | None = constant_value(made)
@@ -26,7 +32,14 @@ def get_static_value(tensor: TensorLike, partial: bool = False) -> AnyArray | No
 
 
 def is_symbolic_tensor(tensor: object) -> bool:
-    """Whether it is a tensor of a graph, without a value before a run: a Tensor, SparseTensor or IndexedSlices."""
+    """Whether it is a tensor of a graph, without a value before a run: a Tensor, SparseTensor or IndexedSlices.
+
+    Examples:
+        >>> af.is_symbolic_tensor(af.constant(1))
+        True
+        >>> af.is_symbolic_tensor(np.array(1))
+        False
+    """
     return isinstance(tensor, (Tensor, SparseTensor, IndexedSlices))
 
 
@@ -37,6 +50,13 @@ def convert_to_tensor_or_indexed_slices(
 
     Raises:
         ValueError: the slices have another dtype.
+
+    Examples:
+        >>> slices = af.IndexedSlices(af.constant([[1.0, 2.0]]), af.constant([3]))
+        >>> af.convert_to_tensor_or_indexed_slices(slices) is slices
+        True
+        >>> af.convert_to_tensor_or_indexed_slices([1, 2]).dtype
+        af.int32
     """
     if not isinstance(value, IndexedSlices):
         return convert_to_tensor(value, dtype, name)
@@ -46,7 +66,16 @@ def convert_to_tensor_or_indexed_slices(
 
 
 def assert_proper_iterable(values: Any) -> None:
-    """Raise TypeError unless `values` can be iterated over and is no single value: a tensor, an array or text."""
+    """Raise TypeError unless `values` can be iterated over and is no single value: a tensor, an array or text.
+
+    Examples:
+        >>> af.assert_proper_iterable([af.constant(1), af.constant(2)])
+        >>> try:
+        ...     af.assert_proper_iterable(af.constant([1, 2]))
+        ... except TypeError:
+        ...     print("a tensor is no list of tensors")
+        a tensor is no list of tensors
+    """
     single = isinstance(values, (Tensor, SparseTensor, str, bytes)) or hasattr(values, "__array__")
     if single or not hasattr(values, "__iter__"):
         raise TypeError(f"an iterable such as a list is needed, not one {type(values).__name__}")

@@ -19,6 +19,11 @@ class LookupInterface(Handle):
     Args:
         ref: the handle, a tensor.
         default_value: the value of absent keys.
+
+    Examples:
+        >>> init = af.lookup.KeyValueTensorInitializer(["a"], [1])
+        >>> isinstance(af.lookup.HashTable(init, 0), af.lookup.LookupInterface)
+        True
     """
 
     def __init__(self, ref: Tensor, default_value: Tensor) -> None:
@@ -90,6 +95,13 @@ class StaticHashTable(LookupInterface):
         default_value: the value of absent keys.
         name: the name of the table.
         shared_name: tables of this name are one table, in sessions that share their container.
+
+    Examples:
+        >>> init = af.lookup.KeyValueTensorInitializer(["a", "b"], [1, 2])
+        >>> table = af.lookup.HashTable(init, default_value=-1)
+        >>> await session.run(table.initializer)
+        >>> await session.run(table.lookup(af.constant(["b", "x"])))
+        array([ 2, -1], dtype=int32)
     """
 
     @transactional

@@ -79,6 +79,10 @@ def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: NumberLike, name: str 
     """Return the cepstral coefficients [..., bins] of the logarithms of spectra [..., bins] on the mel scale.
 
     They are the orthonormal cosine transform but for the first, which is sqrt(2) times as large, as HTK has it.
+
+    Examples:
+        >>> af.signal.mfccs_from_log_mel_spectrograms(np.zeros((5, 20), np.float32))[..., :13].shape
+        TensorShape([5, 13])
     """
     with name_scope(name, "mfccs_from_log_mel_spectrograms"):
         x = convert_to_tensor(log_mel_spectrograms, preferred_dtype=float32)

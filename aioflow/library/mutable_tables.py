@@ -81,6 +81,12 @@ class MutableHashTable(MutableTable):
         rows = await session.run(table.lookup(["b", "c"]))
 
     See `MutableTable` for the order of changes, and for the arguments.
+
+    Examples:
+        >>> table = af.lookup.MutableHashTable(af.string, af.int64, -1)
+        >>> await session.run(table.insert(["a", "b"], [1, 2]))
+        >>> await session.run(table.lookup(af.constant(["b", "x"])))
+        array([ 2, -1])
     """
 
     def __init__(
@@ -125,6 +131,12 @@ class DenseHashTable(MutableTable):
 
     Raises:
         ValueError: the two keys are equal, have different shapes, or are not known when the graph is built.
+
+    Examples:
+        >>> table = af.lookup.MutableDenseHashTable(af.int64, af.int64, -1, empty_key=0, deleted_key=-1)
+        >>> await session.run(table.insert([1, 2], [10, 20]))
+        >>> await session.run(table.lookup(af.constant([2, 3], af.int64)))
+        array([20, -1])
     """
 
     @transactional

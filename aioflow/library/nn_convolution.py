@@ -108,7 +108,13 @@ def atrous_conv2d(value: NumberLike, filters: NumberLike, rate: int, padding: An
 def atrous_conv2d_transpose(
     value: NumberLike, filters: NumberLike, output_shape: NumberLike, rate: int, padding: Any, name: str | None = None
 ) -> Tensor:
-    """Return the gradient of `atrous_conv2d` as a separate op, for images of shape `output_shape`."""
+    """Return the gradient of `atrous_conv2d` as a separate op, for images of shape `output_shape`.
+
+    Examples:
+        >>> x, filters = np.ones((1, 4, 4, 3), np.float32), np.ones((3, 3, 2, 3), np.float32)
+        >>> af.nn.atrous_conv2d_transpose(x, filters, [1, 8, 8, 2], rate=2, padding="VALID").shape
+        TensorShape([1, 8, 8, 2])
+    """
     return conv2d_transpose(
         value, filters, output_shape, 1, padding, dilations=rate, name=name or "atrous_conv2d_transpose"
     )
@@ -300,7 +306,13 @@ def conv_transpose(
     dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return `conv1d_transpose`, `conv2d_transpose` or `conv3d_transpose`, by the rank of `filters`."""
+    """Return `conv1d_transpose`, `conv2d_transpose` or `conv3d_transpose`, by the rank of `filters`.
+
+    Examples:
+        >>> x, filters = np.ones((1, 4, 3), np.float32), np.ones((2, 5, 3), np.float32)
+        >>> af.nn.conv_transpose(x, filters, [1, 8, 5], 2).shape
+        TensorShape([1, 8, 5])
+    """
     window, label = convert_to_tensor(filters), name or "conv_transpose"
     if window.shape.ndims == 3:
         layout = data_format or "NWC"
@@ -329,7 +341,13 @@ def max_pool_v2(
     data_format: str | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return the largest element of each window of sequences, images or volumes, by the rank of `input`."""
+    """Return the largest element of each window of sequences, images or volumes, by the rank of `input`.
+
+    Examples:
+        >>> x = np.arange(4.0, dtype=np.float32).reshape(1, 4, 1)
+        >>> (await session.run(af.nn.max_pool_v2(x, 2, 2, "VALID")))[0, :, 0]
+        array([1., 3.], dtype=float32)
+    """
     return _pool("max", input, ksize, strides, padding, data_format, name or "max_pool")
 
 
@@ -342,7 +360,13 @@ def avg_pool_v2(
     data_format: str | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return the mean of each window of sequences, images or volumes, by the rank of `input`."""
+    """Return the mean of each window of sequences, images or volumes, by the rank of `input`.
+
+    Examples:
+        >>> x = np.arange(4.0, dtype=np.float32).reshape(1, 4, 1)
+        >>> (await session.run(af.nn.avg_pool_v2(x, 2, 2, "VALID")))[0, :, 0]
+        array([0.5, 2.5], dtype=float32)
+    """
     return _pool("avg", input, ksize, strides, padding, data_format, name or "avg_pool")
 
 
@@ -412,6 +436,13 @@ def required_space_to_batch_paddings(
 
     Returns:
         (paddings, crops), pairs for `space_to_batch_nd` and `batch_to_space_nd`; the crops leave the base paddings.
+
+    Examples:
+        >>> paddings, crops = af.required_space_to_batch_paddings([5, 4], [2, 2])
+        >>> await session.run([paddings, crops])
+        [array([[0, 1],
+               [0, 0]], dtype=int32), array([[0, 1],
+               [0, 0]], dtype=int32)]
     """
     with name_scope(name, "required_space_to_batch_paddings", [input_shape, block_shape]):
         blocks = convert_to_tensor(block_shape, preferred_dtype=int32)
@@ -445,6 +476,13 @@ def with_space_to_batch(
         filter_shape: the sizes of the window along these axes, needed for "SAME".
         spatial_dims: the axes, ascending; by default those after the first, or after the channels if these are second.
         data_format: "N...C" or "NC...".
+
+    Examples:
+        >>> def pool(x, *_):
+        ...     return af.nn.max_pool(x, 2, 1, "VALID")
+        >>> x = np.ones((1, 6, 6, 1), np.float32)
+        >>> af.nn.with_space_to_batch(x, [2, 2], "VALID", pool, filter_shape=[2, 2]).shape
+        TensorShape([1, None, None, 1])
     """
     x = convert_to_tensor(input)
     rates = convert_to_tensor(dilation_rate, preferred_dtype=int32)

@@ -372,6 +372,12 @@ def batch_norm_with_global_normalization(
     """Return (t - m) / sqrt(v + variance_epsilon), times `gamma` if `scale_after_normalization`, plus `beta`.
 
     `input`, `mean` and `variance` are other names for `t`, `m` and `v`.
+
+    Examples:
+        >>> x, ones = np.full((1, 1, 1, 2), 3.0, np.float32), np.ones(2, np.float32)
+        >>> y = af.nn.batch_norm_with_global_normalization(x, ones, 4 * ones, 0 * ones, ones, 0.0, True)
+        >>> await session.run(y)
+        array([[[[1., 1.]]]], dtype=float32)
     """
     value, middle, spread = (second if first is None else first for first, second in
                              ((t, input), (m, mean), (v, variance)))  # fmt: skip

@@ -43,6 +43,13 @@ def dilation2d(
         name: the name of the result.
         filters: another name for `filter`.
         dilations: another name for `rates`.
+
+    Examples:
+        >>> x, filters = np.arange(9.0, dtype=np.float32).reshape(1, 3, 3, 1), np.zeros((2, 2, 1), np.float32)
+        >>> y = af.nn.dilation2d(x, filters, [1, 1, 1, 1], [1, 1, 1, 1], "VALID")
+        >>> (await session.run(y))[0, :, :, 0]
+        array([[4., 5.],
+               [7., 8.]], dtype=float32)
     """
     with name_scope(name, "dilation2d", [input]) as scope:
         images = convert_to_tensor(input)
@@ -124,6 +131,13 @@ def erosion2d(
     """Return for each channel the smallest difference of a pixel and the kernel's element over it, in each window.
 
     It equals -dilation2d(-value, reversed kernel); the arguments are the same.
+
+    Examples:
+        >>> x, filters = np.arange(1.0, 10.0, dtype=np.float32).reshape(1, 3, 3, 1), np.zeros((2, 2, 1), np.float32)
+        >>> y = af.nn.erosion2d(x, filters, [1, 1, 1, 1], [1, 1, 1, 1], "VALID")
+        >>> (await session.run(y))[0, :, :, 0]
+        array([[1., 2.],
+               [4., 5.]], dtype=float32)
     """
     with name_scope(name, "erosion2d", [value, kernel]) as scope:
         images = convert_to_tensor(value)

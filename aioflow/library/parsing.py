@@ -54,6 +54,13 @@ class SparseFeature(NamedTuple):
         dtype: the dtype of the values.
         size: the size of the axis, or a list of sizes.
         already_sorted: whether the positions ascend.
+
+    Examples:
+        >>> feature = af.SparseFeature("at", "value", af.float32, size=4)
+        >>> data = af.io.make_example({"at": [1, 3], "value": [0.5, 2.5]})
+        >>> parsed = af.parse_single_example(data, {"row": feature})
+        >>> await session.run(af.sparse_tensor_to_dense(parsed["row"]))
+        array([0. , 0.5, 0. , 2.5], dtype=float32)
     """
 
     index_key: Any
@@ -68,6 +75,14 @@ class FixedLenSequenceFeature(NamedTuple):
 
     Shorter ones are padded with `default_value`, or with zeros or empty strings. `allow_missing` permits none at all,
     and must be true except for the steps of sequences.
+
+    Examples:
+        >>> data = [af.io.make_sequence_example({}, {"words": [[1], [2]]})]
+        >>> words = {"words": af.FixedLenSequenceFeature([1], af.int64)}
+        >>> _, lists, _ = af.io.parse_sequence_example(data, sequence_features=words)
+        >>> await session.run(lists["words"])
+        array([[[1],
+                [2]]])
     """
 
     shape: Any
@@ -250,6 +265,15 @@ def parse_single_sequence_example(
         sequence_features: the description of each feature of the steps.
         example_name: the name of the sequence in errors.
         name: the name scope.
+
+    Examples:
+        >>> data = af.io.make_sequence_example({"label": [3]}, {"words": [[1], [2, 4]]})
+        >>> label = {"label": af.FixedLenFeature([], af.int64)}
+        >>> words = {"words": af.VarLenFeature(af.int64)}
+        >>> context, lists = af.parse_single_sequence_example(data, label, words)
+        >>> await session.run([context["label"], af.sparse_tensor_to_dense(lists["words"])])
+        [np.int64(3), array([[1, 0],
+               [2, 4]])]
     """
     with name_scope(name, "parse_single_sequence_example") as scope:
         tensor = convert_to_tensor(serialized, dtypes.string)
@@ -279,6 +303,14 @@ def parse_sequence_example(
         sequence_features: the description of each feature of the steps.
         example_names: names of the sequences in errors.
         name: the name scope.
+
+    Examples:
+        >>> data = [af.io.make_sequence_example({}, {"words": words}) for words in ([[1], [2]], [[3]])]
+        >>> words = {"words": af.FixedLenSequenceFeature([], af.int64)}
+        >>> _, lists, lengths = af.io.parse_sequence_example(data, sequence_features=words)
+        >>> await session.run([lists["words"], lengths["words"]])
+        [array([[1, 2],
+               [3, 0]]), array([2, 1])]
     """
     with name_scope(name, "parse_sequence_example") as scope:
         tensor = convert_to_tensor(serialized, dtypes.string)

@@ -15,7 +15,13 @@ Partitioner = Callable[[Shape, DTypeLike], list[int]]
 
 
 def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Partitioner:
-    """Cut the axis into `num_shards` parts, or into single rows if it has fewer."""
+    """Cut the axis into `num_shards` parts, or into single rows if it has fewer.
+
+    Examples:
+        >>> partitioner = af.fixed_size_partitioner(2)
+        >>> partitioner(shape=af.TensorShape([10, 4]), dtype=af.float32)
+        [2, 1]
+    """
 
     def partition(shape: Shape, dtype: DTypeLike = dtypes.float32) -> list[int]:
         sizes = [int(size) for size in shape]
@@ -31,6 +37,11 @@ def variable_axis_size_partitioner(
 
     Raises:
         ValueError: one of the limits is below 1.
+
+    Examples:
+        >>> partitioner = af.variable_axis_size_partitioner(max_shard_bytes=64)
+        >>> partitioner(shape=af.TensorShape([8, 4]), dtype=af.float32)
+        [2, 1]
     """
     _check_limits(max_shard_bytes=max_shard_bytes, bytes_per_string_element=bytes_per_string_element)
     if max_shards is not None:
@@ -55,6 +66,11 @@ def min_max_variable_partitioner(
 
     Raises:
         ValueError: one of the limits is below 1.
+
+    Examples:
+        >>> partitioner = af.min_max_variable_partitioner(max_partitions=4, min_slice_size=64)
+        >>> partitioner(shape=af.TensorShape([32, 4]), dtype=af.float32)
+        [4, 1]
     """
     _check_limits(max_partitions=max_partitions, min_slice_size=min_slice_size)
 

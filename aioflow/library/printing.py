@@ -36,6 +36,10 @@ def format(
 
     Raises:
         ValueError: there are more or fewer placeholders than inputs.
+
+    Examples:
+        >>> await session.run(af.strings.format("x = {}", [af.constant([1, 2])]))
+        b'x = [1 2]'
     """
     given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     return string_format(given, template, placeholder, summarize, name=name)
@@ -63,6 +67,11 @@ def print(
 
     Raises:
         ValueError: the output stream is none of these.
+
+    Examples:
+        >>> import sys
+        >>> await session.run(af.print("x =", af.constant([1, 2]), output_stream=sys.stdout))
+        x = [1 2]
     """
     stream = _stream(output_stream)
     with get_default_graph().name_scope(name or "print") as scope:

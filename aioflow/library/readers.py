@@ -24,6 +24,10 @@ class ReaderBase(Handle):
     A missing or corrupt file fails the run that reads it; the next run goes on with the next file. A reader with
     `skip_corrupt` skips the file instead: the log warns once for each such file, and `num_skipped` counts. Not created
     directly: see `TextLineReader` and the others.
+
+    Examples:
+        >>> isinstance(af.WholeFileReader(), af.ReaderBase)
+        True
     """
 
     def __init__(self, reader_ref: Tensor, supports_serialize: bool = True) -> None:

@@ -70,6 +70,12 @@ def dynamic_rnn(
         TypeError: `cell` is not a cell, or dtypes do not fit.
         ValueError: shapes or structures do not fit, or there is neither a dtype nor an initial state.
         InvalidArgumentError: in the run, if `sequence_length` does not have the batch's size.
+
+    Examples:
+        >>> cell = af.nn.rnn_cell.GRUCell(4)
+        >>> outputs, state = af.nn.dynamic_rnn(cell, np.ones((2, 5, 3), np.float32), dtype=af.float32)
+        >>> outputs.shape, state.shape
+        (TensorShape([2, 5, 4]), TensorShape([2, 4]))
     """
     check_cell(cell)
     with variable_scope(scope or "rnn"):
@@ -356,6 +362,13 @@ def static_bidirectional_rnn(
 
     Returns:
         The outputs of both cells side by side along their last axis, for each step, and the two states.
+
+    Examples:
+        >>> forward, backward = af.nn.rnn_cell.GRUCell(4), af.nn.rnn_cell.GRUCell(4)
+        >>> steps = [af.constant(np.ones((2, 3), np.float32)) for _ in range(5)]
+        >>> outputs, _, _ = af.nn.static_bidirectional_rnn(forward, backward, steps, dtype=af.float32)
+        >>> len(outputs), outputs[0].shape
+        (5, TensorShape([2, 8]))
     """
     check_cell(cell_fw, "cell_fw")
     check_cell(cell_bw, "cell_bw")
@@ -413,6 +426,16 @@ def raw_rnn(
 
     Returns:
         TensorArrays in the structure of the emitted values, the state of the cell, and the state of `loop_fn` or None.
+
+    Examples:
+        >>> cell, inputs = af.nn.rnn_cell.GRUCell(4), af.constant(np.ones((5, 2, 3), np.float32))
+        >>> def loop_fn(time, output, state, loop_state):
+        ...     state = cell.zero_state(2, af.float32) if state is None else state
+        ...     return af.fill([2], time >= 5), inputs[af.minimum(time, 4)], state, output, None
+        >>> outputs, state, _ = af.nn.raw_rnn(cell, loop_fn)
+        >>> await session.run(af.global_variables_initializer())
+        >>> (await session.run(outputs.stack())).shape
+        (5, 2, 4)
     """
     check_cell(cell)
     if not callable(loop_fn):

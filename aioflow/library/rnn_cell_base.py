@@ -38,6 +38,16 @@ class RNNCell:
         name: the name of its variable scope; by default that of its class, such as `lstm_cell` for LSTMCell.
         dtype: the dtype of its variables; by default that of its inputs.
         reuse: whether its variables exist already, in the scope of exactly that name.
+
+    Examples:
+        >>> class Sum(af.nn.rnn_cell.RNNCell):
+        ...     state_size = output_size = 1
+        ...     def call(self, inputs, state):
+        ...         total = state + af.reduce_sum(inputs, 1, keepdims=True)
+        ...         return total, total
+        >>> _, total = af.nn.dynamic_rnn(Sum(), np.ones((1, 5, 3), np.float32), dtype=af.float32)
+        >>> await session.run(total)
+        array([[15.]], dtype=float32)
     """
 
     built = False

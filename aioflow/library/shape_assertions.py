@@ -57,6 +57,11 @@ def assert_shapes(
     Raises:
         ValueError: `...` stands between sizes.
         InvalidArgumentError: in the run, or when it is built if the sizes are known by then, if a shape differs.
+
+    Examples:
+        >>> x, y = af.placeholder(af.float32), af.placeholder(af.float32)
+        >>> check = af.debugging.assert_shapes([(x, ("n", 2)), (y, ("n",))])
+        >>> await session.run(check, {x: [[1.0, 2.0]], y: [3.0]})
     """
     pairs = list(shapes.items() if isinstance(shapes, Mapping) else shapes)
     shown = _Shown(data, summarize, message)

@@ -161,6 +161,14 @@ def inverse_stft(
 
     They are those that `stft` had, if `window_fn` is `inverse_stft_window_fn(frame_step, window)` of its window, but
     for the ends, where fewer frames overlap.
+
+    Examples:
+        >>> signal = np.sin(np.arange(64, dtype=np.float32))
+        >>> spectrum = af.signal.stft(signal, 16, 8)
+        >>> window = af.signal.inverse_stft_window_fn(8)
+        >>> again = af.signal.inverse_stft(spectrum, 16, 8, window_fn=window)
+        >>> await session.run(af.reduce_max(af.abs(again[8:56] - signal[8:56])) < 1e-5)
+        np.True_
     """
     with name_scope(name, "inverse_stft"):
         x = convert_to_tensor(stfts, preferred_dtype=complex64)
@@ -177,6 +185,11 @@ def inverse_stft_window_fn(
 
     Each weight is divided by the sum of the squares of all weights that its sample gets, in all frames that have it;
     it is 0 if these are 0.
+
+    Examples:
+        >>> window = af.signal.inverse_stft_window_fn(2)
+        >>> await session.run(window(4, dtype=af.float32))
+        array([0., 1., 1., 1.], dtype=float32)
     """
 
     @transactional

@@ -105,7 +105,12 @@ def _kaiser(window_length: Any, beta: Any, dtype: DType) -> Tensor:
 def kaiser_bessel_derived_window(
     window_length: NumberLike, beta: NumberLike = 12.0, dtype: DTypeLike = float32, name: str | None = None
 ) -> Tensor:
-    """Return the roots of the running sums of a Kaiser window, up to their middle and back; an even length."""
+    """Return the roots of the running sums of a Kaiser window, up to their middle and back; an even length.
+
+    Examples:
+        >>> await session.run(af.signal.kaiser_bessel_derived_window(4))
+        array([0.00726415, 0.9999736 , 0.9999736 , 0.00726415], dtype=float32)
+    """
     with name_scope(name, "kaiser_bessel_derived_window"):
         sums = cumsum(_kaiser(convert_to_tensor(window_length) // 2 + 1, beta, as_dtype(dtype)))
         rising = sqrt(sums[:-1] / sums[-1])

@@ -417,6 +417,11 @@ def serialize_many_sparse(
     """Return each row of a batch in a sparse tensor as three strings: [rows, 3].
 
     InvalidArgumentError in the run if its positions are not ordered by row.
+
+    Examples:
+        >>> rows = af.SparseTensor([[0, 1], [1, 0]], [5, 6], [2, 2])
+        >>> af.serialize_many_sparse(rows).shape
+        TensorShape([2, 3])
     """
     return string_kernels.pack_sparse_rows(*_string_parts(sp_input, out_type), name=name)
 
@@ -442,6 +447,13 @@ def deserialize_many_sparse(
 
     Raises:
         InvalidArgumentError: in the run: a row is not a sparse tensor, or has values of another dtype, or another rank.
+
+    Examples:
+        >>> rows = af.SparseTensor([[0, 1], [1, 0]], [5, 6], [2, 2])
+        >>> again = af.deserialize_many_sparse(af.serialize_many_sparse(rows), af.int32)
+        >>> await session.run(af.sparse_tensor_to_dense(again))
+        array([[0, 5],
+               [6, 0]], dtype=int32)
     """
     indices, values, shape = string_kernels.unpack_sparse(serialized_sparse, as_dtype(dtype), rank, name=name)
     return SparseTensor(indices, values, shape)

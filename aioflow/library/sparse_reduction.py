@@ -272,6 +272,13 @@ def sparse_merge(
     Raises:
         TypeError: the ids are not integers.
         InvalidArgumentError: in the run, if an id is not below its size.
+
+    Examples:
+        >>> ids = af.SparseTensor([[0, 0], [1, 0]], af.constant([2, 0], af.int64), [2, 1])
+        >>> values = af.SparseTensor([[0, 0], [1, 0]], [0.5, 1.5], [2, 1])
+        >>> await session.run(af.sparse_tensor_to_dense(af.sparse_merge(ids, values, 3)))
+        array([[0. , 0. , 0.5],
+               [1.5, 0. , 0. ]], dtype=float32)
     """
     several = isinstance(sp_ids, (list, tuple)) and not isinstance(sp_ids, SparseTensorValue)
     ids = [_sparse(each) for each in (sp_ids if isinstance(sp_ids, (list, tuple)) and several else [sp_ids])]

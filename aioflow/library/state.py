@@ -28,7 +28,13 @@ from aioflow.tensors.recursion import safe_repr
 
 
 def global_variables(scope: str | None = None) -> list[Variable]:
-    """Return the default graph's variables that sessions share and checkpoints keep; with `scope`, by name prefix."""
+    """Return the default graph's variables that sessions share and checkpoints keep; with `scope`, by name prefix.
+
+    Examples:
+        >>> v = af.Variable(1, name="v")
+        >>> [each.op.name for each in af.global_variables()]
+        ['v']
+    """
     return get_default_graph().get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
 
 
@@ -55,12 +61,25 @@ def trainable_variables(scope: str | None = None) -> list[Variable]:
 
 
 def model_variables(scope: str | None = None) -> list[Variable]:
-    """Return the default graph's variables that layers added to the MODEL_VARIABLES collection."""
+    """Return the default graph's variables that layers added to the MODEL_VARIABLES collection.
+
+    Examples:
+        >>> v = af.Variable(1, name="v", collections=[af.GraphKeys.MODEL_VARIABLES])
+        >>> [each.op.name for each in af.model_variables()]
+        ['v']
+    """
     return get_default_graph().get_collection(GraphKeys.MODEL_VARIABLES, scope)
 
 
 def moving_average_variables(scope: str | None = None) -> list[Variable]:
-    """Return the default graph's variables with moving averages."""
+    """Return the default graph's variables with moving averages.
+
+    Examples:
+        >>> v = af.Variable(1.0, name="v")
+        >>> update = af.train.ExponentialMovingAverage(0.9).apply([v])
+        >>> [each.op.name for each in af.moving_average_variables()]
+        ['v']
+    """
     return get_default_graph().get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
 
 
@@ -73,6 +92,12 @@ def variables_initializer(var_list: Iterable[Variable], name: str = "init") -> O
     """Return an operation that gives each of the variables its initial value.
 
     A run initializes them in the order they were built, so that an initial value may depend on another variable.
+
+    Examples:
+        >>> v = af.Variable(3)
+        >>> await session.run(af.variables_initializer([v]))
+        >>> await session.run(v)
+        np.int32(3)
     """
     return group(*[variable.initializer for variable in var_list or ()], name=name)
 
@@ -90,7 +115,14 @@ def global_variables_initializer() -> Operation:
 
 
 def local_variables_initializer() -> Operation:
-    """Return an operation that gives each local variable of the default graph its initial value."""
+    """Return an operation that gives each local variable of the default graph its initial value.
+
+    Examples:
+        >>> v = af.Variable(3, collections=[af.GraphKeys.LOCAL_VARIABLES])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(v)
+        np.int32(3)
+    """
     return variables_initializer(local_variables())
 
 
@@ -241,6 +273,15 @@ class Template:
     """A function whose first call creates its variables, and whose later calls use the same ones.
 
     They are the variables that `func` gets from `get_variable`. See `make_template`.
+
+    Examples:
+        >>> def layer(x):
+        ...     return x * af.get_variable("scale", initializer=2.0)
+        >>> shared = af.make_template("layer", layer)
+        >>> a, b = shared(af.constant(1.0)), shared(af.constant(3.0))
+        >>> await session.run(af.global_variables_initializer())
+        >>> await session.run([a, b])
+        [np.float32(2.0), np.float32(6.0)]
     """
 
     def __init__(
@@ -354,7 +395,14 @@ def _check_variable(ref: Any) -> Variable:
 
 
 def assign_mul(ref: Variable, value: TensorLike, use_locking: bool | None = None, name: str | None = None) -> Any:
-    """Multiply the variable by `value`. Returns the new value."""
+    """Multiply the variable by `value`. Returns the new value.
+
+    Examples:
+        >>> v = af.Variable([1.0, 2.0])
+        >>> await session.run(v.initializer)
+        >>> await session.run(af.assign_mul(v, [3.0, 3.0]))
+        array([3., 6.], dtype=float32)
+    """
     return _check_variable(ref).assign_mul(value, name=name)
 
 
@@ -392,7 +440,14 @@ def scatter_mul(
 def scatter_div(
     ref: Variable, indices: NumberLike, updates: TensorLike, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """Divide the rows `indices` of the variable by `updates`, repeated rows repeatedly. Returns its new value."""
+    """Divide the rows `indices` of the variable by `updates`, repeated rows repeatedly. Returns its new value.
+
+    Examples:
+        >>> v = af.Variable([2.0, 4.0])
+        >>> await session.run(v.initializer)
+        >>> await session.run(af.scatter_div(v, [1], [2.0]))
+        array([2., 2.], dtype=float32)
+    """
     return _scatter(scatter_kernels.scatter_div_variable, ref, indices, updates, name)
 
 

@@ -28,6 +28,11 @@ class TableInitializerBase:
     Args:
         key_dtype: the dtype of the keys.
         value_dtype: the dtype of the values.
+
+    Examples:
+        >>> init = af.lookup.KeyValueTensorInitializer(["a"], [1])
+        >>> isinstance(init, af.lookup.TableInitializerBase)
+        True
     """
 
     def __init__(self, key_dtype: DTypeLike, value_dtype: DTypeLike) -> None:
@@ -69,6 +74,13 @@ class KeyValueTensorInitializer(TableInitializerBase):
         key_dtype: the dtype of the keys, that of `keys` by default.
         value_dtype: the dtype of the values, that of `values` by default; integers are int32.
         name: the name of the operation.
+
+    Examples:
+        >>> init = af.lookup.KeyValueTensorInitializer(["a", "b"], [1, 2])
+        >>> table = af.lookup.HashTable(init, default_value=-1)
+        >>> await session.run(table.initializer)
+        >>> await session.run(table.size())
+        np.int64(2)
     """
 
     @transactional
@@ -91,14 +103,19 @@ class KeyValueTensorInitializer(TableInitializerBase):
 
 
 class TextFileIndex:
-    """The parts of a line besides its columns: the whole line, or its number."""
+    """The parts of a line besides its columns: the whole line, or its number.
+
+    Examples:
+        >>> af.lookup.TextFileIndex.LINE_NUMBER
+        -1
+    """
 
     WHOLE_LINE: Final = vocabulary_files.WHOLE_LINE
     LINE_NUMBER: Final = vocabulary_files.LINE_NUMBER
 
 
 class TextFileInitializer(TableInitializerBase):
-    """A key and a value for each line of a text file, which the task of the table reads when the initializer runs.
+    r"""A key and a value for each line of a text file, which the task of the table reads when the initializer runs.
 
         words = af.lookup.TextFileInitializer(
             "words.txt", af.string, af.lookup.TextFileIndex.WHOLE_LINE, af.int64, af.lookup.TextFileIndex.LINE_NUMBER
@@ -121,6 +138,15 @@ class TextFileInitializer(TableInitializerBase):
 
     Raises:
         ValueError: the arguments contradict each other.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path("pairs.txt").write_text("a\t1\nb\t2\n")
+        >>> init = af.lookup.TextFileInitializer("pairs.txt", af.string, 0, af.int64, 1)
+        >>> table = af.lookup.HashTable(init, -1)
+        >>> await session.run(table.initializer)
+        >>> await session.run(table.lookup(af.constant(["b"])))
+        array([2])
     """
 
     @transactional
@@ -153,7 +179,16 @@ class TextFileInitializer(TableInitializerBase):
 
 
 class TextFileStringTableInitializer(TextFileInitializer):
-    """The strings of a text file, by default its lines, by the numbers of the lines. See `TextFileInitializer`."""
+    r"""The strings of a text file, by default its lines, by the numbers of the lines. See `TextFileInitializer`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path("words.txt").write_text("a\nb\n")
+        >>> table = af.lookup.HashTable(af.lookup.TextFileStringTableInitializer("words.txt"), "?")
+        >>> await session.run(table.initializer)
+        >>> await session.run(table.lookup(af.constant([1, 7], af.int64)))
+        array([b'b', b'?'], dtype=object)
+    """
 
     def __init__(
         self,
@@ -170,7 +205,16 @@ class TextFileStringTableInitializer(TextFileInitializer):
 
 
 class TextFileIdTableInitializer(TextFileInitializer):
-    """The numbers in a text file, by default of its lines, by strings in the lines. See `TextFileInitializer`."""
+    r"""The numbers in a text file, by default of its lines, by strings in the lines. See `TextFileInitializer`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path("words.txt").write_text("a\nb\n")
+        >>> table = af.lookup.HashTable(af.lookup.TextFileIdTableInitializer("words.txt"), -1)
+        >>> await session.run(table.initializer)
+        >>> await session.run(table.lookup(af.constant(["b"])))
+        array([1])
+    """
 
     def __init__(
         self,
@@ -188,7 +232,12 @@ class TextFileIdTableInitializer(TextFileInitializer):
 
 
 def tables_initializer(name: str = "init_all_tables") -> Operation:
-    """Return an operation that initializes all tables of the default graph."""
+    """Return an operation that initializes all tables of the default graph.
+
+    Examples:
+        >>> af.initialize_all_tables().type
+        'no_op'
+    """
     return group(*get_default_graph().get_collection(GraphKeys.TABLE_INITIALIZERS), name=name)
 
 

@@ -391,7 +391,14 @@ def variable_op_scope(
     use_resource: bool | None = None,
     constraint: Constraint | None = None,
 ) -> contextlib.AbstractContextManager[VariableScope]:
-    """Return `variable_scope`, whose arguments it takes in another order."""
+    """Return `variable_scope`, whose arguments it takes in another order.
+
+    Examples:
+        >>> with af.variable_op_scope([], None, "layer"):
+        ...     v = af.get_variable("w", [1])
+        >>> v.name
+        'layer/w:0'
+    """
     return variable_scope(
         name_or_scope, default_name, values, initializer, regularizer, caching_device, partitioner, custom_getter,
         reuse, dtype, use_resource, constraint,
@@ -399,4 +406,11 @@ def variable_op_scope(
 
 
 def no_regularizer(_: TensorLike) -> None:
-    """Return None: as a scope's regularizer it adds no loss, whatever the enclosing scope has."""
+    """Return None: as a scope's regularizer it adds no loss, whatever the enclosing scope has.
+
+    Examples:
+        >>> with af.variable_scope("layer", regularizer=lambda weights: af.reduce_sum(weights * weights)):
+        ...     v = af.get_variable("bias", [2], regularizer=af.no_regularizer)
+        >>> af.get_collection(af.GraphKeys.REGULARIZATION_LOSSES)
+        []
+    """

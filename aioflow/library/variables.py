@@ -30,7 +30,12 @@ Constraint = Callable[[Any], TensorLike]
 
 
 class VariableSynchronization(enum.Enum):
-    """For compatibility: a variable has no copies to synchronize."""
+    """For compatibility: a variable has no copies to synchronize.
+
+    Examples:
+        >>> af.VariableSynchronization.ON_READ
+        <VariableSynchronization.ON_READ: 3>
+    """
 
     AUTO = 0
     NONE = 1
@@ -39,7 +44,12 @@ class VariableSynchronization(enum.Enum):
 
 
 class VariableAggregation(enum.Enum):
-    """For compatibility: a variable has no copies whose updates are combined."""
+    """For compatibility: a variable has no copies whose updates are combined.
+
+    Examples:
+        >>> af.VariableAggregation.MEAN
+        <VariableAggregation.MEAN: 2>
+    """
 
     NONE = 0
     SUM = 1

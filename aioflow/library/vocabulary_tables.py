@@ -22,7 +22,12 @@ from aioflow.tensors.recursion import safe_repr
 
 
 class HasherSpec(NamedTuple):
-    """A hash of words into buckets. Use `FastHashSpec` or `StrongHashSpec`."""
+    """A hash of words into buckets. Use `FastHashSpec` or `StrongHashSpec`.
+
+    Examples:
+        >>> af.lookup.HasherSpec("fasthash", None)
+        HasherSpec(hasher='fasthash', key=None)
+    """
 
     hasher: str
     key: tuple[int, int] | None
@@ -33,7 +38,12 @@ FastHashSpec: Final = HasherSpec("fasthash", None)
 
 
 class StrongHashSpec(HasherSpec):
-    """A hash under a secret key of two integers, without which no attacker can choose a bucket."""
+    """A hash under a secret key of two integers, without which no attacker can choose a bucket.
+
+    Examples:
+        >>> af.lookup.StrongHashSpec([1, 2]).hasher
+        'stronghash'
+    """
 
     __slots__ = ()
 
@@ -57,6 +67,13 @@ class IdTableWithHashBuckets:
     Raises:
         ValueError: there is neither a table nor a bucket.
         TypeError: the words are neither strings nor integers, or cannot be converted to the table's keys.
+
+    Examples:
+        >>> init = af.lookup.KeyValueTensorInitializer(["a", "b"], af.constant([0, 1], af.int64))
+        >>> table = af.lookup.IdTableWithHashBuckets(af.lookup.HashTable(init, -1), num_oov_buckets=3)
+        >>> await session.run(table.initializer)
+        >>> await session.run(table.lookup(af.constant(["a", "other"])))
+        array([0, 4])
     """
 
     def __init__(
@@ -161,6 +178,13 @@ class StaticVocabularyTable(IdTableWithHashBuckets):
     Raises:
         ValueError: there is no bucket.
         TypeError: the numbers are not int64, or the words fit no key.
+
+    Examples:
+        >>> init = af.lookup.KeyValueTensorInitializer(["a", "b"], af.constant([0, 1], af.int64))
+        >>> table = af.lookup.StaticVocabularyTable(init, num_oov_buckets=3)
+        >>> await session.run(table.initializer)
+        >>> await session.run(table.lookup(af.constant(["b", "other"])))
+        array([1, 4])
     """
 
     @transactional

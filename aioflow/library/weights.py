@@ -24,6 +24,10 @@ def assert_broadcastable(weights: NumberLike, values: NumberLike) -> Operation:
     Raises:
         ValueError: they do not fit by the known parts of their shapes.
         InvalidArgumentError: in the run, if they do not fit.
+
+    Examples:
+        >>> af.weights_broadcast.assert_broadcastable(af.constant([[1.0], [0.5]]), af.ones([2, 3])).type
+        'no_op'
     """
     given = convert_to_tensor(weights)
     checked = fit_weights(given, convert_to_tensor(values))

@@ -61,6 +61,16 @@ class Server:
         host: the host to listen at, such as "0.0.0.0", if it differs from the host in the cluster.
         network: the network of the cluster; websockets by default.
         settings: its settings for peers; by default those of `config`.
+
+    Examples:
+        >>> import socket
+        >>> with socket.socket() as free:
+        ...     free.bind(("localhost", 0))
+        ...     address = f"localhost:{free.getsockname()[1]}"
+        >>> async with af.train.Server({"local": [address]}, "local") as server:
+        ...     async with af.Session(server.target) as remote:
+        ...         print(await remote.run(af.constant(1) + 1))
+        2
     """
 
     def __init__(
@@ -256,6 +266,15 @@ async def stop_servers(
 
     Raises:
         UnavailableError: some tasks, which the error names, could not be reached. All others were asked.
+
+    Examples:
+        >>> import socket
+        >>> with socket.socket() as free:
+        ...     free.bind(("localhost", 0))
+        ...     cluster = {"local": [f"localhost:{free.getsockname()[1]}"]}
+        >>> async with af.train.Server(cluster, "local") as server:
+        ...     await af.train.stop_servers(cluster)
+        ...     await server.join()
     """
     config = config or Config()
     network = network_of_client(config, config.ssl is not None)

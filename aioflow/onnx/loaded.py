@@ -27,6 +27,13 @@ class ImportedModel:
         tensors: all tensors of the model's outermost graph, by name.
         variables: the weights, by name.
         initializer: the operation that gives the variables the values of the file.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None, 2], name="x")
+        >>> await af.onnx.save("model.onnx", inputs={"x": x}, outputs={"y": x * 2.0}, session=session)
+        >>> imported = af.onnx.load("model.onnx", af.Graph())
+        >>> [*imported.inputs], [*imported.outputs]
+        (['x'], ['y'])
     """
 
     graph: Graph

@@ -47,6 +47,14 @@ def load(path_or_bytes: Source, graph: Graph | None = None, trainable: bool = Tr
         PermissionDeniedError: external data lie outside of the model's folder.
         NotFoundError: a file of external data does not exist.
         ValueError, TypeError: inputs of a node do not fit each other, or its operator.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None, 2], name="x")
+        >>> await af.onnx.save("model.onnx", inputs={"x": x}, outputs={"y": x * 2.0}, session=session)
+        >>> imported = af.onnx.load("model.onnx")
+        >>> await session.run(imported.initializer)
+        >>> await session.run(imported.outputs, {imported.inputs["x"]: [[1.0, 2.0]]})
+        {'y': array([[2., 4.]], dtype=float32)}
     """
     model = read_model(path_or_bytes)
     check_operators(model)

@@ -41,6 +41,13 @@ async def save(
         UnimplementedError: operations have no form in ONNX, or wait for a change of a variable that the outputs need;
             the error lists them all. No file is written.
         InvalidArgumentError: an output depends on a placeholder that is not among the inputs.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None, 2], name="x")
+        >>> await af.onnx.save("model.onnx", inputs={"x": x}, outputs={"y": af.nn.relu(x)}, session=session)
+        >>> imported = af.onnx.load("model.onnx", af.Graph())
+        >>> imported.outputs["y"].shape
+        TensorShape([None, 2])
     """
     _check_tensors(inputs)
     _check_tensors(outputs)

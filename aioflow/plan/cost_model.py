@@ -27,7 +27,12 @@ Way = Literal["process", "bus", "peer", "network"]
 
 
 class Link(NamedTuple):
-    """The time of a transfer: seconds before the first byte, and bytes per second after it."""
+    """The time of a transfer: seconds before the first byte, and bytes per second after it.
+
+    Examples:
+        >>> af.Link(latency=1e-4, bytes_per_second=1e9)
+        Link(latency=0.0001, bytes_per_second=1000000000.0)
+    """
 
     latency: float
     bytes_per_second: float

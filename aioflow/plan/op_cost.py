@@ -60,7 +60,12 @@ OPERATIONS_PER_SECOND: Final = 60e9
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rates:
-    """How fast a kind of device is: seconds for calling a kernel at all, bytes and operations per second."""
+    """How fast a kind of device is: seconds for calling a kernel at all, bytes and operations per second.
+
+    Examples:
+        >>> af.Rates(per_call=1e-6, bytes_per_second=1e10, operations_per_second=1e10)
+        Rates(per_call=1e-06, bytes_per_second=10000000000.0, operations_per_second=10000000000.0)
+    """
 
     per_call: float
     bytes_per_second: float

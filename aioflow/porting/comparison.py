@@ -25,6 +25,12 @@ class Difference:
         extremes: (absolute, relative) difference of each element than which none differs more in both, the largest
             absolute one first; empty if all are equal.
         hint: what may be the reason, if that is known.
+
+    Examples:
+        >>> x = af.constant([1.0, 2.0], name="x")
+        >>> comparison = await af.porting.compare_outputs(session, {x: np.array([1.0, 2.5], np.float32)})
+        >>> print(comparison.first())
+        x:0 (constant): 0.5 absolute, 0.2 relative at (1,)
     """
 
     tensor: str
@@ -56,7 +62,14 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Comparison:
-    """The differences of all compared tensors, in the order of the graph."""
+    """The differences of all compared tensors, in the order of the graph.
+
+    Examples:
+        >>> x = af.constant([1.0, 2.0])
+        >>> comparison = await af.compare(session, session, [af.tanh(x), x * x])
+        >>> all(difference.absolute == 0.0 for difference in comparison.differences)
+        True
+    """
 
     differences: tuple[Difference, ...]
 

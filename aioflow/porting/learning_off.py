@@ -29,6 +29,18 @@ async def check_learning_off(
     Raises:
         AssertionError: naming the first tensor, in the order of the graph, that differs, and the batch; or the variable
             that changed.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None], name="x")
+        >>> v = af.Variable(2.0)
+        >>> loss = af.reduce_mean(af.square(v * x - 1.0))
+        >>> train = af.train.GradientDescentOptimizer(0.0).minimize(loss)
+        >>> await session.run(af.global_variables_initializer())
+        >>> async with af.Session(config=af.Config(optimize=False)) as other:
+        ...     await other.run(af.global_variables_initializer())
+        ...     checked = await af.check_learning_off(session, other, loss, train, [{x: [1.0, 2.0]}])
+        >>> len(checked), checked[0].first()
+        (1, None)
     """
     variables = a.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES)
     reads = {variable.op.name: variable._as_graph_element() for variable in variables}

@@ -54,6 +54,12 @@ class Match:
         tensors: their names in the file.
         rule: converts them.
         form: the dtype and shape of the variable.
+
+    Examples:
+        >>> w = af.get_variable("w", [2])
+        >>> report = await af.porting.match_weights({"w": np.ones(2, np.float32)})
+        >>> print(report.matched[0])
+        w float32[2] = w
     """
 
     variable: str
@@ -73,6 +79,12 @@ class Misfit:
     Attributes:
         variable: its name.
         reason: why it gets none, and what could help.
+
+    Examples:
+        >>> w = af.get_variable("w", [2])
+        >>> report = await af.porting.match_weights({"w": np.ones(3, np.float32)})
+        >>> report.different[0].variable
+        'w'
     """
 
     variable: str
@@ -91,6 +103,12 @@ class WeightReport:
         different: those whose tensors have another dtype or shape.
         missing: those without tensors.
         unexpected: the names of the tensors in the file that no variable uses.
+
+    Examples:
+        >>> w = af.get_variable("w", [2])
+        >>> report = await af.porting.match_weights({"w": np.ones(2, np.float32), "b": np.ones(1, np.float32)})
+        >>> len(report.matched), report.missing, report.unexpected
+        (1, (), ('b',))
     """
 
     matched: tuple[Match, ...]

@@ -38,6 +38,12 @@ async def compare_outputs(
     Raises:
         ValueError: nothing is expected, or a tensor belongs to another graph.
         TypeError: a tensor has no numbers, or an expected value is no array.
+
+    Examples:
+        >>> x = af.constant([1.0, 2.0], name="x")
+        >>> comparison = await af.porting.compare_outputs(session, {"x:0": np.array([1.0, 2.0])})
+        >>> comparison.first() is None
+        True
     """
     if not expected:
         raise ValueError("nothing is expected: give values by tensor or name")

@@ -9,7 +9,14 @@ from aioflow.graph.graph_keys import GraphKeys
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ParameterReport:
-    """How many parameters a graph has: (name, shape, dtype, count, trainable) of each variable."""
+    """How many parameters a graph has: (name, shape, dtype, count, trainable) of each variable.
+
+    Examples:
+        >>> v = af.Variable(af.zeros([3, 4]), trainable=False)
+        >>> report = af.parameter_report()
+        >>> report.total, report.trainable
+        (12, 0)
+    """
 
     rows: tuple[tuple[str, tuple[int, ...], str, int, bool], ...]
 

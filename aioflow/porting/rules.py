@@ -28,6 +28,10 @@ class Rule:
         tensors: the ends of the names of the tensors, after the name map.
         convert: makes the value of the arrays of the tensors; None for one array as it is.
         reshape: whether the value gets the shape of the variable, if it has as many elements.
+
+    Examples:
+        >>> rule = af.porting.Rule("dense/kernel", "fc.weight", np.transpose)
+        >>> rule.sources("a/dense/kernel", {"a.fc.weight": np.zeros((2, 3))})
     """
 
     def __init__(

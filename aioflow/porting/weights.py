@@ -49,6 +49,12 @@ async def match_weights(
     Raises:
         TypeError, ValueError: an argument is wrong, such as a name map that gives two tensors the same name.
         NotFoundError, DataLossError: there is no such file, or it is damaged.
+
+    Examples:
+        >>> w = af.get_variable("dense/kernel", [2, 1])
+        >>> report = await af.porting.match_weights({"fc.weight": np.ones((1, 2), np.float32)})
+        >>> report.unexpected
+        ('fc.weight',)
     """
     found = by_name(global_variables() if variables is None else variables)
     tensors, _ = await asyncio.to_thread(_opened, weights)
@@ -85,6 +91,13 @@ async def import_weights(
 
     Raises:
         InvalidArgumentError: the tensors do not fit the variables. The text is the report.
+
+    Examples:
+        >>> w = af.get_variable("dense/kernel", [2, 1])
+        >>> report = await af.porting.import_weights(session, {"dense/kernel": np.ones((2, 1), np.float32)})
+        >>> await session.run(w)
+        array([[1.],
+               [1.]], dtype=float32)
     """
     if not isinstance(session, Session):
         raise TypeError(f"import_weights needs an af.Session, not {safe_repr(session)}")

@@ -32,6 +32,10 @@ class Metrics:
     those of all. Then there are none of the process itself, such as its memory, or of replicas.
 
     UnimplementedError if the extra `metrics` is not installed: `pip install aioflow-engine[metrics]`.
+
+    Examples:
+        >>> async with af.serving.Models(metrics=af.serving.Metrics()) as models:
+        ...     application = af.serving.aiohttp_app(models)
     """
 
     def __init__(self) -> None:

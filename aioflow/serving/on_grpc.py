@@ -42,6 +42,13 @@ def grpc_server(models: Models, limits: Limits | None = None, *, token: str | No
 
     Raises:
         UnimplementedError: the package grpcio is not installed.
+
+    Examples:
+        >>> async with af.serving.Models() as models:
+        ...     server = af.serving.grpc_server(models)
+        ...     port = server.add_insecure_port("127.0.0.1:0")
+        ...     await server.start()
+        ...     await server.stop(grace=None)
     """
     return make_server(Service(models, limits, token=None if token is None else Token(token)))
 

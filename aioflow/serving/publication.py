@@ -57,6 +57,15 @@ class Publication:
     Attributes:
         choice: the version that is served.
         every: the number of steps from one version to the next.
+
+    Examples:
+        >>> v, x = af.Variable(2.0), af.placeholder(af.float32, [None], name="x")
+        >>> signature = af.saved_model.Signature(inputs={"x": x}, outputs={"y": v * x})
+        >>> await session.run(v.initializer)
+        >>> async with af.serving.Models() as models:
+        ...     publication = await models.publish("scale", session, {"serving_default": signature}, every=100)
+        ...     print(await models.find("scale").infer({"x": np.array([3.0], np.float32)}))
+        {'y': array([6.], dtype=float32)}
     """
 
     def __init__(

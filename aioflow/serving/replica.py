@@ -29,6 +29,11 @@ class Replica:
         tasks: the tasks that its operations may lie on; by default all tasks of the cluster.
         keep_devices: whether its operations lie on the devices that they had when the model was saved, so that one
             model is spread over several tasks.
+
+    Examples:
+        >>> replica = af.serving.Replica("ws://b:2222", ["/job:worker/task:1"])
+        >>> replica.name
+        '/job:worker/task:1'
     """
 
     target: "str | Address"

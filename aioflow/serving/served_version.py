@@ -40,6 +40,15 @@ class ServedVersion:
         version: its number.
         signatures: its functions by name; each has tensors with dtypes and shapes as inputs and outputs.
         state: its state.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None], name="x")
+        >>> signature = af.saved_model.Signature(inputs={"x": x}, outputs={"y": 2 * x})
+        >>> _ = await af.saved_model.save(session, "models/double", {"serving_default": signature}, version=1)
+        >>> async with af.serving.Models() as models:
+        ...     version = await models.add("double", "models/double")
+        ...     print(models.find("double").version)
+        1
     """
 
     def __init__(

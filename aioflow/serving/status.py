@@ -18,6 +18,15 @@ class VersionStatus:
         state: its state.
         labels: the labels that name it.
         error: why it could not be loaded, if it has failed.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [None], name="x")
+        >>> signature = af.saved_model.Signature(inputs={"x": x}, outputs={"y": 2 * x})
+        >>> _ = await af.saved_model.save(session, "models/double", {"serving_default": signature}, version=1)
+        >>> async with af.serving.Models() as models:
+        ...     version = await models.add("double", "models/double")
+        ...     print(models.status("double")[0])
+        VersionStatus(version=1, state='available', labels=(), error=None)
     """
 
     version: int

@@ -98,6 +98,10 @@ def image(
         max_outputs: the most images to show.
         collections: see `scalar`.
         family: see `scalar`.
+
+    Examples:
+        >>> af.summary.image("picture", af.zeros([1, 8, 8, 3])).dtype
+        af.string
     """
     value = convert_to_tensor(tensor)
     with _tag_scope(name, family, value) as (scope, tag):
@@ -122,6 +126,11 @@ def audio(
         max_outputs: the most sounds to keep.
         collections: see `scalar`.
         family: see `scalar`.
+
+    Examples:
+        >>> waves = af.constant(np.zeros((1, 100, 1), np.float32))
+        >>> af.summary.audio("tone", waves, sample_rate=8000).dtype
+        af.string
     """
     value = convert_to_tensor(tensor, float32)
     with _tag_scope(name, family, value) as (scope, tag):
@@ -171,6 +180,10 @@ def tensor_summary(
         summary_metadata: a SummaryMetadata of TensorBoard, which names the plugin.
         family: see `scalar`.
         display_name: the name that TensorBoard shows instead of the tag.
+
+    Examples:
+        >>> af.summary.tensor_summary("values", af.constant([1, 2])).dtype
+        af.string
     """
     value = convert_to_tensor(tensor)
     metadata = b"" if summary_metadata is None else bytes(summary_metadata.SerializeToString())

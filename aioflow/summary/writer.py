@@ -62,6 +62,12 @@ class FileWriter:
 
     Raises:
         UnimplementedError: the package `tensorboard` is not installed.
+
+    Examples:
+        >>> async with af.summary.FileWriter("logs") as writer:
+        ...     writer.add_summary(await session.run(af.summary.scalar("loss", 0.5)), global_step=1)
+        >>> len(af.gfile.Glob("logs/*"))
+        1
     """
 
     def __init__(
@@ -289,7 +295,14 @@ def _bytes_of(message: Any) -> bytes:
 
 
 class FileWriterCache:
-    """One writer per folder, shared by all callers."""
+    """One writer per folder, shared by all callers.
+
+    Examples:
+        >>> writer = af.summary.FileWriterCache.get("logs")
+        >>> writer is af.summary.FileWriterCache.get("logs")
+        True
+        >>> await af.summary.FileWriterCache.clear()
+    """
 
     _writers: ClassVar[dict[str, FileWriter]] = {}
 

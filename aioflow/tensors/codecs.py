@@ -284,6 +284,10 @@ class Saving:
         times: the number of values sent.
         sent: their bytes after compression.
         saved: the bytes that compression removed.
+
+    Examples:
+        >>> af.Saving(times=1, sent=100, saved=300)
+        Saving(times=1, sent=100, saved=300)
     """
 
     times: int = 0

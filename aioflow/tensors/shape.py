@@ -126,7 +126,12 @@ def merge_sizes(a: int | None, b: int | None) -> int | None:
 
 
 def dimension_at_index(shape: "TensorShape", index: int) -> Dimension:
-    """Return the size of that axis, unknown if the rank is unknown."""
+    """Return the size of that axis, unknown if the rank is unknown.
+
+    Examples:
+        >>> af.dimension_at_index(af.TensorShape([2, None]), 0)
+        Dimension(2)
+    """
     return Dimension(None) if shape.sizes is None else Dimension(shape.sizes[index])
 
 

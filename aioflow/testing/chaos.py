@@ -44,6 +44,11 @@ class Chaos:
         blocks: expected number of hosts whose event loop is blocked while the process lives.
         lasting: the shortest and the longest duration of a fault, in seconds.
         spared: hosts that neither stop nor block nor crash.
+
+    Examples:
+        >>> from aioflow.testing import Chaos
+        >>> Chaos(seconds=5.0, crashes=0.0).crashes
+        0.0
     """
 
     seconds: float = 10.0
@@ -75,6 +80,11 @@ class Mishap:
         hosts: the affected hosts: a pair and the direction, the hosts that are cut off, or one host.
         seconds: its duration.
         which: a number from 0 to 1 that selects one of several connections.
+
+    Examples:
+        >>> from aioflow.testing import Mishap
+        >>> Mishap(at=1.0, kind="crash", hosts=("worker1",), seconds=2.0, which=0.0).kind
+        'crash'
     """
 
     at: float

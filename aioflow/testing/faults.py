@@ -23,6 +23,15 @@ class Fault:
 
     Attributes:
         calls: number of calls that have begun.
+
+    Examples:
+        >>> from aioflow.testing import faulty_kernel
+        >>> y = af.square(af.placeholder(af.float32, [], name="x"))
+        >>> with faulty_kernel("square", at=2, error=af.errors.UnavailableError("planted")) as fault:
+        ...     print(await session.run(y, {"x:0": 3.0}))
+        9.0
+        >>> fault.calls
+        1
     """
 
     def __init__(self, at: int | None, error: BaseException | None, gate: Gate | None) -> None:
@@ -54,6 +63,16 @@ def faulty_kernel(
     Raises:
         KeyError: there is no such op.
         TypeError: a gate is given, but a kernel of the op does not wait.
+
+    Examples:
+        >>> from aioflow.testing import faulty_kernel
+        >>> y = af.add(1.0, af.placeholder(af.float32, [], name="x"))
+        >>> with faulty_kernel("add", error=af.errors.UnavailableError("planted")):
+        ...     try:
+        ...         await session.run(y, {"x:0": 1.0})
+        ...     except af.errors.UnavailableError:
+        ...         print("the kernel failed")
+        the kernel failed
     """
     op = REGISTRY[op_type]
     fault = Fault(at, error, gate)

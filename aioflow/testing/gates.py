@@ -17,6 +17,20 @@ class Gate:
 
     Attributes:
         entered: number of tasks that have entered, including those that have passed it or were cancelled.
+
+    Examples:
+        >>> from aioflow.testing import Gate, faulty_kernel
+        >>> gate, queue = Gate(), af.FIFOQueue(4, [af.int32], shapes=[[]])
+        >>> size = queue.size()
+        >>> await session.run(queue.enqueue([7]))
+        >>> with faulty_kernel("queue_dequeue", gate=gate):
+        ...     run = asyncio.ensure_future(session.run(queue.dequeue()))
+        ...     await gate.arrived()
+        ...     print(await session.run(size))
+        ...     gate.open()
+        ...     print(await run)
+        1
+        7
     """
 
     def __init__(self) -> None:

@@ -24,13 +24,27 @@ _HOST: Final = contextvars.ContextVar("aioflow.testing.host", default="")
 
 
 def current_host() -> str:
-    """Return the host of the running code; empty for none."""
+    """Return the host of the running code; empty for none.
+
+    Examples:
+        >>> from aioflow.testing import current_host, on_host
+        >>> with on_host("worker0"):
+        ...     print(current_host())
+        worker0
+    """
     return _HOST.get()
 
 
 @contextlib.contextmanager
 def on_host(host: str) -> Iterator[None]:
-    """Start everything in the block on that host."""
+    """Start everything in the block on that host.
+
+    Examples:
+        >>> from aioflow.testing import current_host, on_host
+        >>> with on_host("worker0"):
+        ...     print(current_host())
+        worker0
+    """
     token = _HOST.set(host)
     try:
         yield

@@ -27,6 +27,17 @@ class LeakError(AssertionError):
 
     Attributes:
         leaks: a description of each leftover.
+
+    Examples:
+        >>> from aioflow.testing import LeakError, no_leaks
+        >>> try:
+        ...     with no_leaks():
+        ...         task = asyncio.ensure_future(asyncio.sleep(60))
+        ... except LeakError:
+        ...     print("a task is left")
+        a task is left
+        >>> task.cancel()
+        True
     """
 
     def __init__(self, leaks: tuple[str, ...]) -> None:
@@ -40,6 +51,12 @@ def no_leaks() -> AbstractContextManager[None]:
     Daemon threads count too, and a transport counts by its socket, whichever loop it belongs to. A thread that is about
     to end (asyncio's watcher of an ended process) gets a second for that. Inside a running loop the threads of its
     default executor do not count: they end with the loop. If the block raises, its error is raised instead.
+
+    Examples:
+        >>> from aioflow.testing import no_leaks
+        >>> with no_leaks():
+        ...     print(await session.run(af.constant(1) + 1))
+        2
     """
     return _check_leaks(lambda: _tasks() | _threads() | _sockets())
 
@@ -48,6 +65,17 @@ def no_pending_tasks() -> AbstractContextManager[None]:
     """Raise LeakError if the block leaves a pending task in the running loop.
 
     The block may begin in one run of the loop and end in another. If the block raises, its error is raised instead.
+
+    Examples:
+        >>> from aioflow.testing import LeakError, no_pending_tasks
+        >>> try:
+        ...     with no_pending_tasks():
+        ...         task = asyncio.ensure_future(asyncio.sleep(60))
+        ... except LeakError:
+        ...     print("a task is left")
+        a task is left
+        >>> task.cancel()
+        True
     """
     return _check_leaks(_tasks)
 

@@ -27,6 +27,11 @@ class DeadlockError(Exception):
 
     Attributes:
         waiting: for each waiting task its name, its coroutine and the lines at which it is suspended.
+
+    Examples:
+        >>> from aioflow.testing import DeadlockError
+        >>> DeadlockError(("task 'reader' in session.run",)).waiting
+        ("task 'reader' in session.run",)
     """
 
     def __init__(self, waiting: tuple[str, ...]) -> None:
@@ -41,6 +46,15 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     later and in no time. Code that depends on sockets, threads, processes or signals belongs on a real loop: watching a
     socket or another file raises RuntimeError. Time does not pass while callbacks are ready, so a task that polls
     with `sleep(0)` until a later time polls for ever.
+
+    Examples:
+        >>> from aioflow.testing import VirtualTimeLoop
+        >>> def sleep_for_an_hour():
+        ...     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        ...         runner.run(asyncio.sleep(3600.0))
+        ...         return runner.get_loop().time()
+        >>> await asyncio.to_thread(sleep_for_an_hour)
+        3600.0
     """
 
     def __init__(self) -> None:

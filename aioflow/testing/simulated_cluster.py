@@ -97,6 +97,21 @@ class SimulatedCluster:
         mishaps: the faults of hosts that the seed plans.
         story: the faults that occurred, line by line.
         began: when the cluster was entered, on the loop's clock; times of mishaps and of the story count from there.
+
+    Examples:
+        >>> from aioflow.testing import SimulatedCluster, VirtualTimeLoop
+        >>> async def remote():
+        ...     with af.Graph().as_default():
+        ...         with af.device("/job:worker/task:1"):
+        ...             y = af.constant(2) * 3
+        ...         async with SimulatedCluster({"worker": 2}) as cluster:
+        ...             async with af.Session(cluster.target("worker", 0)) as session:
+        ...                 return await session.run(y)
+        >>> def simulate():
+        ...     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        ...         return runner.run(remote())
+        >>> await asyncio.to_thread(simulate)
+        np.int32(6)
     """
 
     def __init__(

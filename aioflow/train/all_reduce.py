@@ -61,6 +61,13 @@ def all_reduce_gradients(
 
     Raises:
         ValueError: there are no towers, or their gradients differ.
+
+    Examples:
+        >>> v, w = af.Variable(1.0), af.Variable(1.0)
+        >>> towers = [[(af.constant(2.0), v)], [(af.constant(4.0), w)]]
+        >>> reduced = af.train.all_reduce_gradients(towers)
+        >>> await session.run([tower[0][0] for tower in reduced])
+        [np.float32(3.0), np.float32(3.0)]
     """
     _check(towers, bucket_bytes)
     found: list[list[tuple[Gradient, Any]]] = [[(None, variable) for _, variable in pairs] for pairs in towers]
@@ -86,6 +93,14 @@ def broadcast_variables(towers: Sequence[Sequence[Variable]], name: str | None =
 
     Raises:
         ValueError: there are no towers, or their numbers of variables differ.
+
+    Examples:
+        >>> v, w = af.Variable(1.0), af.Variable(2.0)
+        >>> await session.run([v.initializer, w.initializer])
+        [None, None]
+        >>> _ = await session.run(af.train.broadcast_variables([[v], [w]]))
+        >>> await session.run(w)
+        np.float32(1.0)
     """
     _check_counts(towers)
     with name_scope(name, "broadcast_variables"):

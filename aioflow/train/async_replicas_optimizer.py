@@ -51,6 +51,17 @@ class AsyncReplicasOptimizer(WrappingOptimizer):
         use_locking: for compatibility: every update is atomic.
         name: the name of the objects that replicas share.
         task_index: the number of this replica, from 0 on.
+
+    Examples:
+        >>> v, step = af.Variable(1.0), af.train.create_global_step()
+        >>> descent = af.train.GradientDescentOptimizer(0.1)
+        >>> optimizer = af.train.AsyncReplicasOptimizer(descent, max_staleness=2)
+        >>> train = optimizer.minimize(v * v, global_step=step)
+        >>> hook = optimizer.make_session_run_hook(is_chief=True)
+        >>> async with af.train.MonitoredSession(hooks=[hook]) as monitored:
+        ...     _ = await monitored.run(train)
+        ...     print(await monitored.run(v))
+        0.8
     """
 
     def __init__(

@@ -69,7 +69,19 @@ class StopAtStepHook(SessionRunHook):
 
 
 class NanLossDuringTrainingError(RuntimeError):
-    """The loss is not a number."""
+    """The loss is not a number.
+
+    Examples:
+        >>> v, step = af.Variable(0.0), af.train.create_global_step()
+        >>> loss = v / v
+        >>> hooks = [af.train.NanTensorHook(loss)]
+        >>> try:
+        ...     async with af.train.MonitoredSession(hooks=hooks) as monitored:
+        ...         await monitored.run(loss)
+        ... except af.train.NanLossDuringTrainingError:
+        ...     print("the loss is not a number")
+        the loss is not a number
+    """
 
     def __str__(self) -> str:
         return "NaN loss during training."
@@ -114,6 +126,12 @@ class LoggingTensorHook(SessionRunHook):
         every_n_secs: seconds from one line to the next.
         at_end: whether to log at the end, too.
         formatter: returns the line for a dict of names and values.
+
+    Examples:
+        >>> v = af.Variable(1.0)
+        >>> step, hook = v.assign_add(1.0), af.train.LoggingTensorHook({"value": v}, every_n_iter=10)
+        >>> async with af.train.MonitoredSession(hooks=[hook]) as monitored:
+        ...     _ = await monitored.run(step)
     """
 
     def __init__(
@@ -162,6 +180,13 @@ class GlobalStepWaiterHook(SessionRunHook):
     """Begins no run before the global step has reached `wait_until_step`, for workers that start one after the other.
 
     It reads the step twice a second.
+
+    Examples:
+        >>> step = af.train.create_global_step()
+        >>> count, hook = step.assign_add(1), af.train.GlobalStepWaiterHook(wait_until_step=0)
+        >>> async with af.train.MonitoredSession(hooks=[hook]) as monitored:
+        ...     print(await monitored.run(count))
+        1
     """
 
     def __init__(self, wait_until_step: int) -> None:
@@ -185,6 +210,14 @@ class FinalOpsHook(SessionRunHook):
 
     Attributes:
         final_ops_values: their values; None before.
+
+    Examples:
+        >>> v = af.Variable(1.0)
+        >>> step, hook = v.assign_add(1.0), af.train.FinalOpsHook(v * 2.0)
+        >>> async with af.train.MonitoredSession(hooks=[hook]) as monitored:
+        ...     _ = await monitored.run(step)
+        >>> hook.final_ops_values
+        np.float32(4.0)
     """
 
     def __init__(self, final_ops: Any, final_ops_feed_dict: Mapping[Any, Any] | None = None) -> None:
@@ -203,7 +236,15 @@ class FinalOpsHook(SessionRunHook):
 
 
 class FeedFnHook(SessionRunHook):
-    """Feeds the result of `feed_fn()`, an ordinary or a coroutine function, in each run."""
+    """Feeds the result of `feed_fn()`, an ordinary or a coroutine function, in each run.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [])
+        >>> y, hook = x * 2.0, af.train.FeedFnHook(lambda: {x: 3.0})
+        >>> async with af.train.MonitoredSession(hooks=[hook]) as monitored:
+        ...     print(await monitored.run(y))
+        6.0
+    """
 
     def __init__(self, feed_fn: Callable[[], Awaitable[Mapping[Any, Any]] | Mapping[Any, Any]]) -> None:
         self._feed_fn: Final = feed_fn
@@ -221,6 +262,20 @@ class CheckpointSaverListener:
     """Called before and after each checkpoint is saved. A method that a subclass does not override does nothing.
 
     Every method but `begin` may be a coroutine function or an ordinary one.
+
+    Examples:
+        >>> class Show(af.train.CheckpointSaverListener):
+        ...     def after_save(self, session, global_step):
+        ...         print("saved at", global_step)
+        >>> step = af.train.create_global_step()
+        >>> count = step.assign_add(1)
+        >>> hook = af.train.CheckpointSaverHook("checkpoints", saver=af.train.Saver(), save_steps=2, listeners=[Show()])
+        >>> async with af.train.MonitoredSession(hooks=[hook]) as monitored:
+        ...     for _ in range(3):
+        ...         _ = await monitored.run(count)
+        saved at 0
+        saved at 2
+        saved at 3
     """
 
     def begin(self) -> None:
@@ -262,6 +317,16 @@ class CheckpointSaverHook(SessionRunHook):
     Raises:
         ValueError: not exactly one of `save_secs` and `save_steps`, or both `saver` and `scaffold`, are given, or
             `while_saving` is neither "wait" nor "skip".
+
+    Examples:
+        >>> step = af.train.create_global_step()
+        >>> count = step.assign_add(1)
+        >>> hook = af.train.CheckpointSaverHook("checkpoints", save_steps=2, saver=af.train.Saver())
+        >>> async with af.train.MonitoredSession(hooks=[hook]) as monitored:
+        ...     for _ in range(3):
+        ...         _ = await monitored.run(count)
+        >>> af.train.latest_checkpoint("checkpoints")
+        'checkpoints/model.ckpt-3'
     """
 
     def __init__(

@@ -105,7 +105,18 @@ def maybe_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return batches of the examples with true `keep_input`: a scalar, or a value for each of several. See `batch`."""
+    """Return batches of the examples with true `keep_input`: a scalar, or a value for each of several. See `batch`.
+
+    Examples:
+        >>> x = af.train.input_producer([1, 2, 3, 4], shuffle=False).dequeue()
+        >>> batch = af.train.maybe_batch([x], af.equal(x % 2, 0), batch_size=2)
+        >>> coordinator = af.train.Coordinator()
+        >>> tasks = af.train.start_queue_runners(session, coordinator)
+        >>> await session.run(batch)
+        array([2, 4], dtype=int32)
+        >>> coordinator.request_stop()
+        >>> await coordinator.join(tasks)
+    """
     return _batches("batch", **locals())
 
 
@@ -124,6 +135,12 @@ def batch_join(
     """Return batches of examples that are made in several ways at the same time, as by several readers: see `batch`.
 
     Each of `tensors_list` is one way to make an example and has its own task; all have the same components.
+
+    Examples:
+        >>> queues = [af.train.input_producer(rows, shuffle=False) for rows in ([1, 2], [3, 4])]
+        >>> batch = af.train.batch_join([[queue.dequeue()] for queue in queues], batch_size=4)
+        >>> batch.shape
+        TensorShape([4])
     """
     return _batches("batch_join", **locals())
 
@@ -141,7 +158,13 @@ def maybe_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return batches of the examples with true `keep_input`, made in several ways: see `batch_join`."""
+    """Return batches of the examples with true `keep_input`, made in several ways: see `batch_join`.
+
+    Examples:
+        >>> x = af.train.input_producer([1, 2, 3, 4], shuffle=False).dequeue()
+        >>> af.train.maybe_batch_join([[x]], af.equal(x % 2, 0), batch_size=2).shape
+        TensorShape([2])
+    """
     return _batches("batch_join", **locals())
 
 
@@ -177,6 +200,12 @@ def shuffle_batch(
 
     Raises:
         ValueError: the shapes are unknown, there are no tensors, or `capacity` is not above `min_after_dequeue`.
+
+    Examples:
+        >>> x = af.train.input_producer([1, 2, 3, 4], shuffle=False).dequeue()
+        >>> batch = af.train.shuffle_batch([x], batch_size=4, capacity=20, min_after_dequeue=8, seed=1)
+        >>> batch.shape
+        TensorShape([4])
     """
     return _batches("shuffle_batch", **locals())
 
@@ -196,7 +225,13 @@ def maybe_shuffle_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return batches in random order of the examples with true `keep_input`: see `shuffle_batch`, `maybe_batch`."""
+    """Return batches in random order of the examples with true `keep_input`: see `shuffle_batch`, `maybe_batch`.
+
+    Examples:
+        >>> x = af.train.input_producer([1, 2, 3, 4], shuffle=False).dequeue()
+        >>> af.train.maybe_shuffle_batch([x], 2, 20, 8, af.equal(x % 2, 0)).shape
+        TensorShape([2])
+    """
     return _batches("shuffle_batch", **locals())
 
 
@@ -213,7 +248,13 @@ def shuffle_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return batches in random order of examples made in several ways: see `shuffle_batch`, `batch_join`."""
+    """Return batches in random order of examples made in several ways: see `shuffle_batch`, `batch_join`.
+
+    Examples:
+        >>> queues = [af.train.input_producer(rows, shuffle=False) for rows in ([1, 2], [3, 4])]
+        >>> af.train.shuffle_batch_join([[queue.dequeue()] for queue in queues], 2, 20, 8).shape
+        TensorShape([2])
+    """
     return _batches("shuffle_batch_join", **locals())
 
 
@@ -231,7 +272,13 @@ def maybe_shuffle_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return batches in random order of the examples with true `keep_input`: see `shuffle_batch_join`."""
+    """Return batches in random order of the examples with true `keep_input`: see `shuffle_batch_join`.
+
+    Examples:
+        >>> x = af.train.input_producer([1, 2, 3, 4], shuffle=False).dequeue()
+        >>> af.train.maybe_shuffle_batch_join([[x]], 2, 20, 8, af.equal(x % 2, 0)).shape
+        TensorShape([2])
+    """
     return _batches("shuffle_batch_join", **locals())
 
 

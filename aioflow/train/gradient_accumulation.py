@@ -42,6 +42,17 @@ class GradientAccumulationOptimizer(WrappingOptimizer):
     Args:
         opt: the optimizer that applies the means.
         name: the name scope of the operations, and the last part of the names of the variables.
+
+    Examples:
+        >>> v, x = af.Variable(1.0), af.placeholder(af.float32, [])
+        >>> optimizer = af.train.GradientAccumulationOptimizer(af.train.GradientDescentOptimizer(0.1))
+        >>> step = optimizer.minimize(v * x)
+        >>> await session.run([af.global_variables_initializer(), af.local_variables_initializer()])
+        [None, None]
+        >>> await session.run(optimizer.accumulate_op, {x: 1.0})
+        >>> await session.run(step, {x: 3.0})
+        >>> await session.run(v)
+        np.float32(0.8)
     """
 
     def __init__(self, opt: Optimizer, name: str = "accumulated") -> None:

@@ -111,6 +111,12 @@ def compress_gradients(
 
     Raises:
         ValueError: there is no such codec.
+
+    Examples:
+        >>> v = af.Variable(np.ones(100, np.float32))
+        >>> pairs = af.train.compress_gradients([(v * 1.0, v)], "bfloat16")
+        >>> pairs[0][0].shape
+        TensorShape([100])
     """
     parsed = Codec.parse(codec)
     return [(_mark_lossy(gradient, parsed, smallest), variable) for gradient, variable in grads_and_vars]

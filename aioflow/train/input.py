@@ -30,6 +30,14 @@ def match_filenames_once(pattern: TensorLike, name: str | None = None) -> Variab
     Args:
         pattern: such as `images/*.png`, or a vector of patterns.
         name: the name of the variable.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path("a.txt").write_text("text")
+        >>> files = af.train.match_filenames_once("*.txt")
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(files)
+        array([b'a.txt'], dtype=object)
     """
     with name_scope(name, "matching_filenames", [pattern]) as scope:
         keys = [GraphKeys.LOCAL_VARIABLES]
@@ -41,6 +49,17 @@ def limit_epochs(tensor: TensorLike, num_epochs: int | None = None, name: str | 
     """Return `tensor`, which can be evaluated `num_epochs` times; later runs raise OutOfRangeError. None for no limit.
 
     The local variable `epochs` counts the evaluations; `af.local_variables_initializer()` initializes it.
+
+    Examples:
+        >>> x = af.train.limit_epochs(af.constant(1), num_epochs=2)
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run([x]), await session.run([x])
+        ([np.int32(1)], [np.int32(1)])
+        >>> try:
+        ...     await session.run(x)
+        ... except af.errors.OutOfRangeError:
+        ...     print("two epochs are over")
+        two epochs are over
     """
     value = convert_to_tensor(tensor)
     if num_epochs is None:
@@ -84,6 +103,16 @@ def input_producer(
 
     Raises:
         ValueError: the shape of a row is unknown.
+
+    Examples:
+        >>> queue = af.train.input_producer(af.constant([1, 2, 3]), num_epochs=1, shuffle=False)
+        >>> await session.run(af.local_variables_initializer())
+        >>> coordinator = af.train.Coordinator()
+        >>> tasks = af.train.start_queue_runners(session, coordinator)
+        >>> await session.run(queue.dequeue_many(3))
+        array([1, 2, 3], dtype=int32)
+        >>> coordinator.request_stop()
+        >>> await coordinator.join(tasks)
     """
     with name_scope(name, "input_producer", [input_tensor]):
         rows = convert_to_tensor(input_tensor, name="input_tensor")
@@ -114,6 +143,15 @@ def string_input_producer(
     Raises:
         ValueError: the vector is empty.
         InvalidArgumentError: in the run: the vector is empty.
+
+    Examples:
+        >>> queue = af.train.string_input_producer(["a.txt", "b.txt"], shuffle=False)
+        >>> coordinator = af.train.Coordinator()
+        >>> tasks = af.train.start_queue_runners(session, coordinator)
+        >>> await session.run(queue.dequeue_many(3))
+        array([b'a.txt', b'b.txt', b'a.txt'], dtype=object)
+        >>> coordinator.request_stop()
+        >>> await coordinator.join(tasks)
     """
     complaint = "string_input_producer needs at least one string"
     if isinstance(string_tensor, (list, tuple)) and not string_tensor:
@@ -165,6 +203,15 @@ def slice_input_producer(
 
     See `input_producer` for the queue. ValueError if there are no tensors, or if a tensor does not have as many rows
     as the first.
+
+    Examples:
+        >>> x, label = af.train.slice_input_producer([[[1.0], [2.0]], [10, 20]], shuffle=False)
+        >>> coordinator = af.train.Coordinator()
+        >>> tasks = af.train.start_queue_runners(session, coordinator)
+        >>> await session.run([x, label])
+        [array([1.], dtype=float32), np.int32(10)]
+        >>> coordinator.request_stop()
+        >>> await coordinator.join(tasks)
     """
     with name_scope(name, "input_producer", list(tensor_list)):
         tensors = [convert_to_tensor(value) for value in tensor_list]

@@ -460,6 +460,12 @@ class MonitoredSession(_MonitoredSession):
         hooks: objects called around each run; `begin` of each is called now, and then the graph is finalized.
         stop_grace_period_secs: seconds that tasks of hooks have to stop at the end.
         examples_per_step: number of examples in a step, to report how many were lost.
+
+    Examples:
+        >>> v = af.Variable(1.0)
+        >>> async with af.train.MonitoredSession() as monitored:
+        ...     print(await monitored.run(v))
+        1.0
     """
 
     def __init__(
@@ -473,7 +479,14 @@ class MonitoredSession(_MonitoredSession):
 
 
 class SingularMonitoredSession(_MonitoredSession):
-    """A monitored session of a chief without recovery: the loss of a peer is an error like any other."""
+    """A monitored session of a chief without recovery: the loss of a peer is an error like any other.
+
+    Examples:
+        >>> v = af.Variable(1.0)
+        >>> async with af.train.SingularMonitoredSession() as monitored:
+        ...     print(await monitored.run(v))
+        1.0
+    """
 
     _recovers = False
 

@@ -207,6 +207,14 @@ class AdadeltaOptimizer(Optimizer):
 
     accum = rho * accum + (1 - rho) * gradient²; u = √(accum_update + epsilon) / √(accum + epsilon) * gradient;
     var -= learning_rate * u; accum_update = rho * accum_update + (1 - rho) * u².
+
+    Examples:
+        >>> v = af.Variable(1.0)
+        >>> step = af.train.AdadeltaOptimizer(1.0).minimize(v * v)
+        >>> await session.run(af.global_variables_initializer())
+        >>> await session.run(step)
+        >>> bool(await session.run(v) < 1.0)
+        True
     """
 
     def __init__(

@@ -115,6 +115,11 @@ class Stage(NamedTuple):
         device: the device of its variables and operations.
         build: a function from its inputs to its outputs: a tensor or several, with a row for each example. It is called
             for each micro-batch; the first call creates the variables, by `af.get_variable`.
+
+    Examples:
+        >>> stage = af.train.Stage("/cpu:0", lambda x: x * 2.0)
+        >>> stage.device
+        '/cpu:0'
     """
 
     device: str | DeviceSpec
@@ -128,6 +133,17 @@ class Pipelined(NamedTuple):
         loss: the mean loss over all examples, on the last stage.
         outputs: the outputs of the last stage for all examples, on that stage.
         grads_and_vars: the variables with the gradients of the loss, for `apply_gradients`.
+
+    Examples:
+        >>> v = af.Variable(2.0)
+        >>> x, y = af.constant([1.0, 2.0]), af.constant([3.0, 6.0])
+        >>> stages = [("/cpu:0", lambda x: x * v), ("/cpu:0", lambda x: x * 1.0)]
+        >>> made = af.train.pipeline(stages, x, y, lambda out, want: af.reduce_mean(af.square(out - want)), 2)
+        >>> train = af.train.GradientDescentOptimizer(0.1).apply_gradients(made.grads_and_vars)
+        >>> await session.run(v.initializer)
+        >>> await session.run(train)
+        >>> await session.run(v)
+        np.float32(2.5)
     """
 
     loss: Tensor
@@ -171,6 +187,15 @@ def pipeline(
         ValueError: there are no stages, no such schedule, fewer examples than micro-batches, different numbers of rows
             in inputs and labels, or no variable is used.
         InvalidArgumentError: in the step, if there are fewer examples than micro-batches, or different numbers of rows.
+
+    Examples:
+        >>> v = af.Variable(1.0)
+        >>> x, y = af.constant([1.0, 2.0]), af.constant([3.0, 6.0])
+        >>> stages = [("/cpu:0", lambda x: x * v), ("/cpu:0", lambda x: x * 1.0)]
+        >>> made = af.train.pipeline(stages, x, y, lambda out, want: af.reduce_mean(af.square(out - want)), 2)
+        >>> await session.run(v.initializer)
+        >>> await session.run(made.loss)
+        np.float32(10.0)
     """
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule is one of {', '.join(SCHEDULES)}, not {schedule!r}")

@@ -80,6 +80,14 @@ class Progress:
         stream: the output; stderr by default.
         every: seconds between two updates.
         clock: returns the time in seconds; by default that of the running loop, or else `time.monotonic`.
+
+    Examples:
+        >>> import sys
+        >>> with af.train.Progress(total_steps=2, stream=sys.stdout, clock=lambda: 0.0) as progress:
+        ...     for step in range(2):
+        ...         progress.update(step + 1, loss=0.5)
+        step 1/2  loss 0.5
+        step 2/2  loss 0.5
     """
 
     def __init__(
@@ -212,6 +220,13 @@ class ProgressHook(SessionRunHook):
             run, without parameter servers.
         staleness: a tensor with the number of steps by which the values are old at which gradients are computed.
         progress: shows the values; created from `total_steps` and `examples_per_step` by default.
+
+    Examples:
+        >>> step = af.train.create_global_step()
+        >>> count, hook = step.assign_add(1), af.train.ProgressHook(total_steps=2)
+        >>> async with af.train.MonitoredSession(hooks=[hook]) as monitored:
+        ...     for _ in range(2):
+        ...         _ = await monitored.run(count)
     """
 
     def __init__(

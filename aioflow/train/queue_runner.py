@@ -239,6 +239,15 @@ def start_queue_runners(
     Raises:
         ValueError: there is no default session.
         TypeError: `sess` is no session.
+
+    Examples:
+        >>> queue = af.train.string_input_producer(["a.txt"])
+        >>> coordinator = af.train.Coordinator()
+        >>> tasks = af.train.start_queue_runners(session, coordinator)
+        >>> await session.run(queue.dequeue())
+        b'a.txt'
+        >>> coordinator.request_stop()
+        >>> await coordinator.join(tasks)
     """
     session: Any = current_session() if sess is None else sess
     if not isinstance(session, Session):

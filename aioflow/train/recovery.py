@@ -31,6 +31,12 @@ class Recovery:
         repeated: the names of variables and operations whose effect of the failed run was not undone, so that it may
             happen twice: something else has changed the variable meanwhile, its checkpoint includes the run, or the
             effect of the operation cannot be undone, like one on a queue. For all other variables the run happens once.
+
+    Examples:
+        >>> v = af.Variable(1.0)
+        >>> async with af.train.MonitoredSession() as monitored:
+        ...     print(monitored.recoveries)
+        []
     """
 
     error: errors.OpError

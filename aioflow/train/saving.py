@@ -317,6 +317,14 @@ class Writing:
 
     Attributes:
         path: the path of the checkpoint.
+
+    Examples:
+        >>> v = af.Variable(1.0)
+        >>> saver = af.train.Saver()
+        >>> await session.run(v.initializer)
+        >>> writing = await saver.save_async(session, "checkpoints/model")
+        >>> await writing
+        'checkpoints/model'
     """
 
     def __init__(self, path: str, work: Coroutine[Any, Any, str]) -> None:

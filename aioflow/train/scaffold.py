@@ -34,6 +34,13 @@ class Scaffold:
         saver: saves and restores; one of all global variables by default.
         copy_from_scaffold: gives the missing arguments.
         local_init_feed_dict: feeds for `local_init_op`.
+
+    Examples:
+        >>> v = af.Variable(1.0)
+        >>> scaffold = af.train.Scaffold(init_op=v.assign(5.0))
+        >>> async with af.train.SingularMonitoredSession(scaffold=scaffold) as monitored:
+        ...     print(await monitored.run(v))
+        5.0
     """
 
     def __init__(

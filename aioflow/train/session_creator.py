@@ -61,6 +61,10 @@ class SessionCreator(abc.ABC):
         max_wait_secs: seconds that a session, or a recovery, may take to be ready and known to the hooks.
         ends_runs: whether all runs have to end before `recover_session`, because it restores all variables.
         prepared: the way the last session was made ready.
+
+    Examples:
+        >>> issubclass(af.train.ChiefSessionCreator, af.train.SessionCreator)
+        True
     """
 
     max_wait_secs: float = LONGEST
@@ -184,6 +188,13 @@ class ChiefSessionCreator(_ScaffoldSessionCreator):
             modes, if no variable was lost and the failed run was undone, nothing is restored and the run is repeated.
             If an effect of the run cannot be undone, "all" restores all variables, and "lost" names the effect in
             `Recovery.repeated`. "all" also restores all variables if the saver saves `state`.
+
+    Examples:
+        >>> v = af.Variable(1.0)
+        >>> creator = af.train.ChiefSessionCreator(checkpoint_dir="checkpoints")
+        >>> async with af.train.MonitoredSession(creator) as monitored:
+        ...     print(await monitored.run(v))
+        1.0
     """
 
     def __init__(
@@ -253,6 +264,11 @@ class WorkerSessionCreator(_ScaffoldSessionCreator):
         master: the address of a cluster's master; empty for this process.
         config: configuration of sessions.
         max_wait_secs: seconds to wait for the chief, and for lost tasks.
+
+    Examples:
+        >>> creator = af.train.WorkerSessionCreator(max_wait_secs=60.0)
+        >>> isinstance(creator, af.train.SessionCreator)
+        True
     """
 
     ends_runs = False

@@ -143,6 +143,14 @@ class SessionManager:
         recovery_wait_secs: the most seconds between two checks whether all is ready.
         local_init_run_options: options of runs of `local_init_op`.
         local_init_feed_dict: feeds for `local_init_op`.
+
+    Examples:
+        >>> v = af.Variable(1.0)
+        >>> manager = af.train.SessionManager()
+        >>> prepared = await manager.prepare_session("", init_op=af.global_variables_initializer())
+        >>> await prepared.run(v)
+        np.float32(1.0)
+        >>> await prepared.close()
     """
 
     def __init__(

@@ -36,6 +36,18 @@ class SessionRunArgs:
         fetches: the elements to fetch, in any structure that a session can fetch; None for none.
         feeds: values for tensors that neither the run nor another hook feeds.
         options: further options of the run: the shortest time limit holds, and every requested trace and check.
+
+    Examples:
+        >>> class ShowLoss(af.train.SessionRunHook):
+        ...     def before_run(self, run_context):
+        ...         return af.train.SessionRunArgs(loss)
+        ...     def after_run(self, run_context, run_values):
+        ...         print("loss", run_values.results)
+        >>> v = af.Variable(3.0)
+        >>> loss = v * v
+        >>> async with af.train.MonitoredSession(hooks=[ShowLoss()]) as monitored:
+        ...     _ = await monitored.run(v)
+        loss 9.0
     """
 
     fetches: Any = None
@@ -51,6 +63,18 @@ class SessionRunValues:
         results: values of the hook's fetches, in their structure.
         options: the merged options of the run.
         run_metadata: the trace.
+
+    Examples:
+        >>> class ShowLoss(af.train.SessionRunHook):
+        ...     def before_run(self, run_context):
+        ...         return af.train.SessionRunArgs({"loss": loss})
+        ...     def after_run(self, run_context, run_values):
+        ...         print(run_values.results)
+        >>> v = af.Variable(3.0)
+        >>> loss = v * v
+        >>> async with af.train.MonitoredSession(hooks=[ShowLoss()]) as monitored:
+        ...     _ = await monitored.run(v)
+        {'loss': np.float32(9.0)}
     """
 
     results: Any
@@ -64,6 +88,21 @@ class SessionRunContext:
     Attributes:
         original_args: the arguments of the run without hooks.
         session: the underlying session, for runs without hooks.
+
+    Examples:
+        >>> class StopWhenSmall(af.train.SessionRunHook):
+        ...     def before_run(self, run_context):
+        ...         return af.train.SessionRunArgs(v)
+        ...     def after_run(self, run_context, run_values):
+        ...         if run_values.results < 1.0:
+        ...             run_context.request_stop()
+        >>> v = af.Variable(4.0)
+        >>> halve = v.assign(v / 2.0)
+        >>> async with af.train.MonitoredSession(hooks=[StopWhenSmall()]) as monitored:
+        ...     while not monitored.should_stop():
+        ...         value = await monitored.run(halve)
+        >>> value
+        np.float32(0.25)
     """
 
     def __init__(self, original_args: SessionRunArgs, session: Session) -> None:
@@ -86,6 +125,18 @@ class SessionRunHook:
 
     Hooks are called one after the other, in the order they were given. An error of a hook is an error of the run.
     One that indicates a lost peer, such as `errors.UnavailableError`, leads to a recovery as if the run had raised it.
+
+    Examples:
+        >>> class CountRuns(af.train.SessionRunHook):
+        ...     runs = 0
+        ...     def after_run(self, run_context, run_values):
+        ...         self.runs += 1
+        >>> hook, v = CountRuns(), af.Variable(1.0)
+        >>> async with af.train.MonitoredSession(hooks=[hook]) as monitored:
+        ...     for _ in range(3):
+        ...         _ = await monitored.run(v)
+        >>> hook.runs
+        3
     """
 
     def begin(self) -> None:

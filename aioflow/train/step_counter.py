@@ -73,13 +73,22 @@ def create_global_step(graph: Graph | None = None) -> Variable:
 
 
 def get_or_create_global_step(graph: Graph | None = None) -> Variable | Tensor:
-    """Return the graph's global step, created if there is none."""
+    """Return the graph's global step, created if there is none.
+
+    Examples:
+        >>> af.train.get_or_create_global_step() is af.train.get_or_create_global_step()
+        True
+    """
     found = get_global_step(graph)
     return create_global_step(graph) if found is None else found
 
 
 def assert_global_step(global_step_tensor: Any) -> None:
-    """Raise TypeError unless it is a variable or tensor of integers, ValueError unless it is a scalar."""
+    """Raise TypeError unless it is a variable or tensor of integers, ValueError unless it is a scalar.
+
+    Examples:
+        >>> af.train.assert_global_step(af.train.create_global_step())
+    """
     if not isinstance(global_step_tensor, (Variable, Tensor)):
         raise TypeError(f"a global step is a variable or a tensor, not {safe_repr(global_step_tensor)}")
     if not global_step_tensor.dtype.is_integer:
@@ -217,6 +226,15 @@ class SecondOrStepTimer:
 
     Raises:
         ValueError: not exactly one of the two is given, or it is not above 0.
+
+    Examples:
+        >>> timer = af.train.SecondOrStepTimer(every_steps=10)
+        >>> timer.should_trigger_for_step(0)
+        True
+        >>> timer.update_last_triggered_step(0)
+        (None, None)
+        >>> timer.should_trigger_for_step(5), timer.should_trigger_for_step(10)
+        (False, True)
     """
 
     def __init__(self, every_secs: float | None = None, every_steps: int | None = None) -> None:

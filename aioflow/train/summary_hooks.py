@@ -69,6 +69,14 @@ class SummarySaverHook(SessionRunHook):
 
     Raises:
         ValueError: not exactly one of `save_steps` and `save_secs`, or of `scaffold` and `summary_op`, is given.
+
+    Examples:
+        >>> step = af.train.create_global_step()
+        >>> summary = af.summary.scalar("step", step)
+        >>> count = step.assign_add(1)
+        >>> hook = af.train.SummarySaverHook(save_steps=1, output_dir="logs", summary_op=summary)
+        >>> async with af.train.MonitoredSession(hooks=[hook]) as monitored:
+        ...     _ = await monitored.run(count)
     """
 
     def __init__(
@@ -131,6 +139,13 @@ class StepCounterHook(SessionRunHook):
         every_n_secs: seconds from one line to the next.
         output_dir: the folder of the event file; nothing is written without one.
         summary_writer: an `af.summary.FileWriter` instead, which the caller closes.
+
+    Examples:
+        >>> step = af.train.create_global_step()
+        >>> count, hook = step.assign_add(1), af.train.StepCounterHook(every_n_steps=1, output_dir="logs")
+        >>> async with af.train.MonitoredSession(hooks=[hook]) as monitored:
+        ...     for _ in range(3):
+        ...         _ = await monitored.run(count)
     """
 
     def __init__(
@@ -176,6 +191,15 @@ class ProfilerHook(SessionRunHook):
         save_steps: steps from one trace to the next.
         save_secs: seconds from one trace to the next.
         output_dir: the folder, created if it is missing.
+
+    Examples:
+        >>> step = af.train.create_global_step()
+        >>> count, hook = step.assign_add(1), af.train.ProfilerHook(save_steps=1, output_dir="traces")
+        >>> async with af.train.MonitoredSession(hooks=[hook]) as monitored:
+        ...     for _ in range(2):
+        ...         _ = await monitored.run(count)
+        >>> af.gfile.Glob("traces/*.json")
+        ['traces/timeline-1.json', 'traces/timeline-2.json']
     """
 
     def __init__(self, save_steps: int | None = None, save_secs: float | None = None, output_dir: Any = "") -> None:

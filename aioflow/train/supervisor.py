@@ -61,6 +61,13 @@ class Supervisor:
         summary_writer: an `af.summary.FileWriter`, which the caller closes; by default a new one in `logdir`.
         init_fn: (session), called after `init_op`.
         local_init_run_options: options of runs of `local_init_op`.
+
+    Examples:
+        >>> v = af.Variable(1.0)
+        >>> supervisor = af.train.Supervisor(logdir="logs", save_model_secs=0, save_summaries_secs=0)
+        >>> async with supervisor.managed_session() as managed:
+        ...     print(await managed.run(v))
+        1.0
     """
 
     def __init__(

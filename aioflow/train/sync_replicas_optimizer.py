@@ -85,6 +85,17 @@ class SyncReplicasOptimizer(WrappingOptimizer):
     Raises:
         ValueError: a number is invalid, or a step would need more gradients than there are replicas: for several
             gradients of each replica, use a GradientAccumulationOptimizer inside.
+
+    Examples:
+        >>> v, step = af.Variable(1.0), af.train.create_global_step()
+        >>> descent = af.train.GradientDescentOptimizer(0.1)
+        >>> optimizer = af.train.SyncReplicasOptimizer(descent, replicas_to_aggregate=1, total_num_replicas=1)
+        >>> train = optimizer.minimize(v * v, global_step=step)
+        >>> hook = optimizer.make_session_run_hook(is_chief=True)
+        >>> async with af.train.MonitoredSession(hooks=[hook]) as monitored:
+        ...     await monitored.run(train)
+        ...     print(await monitored.run(v))
+        0.8
     """
 
     def __init__(

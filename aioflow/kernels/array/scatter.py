@@ -57,7 +57,9 @@ def _set_one(whole: Array, indices: Array, updates: Array) -> bool:
 # On tensors
 
 
-def _tensor_scatter(name: str, change: Change, doc: str, *families: frozenset[dtypes.DType]) -> Op[Tensor]:
+def _tensor_scatter(
+    name: str, change: Change, doc: str, example: str, *families: frozenset[dtypes.DType]
+) -> Op[Tensor]:
     def rule(tensor: T, indices: Indices, updates: T) -> Spec:
         tensor.only(*families).same_dtype(updates)
         updates.shape.merge_with(picked_shape(tensor.shape, indices))
@@ -66,7 +68,14 @@ def _tensor_scatter(name: str, change: Change, doc: str, *families: frozenset[dt
     def check(tensor: Spec | Array, indices: Spec | Array, updates: Spec | Array) -> None:
         check_positions(tensor, indices)
 
-    rule.__doc__ = f"{doc}\n\n    The positions are along the last axis of `indices`: as `gather_nd` takes them."
+    rule.__doc__ = f"""{doc}
+
+    The positions are along the last axis of `indices`: as `gather_nd` takes them.
+
+    Examples:
+        >>> await session.run(af.{name.replace("scatter", "scatter_nd")}([1, 2, 3], [[0], [2]], [5, 1]))
+        array({example}, dtype=int32)
+    """
     made: Op[Tensor] = op(name=name)(rule)
     made.check(check)
 
@@ -91,18 +100,31 @@ def _tensor_scatter(name: str, change: Change, doc: str, *families: frozenset[dt
 
 
 tensor_scatter_update: Final = _tensor_scatter(
-    "tensor_scatter_update", _set, "`tensor` with `updates` at the positions `indices`; of repeated ones the last.", ANY
+    "tensor_scatter_update",
+    _set,
+    "`tensor` with `updates` at the positions `indices`; of repeated ones the last.",
+    "[5, 2, 1]",
+    ANY,
 )
 tensor_scatter_add: Final = _tensor_scatter(
-    "tensor_scatter_add", _at("add"), "`tensor` with `updates` added at the positions `indices`.", NUMERIC
+    "tensor_scatter_add",
+    _at("add"),
+    "`tensor` with `updates` added at the positions `indices`.",
+    "[6, 2, 4]",
+    NUMERIC,
 )
 tensor_scatter_sub: Final = _tensor_scatter(
-    "tensor_scatter_sub", _at("subtract"), "`tensor` with `updates` subtracted at the positions `indices`.", NUMERIC
+    "tensor_scatter_sub",
+    _at("subtract"),
+    "`tensor` with `updates` subtracted at the positions `indices`.",
+    "[-4,  2,  2]",
+    NUMERIC,
 )
 tensor_scatter_max: Final = _tensor_scatter(
     "tensor_scatter_max",
     _at("maximum"),
     "The largest of the element of `tensor` and all `updates` there.",
+    "[5, 2, 3]",
     FLOAT,
     INTEGER,
 )
@@ -110,6 +132,7 @@ tensor_scatter_min: Final = _tensor_scatter(
     "tensor_scatter_min",
     _at("minimum"),
     "The smallest of the element of `tensor` and all `updates` there.",
+    "[1, 2, 1]",
     FLOAT,
     INTEGER,
 )

@@ -55,7 +55,7 @@ def _(xp: Namespace, condition: Array, data: Sequence[Array], *, summarize: int 
         raise errors.InvalidArgumentError("assertion failed: " + " ".join(brackets([v], summarize) for v in data))
 
 
-def _comparison(name: str, ufunc: str, symbol: str) -> Callable[..., Operation]:
+def _comparison(name: str, ufunc: str, symbol: str, holds_for: tuple[int, int]) -> Callable[..., Operation]:
     """An assertion about each pair of elements of x and y: an op, and the function of TensorFlow's signature."""
 
     def rule(x: T, y: T, data: Sequence[Spec], summarize: int | None = None, message: str | None = None) -> None:
@@ -98,6 +98,13 @@ def _comparison(name: str, ufunc: str, symbol: str) -> Callable[..., Operation]:
     Raises:
         InvalidArgumentError: in the run, or when it is built if both are known by then, with the first elements that
             differ, and the first elements of each of `data`.
+
+    Examples:
+        >>> x = af.placeholder(af.int32, [])
+        >>> with af.control_dependencies([af.{name}(x, {holds_for[1]})]):
+        ...     checked = af.identity(x)
+        >>> await session.run(checked, {{x: {holds_for[0]}}})
+        np.int32({holds_for[0]})
     """
     return build
 
@@ -129,15 +136,15 @@ def _where(wrong: Array, x: Array, y: Array, summarize: int | None) -> str:
     return f"{left.size} of {wrong.size} elements: {first}"
 
 
-assert_equal: Final = _comparison("assert_equal", "equal", "==")
-assert_none_equal: Final = _comparison("assert_none_equal", "not_equal", "!=")
-assert_less: Final = _comparison("assert_less", "less", "<")
-assert_less_equal: Final = _comparison("assert_less_equal", "less_equal", "<=")
-assert_greater: Final = _comparison("assert_greater", "greater", ">")
-assert_greater_equal: Final = _comparison("assert_greater_equal", "greater_equal", ">=")
+assert_equal: Final = _comparison("assert_equal", "equal", "==", (2, 2))
+assert_none_equal: Final = _comparison("assert_none_equal", "not_equal", "!=", (1, 2))
+assert_less: Final = _comparison("assert_less", "less", "<", (1, 2))
+assert_less_equal: Final = _comparison("assert_less_equal", "less_equal", "<=", (2, 2))
+assert_greater: Final = _comparison("assert_greater", "greater", ">", (3, 2))
+assert_greater_equal: Final = _comparison("assert_greater_equal", "greater_equal", ">=", (2, 2))
 
 
-def _sign(name: str, compare: Callable[..., Operation], meaning: str) -> Callable[..., Operation]:
+def _sign(name: str, compare: Callable[..., Operation], meaning: str, number: int) -> Callable[..., Operation]:
     def build(
         x: TensorLike,
         data: Sequence[TensorLike] | None = None,
@@ -148,14 +155,19 @@ def _sign(name: str, compare: Callable[..., Operation], meaning: str) -> Callabl
         return compare(x, 0, data, summarize, message, name)
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"An operation: every element of x is {meaning}; otherwise as `{compare.__name__}`."
+    build.__doc__ = f"""An operation: every element of x is {meaning}; otherwise as `{compare.__name__}`.
+
+    Examples:
+        >>> x = af.placeholder(af.int32, [None])
+        >>> await session.run(af.{name}(x), {{x: [{number}, {2 * number}]}})
+    """
     return build
 
 
-assert_positive: Final = _sign("assert_positive", assert_greater, "greater than 0")
-assert_negative: Final = _sign("assert_negative", assert_less, "less than 0")
-assert_non_negative: Final = _sign("assert_non_negative", assert_greater_equal, "0 or greater")
-assert_non_positive: Final = _sign("assert_non_positive", assert_less_equal, "0 or less")
+assert_positive: Final = _sign("assert_positive", assert_greater, "greater than 0", 1)
+assert_negative: Final = _sign("assert_negative", assert_less, "less than 0", -1)
+assert_non_negative: Final = _sign("assert_non_negative", assert_greater_equal, "0 or greater", 0)
+assert_non_positive: Final = _sign("assert_non_positive", assert_less_equal, "0 or less", 0)
 
 
 @op(name="assert_near", stateful=True)
@@ -211,6 +223,16 @@ def assert_near(
 
     Raises:
         InvalidArgumentError: in the run, or when it is built if all is known by then, as `assert_equal`.
+
+    Examples:
+        >>> x = af.placeholder(af.float32, [])
+        >>> check = af.assert_near(x, 1.0, atol=0.1)
+        >>> await session.run(check, {x: 1.05})
+        >>> try:
+        ...     await session.run(check, {x: 1.5})
+        ... except af.errors.InvalidArgumentError:
+        ...     print("too far")
+        too far
     """
     given: Any = next((v for v in (x, y) if isinstance(getattr(v, "dtype", None), DType)), None)
     first = convert_to_tensor(x, None if given is None else given.dtype)
@@ -288,6 +310,10 @@ def _about_rank(name: str, holds: Callable[[int, Any], bool], words: str) -> Cal
     Raises:
         ValueError: it is not, as is known when it is built.
         InvalidArgumentError: it is not, as is found in the run, with the first elements of each of `data`.
+
+    Examples:
+        >>> x = af.placeholder(af.float32)
+        >>> await session.run(af.{name}(x, 2), {{x: [[1.0]]}})
     """
     return transactional(build)
 
@@ -305,7 +331,12 @@ def assert_rank_in(
     message: str | None = None,
     name: str | None = None,
 ) -> Operation:
-    """An operation: the rank of x is one of `ranks`; otherwise as `assert_rank`."""
+    """An operation: the rank of x is one of `ranks`; otherwise as `assert_rank`.
+
+    Examples:
+        >>> x = af.placeholder(af.float32)
+        >>> await session.run(af.assert_rank_in(x, (1, 2)), {x: [1.0]})
+    """
     return _assert_rank_in(x, ranks if isinstance(ranks, Tensor) else list(ranks), data, summarize, message, name)
 
 
@@ -343,7 +374,12 @@ def assert_type(
 
 @transactional
 def assert_integer(x: TensorLike, message: str | None = None, name: str | None = None) -> Operation:
-    """An operation that does nothing. TypeError, when it is built, unless x is of an integer dtype."""
+    """An operation that does nothing. TypeError, when it is built, unless x is of an integer dtype.
+
+    Examples:
+        >>> af.assert_integer(af.constant([1, 2])).type
+        'no_op'
+    """
     made = convert_to_tensor(x)
     if not made.dtype.is_integer:
         raise TypeError(f"{_note(message)}{made.name} has dtype {made.dtype.name}, which holds no integers")
@@ -355,6 +391,10 @@ def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: DTypeLi
 
     Raises:
         ValueError: one has another dtype, or it is not floating.
+
+    Examples:
+        >>> af.assert_same_float_dtype([af.constant(1.0), af.constant(2.0)])
+        af.float32
     """
     wanted = None if dtype is None else as_dtype(dtype)
     for tensor in tensors or ():

@@ -66,6 +66,12 @@ def switch(data: Spec, pred: Spec) -> tuple[Spec, Spec]:
 
     A control edge from it is not dead: to make operations depend on the choice, let them depend on an `af.identity`
     of one of the outputs.
+
+    Examples:
+        >>> off, on = af.switch(af.constant(2.0), af.constant(True))
+        >>> value, index = af.merge([off * 10.0, on + 1.0])
+        >>> await session.run([value, index])
+        [np.float32(3.0), np.int32(1)]
     """
     if pred.dtype is not dtypes.bool_:
         raise TypeError(f"pred is the truth of something, of dtype bool, not {pred.dtype.name}")
@@ -86,6 +92,12 @@ def merge(inputs: Sequence[T]) -> tuple[Spec, Spec]:
     """(output, value_index): the first live input to arrive, and its number; later inputs are ignored.
 
     It does not wait for the others. It is dead if all inputs are dead; in a loop, if the value that enters is dead.
+
+    Examples:
+        >>> off, on = af.switch(af.constant(2.0), af.constant(False))
+        >>> value, index = af.merge([off * 10.0, on + 1.0])
+        >>> await session.run([value, index])
+        [np.float32(20.0), np.int32(0)]
     """
     if not inputs:
         raise ValueError("merge needs at least one input")
@@ -118,6 +130,11 @@ def enter(data: Spec, frame_name: str, is_constant: bool = False, parallel_itera
 
     All that enters one frame comes from the same place. At most `parallel_iterations` of its iterations are under way
     at the same time: the fewest that any `enter` of the frame which is not constant asks for.
+
+    Examples:
+        >>> x = af.enter(af.constant(3.0), "frame") * af.enter(2.0, "frame", is_constant=True)
+        >>> await session.run(af.exit(x))
+        np.float32(6.0)
     """
     if not isinstance(frame_name, str) or not frame_name:
         raise ValueError(f"frame_name is a text that is not empty, not {frame_name!r}")
@@ -128,19 +145,41 @@ def enter(data: Spec, frame_name: str, is_constant: bool = False, parallel_itera
 
 @op(stateful=True)
 def exit(data: Spec) -> Spec:
-    """`data` outside of the frame: of the iteration in which it is not dead, which for a loop is the last."""
+    """`data` outside of the frame: of the iteration in which it is not dead, which for a loop is the last.
+
+    Examples:
+        >>> x = af.enter(af.constant(3.0), "frame") + af.enter(2.0, "frame", is_constant=True)
+        >>> await session.run(af.exit(x))
+        np.float32(5.0)
+    """
     return _elsewhere(data)
 
 
 @op(stateful=True)
 def next_iteration(data: Spec) -> Spec:
-    """`data` in the next iteration of the frame; nothing if it is dead, which ends the loop."""
+    """`data` in the next iteration of the frame; nothing if it is dead, which ends the loop.
+
+    Examples:
+        >>> count, _ = af.merge([af.enter(0, "loop")] * 2)
+        >>> last, going = af.switch(count, af.loop_cond(count < 5))
+        >>> count.op.update_input(1, af.next_iteration(going + 1))
+        >>> await session.run(af.exit(last))
+        np.int32(5)
+    """
     return _elsewhere(data)
 
 
 @op(stateful=True)
 def loop_cond(input: Spec) -> Spec:
-    """`input`, the bool that decides whether the loop continues, as the predicate of the loop's switches."""
+    """`input`, the bool that decides whether the loop continues, as the predicate of the loop's switches.
+
+    Examples:
+        >>> count, _ = af.merge([af.enter(0, "loop")] * 2)
+        >>> last, going = af.switch(count, af.loop_cond(count < 5))
+        >>> count.op.update_input(1, af.next_iteration(going + 1))
+        >>> await session.run(af.exit(last))
+        np.int32(5)
+    """
     if input.dtype is not dtypes.bool_:
         raise TypeError(f"input is the truth of something, of dtype bool, not {input.dtype.name}")
     return input.with_rank(0, "input")
@@ -148,7 +187,17 @@ def loop_cond(input: Spec) -> Spec:
 
 @op(stateful=True)
 def control_trigger() -> None:
-    """Does nothing, after its control inputs; it runs even if they are dead, and its successors are live."""
+    """Does nothing, after its control inputs; it runs even if they are dead, and its successors are live.
+
+    Examples:
+        >>> v = af.Variable(1)
+        >>> await session.run(v.initializer)
+        >>> with af.control_dependencies([v.assign_add(1), af.no_op()]):
+        ...     done = af.control_trigger()
+        >>> await session.run(done)
+        >>> await session.run(v)
+        np.int32(2)
+    """
 
 
 loop_cond.on_host("input", outputs=True)

@@ -25,7 +25,12 @@ _FEW = 3
 
 
 def summarize_value(value: Array, limit: int | None = None) -> str:
-    """The first elements of an array as text, 3 of them by default, all if `limit` is negative: `[1 2][3...]`."""
+    """The first elements of an array as text, 3 of them by default, all if `limit` is negative: `[1 2][3...]`.
+
+    Examples:
+        >>> af.summarize_value(np.arange(10), 3)
+        '0 1 2...'
+    """
     array = np.asarray(value)
     wanted = array.size if limit is not None and limit < 0 else _FEW if limit is None else limit
     elements = map(_text, itertools.islice(array.flat, wanted))
@@ -46,7 +51,12 @@ def _text(element: Any) -> str:
 
 
 def brackets(values: Sequence[Array], limit: int | None) -> str:
-    """The first elements of each array, in brackets."""
+    """The first elements of each array, in brackets.
+
+    Examples:
+        >>> af.brackets(np.arange(4).reshape(2, 2), 3)
+        '[0 1][2 3]'
+    """
     return "".join(f"[{summarize_value(value, limit)}]" for value in values)
 
 
@@ -114,7 +124,12 @@ def _(
 
 @op(stateful=True)
 def timestamp() -> Spec:
-    """The seconds since the beginning of 1970 when the operation runs."""
+    """The seconds since the beginning of 1970 when the operation runs.
+
+    Examples:
+        >>> bool(await session.run(af.timestamp()) > 0)
+        True
+    """
     return Spec(float64, TensorShape(()))
 
 

@@ -76,7 +76,15 @@ class Stack:
 
 @op(stateful=True)
 def stack_v2(max_size: Ints, elem_type: DType, stack_name: str = "") -> Spec:
-    """A handle to a new, empty stack of at most `max_size` elements; of any number if that is negative."""
+    """A handle to a new, empty stack of at most `max_size` elements; of any number if that is negative.
+
+    Examples:
+        >>> stack = af.stack_v2(10, af.int32)
+        >>> with af.control_dependencies([af.stack_push_v2(stack, 7)]):
+        ...     value = af.stack_pop_v2(stack, af.int32)
+        >>> await session.run(value)
+        np.int32(7)
+    """
     known.scalar(max_size, "max_size")
     if elem_type is dtypes.resource:
         raise TypeError("a stack holds tensors, not resources")
@@ -95,6 +103,11 @@ def stack_push_v2(handle: Spec, elem: Spec, swap_memory: bool = False) -> Spec:
 
     With `swap_memory` a large one is kept in host memory if the device's own is nearly full. InvalidArgumentError if
     the stack is full or closed.
+
+    Examples:
+        >>> stack = af.stack_v2(10, af.int32)
+        >>> await session.run(af.stack_push_v2(stack, 7))
+        np.int32(7)
     """
     held = StackSpec.check(handle).dtype_held
     if elem.dtype is not held:
@@ -110,7 +123,15 @@ def _(ctx: Context, stack: Stack, elem: Array, *, swap_memory: bool) -> Array:
 
 @op(stateful=True)
 def stack_pop_v2(handle: Spec, elem_type: DType) -> Spec:
-    """The element on top of the stack, which is taken off. InvalidArgumentError if the stack is empty or closed."""
+    """The element on top of the stack, which is taken off. InvalidArgumentError if the stack is empty or closed.
+
+    Examples:
+        >>> stack = af.stack_v2(10, af.int32)
+        >>> with af.control_dependencies([af.stack_push_v2(stack, 7)]):
+        ...     top = af.stack_pop_v2(stack, af.int32)
+        >>> await session.run(top)
+        np.int32(7)
+    """
     held = StackSpec.check(handle).dtype_held
     if elem_type is not held:
         raise TypeError(f"the stack holds {held.name}, not {elem_type.name}")
@@ -124,7 +145,12 @@ def _(ctx: Context, stack: Stack) -> Array:
 
 @op(stateful=True)
 def stack_close_v2(handle: Spec) -> None:
-    """The stack is empty and closed: pushing and popping fail."""
+    """The stack is empty and closed: pushing and popping fail.
+
+    Examples:
+        >>> stack = af.stack_v2(10, af.int32)
+        >>> await session.run(af.stack_close_v2(stack))
+    """
     StackSpec.check(handle)
 
 

@@ -153,7 +153,13 @@ def make_example(features: Mapping[str, Any]) -> bytes:
 def make_sequence_example(
     context: Mapping[str, Any] | None = None, feature_lists: Mapping[str, Iterable[Any]] | None = None
 ) -> bytes:
-    """The bytes of a SequenceExample: features of the whole, and by name lists of features, one for each step."""
+    """The bytes of a SequenceExample: features of the whole, and by name lists of features, one for each step.
+
+    Examples:
+        >>> data = af.io.make_sequence_example({"label": [3]}, {"words": [[1], [2, 4]]})
+        >>> type(data)
+        <class 'bytes'>
+    """
     lists = {
         name: b"".join([content(1, make_feature(values)) for values in steps])
         for name, steps in (feature_lists or {}).items()

@@ -28,6 +28,12 @@ def decode_json_example(json_examples: Spec) -> Spec:
     base64 for its strings, `bytesList`. Names may also be written as `int64_list`.
 
     InvalidArgumentError for anything else.
+
+    Examples:
+        >>> text = '{"features": {"feature": {"age": {"int64List": {"value": ["7"]}}}}}'
+        >>> example = af.decode_json_example(text)
+        >>> await session.run(af.parse_single_example(example, {"age": af.FixedLenFeature([], af.int64)}))
+        {'age': np.int64(7)}
     """
     return json_examples.only(STRING)
 

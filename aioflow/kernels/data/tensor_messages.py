@@ -27,7 +27,13 @@ from aioflow.tensors.dtypes import (
 
 @op
 def serialize_tensor(tensor: Spec) -> Spec:
-    """The tensor as a string: the bytes of TensorFlow's TensorProto, which `parse_tensor` reads."""
+    """The tensor as a string: the bytes of TensorFlow's TensorProto, which `parse_tensor` reads.
+
+    Examples:
+        >>> data = af.serialize_tensor([[1.0, 2.0]])
+        >>> await session.run(af.parse_tensor(data, af.float32))
+        array([[1., 2.]], dtype=float32)
+    """
     tensor.only(tensor_wire.CARRIED)
     return Spec(dtypes.string, TensorShape(()))
 
@@ -37,6 +43,11 @@ def parse_tensor(serialized: Spec, out_type: DType) -> Spec:
     """The tensor of dtype `out_type` in a string of `serialize_tensor`, or in any TensorProto of TensorFlow.
 
     InvalidArgumentError if the bytes are none, or hold another dtype.
+
+    Examples:
+        >>> data = af.serialize_tensor([1, 2])
+        >>> await session.run(af.parse_tensor(data, af.int32))
+        array([1, 2], dtype=int32)
     """
     serialized.only(STRING).with_rank(0, "serialized")
     return Spec(out_type, UNKNOWN).only(tensor_wire.CARRIED)
@@ -81,6 +92,10 @@ def make_tensor_proto(
     Raises:
         TypeError: the dtype cannot hold the values, or has no such message.
         ValueError: the values are ragged, or have another shape.
+
+    Examples:
+        >>> af.make_ndarray(af.make_tensor_proto([1.0, 2.0]))
+        array([1., 2.], dtype=float32)
     """
     array = as_array(values, None if dtype is None else as_dtype(dtype), strict=True)
     Spec(as_dtype(array.dtype)).only(tensor_wire.CARRIED)
@@ -88,5 +103,11 @@ def make_tensor_proto(
 
 
 def make_ndarray(tensor: bytes) -> AnyArray:
-    """Return the array in the bytes of a TensorProto. ValueError if they are none."""
+    """Return the array in the bytes of a TensorProto. ValueError if they are none.
+
+    Examples:
+        >>> af.make_ndarray(af.make_tensor_proto([[1, 2], [3, 4]]))
+        array([[1, 2],
+               [3, 4]], dtype=int32)
+    """
     return tensor_wire.decode(tensor)

@@ -162,7 +162,14 @@ def _(xp: Namespace, contents: Array, crop_window: Array, *, channels: int, rati
 
 @op
 def decode_bmp(contents: Spec, channels: int = 0) -> Spec:
-    """The pixels of a BMP, uint8 [height, width, channels]."""
+    """The pixels of a BMP, uint8 [height, width, channels].
+
+    Examples:
+        >>> import struct
+        >>> head = struct.pack("<2sIIIIiiHHIIiiII", b"BM", 58, 0, 54, 40, 1, 1, 1, 24, 0, 4, 0, 0, 0, 0)
+        >>> await session.run(af.image.decode_bmp(head + bytes([3, 2, 1, 0])))
+        array([[[1, 2, 3]]], dtype=uint8)
+    """
     _contents(contents)
     return Spec(uint8, _image(channels, "BMP"))
 
@@ -174,7 +181,14 @@ def _(xp: Namespace, contents: Array, *, channels: int) -> Array:
 
 @op
 def decode_gif(contents: Spec) -> Spec:
-    """The pictures of a GIF, one after the other: uint8 [pictures, height, width, 3]."""
+    """The pictures of a GIF, one after the other: uint8 [pictures, height, width, 3].
+
+    Examples:
+        >>> import base64
+        >>> data = base64.b64decode("R0lGODlhAQABAIAAAP8AAAAAACwAAAAAAQABAAACAkQBADs=")
+        >>> await session.run(af.image.decode_gif(data))
+        array([[[[255,   0,   0]]]], dtype=uint8)
+    """
     _contents(contents)
     return Spec(uint8, TensorShape([None, None, None, 3]))
 

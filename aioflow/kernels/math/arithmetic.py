@@ -139,9 +139,15 @@ truediv = divide
 
 floordiv: Final = binary(
     "floordiv", "it is piecewise constant",
-    "The greatest whole number not above x / y. Raises InvalidArgumentError where integers are divided by zero.\n\n"
-    "Floats follow NumPy's `//`: NaN for an infinite x, -1 for a finite x over an infinite y of the other sign, where "
-    "TensorFlow gives x / y and -0; infinite for a y of 0 unless x is 0. The smallest integer by -1 is itself.",
+    """The greatest whole number not above x / y. Raises InvalidArgumentError where integers are divided by zero.
+
+    Floats follow NumPy's `//`: NaN for an infinite x, -1 for a finite x over an infinite y of the other sign, where
+    TensorFlow gives x / y and -0; infinite for a y of 0 unless x is 0. The smallest integer by -1 is itself.
+
+    Examples:
+        >>> await session.run(af.floordiv([7, -7], 2))
+        array([ 3, -4], dtype=int32)
+    """,
     FLOAT, INTEGER, kernel="floor_divide", known=operator.floordiv,
 )  # fmt: skip
 mod: Final = binary(

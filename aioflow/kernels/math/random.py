@@ -134,6 +134,11 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
 
     With the graph's seed alone, the op's is the number of operations in the graph. With the op's alone, the graph's is
     DEFAULT_GRAPH_SEED.
+
+    Examples:
+        >>> af.set_random_seed(7)
+        >>> af.get_seed(3)
+        (7, 3)
     """
     graph = get_default_graph()
     if graph.seed is None:
@@ -485,5 +490,9 @@ def multinomial(
         seed: see `get_seed`.
         name: the name of the operation.
         output_dtype: the integer dtype of the result.
+
+    Examples:
+        >>> af.multinomial([[0.0, 0.0]], 5).shape
+        TensorShape([1, 5])
     """
     return _multinomial(logits, num_samples, *get_seed(seed), output_dtype, name=name)

@@ -302,7 +302,12 @@ for _made, _ufunc in (reduce_all, "logical_and"), (reduce_any, "logical_or"):
 
 @op
 def reduce_logsumexp(input_tensor: Spec, axis: Axis = None, keepdims: bool | None = None) -> Spec:
-    """log(sum(exp(x))) along the axes, all if None, without overflow on the way; -inf of nothing."""
+    """log(sum(exp(x))) along the axes, all if None, without overflow on the way; -inf of nothing.
+
+    Examples:
+        >>> await session.run(af.reduce_logsumexp([0.0, 0.0]))
+        np.float32(0.6931472)
+    """
     return input_tensor.only(FLOAT).with_shape(reduced(input_tensor, axis, keepdims))
 
 
@@ -426,6 +431,10 @@ def reduce_euclidean_norm(input_tensor: Spec, axis: Axis = None, keepdims: bool 
     """The square root of the sum of the squares along the axes, of complex numbers of their moduli; 0 of nothing.
 
     Of integers an integer, the fraction cut off. The gradient is 0 where the norm is.
+
+    Examples:
+        >>> await session.run(af.reduce_euclidean_norm([[3.0, 4.0], [5.0, 12.0]], axis=1))
+        array([ 5., 13.], dtype=float32)
     """
     return input_tensor.only(NUMERIC).with_shape(reduced(input_tensor, axis, keepdims))
 
@@ -460,7 +469,12 @@ costs(reduce_euclidean_norm, 2.0)
 def reduce_variance(
     input_tensor: NumberLike, axis: int | Sequence[int] | None = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
-    """The mean squared distance from the mean along the axes, all if None; a real number. TypeError for integers."""
+    """The mean squared distance from the mean along the axes, all if None; a real number. TypeError for integers.
+
+    Examples:
+        >>> await session.run(af.reduce_variance([1.0, 5.0]))
+        np.float32(4.0)
+    """
     x = convert_to_tensor(input_tensor)
     if not x.dtype.is_differentiable:
         raise TypeError(f"reduce_variance: the input must be real or complex, not {x.dtype.name}")
@@ -473,7 +487,12 @@ def reduce_variance(
 def reduce_std(
     input_tensor: NumberLike, axis: int | Sequence[int] | None = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
-    """The standard deviation along the axes, all if None: the square root of `reduce_variance`."""
+    """The standard deviation along the axes, all if None: the square root of `reduce_variance`.
+
+    Examples:
+        >>> await session.run(af.reduce_std([1.0, 3.0]))
+        np.float32(1.0)
+    """
     x = convert_to_tensor(input_tensor)
     with same_graph(x).name_scope(name or "reduce_std") as scope:
         return sqrt(reduce_variance(x, axis, keepdims), name=scope)

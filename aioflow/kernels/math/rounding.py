@@ -35,7 +35,17 @@ ceil: Final = elementwise(
     """,
     FLOAT,
 )
-rint: Final = elementwise("rint", _JUMPS, "The whole number nearest to x, the even one of two.", FLOAT)
+rint: Final = elementwise(
+    "rint",
+    _JUMPS,
+    """The whole number nearest to x, the even one of two.
+
+    Examples:
+        >>> await session.run(af.rint([0.5, 1.5, -1.7]))
+        array([ 0.,  2., -2.], dtype=float32)
+    """,
+    FLOAT,
+)
 _round = elementwise("round", _JUMPS, "The whole number nearest to x, the even one of two.", FLOAT, kernel="rint")
 
 

@@ -174,6 +174,12 @@ def uniform_candidate_sampler(
 
     Returns:
         The classes drawn, the expected count of each of `true_classes`, and the expected count of each class drawn.
+
+    Examples:
+        >>> true = af.constant([[0]], af.int64)
+        >>> sampled, expected, _ = af.nn.uniform_candidate_sampler(true, 1, 4, False, 8, seed=1)
+        >>> await session.run(expected)
+        array([[0.5]], dtype=float32)
     """
     return _uniform_sampler(true_classes, num_true, num_sampled, unique, range_max, *get_seed(seed), name=name)
 
@@ -191,6 +197,12 @@ def log_uniform_candidate_sampler(
 
     Number the classes by falling frequency, as the words of a vocabulary. Arguments and results are those of
     `uniform_candidate_sampler`.
+
+    Examples:
+        >>> true = af.constant([[0]], af.int64)
+        >>> sampled, _, _ = af.nn.log_uniform_candidate_sampler(true, 1, 4, True, 100, seed=1)
+        >>> sampled.shape
+        TensorShape([4])
     """
     return _log_uniform_sampler(true_classes, num_true, num_sampled, unique, range_max, *get_seed(seed), name=name)
 
@@ -205,6 +217,12 @@ def compute_accidental_hits(
     """Where a drawn class is a right one of a row: the row, its place among the drawn, and the lowest float32.
 
     `seed` has no effect.
+
+    Examples:
+        >>> true = af.constant([[1, 2], [3, 4]], af.int64)
+        >>> hits = af.nn.compute_accidental_hits(true, af.constant([4, 0, 2], af.int64), num_true=2)
+        >>> await session.run(hits)
+        (array([0, 1], dtype=int32), array([2, 0]), array([-3.4028235e+38, -3.4028235e+38], dtype=float32))
     """
     rows, places, weights = _accidental_hits(true_classes, sampled_candidates, num_true, name=name)
     return rows, places, weights

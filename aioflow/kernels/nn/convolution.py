@@ -360,7 +360,16 @@ def conv2d_backprop_input(
     name: str | None = None,
     filters: NumberLike | None = None,
 ) -> Tensor:
-    """The gradient of `conv2d` for images of shape `input_sizes`, from that of its result; arguments as there."""
+    """The gradient of `conv2d` for images of shape `input_sizes`, from that of its result; arguments as there.
+
+    Examples:
+        >>> filters, dy = np.ones((2, 2, 1, 1), np.float32), np.ones((1, 2, 2, 1), np.float32)
+        >>> grad = af.nn.conv2d_backprop_input([1, 3, 3, 1], filters, dy, [1, 1, 1, 1], "VALID")
+        >>> (await session.run(grad))[0, :, :, 0]
+        array([[1., 2., 1.],
+               [2., 4., 2.],
+               [1., 2., 1.]], dtype=float32)
+    """
     window = either(filter, filters, "filter, filters")
     attrs = attributes(strides, padding, data_format, dilations)
     return _conv2d_backprop_input(input_sizes, window, out_backprop, **attrs, name=name)
@@ -377,7 +386,15 @@ def conv2d_backprop_filter(
     dilations: int | Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """The gradient of `conv2d` for filters of shape `filter_sizes`, from that of its result; arguments as there."""
+    """The gradient of `conv2d` for filters of shape `filter_sizes`, from that of its result; arguments as there.
+
+    Examples:
+        >>> x, dy = np.ones((1, 3, 3, 1), np.float32), np.ones((1, 2, 2, 1), np.float32)
+        >>> grad = af.nn.conv2d_backprop_filter(x, [2, 2, 1, 1], dy, [1, 1, 1, 1], "VALID")
+        >>> (await session.run(grad))[:, :, 0, 0]
+        array([[4., 4.],
+               [4., 4.]], dtype=float32)
+    """
     attrs = attributes(strides, padding, data_format, dilations)
     return _conv2d_backprop_filter(input, filter_sizes, out_backprop, **attrs, name=name)
 

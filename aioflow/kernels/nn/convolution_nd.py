@@ -72,7 +72,13 @@ def conv3d_backprop_filter(
     dilations: int | Sequence[int] = (1, 1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """The gradient of `conv3d` for filters of shape `filter_sizes`, from that of its result; arguments as there."""
+    """The gradient of `conv3d` for filters of shape `filter_sizes`, from that of its result; arguments as there.
+
+    Examples:
+        >>> x, dy = np.ones((1, 3, 3, 3, 1), np.float32), np.ones((1, 2, 2, 2, 1), np.float32)
+        >>> af.nn.conv3d_backprop_filter(x, [2, 2, 2, 1, 1], dy, [1, 1, 1, 1, 1], "VALID").shape
+        TensorShape([2, 2, 2, 1, 1])
+    """
     attrs = attributes(strides, padding, data_format, dilations, 3)
     return _conv3d_backprop_filter(input, filter_sizes, out_backprop, **attrs, name=name)
 

@@ -233,7 +233,13 @@ def depthwise_conv2d_native(
     dilations: int | Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """Images times filters, each channel by its own: see `depthwise_conv2d`; `dilations` are given as `strides` are."""
+    """Images times filters, each channel by its own: see `depthwise_conv2d`; `dilations` are given as `strides` are.
+
+    Examples:
+        >>> x, filters = np.ones((1, 3, 3, 2), np.float32), np.ones((2, 2, 2, 3), np.float32)
+        >>> af.nn.depthwise_conv2d_native(x, filters, [1, 1, 1, 1], "VALID").shape
+        TensorShape([1, 2, 2, 6])
+    """
     return _native(input, filter, **attributes(strides, padding, data_format, dilations), name=name)
 
 
@@ -247,7 +253,13 @@ def depthwise_conv2d_native_backprop_input(
     dilations: int | Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """The gradient of `depthwise_conv2d_native` for images of shape `input_sizes`, from that of its result."""
+    """The gradient of `depthwise_conv2d_native` for images of shape `input_sizes`, from that of its result.
+
+    Examples:
+        >>> filters, dy = np.ones((2, 2, 2, 1), np.float32), np.ones((1, 2, 2, 2), np.float32)
+        >>> af.nn.depthwise_conv2d_backprop_input([1, 3, 3, 2], filters, dy, [1, 1, 1, 1], "VALID").shape
+        TensorShape([1, 3, 3, 2])
+    """
     attrs = attributes(strides, padding, data_format, dilations)
     return _backprop_input(input_sizes, filter, out_backprop, **attrs, name=name)
 
@@ -262,6 +274,12 @@ def depthwise_conv2d_native_backprop_filter(
     dilations: int | Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """The gradient of `depthwise_conv2d_native` for filters of shape `filter_sizes`, from that of its result."""
+    """The gradient of `depthwise_conv2d_native` for filters of shape `filter_sizes`, from that of its result.
+
+    Examples:
+        >>> x, dy = np.ones((1, 3, 3, 2), np.float32), np.ones((1, 2, 2, 2), np.float32)
+        >>> af.nn.depthwise_conv2d_backprop_filter(x, [2, 2, 2, 1], dy, [1, 1, 1, 1], "VALID").shape
+        TensorShape([2, 2, 2, 1])
+    """
     attrs = attributes(strides, padding, data_format, dilations)
     return _backprop_filter(input, filter_sizes, out_backprop, **attrs, name=name)

@@ -407,6 +407,12 @@ def fused_batch_norm(
 
     Raises:
         ValueError: mean or variance are missing for inference, or given in training.
+
+    Examples:
+        >>> x = np.array([1.0, 3.0], np.float32).reshape(1, 2, 1, 1)
+        >>> y, mean, variance = af.nn.fused_batch_norm(x, [1.0], [0.0])
+        >>> await session.run([mean, variance])
+        [array([2.], dtype=float32), array([2.], dtype=float32)]
     """
     images = convert_to_tensor(x)
     dtype = statistics_dtype(images.dtype)

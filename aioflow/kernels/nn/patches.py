@@ -106,6 +106,13 @@ def extract_image_patches(
         padding: "SAME" or "VALID".
         name: the name of the operation.
         sizes: another name for `ksizes`.
+
+    Examples:
+        >>> image = np.arange(16.0, dtype=np.float32).reshape(1, 4, 4, 1)
+        >>> patches = af.extract_image_patches(image, [1, 2, 2, 1], [1, 2, 2, 1], [1, 1, 1, 1], "VALID")
+        >>> (await session.run(patches))[0, 0]
+        array([[0., 1., 4., 5.],
+               [2., 3., 6., 7.]], dtype=float32)
     """
     window = per_axis(either(ksizes, sizes, "ksizes, sizes"), "NHWC")
     steps, distances = per_axis(strides, "NHWC"), per_axis(1 if rates is None else rates, "NHWC")

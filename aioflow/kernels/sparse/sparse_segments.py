@@ -31,7 +31,7 @@ _SIZES: Final[dict[str, Callable[[Array], Array] | None]] = {"sum": None, "mean"
 """The divisor of the sum of a segment, as a function of its number of rows."""
 
 
-def _family(kind: str, doc: str, *families: frozenset[DType]) -> Callable[..., Tensor]:
+def _family(kind: str, doc: str, example: str, *families: frozenset[DType]) -> Callable[..., Tensor]:
     """The public function of the op that divides sums by the divisor in `_SIZES`."""
 
     def rule(data: Spec, indices: Indices, segment_ids: Indices, num_segments: Ints) -> Spec:
@@ -55,7 +55,12 @@ def _family(kind: str, doc: str, *families: frozenset[DType]) -> Callable[..., T
         return made(data, indices, segment_ids, -1 if num_segments is None else num_segments, name=name)
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = doc
+    call.__doc__ = f"""{doc.rstrip()}
+
+    Examples:
+        >>> await session.run(af.{name}([[1.0], [2.0], [4.0]], [0, 2], [0, 0]))
+        array([[{example}]], dtype=float32)
+    """
     return call
 
 
@@ -114,14 +119,18 @@ _HOW = """
     """
 
 sparse_segment_sum: Final = _family(
-    "sum", "Row s is the sum of the rows of `data` at those `indices` whose segment id is s." + _HOW, NUMERIC
+    "sum", "Row s is the sum of the rows of `data` at those `indices` whose segment id is s." + _HOW, "5.", NUMERIC
 )
 sparse_segment_mean: Final = _family(
-    "mean", "Row s is the mean of the rows of `data` at those `indices` whose segment id is s." + _HOW, FLOAT, COMPLEX
+    "mean",
+    "Row s is the mean of the rows of `data` at those `indices` whose segment id is s." + _HOW,
+    "2.5",
+    FLOAT,
+    COMPLEX,
 )
 sparse_segment_sqrt_n: Final = _family(
     "sqrt_n",
     "Row s is the sum of the rows of `data` at those `indices` whose segment id is s, over the square root of their "
     "number." + _HOW,
-    FLOAT, COMPLEX,
+    "3.535534", FLOAT, COMPLEX,
 )  # fmt: skip

@@ -106,6 +106,11 @@ def fingerprint(data: Spec, method: str = "farmhash64") -> Spec:
     """Eight bytes for each part of `data` along its first axis, equal for equal parts: their FarmHash Fingerprint64.
 
     A part of several strings has the fingerprint of the fingerprints of its strings.
+
+    Examples:
+        >>> await session.run(af.fingerprint(["a", "b"]))
+        array([[227, 117, 223, 182, 101,  66,  69, 179],
+               [ 22, 241, 200,  94,  33,  96, 178, 163]], dtype=uint8)
     """
     data.only(BOOL, INTEGER, FLOAT, COMPLEX, STRING)
     if method != "farmhash64":

@@ -79,6 +79,10 @@ def as_string(
 
     Floats are written as C's `%f` does, with `scientific` as `%e`, with `shortest` as `%g`, with `precision` digits, in
     at least `width` characters, filled up with `fill`, which is one of C's flags: blank, 0, + or -.
+
+    Examples:
+        >>> await session.run(af.as_string([1.5, 2.0], precision=2))
+        array([b'1.50', b'2.00'], dtype=object)
     """
     input.only(BOOL, INTEGER, FLOAT, COMPLEX)
     if scientific and shortest:
@@ -112,7 +116,12 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @op
 def string_to_number(string_tensor: Spec, out_type: DType = float32) -> Spec:
-    """Parses each string as a number; surrounding blanks are ignored. InvalidArgumentError for any other text."""
+    """Parses each string as a number; surrounding blanks are ignored. InvalidArgumentError for any other text.
+
+    Examples:
+        >>> await session.run(af.string_to_number(["1.5", "2"]))
+        array([1.5, 2. ], dtype=float32)
+    """
     if out_type not in (float32, dtypes.float64, int32, dtypes.int64):
         raise TypeError(f"out_type is float32, float64, int32 or int64, not {out_type.name}")
     return string_tensor.only(STRING).with_dtype(out_type)
@@ -152,7 +161,12 @@ def _letters(text: bytes) -> str:
 
 @op
 def string_length(input: Spec, name: str | None = None, unit: str = "BYTE") -> Spec:
-    """The number of bytes of each string, or with unit UTF8_CHAR of its letters."""
+    """The number of bytes of each string, or with unit UTF8_CHAR of its letters.
+
+    Examples:
+        >>> await session.run(af.string_length(["abc", ""]))
+        array([3, 0], dtype=int32)
+    """
     _check_unit(unit)
     return input.only(STRING).with_dtype(int32)
 
@@ -168,6 +182,10 @@ def substr(input: Spec, pos: Ints, len: Ints, name: str | None = None, unit: str
 
     A negative position counts from the end. All three are broadcast together. InvalidArgumentError if a position lies
     outside its string.
+
+    Examples:
+        >>> await session.run(af.substr(["hello"], 1, 3))
+        array([b'ell'], dtype=object)
     """
     _check_unit(unit)
     known.integers(pos, "pos").same_dtype(known.integers(len, "len"))
@@ -191,7 +209,16 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 # Changed element by element
 
-string_strip: Final = textual("string_strip", "Each string without blanks, tabs and line ends around it.", bytes.strip)
+string_strip: Final = textual(
+    "string_strip",
+    """Each string without blanks, tabs and line ends around it.
+
+    Examples:
+        >>> await session.run(af.string_strip(["  a "]))
+        array([b'a'], dtype=object)
+    """,
+    bytes.strip,
+)
 
 
 def _cased(name: str, function: str, doc: str) -> Op[Tensor]:
@@ -200,7 +227,12 @@ def _cased(name: str, function: str, doc: str) -> Op[Tensor]:
             raise ValueError(f"encoding is '' or 'utf-8', not {encoding!r}")
         return input.only(STRING)
 
-    rule.__doc__ = f"{doc} Only those of ASCII, or with encoding utf-8 all."
+    rule.__doc__ = f"""{doc} Only those of ASCII, or with encoding utf-8 all.
+
+    Examples:
+        >>> await session.run(af.{name}(["Abc"]))
+        array([{getattr(b"Abc", function)()}], dtype=object)
+    """
     made: Op[Tensor] = op(name=name)(rule)
 
     @made.kernel(CPU, fresh=True, binds=True)
@@ -224,6 +256,10 @@ def regex_replace(input: Spec, pattern: str, rewrite: str, replace_global: bool 
     `pattern` is a regular expression of RE2, on UTF-8; `\0` to `\9` in `rewrite` stand for the match and its groups.
     Matching takes time linear in the string. Without the package google-re2 (aioflow-engine[re2]) all but simple
     expressions raise UnimplementedError: see `regex`.
+
+    Examples:
+        >>> await session.run(af.regex_replace(["a1b22"], "[0-9]+", "-"))
+        array([b'a-b-'], dtype=object)
     """
     rewriting(compiled(pattern), rewrite)
     return input.only(STRING)
@@ -253,7 +289,12 @@ def _(xp: Namespace, node: NodeView) -> Function:
 
 @op
 def regex_full_match(input: Spec, pattern: str) -> Spec:
-    """Whether the whole of each string matches `pattern`, a regular expression as for `regex_replace`."""
+    """Whether the whole of each string matches `pattern`, a regular expression as for `regex_replace`.
+
+    Examples:
+        >>> await session.run(af.regex_full_match(["cat", "cats"], "c.t"))
+        array([ True, False])
+    """
     compiled(pattern)
     return input.only(STRING).with_dtype(dtypes.bool_)
 
@@ -463,6 +504,13 @@ def string_split(
     """The parts of each string of a vector, one row for each: between bytes that are in `sep`, by default blanks.
 
     An empty `sep` takes strings apart into bytes. With `skip_empty` empty parts are left out.
+
+    Examples:
+        >>> words = af.string_split(["a b", "c"])
+        >>> await session.run([words.indices, words.values])
+        [array([[0, 0],
+               [0, 1],
+               [1, 0]]), array([b'a', b'b', b'c'], dtype=object)]
     """
     _check_result(result_type)
     marks = delimiter if sep is None else sep

@@ -16,7 +16,13 @@ from aioflow.tensors.object_arrays import join_strings, make_array, to_list
 
 
 def bytes_split(input: TensorLike, name: str | None = None) -> SparseTensor:
-    """The bytes of each string of a vector as strings of their own, one row for each string."""
+    """The bytes of each string of a vector as strings of their own, one row for each string.
+
+    Examples:
+        >>> await session.run(af.sparse_tensor_to_dense(af.strings.bytes_split(["ab", "c"]), default_value=""))
+        array([[b'a', b'b'],
+               [b'c', b'']], dtype=object)
+    """
     return string_split(input, "", name=name)
 
 
@@ -87,6 +93,10 @@ def ngrams(
 
     Raises:
         ValueError: a width is below 1, or the padding width is not positive.
+
+    Examples:
+        >>> await session.run(af.strings.ngrams(["a", "b", "c"], 2))
+        array([b'a b', b'b c'], dtype=object)
     """
     widths = [ngram_width] if isinstance(ngram_width, int) else list(ngram_width)
     if padding_width is not None and (padding_width < 1 or pad_values is None):
@@ -101,6 +111,10 @@ def unsorted_segment_join(inputs: Spec, segment_ids: Indices, num_segments: Ints
     """The strings of each of `num_segments` segments, joined in their order; "" for a segment without any.
 
     The shape of `segment_ids` is the beginning of that of `inputs`: one segment for each element, row or larger part.
+
+    Examples:
+        >>> await session.run(af.strings.unsorted_segment_join(["a", "b", "c"], [0, 1, 0], 2, "-"))
+        array([b'a-c', b'b'], dtype=object)
     """
     inputs.only(STRING)
     count = known.scalar(num_segments, "num_segments")

@@ -48,9 +48,13 @@ def unicode_transcode(
     replacement_char: int = REPLACEMENT,
     replace_control_characters: bool = False,
 ) -> Spec:
-    """Each string in another encoding: UTF-8, UTF-16-BE or UTF-32-BE.
+    r"""Each string in another encoding: UTF-8, UTF-16-BE or UTF-32-BE.
 
     Malformed bytes become the replacement character, or fail (`errors="strict"`), or are left out ("ignore").
+
+    Examples:
+        >>> await session.run(af.strings.unicode_transcode(["hé"], "UTF-8", "UTF-16-BE"))
+        array([b'\x00h\x00\xe9'], dtype=object)
     """
     _check(input_encoding, errors, replacement_char)
     _check_output(output_encoding)
@@ -163,7 +167,12 @@ def unicode_decode(
     replace_control_characters: bool = False,
     name: str | None = None,
 ) -> SparseTensor:
-    """The code points of each string of a vector, int32, one row for each string."""
+    """The code points of each string of a vector, int32, one row for each string.
+
+    Examples:
+        >>> await session.run(af.strings.unicode_decode(["hé"], "UTF-8").values)
+        array([104, 233], dtype=int32)
+    """
     return unicode_decode_with_offsets(
         input, input_encoding, errors, replacement_char, replace_control_characters, name
     )[0]
@@ -178,7 +187,13 @@ def unicode_decode_with_offsets(
     replace_control_characters: bool = False,
     name: str | None = None,
 ) -> tuple[SparseTensor, SparseTensor]:
-    """The code points of each string of a vector, and the byte at which each begins; one row for each string."""
+    """The code points of each string of a vector, and the byte at which each begins; one row for each string.
+
+    Examples:
+        >>> codes, offsets = af.strings.unicode_decode_with_offsets(["hé!"], "UTF-8")
+        >>> await session.run([codes.values, offsets.values])
+        [array([104, 233,  33], dtype=int32), array([0, 1, 3])]
+    """
     places, points, starts, sizes = _decode(
         input, input_encoding, errors, replacement_char, replace_control_characters, name=name
     )
@@ -193,7 +208,12 @@ def unicode_split(
     replacement_char: int = REPLACEMENT,
     name: str | None = None,
 ) -> SparseTensor:
-    """The characters of each string of a vector, one row for each string."""
+    """The characters of each string of a vector, one row for each string.
+
+    Examples:
+        >>> [each.decode() for each in await session.run(af.strings.unicode_split(["hé"], "UTF-8").values)]
+        ['h', 'é']
+    """
     return unicode_split_with_offsets(input, input_encoding, errors, replacement_char, name)[0]
 
 
@@ -205,7 +225,13 @@ def unicode_split_with_offsets(
     replacement_char: int = REPLACEMENT,
     name: str | None = None,
 ) -> tuple[SparseTensor, SparseTensor]:
-    """The characters of each string of a vector, and the byte at which each begins; one row for each string."""
+    """The characters of each string of a vector, and the byte at which each begins; one row for each string.
+
+    Examples:
+        >>> _, offsets = af.strings.unicode_split_with_offsets(["hé!"], "UTF-8")
+        >>> await session.run(offsets.values)
+        array([0, 1, 3])
+    """
     points, starts = unicode_decode_with_offsets(input, input_encoding, errors, replacement_char, name=name)
     singles = points.values[:, None]
     characters: Tensor = _encode(singles, input_encoding, "strict", replacement_char)
@@ -223,6 +249,10 @@ def unicode_encode(
     """The strings of code points: along the last axis of a tensor, or in the rows of a sparse matrix.
 
     Numbers that are no characters become the replacement character, or fail (`errors="strict"`), or are left out.
+
+    Examples:
+        >>> (await session.run(af.strings.unicode_encode([104, 233], "UTF-8"))).decode()
+        'hé'
     """
     how = output_encoding, errors, replacement_char
     if isinstance(input, SparseTensor):

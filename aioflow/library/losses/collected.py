@@ -38,13 +38,28 @@ def get_losses(scope: str | None = None, loss_collection: str = GraphKeys.LOSSES
 
 
 def get_regularization_losses(scope: str | None = None) -> list[Tensor]:
-    """Return the losses that the regularizers of `get_variable` made; with `scope`, as `get_losses`."""
+    """Return the losses that the regularizers of `get_variable` made; with `scope`, as `get_losses`.
+
+    Examples:
+        >>> v = af.get_variable("w", [2], regularizer=lambda w: 0.1 * af.reduce_sum(w))
+        >>> len(af.losses.get_regularization_losses())
+        1
+    """
     return get_losses(scope, GraphKeys.REGULARIZATION_LOSSES)
 
 
 @transactional
 def get_regularization_loss(scope: str | None = None, name: str = "total_regularization_loss") -> Tensor:
-    """Return the sum of the losses of the regularizers, 0 if there are none."""
+    """Return the sum of the losses of the regularizers, 0 if there are none.
+
+    Examples:
+        >>> def penalty(weights):
+        ...     return 0.1 * af.reduce_sum(weights)
+        >>> v = af.get_variable("w", initializer=[1.0, 1.0], regularizer=penalty)
+        >>> await session.run(v.initializer)
+        >>> await session.run(af.losses.get_regularization_loss())
+        np.float32(0.2)
+    """
     losses = get_regularization_losses(scope)
     return add_n(losses, name=name) if losses else constant(0.0)
 

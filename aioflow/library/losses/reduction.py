@@ -31,6 +31,11 @@ class Reduction:
         MEAN: their sum divided by the sum of the weights.
         SUM_BY_NONZERO_WEIGHTS: their sum divided by the number of elements whose weight is not 0.
         SUM_OVER_NONZERO_WEIGHTS: another name for SUM_BY_NONZERO_WEIGHTS.
+
+    Examples:
+        >>> losses = af.losses.absolute_difference([1.0, 2.0], [1.5, 4.0], reduction=af.losses.Reduction.NONE)
+        >>> await session.run(losses)
+        array([0.5, 2. ], dtype=float32)
     """
 
     NONE: Final = "none"

@@ -76,6 +76,13 @@ def precision_at_top_k(
     """Return `precision_at_k` for predicted classes `predictions_idx`, of which repeated ones count once.
 
     `k` is for names alone.
+
+    Examples:
+        >>> labels, top = af.constant([[0], [2]], af.int64), af.constant([[0, 1], [0, 2]], af.int64)
+        >>> value, update = af.metrics.precision_at_top_k(labels, top)
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float64(0.5)
     """
     with name_scope(name, _name("precision", k, class_id), [predictions_idx, labels, weights]):
         classes = cast(convert_to_tensor(predictions_idx, preferred_dtype=int64), int64)
@@ -129,6 +136,13 @@ def recall_at_top_k(
     """Return `recall_at_k` for predicted classes `predictions_idx`, of which repeated ones count once.
 
     `k` is for names alone.
+
+    Examples:
+        >>> labels, top = af.constant([[0], [2]], af.int64), af.constant([[0, 1], [0, 1]], af.int64)
+        >>> value, update = af.metrics.recall_at_top_k(labels, top)
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float64(0.5)
     """
     with name_scope(name, _name("recall", k, class_id), [predictions_idx, labels, weights]):
         classes = cast(convert_to_tensor(predictions_idx, preferred_dtype=int64), int64)

@@ -57,6 +57,13 @@ def average_precision_at_k(
     Raises:
         ValueError: the shapes do not fit, or k is less than 1.
         InvalidArgumentError: in the run, if the weights do not fit the examples.
+
+    Examples:
+        >>> labels, scores = af.constant([[0], [2]], af.int64), [[0.6, 0.3, 0.1], [0.5, 0.1, 0.4]]
+        >>> value, update = af.metrics.average_precision_at_k(labels, scores, 2)
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float64(0.75)
     """
     if k < 1:
         raise ValueError(f"k must be 1 or more, it is {k}")

@@ -51,6 +51,12 @@ def sensitivity_at_specificity(
         ValueError: the shapes do not fit, or `specificity` is out of range.
         InvalidArgumentError: in the run, for a prediction that is not in the range from 0 to 1, or if the weights do
             not fit the predictions.
+
+    Examples:
+        >>> value, update = af.metrics.sensitivity_at_specificity([True, False, True], [0.9, 0.2, 0.4], 0.5)
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(1.0)
     """
     _check_rate("specificity", specificity)
 
@@ -78,6 +84,12 @@ def specificity_at_sensitivity(
     """Return the specificity at the highest threshold whose sensitivity is nearest to the given one: a float32.
 
     The highest threshold lies just below 1. See `sensitivity_at_specificity`.
+
+    Examples:
+        >>> value, update = af.metrics.specificity_at_sensitivity([True, False, True], [0.9, 0.2, 0.4], 0.5)
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        np.float32(0.9999999)
     """
     _check_rate("sensitivity", sensitivity)
 

@@ -112,6 +112,12 @@ def true_positives_at_thresholds(
         ValueError: the shapes do not fit.
         InvalidArgumentError: in the run, for a prediction that is not in the range from 0 to 1, or if the weights do
             not fit the predictions.
+
+    Examples:
+        >>> value, update = af.metrics.true_positives_at_thresholds([True, True], [0.3, 0.9], [0.5])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        array([1.], dtype=float32)
     """
     given = "true_positives", thresholds, labels, predictions, weights
     return _counted_at(*given, metrics_collections, updates_collections, name)
@@ -130,6 +136,12 @@ def false_positives_at_thresholds(
     """Return for each threshold the sum of the weights of predictions above it whose labels are false: float32.
 
     See `true_positives_at_thresholds`.
+
+    Examples:
+        >>> value, update = af.metrics.false_positives_at_thresholds([True, False], [0.3, 0.9], [0.5])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        array([1.], dtype=float32)
     """
     given = "false_positives", thresholds, labels, predictions, weights
     return _counted_at(*given, metrics_collections, updates_collections, name)
@@ -148,6 +160,12 @@ def true_negatives_at_thresholds(
     """Return for each threshold the sum of the weights of predictions not above it whose labels are false: float32.
 
     See `true_positives_at_thresholds`.
+
+    Examples:
+        >>> value, update = af.metrics.true_negatives_at_thresholds([False, False], [0.3, 0.9], [0.5])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        array([1.], dtype=float32)
     """
     given = "true_negatives", thresholds, labels, predictions, weights
     return _counted_at(*given, metrics_collections, updates_collections, name)
@@ -166,6 +184,12 @@ def false_negatives_at_thresholds(
     """Return for each threshold the sum of the weights of predictions not above it whose labels are true: float32.
 
     See `true_positives_at_thresholds`.
+
+    Examples:
+        >>> value, update = af.metrics.false_negatives_at_thresholds([True, True], [0.3, 0.9], [0.5])
+        >>> await session.run(af.local_variables_initializer())
+        >>> await session.run(update)
+        array([1.], dtype=float32)
     """
     given = "false_negatives", thresholds, labels, predictions, weights
     return _counted_at(*given, metrics_collections, updates_collections, name)
