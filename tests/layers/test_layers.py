@@ -298,7 +298,7 @@ async def test_attention_is_the_mean_of_values_by_the_products_with_keys():
 def test_arrays_are_taken_wherever_tensors_are():
     x, mask = drawn(2, 4, 3), np.ones((2, 4, 4), bool)
     assert layers.MultiHeadAttention(2, 3)(x, x, attention_mask=mask).shape == [2, 4, 3]
-    assert layers.Attention()(x, x, x).shape == [2, 4, 3]
+    assert layers.Attention()([x, x, x]).shape == [2, 4, 3]
 
 
 async def test_masks_hide_values():
