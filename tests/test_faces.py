@@ -69,7 +69,6 @@ def test_the_version_is_there():
         (af, "keras", "af.Sequential"),
         (af.data, "experimental", "af.data"),
         (af, "flags", "argparse"),
-        (af, "logging", "Python's logging"),
         (af.nn, "reluu", "did you mean af.nn.relu?"),
         (af.train, "AdamOptimiser", "did you mean af.train.AdamOptimizer?"),
         (af.train, "Checkpoint", "af.train.Saver"),
