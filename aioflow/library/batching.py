@@ -14,6 +14,7 @@ from aioflow.kernels.state import batching as ops
 from aioflow.library.branches import cond
 from aioflow.library.resource_handle import Handle, outside
 from aioflow.tensors import nest
+from aioflow.tensors.recursion import safe_repr
 
 _RESULTS: Final = "results"
 """The results of a batch that has only these."""
@@ -159,7 +160,7 @@ def batch_function(
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(function):
-            raise TypeError(f"batch_function decorates a function, not {function!r}")
+            raise TypeError(f"batch_function decorates a function, not {safe_repr(function)}")
         name = getattr(function, "__name__", "").strip("<>_") or "batch"
 
         @functools.wraps(function)
@@ -191,7 +192,7 @@ def _with_rows(value: Any) -> Tensor:
 
 def _sizes(given: Sequence[int] | None) -> tuple[int, ...]:
     if not isinstance(given, list | tuple | None):
-        raise TypeError(f"allowed_batch_sizes must be a list, not {given!r}")
+        raise TypeError(f"allowed_batch_sizes must be a list, not {safe_repr(given)}")
     return tuple(given or ())
 
 
@@ -205,7 +206,7 @@ def _handle(
     held: bool = False,
 ) -> Tensor:
     if not isinstance(shared_name, str | None):
-        raise TypeError(f"shared_name must be text, not {shared_name!r}")
+        raise TypeError(f"shared_name must be text, not {safe_repr(shared_name)}")
     with outside() as container:
         return ops.row_batches(
             threads, rows, micros, sizes, waiting, held, container, shared_name or "", name=shared_name or "BatchQueue"
@@ -231,7 +232,7 @@ def _computed_once(function: Callable[..., Any], rows: Sequence[Tensor], index: 
 
 def _tensors(given: Sequence[TensorLike]) -> list[Tensor]:
     if not isinstance(given, (list, tuple)):
-        raise TypeError(f"tensors must be a list of tensors, not {given!r}")
+        raise TypeError(f"tensors must be a list of tensors, not {safe_repr(given)}")
     return [convert_to_tensor(tensor) for tensor in given]
 
 
