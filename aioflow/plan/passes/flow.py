@@ -7,6 +7,7 @@ Checks the rules of a legal flow, which hold after every pass.
 """
 
 import dataclasses
+import itertools
 import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -221,10 +222,18 @@ def rewrite(flow: Flow, visit: Callable[[Node], Replacement]) -> Flow:
 
 def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
     """The nodes and those in their blocks: sources first, and a node after its blocks, so that `release` frees few."""
-    for node in nodes:
-        for block in node.blocks:
-            yield from every_node(block.flow.nodes)
-        yield node
+    levels: list[tuple[Iterator[Node], Node | None]] = [(iter(nodes), None)]
+    while levels:
+        inside, around = levels[-1]
+        node = next(inside, None)
+        if node is None:
+            levels.pop()
+            if around is not None:
+                yield around
+        elif node.blocks:
+            levels.append((itertools.chain.from_iterable([block.flow.nodes for block in node.blocks]), node))
+        else:
+            yield node
 
 
 def release(found: list[Any] | dict[Any, Any]) -> None:
