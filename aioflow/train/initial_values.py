@@ -12,16 +12,17 @@ from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import constant
 from aioflow.kernels.state.checkpoint import restore_tensor
 from aioflow.kernels.state.variables import assign_variable
+from aioflow.library.partitioned_variables import PartitionedVariable
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import TensorShape
 from aioflow.tensors.recursion import safe_repr
 from aioflow.train.checkpoints import opened
-from aioflow.train.savable import Entry, SavedVariable, to_save
+from aioflow.train.savable import Entry, SavedVariable, stored_name, to_save
 from aioflow.train.saving import file_device
 
-Given = Variable | Sequence[Variable]
-"""A variable, or variables that hold consecutive rows of a tensor."""
+Given = Variable | PartitionedVariable | Sequence[Variable]
+"""A variable, one in parts, or variables that hold consecutive rows of a tensor."""
 
 
 def init_from_checkpoint(ckpt_dir_or_file: Path, assignment_map: Mapping[str, Any]) -> None:
@@ -34,8 +35,9 @@ def init_from_checkpoint(ckpt_dir_or_file: Path, assignment_map: Mapping[str, An
     Args:
         ckpt_dir_or_file: a checkpoint, or a directory, whose newest one is taken.
         assignment_map: from a name in the checkpoint to a variable, to a list of variables that hold consecutive rows,
-            or to the name of a variable. From a scope with a slash at its end, as `encoder/`, to another one: all
-            variables of the second get the tensors of the same names in the first; `/` stands for no scope.
+            to a partitioned variable, or to the name of a variable. From a scope with a slash at its end, as
+            `encoder/`, to another one: all variables of the second get the tensors of the same names in the first; `/`
+            stands for no scope.
 
     Raises:
         NotFoundError: there is no checkpoint.
@@ -64,7 +66,7 @@ def init_from_checkpoint(ckpt_dir_or_file: Path, assignment_map: Mapping[str, An
 
 def _pairs(graph: Graph, checkpoint: Checkpoint, name: str, target: Any) -> list[tuple[str, Given]]:
     """Return the names in the checkpoint and the variables that an entry of the map means."""
-    if isinstance(target, (Variable, list, tuple)):
+    if isinstance(target, (PartitionedVariable, Variable, list, tuple)):
         return [(name, target)]
     if not isinstance(target, str):
         raise TypeError(
@@ -78,7 +80,11 @@ def _pairs(graph: Graph, checkpoint: Checkpoint, name: str, target: Any) -> list
     if not name.endswith("/"):
         raise ValueError(f"{name!r} is mapped to the scope {target!r}: a scope in the checkpoint ends with '/', too")
     inside, outside = "" if target == "/" else target, "" if name == "/" else name
-    found = {each: outside + each.removeprefix(inside) for each in variables if each.startswith(inside)}
+    found = {
+        own: outside + stored_name(each).removeprefix(inside)
+        for own, each in variables.items()
+        if own.startswith(inside)
+    }
     if not found:
         raise ValueError(f"the graph has no variable in the scope {target!r}")
     if missing := [own for own, stored in found.items() if stored not in checkpoint.tensors]:

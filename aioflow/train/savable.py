@@ -289,7 +289,7 @@ def to_save(var_list: Any) -> list[Saved]:
     given = (
         var_list.items()
         if isinstance(var_list, Mapping)
-        else [(_stored_name(each), each) for each in items_of("var_list", var_list)]
+        else [(stored_name(each), each) for each in items_of("var_list", var_list)]
     )
     found = [saved for name, value in given for saved in _saved(name, value)]
     if not found:
@@ -301,7 +301,7 @@ def to_save(var_list: Any) -> list[Saved]:
     return found
 
 
-def _stored_name(variable: Any) -> str:
+def stored_name(variable: Any) -> str:
     """Return its name in checkpoints, which for a part is that of the whole."""
     if isinstance(variable, PartitionedVariable):
         return variable.name

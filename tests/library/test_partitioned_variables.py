@@ -67,13 +67,15 @@ async def test_checkpoints_hold_the_whole_with_its_slots_for_any_number_of_parts
     with af.Graph().as_default() as other:
         two = af.get_variable("w", [7, 2], partitioner=af.fixed_size_partitioner(2))
         named, whole = af.train.Saver([two]), af.get_variable("whole", [7, 2])
-        af.train.init_from_checkpoint(path, {"w": whole})
+        inside = [af.get_variable(f"{name}/w", [7, 2], partitioner=af.fixed_size_partitioner(4)) for name in ("a", "b")]
+        af.train.init_from_checkpoint(path, {"w": whole, "/": "a/"})
+        af.train.init_from_checkpoint(path, {"w": inside[1]})
         restored = af.train.import_meta_graph(saver.export_meta_graph(), import_scope="copy")
     async with af.Session(graph=other) as session:
-        await session.run(whole.initializer)
+        await session.run([whole.initializer, *[part.initializer for each in inside for part in each]])
         await named.restore(session, path)
         await restored.restore(session, path)
         copies = other.get_collection(af.GraphKeys.TRAINABLE_VARIABLES, "copy/")
-        found = [await session.run(two), await session.run(whole), np.vstack(await session.run(copies))]
-    assert [np.array_equal(each, value) for each in found] == [True] * 3
+        found = [*await session.run([two, whole, *inside]), np.vstack(await session.run(copies))]
+    assert [np.array_equal(each, value) for each in found] == [True] * 5
     assert [each.part_of.begin for each in copies] == [(0, 0), (3, 0), (5, 0)]

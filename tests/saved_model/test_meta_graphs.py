@@ -64,6 +64,7 @@ print(json.dumps(asyncio.run(main())))
 """
 
 
+@pytest.mark.slow
 def test_a_model_leaves_its_source_and_is_trained_on_in_a_fresh_process_with_the_same_bits(tmp_path):
     async def first():
         graph, saver = model()
