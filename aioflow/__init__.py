@@ -145,9 +145,9 @@ _face = Face(__name__, {
     "aioflow.layers": "activations callbacks constraints distribute regularizers",
     "aioflow.layers.model": "Input Model Sequential",
     "aioflow.library": (
-        "bitwise collectives debugging dtypes=dtype_names gfile image initializers io linalg logging lookup losses "
-        "manip math metrics nn python_io queue=queue_names random resource_loader sets signal sparse=sparse_names "
-        "sparse_names spectral strings weights_broadcast"
+        "bitwise collectives debugging dtypes=dtype_names gfile graph_util image initializers io linalg logging "
+        "lookup losses manip math metrics nn python_io queue=queue_names random resource_loader sets signal "
+        "sparse=sparse_names sparse_names spectral strings weights_broadcast"
     ),
     "aioflow.library.accumulators": (
         "Barrier ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"
@@ -165,7 +165,7 @@ _face = Face(__name__, {
         "with_dependencies"
     ),
     "aioflow.library.critical_section": "CriticalSection",
-    "aioflow.library.custom_gradient": "custom_gradient",
+    "aioflow.library.custom_gradient": "custom_gradient grad_pass_through recompute_grad",
     "aioflow.library.fourier": "fft fft2d fft3d fftnd ifft ifft2d ifft3d ifftnd irfftnd rfftnd",
     "aioflow.library.functional": "foldl foldr map_fn scan",
     "aioflow.library.initializers": (
@@ -191,6 +191,9 @@ _face = Face(__name__, {
     "aioflow.library.random": "random_crop",
     "aioflow.library.readers": (
         "FixedLengthRecordReader IdentityReader ReaderBase TFRecordReader TextLineReader WholeFileReader"
+    ),
+    "aioflow.library.session_tensors": (
+        "TensorHandle delete_session_tensor get_session_handle get_session_tensor"
     ),
     "aioflow.library.sparse": (
         "convert_to_tensor_or_sparse_tensor deserialize_many_sparse from_dense serialize_many_sparse serialize_sparse "
@@ -219,16 +222,17 @@ _face = Face(__name__, {
     "aioflow.library.table_initializers": "initialize_all_tables tables_initializer",
     "aioflow.library.tensor_array": "TensorArray",
     "aioflow.library.variable_scope": (
-        "AUTO_REUSE VariableScope get_local_variable get_variable get_variable_scope no_regularizer variable_op_scope "
-        "variable_scope"
+        "AUTO_REUSE VariableScope create_partitioned_variables get_local_variable get_variable get_variable_scope "
+        "no_regularizer variable_op_scope variable_scope"
     ),
-    "aioflow.library.variables": "Variable VariableAggregation VariableSynchronization",
+    "aioflow.library.variables": "Variable VariableAggregation VariableSynchronization variable_creator_scope",
     "aioflow.plan.cost_model": "CostModel Link",
     "aioflow.plan.op_cost": "Rates",
     "aioflow.plan.placement.report": "Placement",
     "aioflow.porting.comparison": "Comparison Difference compare",
     "aioflow.porting.learning_off": "check_learning_off",
     "aioflow.porting.parameters": "ParameterReport parameter_report",
+    "aioflow.saved_model.meta_graph": "MetaGraphDef",
     "aioflow.session": "Session get_default_session",
     "aioflow.session.request_batcher": "BatchingStatistics RequestBatcher",
     "aioflow.session.reset": "reset",

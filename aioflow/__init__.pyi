@@ -196,6 +196,7 @@ from aioflow.library import collectives as collectives
 from aioflow.library import debugging as debugging
 from aioflow.library import dtype_names as dtypes
 from aioflow.library import gfile as gfile
+from aioflow.library import graph_util as graph_util
 from aioflow.library import image as image
 from aioflow.library import initializers as initializers
 from aioflow.library import io as io
@@ -259,6 +260,8 @@ from aioflow.library.control import tuple as tuple
 from aioflow.library.control import with_dependencies as with_dependencies
 from aioflow.library.critical_section import CriticalSection as CriticalSection
 from aioflow.library.custom_gradient import custom_gradient as custom_gradient
+from aioflow.library.custom_gradient import grad_pass_through as grad_pass_through
+from aioflow.library.custom_gradient import recompute_grad as recompute_grad
 from aioflow.library.fourier import fft as fft
 from aioflow.library.fourier import fft2d as fft2d
 from aioflow.library.fourier import fft3d as fft3d
@@ -316,6 +319,10 @@ from aioflow.library.readers import ReaderBase as ReaderBase
 from aioflow.library.readers import TFRecordReader as TFRecordReader
 from aioflow.library.readers import TextLineReader as TextLineReader
 from aioflow.library.readers import WholeFileReader as WholeFileReader
+from aioflow.library.session_tensors import TensorHandle as TensorHandle
+from aioflow.library.session_tensors import delete_session_tensor as delete_session_tensor
+from aioflow.library.session_tensors import get_session_handle as get_session_handle
+from aioflow.library.session_tensors import get_session_tensor as get_session_tensor
 from aioflow.library.sparse import convert_to_tensor_or_sparse_tensor as convert_to_tensor_or_sparse_tensor
 from aioflow.library.sparse import deserialize_many_sparse as deserialize_many_sparse
 from aioflow.library.sparse import from_dense as from_dense
@@ -397,6 +404,7 @@ from aioflow.library.table_initializers import tables_initializer as tables_init
 from aioflow.library.tensor_array import TensorArray as TensorArray
 from aioflow.library.variable_scope import AUTO_REUSE as AUTO_REUSE
 from aioflow.library.variable_scope import VariableScope as VariableScope
+from aioflow.library.variable_scope import create_partitioned_variables as create_partitioned_variables
 from aioflow.library.variable_scope import get_local_variable as get_local_variable
 from aioflow.library.variable_scope import get_variable as get_variable
 from aioflow.library.variable_scope import get_variable_scope as get_variable_scope
@@ -406,6 +414,7 @@ from aioflow.library.variable_scope import variable_scope as variable_scope
 from aioflow.library.variables import Variable as Variable
 from aioflow.library.variables import VariableAggregation as VariableAggregation
 from aioflow.library.variables import VariableSynchronization as VariableSynchronization
+from aioflow.library.variables import variable_creator_scope as variable_creator_scope
 from aioflow.plan.cost_model import CostModel as CostModel
 from aioflow.plan.cost_model import Link as Link
 from aioflow.plan.op_cost import Rates as Rates
@@ -416,6 +425,7 @@ from aioflow.porting.comparison import compare as compare
 from aioflow.porting.learning_off import check_learning_off as check_learning_off
 from aioflow.porting.parameters import ParameterReport as ParameterReport
 from aioflow.porting.parameters import parameter_report as parameter_report
+from aioflow.saved_model.meta_graph import MetaGraphDef as MetaGraphDef
 from aioflow.session import Session as Session
 from aioflow.session import get_default_session as get_default_session
 from aioflow.session.request_batcher import BatchingStatistics as BatchingStatistics
@@ -469,99 +479,101 @@ __all__ = ["AUTO_REUSE", "AggregationMethod", "Assert", "Barrier", "BatchQueue",
     "ConditionalAccumulator", "ConditionalAccumulatorBase", "Config", "CostModel", "CriticalSection", "DType",
     "DeviceAttributes", "DeviceSpec", "Difference", "Dimension", "FIFOQueue", "FixedLenFeature",
     "FixedLenSequenceFeature", "FixedLengthRecordReader", "Graph", "GraphDef", "GraphKeys", "IdentityReader",
-    "IndexedSlices", "IndexedSlicesValue", "Initializer", "Input", "Link", "MapStagingArea", "MemoryUse", "Model",
-    "NoGradient", "NodeStats", "NotDifferentiable", "OpError", "Operation", "PaddingFIFOQueue", "ParameterReport",
-    "Placement", "Print", "PriorityQueue", "QueueBase", "RandomShuffleQueue", "Rates", "ReaderBase", "RegisterGradient",
-    "RequestBatcher", "RunMetadata", "RunOptions", "Saving", "Sequential", "Session", "SparseConditionalAccumulator",
-    "SparseFeature", "SparseTensor", "SparseTensorValue", "StagingArea", "TFRecordReader", "Template", "Tensor",
-    "TensorArray", "TensorShape", "TextLineReader", "UnconnectedGradients", "VERSION", "VarLenFeature", "Variable",
-    "VariableAggregation", "VariableScope", "VariableSynchronization", "WholeFileReader", "__version__", "abs",
-    "accumulate_n", "acos", "acosh", "activations", "add", "add_check_numerics_ops", "add_n", "add_to_collection",
-    "add_to_collections", "all_variables", "angle", "arg_max", "arg_min", "argmax", "argmin", "argsort", "as_dtype",
-    "as_shape", "as_string", "asin", "asinh", "assert_equal", "assert_greater", "assert_greater_equal",
-    "assert_integer", "assert_less", "assert_less_equal", "assert_near", "assert_negative", "assert_non_negative",
-    "assert_non_positive", "assert_none_equal", "assert_positive", "assert_proper_iterable", "assert_rank",
-    "assert_rank_at_least", "assert_rank_in", "assert_same_float_dtype", "assert_scalar", "assert_type",
-    "assert_variables_initialized", "assign", "assign_add", "assign_mul", "assign_sub", "atan", "atan2", "atanh",
-    "batch_function", "batch_gather", "batch_scatter_update", "batch_to_space", "batch_to_space_nd", "bessel_i0",
-    "bessel_i0e", "bessel_i1", "bessel_i1e", "betainc", "bfloat16", "bincount", "bitcast", "bitwise", "bitwise_and",
-    "bitwise_or", "bitwise_xor", "bool", "bool_", "boolean_mask", "brackets", "broadcast_dynamic_shape",
-    "broadcast_static_shape", "broadcast_to", "callbacks", "case", "cast", "ceil", "check_learning_off",
-    "check_numerics", "cholesky", "cholesky_solve", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",
-    "clip_by_value", "collectives", "colocate_with", "compare", "complex", "complex128", "complex64", "concat", "cond",
-    "confusion_matrix", "conj", "constant", "constant_initializer", "constraints", "container", "control_dependencies",
-    "control_trigger", "convert_to_tensor", "convert_to_tensor_or_indexed_slices", "convert_to_tensor_or_sparse_tensor",
-    "cos", "cosh", "count_nonzero", "count_up_to", "cross", "cumprod", "cumsum", "cumulative_logsumexp",
+    "IndexedSlices", "IndexedSlicesValue", "Initializer", "Input", "Link", "MapStagingArea", "MemoryUse",
+    "MetaGraphDef", "Model", "NoGradient", "NodeStats", "NotDifferentiable", "OpError", "Operation", "PaddingFIFOQueue",
+    "ParameterReport", "Placement", "Print", "PriorityQueue", "QueueBase", "RandomShuffleQueue", "Rates", "ReaderBase",
+    "RegisterGradient", "RequestBatcher", "RunMetadata", "RunOptions", "Saving", "Sequential", "Session",
+    "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorValue", "StagingArea",
+    "TFRecordReader", "Template", "Tensor", "TensorArray", "TensorHandle", "TensorShape", "TextLineReader",
+    "UnconnectedGradients", "VERSION", "VarLenFeature", "Variable", "VariableAggregation", "VariableScope",
+    "VariableSynchronization", "WholeFileReader", "__version__", "abs", "accumulate_n", "acos", "acosh", "activations",
+    "add", "add_check_numerics_ops", "add_n", "add_to_collection", "add_to_collections", "all_variables", "angle",
+    "arg_max", "arg_min", "argmax", "argmin", "argsort", "as_dtype", "as_shape", "as_string", "asin", "asinh",
+    "assert_equal", "assert_greater", "assert_greater_equal", "assert_integer", "assert_less", "assert_less_equal",
+    "assert_near", "assert_negative", "assert_non_negative", "assert_non_positive", "assert_none_equal",
+    "assert_positive", "assert_proper_iterable", "assert_rank", "assert_rank_at_least", "assert_rank_in",
+    "assert_same_float_dtype", "assert_scalar", "assert_type", "assert_variables_initialized", "assign", "assign_add",
+    "assign_mul", "assign_sub", "atan", "atan2", "atanh", "batch_function", "batch_gather", "batch_scatter_update",
+    "batch_to_space", "batch_to_space_nd", "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e", "betainc", "bfloat16",
+    "bincount", "bitcast", "bitwise", "bitwise_and", "bitwise_or", "bitwise_xor", "bool", "bool_", "boolean_mask",
+    "brackets", "broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to", "callbacks", "case", "cast",
+    "ceil", "check_learning_off", "check_numerics", "cholesky", "cholesky_solve", "clip_by_average_norm",
+    "clip_by_global_norm", "clip_by_norm", "clip_by_value", "collectives", "colocate_with", "compare", "complex",
+    "complex128", "complex64", "concat", "cond", "confusion_matrix", "conj", "constant", "constant_initializer",
+    "constraints", "container", "control_dependencies", "control_trigger", "convert_to_tensor",
+    "convert_to_tensor_or_indexed_slices", "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero",
+    "count_up_to", "create_partitioned_variables", "cross", "cumprod", "cumsum", "cumulative_logsumexp",
     "custom_gradient", "dashboard", "data", "debugging", "decode_base64", "decode_compressed", "decode_csv",
-    "decode_json_example", "decode_npy", "decode_raw", "depth_to_space", "deserialize_many_sparse", "device", "diag",
-    "diag_part", "digamma", "dimension_at_index", "dimension_value", "disable_control_flow_v2",
-    "disable_eager_execution", "disable_resource_variables", "disable_tensor_equality", "disable_v2_behavior",
-    "disable_v2_tensorshape", "distribute", "div", "div_no_nan", "divide", "divide_no_nan", "double", "dtypes",
-    "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "enable_control_flow_v2",
+    "decode_json_example", "decode_npy", "decode_raw", "delete_session_tensor", "depth_to_space",
+    "deserialize_many_sparse", "device", "diag", "diag_part", "digamma", "dimension_at_index", "dimension_value",
+    "disable_control_flow_v2", "disable_eager_execution", "disable_resource_variables", "disable_tensor_equality",
+    "disable_v2_behavior", "disable_v2_tensorshape", "distribute", "div", "div_no_nan", "divide", "divide_no_nan",
+    "double", "dtypes", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "enable_control_flow_v2",
     "enable_resource_variables", "encode_base64", "ensure_shape", "enter", "equal", "erf", "erfc", "erfinv", "errors",
     "executing_eagerly", "executing_eagerly_outside_functions", "exit", "exp", "expand_dims", "expm1",
     "extract_image_patches", "eye", "fft", "fft2d", "fft3d", "fftnd", "fill", "fingerprint", "fixed_size_partitioner",
     "float16", "float32", "float4_e2m1fn", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
     "float8_e5m2fnuz", "float8_e8m0fnu", "floor", "floor_div", "floordiv", "floormod", "foldl", "foldr", "from_dense",
     "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph", "get_default_session",
-    "get_local_variable", "get_logger", "get_seed", "get_static_value", "get_variable", "get_variable_scope", "gfile",
-    "global_norm", "global_variables", "global_variables_initializer", "glorot_normal_initializer",
-    "glorot_uniform_initializer", "gradients", "greater", "greater_equal", "group", "guarantee_const", "half",
-    "hessians", "histogram_fixed_width", "histogram_fixed_width_bins", "identity", "identity_initializer", "identity_n",
-    "ifft", "ifft2d", "ifft3d", "ifftnd", "igamma", "igammac", "imag", "image", "import_graph_def",
-    "initialize_all_tables", "initialize_all_variables", "initialize_local_variables", "initialize_variables",
-    "initializers", "int16", "int2", "int32", "int4", "int64", "int8", "invert", "invert_permutation", "io", "irfftnd",
-    "is_finite", "is_inf", "is_nan", "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing",
-    "is_symbolic_tensor", "is_tensor", "is_variable_initialized", "launch", "layers", "lbeta", "left_shift", "less",
-    "less_equal", "lgamma", "lin_space", "linalg", "linspace", "listdiff", "local_variables",
-    "local_variables_initializer", "log", "log1p", "log_matrix_determinant", "log_sigmoid", "logging", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "lookup", "loop_cond", "losses", "lossy", "make_ndarray",
-    "make_template", "make_tensor_proto", "manip", "map_fn", "masked", "matching_files", "math", "matmul",
-    "matrix_band_part", "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_exponential", "matrix_inverse",
-    "matrix_set_diag", "matrix_solve", "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum",
-    "merge", "meshgrid", "metrics", "min_max_variable_partitioner", "minimum", "mod", "model_variables",
-    "moving_average_variables", "multinomial", "multiply", "multiply_no_nan", "name_scope", "ndtri", "negative", "nest",
-    "newaxis", "next_iteration", "nn", "no_gradient", "no_op", "no_regularizer", "norm", "not_equal", "nth_element",
-    "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like", "onnx", "op_scope", "orthogonal_initializer",
-    "pad", "parallel_stack", "parameter_report", "parse_example", "parse_single_example",
-    "parse_single_sequence_example", "parse_tensor", "placeholder", "placeholder_with_default", "polygamma", "polyval",
-    "population_count", "porting", "pow", "prevent_gradient", "print", "py_func", "python_io", "qr", "queue", "random",
-    "random_bernoulli", "random_crop", "random_gamma", "random_normal", "random_normal_initializer", "random_poisson",
-    "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv",
-    "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_join",
-    "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum",
-    "reduce_variance", "regex_full_match", "regex_replace", "register_tensor_conversion_function", "regularizers",
-    "repeat", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset", "reset_default_graph",
-    "reshape", "resource", "resource_loader", "reverse", "reverse_sequence", "reverse_v2", "rfftnd", "right_shift",
-    "rint", "roll", "round", "rsqrt", "saturate_cast", "saved_model", "scalar_mul", "scan", "scatter_add",
-    "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub",
-    "scatter_nd_update", "scatter_sub", "scatter_update", "searchsorted", "segment_max", "segment_mean", "segment_min",
-    "segment_prod", "segment_sum", "select", "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask",
-    "serialize_many_sparse", "serialize_sparse", "serialize_tensor", "serving", "set_difference", "set_intersection",
-    "set_random_seed", "set_size", "set_union", "setdiff1d", "sets", "shape", "shape_n", "sigmoid", "sign", "signal",
-    "sin", "sinh", "size", "slice", "sort", "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse",
-    "sparse_add", "sparse_concat", "sparse_dense_cwise_div", "sparse_dense_cwise_mul", "sparse_fill_empty_rows",
-    "sparse_mask", "sparse_matmul", "sparse_maximum", "sparse_merge", "sparse_minimum", "sparse_names",
-    "sparse_placeholder", "sparse_reduce_max", "sparse_reduce_max_sparse", "sparse_reduce_sum",
-    "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape", "sparse_reshape", "sparse_retain",
-    "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum", "sparse_slice", "sparse_softmax",
-    "sparse_split", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense", "sparse_to_dense", "sparse_to_indicator",
-    "sparse_transpose", "spectral", "split", "sqrt", "square", "squared_difference", "squeeze", "stack",
-    "stack_close_v2", "stack_pop_v2", "stack_push_v2", "stack_v2", "stop_gradient", "strided_slice", "string",
-    "string_join", "string_length", "string_lower", "string_split", "string_strip", "string_to_hash_bucket",
-    "string_to_hash_bucket_fast", "string_to_hash_bucket_strong", "string_to_number", "string_upper", "strings",
-    "substr", "subtract", "summarize_value", "summary", "svd", "switch", "switch_case", "tables_initializer", "tan",
-    "tanh", "tensor_scatter_add", "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min",
-    "tensor_scatter_nd_sub", "tensor_scatter_nd_update", "tensor_scatter_sub", "tensor_scatter_update", "tensordot",
-    "tile", "timestamp", "to_bfloat16", "to_complex128", "to_complex64", "to_double", "to_float", "to_int32",
-    "to_int64", "top_k", "trace", "train", "trainable_variables", "transpose", "truediv", "truncated_normal",
-    "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "uint16", "uint2", "uint32", "uint4",
-    "uint64", "uint8", "uniform_unit_scaling_initializer", "unique", "unique_with_counts", "unravel_index",
-    "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod",
-    "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack", "variable_axis_size_partitioner", "variable_op_scope",
-    "variable_scope", "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "version",
-    "weights_broadcast", "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy",
-    "zeros", "zeros_initializer", "zeros_like", "zeta"]
+    "get_local_variable", "get_logger", "get_seed", "get_session_handle", "get_session_tensor", "get_static_value",
+    "get_variable", "get_variable_scope", "gfile", "global_norm", "global_variables", "global_variables_initializer",
+    "glorot_normal_initializer", "glorot_uniform_initializer", "grad_pass_through", "gradients", "graph_util",
+    "greater", "greater_equal", "group", "guarantee_const", "half", "hessians", "histogram_fixed_width",
+    "histogram_fixed_width_bins", "identity", "identity_initializer", "identity_n", "ifft", "ifft2d", "ifft3d",
+    "ifftnd", "igamma", "igammac", "imag", "image", "import_graph_def", "initialize_all_tables",
+    "initialize_all_variables", "initialize_local_variables", "initialize_variables", "initializers", "int16", "int2",
+    "int32", "int4", "int64", "int8", "invert", "invert_permutation", "io", "irfftnd", "is_finite", "is_inf", "is_nan",
+    "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_symbolic_tensor", "is_tensor",
+    "is_variable_initialized", "launch", "layers", "lbeta", "left_shift", "less", "less_equal", "lgamma", "lin_space",
+    "linalg", "linspace", "listdiff", "local_variables", "local_variables_initializer", "log", "log1p",
+    "log_matrix_determinant", "log_sigmoid", "logging", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "lookup", "loop_cond", "losses", "lossy", "make_ndarray", "make_template", "make_tensor_proto", "manip", "map_fn",
+    "masked", "matching_files", "math", "matmul", "matrix_band_part", "matrix_determinant", "matrix_diag",
+    "matrix_diag_part", "matrix_exponential", "matrix_inverse", "matrix_set_diag", "matrix_solve", "matrix_solve_ls",
+    "matrix_transpose", "matrix_triangular_solve", "maximum", "merge", "meshgrid", "metrics",
+    "min_max_variable_partitioner", "minimum", "mod", "model_variables", "moving_average_variables", "multinomial",
+    "multiply", "multiply_no_nan", "name_scope", "ndtri", "negative", "nest", "newaxis", "next_iteration", "nn",
+    "no_gradient", "no_op", "no_regularizer", "norm", "not_equal", "nth_element", "numpy_function", "one_hot", "ones",
+    "ones_initializer", "ones_like", "onnx", "op_scope", "orthogonal_initializer", "pad", "parallel_stack",
+    "parameter_report", "parse_example", "parse_single_example", "parse_single_sequence_example", "parse_tensor",
+    "placeholder", "placeholder_with_default", "polygamma", "polyval", "population_count", "porting", "pow",
+    "prevent_gradient", "print", "py_func", "python_io", "qr", "queue", "random", "random_bernoulli", "random_crop",
+    "random_gamma", "random_normal", "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform",
+    "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reciprocal_no_nan",
+    "recompute_grad", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_join", "reduce_logsumexp",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance",
+    "regex_full_match", "regex_replace", "register_tensor_conversion_function", "regularizers", "repeat",
+    "report_uninitialized_variables", "required_space_to_batch_paddings", "reset", "reset_default_graph", "reshape",
+    "resource", "resource_loader", "reverse", "reverse_sequence", "reverse_v2", "rfftnd", "right_shift", "rint", "roll",
+    "round", "rsqrt", "saturate_cast", "saved_model", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max",
+    "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub",
+    "scatter_update", "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
+    "select", "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask", "serialize_many_sparse", "serialize_sparse",
+    "serialize_tensor", "serving", "set_difference", "set_intersection", "set_random_seed", "set_size", "set_union",
+    "setdiff1d", "sets", "shape", "shape_n", "sigmoid", "sign", "signal", "sin", "sinh", "size", "slice", "sort",
+    "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse", "sparse_add", "sparse_concat",
+    "sparse_dense_cwise_div", "sparse_dense_cwise_mul", "sparse_fill_empty_rows", "sparse_mask", "sparse_matmul",
+    "sparse_maximum", "sparse_merge", "sparse_minimum", "sparse_names", "sparse_placeholder", "sparse_reduce_max",
+    "sparse_reduce_max_sparse", "sparse_reduce_sum", "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape",
+    "sparse_reshape", "sparse_retain", "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum",
+    "sparse_slice", "sparse_softmax", "sparse_split", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense",
+    "sparse_to_dense", "sparse_to_indicator", "sparse_transpose", "spectral", "split", "sqrt", "square",
+    "squared_difference", "squeeze", "stack", "stack_close_v2", "stack_pop_v2", "stack_push_v2", "stack_v2",
+    "stop_gradient", "strided_slice", "string", "string_join", "string_length", "string_lower", "string_split",
+    "string_strip", "string_to_hash_bucket", "string_to_hash_bucket_fast", "string_to_hash_bucket_strong",
+    "string_to_number", "string_upper", "strings", "substr", "subtract", "summarize_value", "summary", "svd", "switch",
+    "switch_case", "tables_initializer", "tan", "tanh", "tensor_scatter_add", "tensor_scatter_nd_add",
+    "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub", "tensor_scatter_nd_update",
+    "tensor_scatter_sub", "tensor_scatter_update", "tensordot", "tile", "timestamp", "to_bfloat16", "to_complex128",
+    "to_complex64", "to_double", "to_float", "to_int32", "to_int64", "top_k", "trace", "train", "trainable_variables",
+    "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple",
+    "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "uniform_unit_scaling_initializer", "unique",
+    "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min",
+    "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
+    "variable_axis_size_partitioner", "variable_creator_scope", "variable_op_scope", "variable_scope",
+    "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "version", "weights_broadcast",
+    "where", "where_v2", "while_loop", "with_dependencies", "write_file", "xdivy", "xlogy", "zeros",
+    "zeros_initializer", "zeros_like", "zeta"]
 
 def diag(diagonal: NumberLike, name: str | None = None) -> Tensor:
     """`diagonal` where the first half of the indices equals the second, 0 elsewhere: the rank is twice as high.

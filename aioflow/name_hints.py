@@ -24,6 +24,7 @@ SHOWN: Final = {
     "aioflow.library.debugging": "af.debugging",
     "aioflow.library.dtype_names": "af.dtypes",
     "aioflow.library.gfile": "af.gfile",
+    "aioflow.library.graph_util": "af.graph_util",
     "aioflow.library.image": "af.image",
     "aioflow.library.initializers": "af.initializers",
     "aioflow.library.io": "af.io",
@@ -62,7 +63,6 @@ SHOWN: Final = {
 
 _EAGER: Final = "a graph is always built first, then run: `await af.Session(graph=graph).run(fetches, feeds)`"
 _KERAS: Final = "use af.layers, af.Sequential, af.Model, af.callbacks, af.losses and af.metrics"
-_META: Final = "af.Graph.as_graph_def() and af.import_graph_def carry a graph, af.train.Saver its variables"
 
 INSTEAD: Final[Mapping[str, str]] = {
     "af.AttrValue": "pass plain values: an Operation's attributes are in `.attrs`",
@@ -74,7 +74,6 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.GradientTape": "use af.gradients(ys, xs)",
     "af.GraphOptions": "use af.Config",
     "af.InteractiveSession": "use `async with af.Session()`, inside which `await tensor.eval()` works",
-    "af.MetaGraphDef": _META,
     "af.NodeDef": "use af.GraphDef",
     "af.OptimizerOptions": "use af.Config",
     "af.RaggedTensor": "use af.SparseTensor, or pad to one shape",
@@ -98,7 +97,6 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.flags": "use argparse",
     "af.function": _EAGER,
     "af.global_norm_v2": "use af.global_norm",
-    "af.graph_util": _META,
     "af.keras": _KERAS,
     "af.load_op_library": "use af.py_func",
     "af.nondifferentiable_batch_function": "use af.batch_function",
@@ -109,22 +107,11 @@ INSTEAD: Final[Mapping[str, str]] = {
     "af.sysconfig": "nothing is compiled against aioflow",
     "af.test": "use aioflow.testing",
     "af.user_ops": "use af.py_func",
-    "af.variable_creator_scope": "use af.variable_scope(custom_getter=)",
     "af.nn.ctc_loss": "use af.py_func",
     "af.nn.sigmoid_cross_entropy": "use af.losses.sigmoid_cross_entropy",
     "af.nn.softmax_cross_entropy": "use af.losses.softmax_cross_entropy",
     "af.strings.unicode_script": "Python has no table of the scripts of characters; use af.py_func and a library",
     "af.train.Checkpoint": "use af.train.Saver",
-    "af.train.ClusterDef": "use af.train.ClusterSpec",
-    "af.train.Example": "use af.io.make_example",
-    "af.train.Feature": "use af.io.make_example",
-    "af.train.Features": "use af.io.make_example",
-    "af.train.NewCheckpointReader": "use af.train.load_checkpoint",
-    "af.train.ServerDef": "use af.train.Server",
-    "af.train.export_meta_graph": _META,
-    "af.train.import_meta_graph": _META,
-    "af.train.init_from_checkpoint": "use af.train.Saver(variables).restore",
-    "af.train.write_graph": "use af.Graph.as_graph_def()",
 }
 """The replacements of names of TensorFlow 1.x."""
 

@@ -24,7 +24,8 @@ class Retention:
                 f"max_to_keep must be at least 0 and keep_checkpoint_every_n_hours more than 0, not {max_to_keep} and "
                 f"{keep_checkpoint_every_n_hours}"
             )
-        self._most: Final = max_to_keep
+        self.max_to_keep: Final = max_to_keep
+        self.every_hours: Final = keep_checkpoint_every_n_hours
         self._every: Final = keep_checkpoint_every_n_hours * 3600
         self._next = now + self._every
         self._last: dict[str, tuple[str, float]] = {}
@@ -56,7 +57,7 @@ class Retention:
         self._count_earlier(series(place))
         self._last.pop(place, None)
         self._last[place] = path, now
-        going = [*self._last][: -self._most] if self._most else []
+        going = [*self._last][: -self.max_to_keep] if self.max_to_keep else []
         return [old for old, time in map(self._last.pop, going) if self._is_dropped(time)]
 
     def _count_earlier(self, wanted: str) -> None:

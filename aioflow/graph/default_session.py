@@ -1,11 +1,18 @@
 """The default session of a task: the session that `Tensor.eval` and `Operation.run` use."""
 
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from aioflow.graph.graph import Graph
 
 
 class Runner(Protocol):
     """The part of a session that `Tensor.eval` and `Operation.run` use."""
+
+    @property
+    def graph(self) -> "Graph":
+        """The graph of the session."""
 
     async def run(self, fetches: Any, feeds: Any = None) -> Any:
         """Return the values of the fetches."""

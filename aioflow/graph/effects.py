@@ -10,8 +10,8 @@ from typing import Any, Final
 from aioflow.graph.op import Op
 from aioflow.tensors.dtypes import ListSpec, ResourceSpec, Spec
 
-_OUTSIDE: Final = frozenset({"py_func", "write_file"})
-"""Operations with effects outside of the session's resources."""
+_OUTSIDE: Final = frozenset({"delete_session_tensor", "py_func", "write_file"})
+"""Operations with effects that no handle among their inputs shows."""
 _LOOKS: Final = ("_size", "_is_closed", "_peek", "_num_accumulated", "_serialize_state")
 """Suffixes of the names of operations that only read a resource."""
 _OF_ITS_STEP: Final = ("stack_", "lossy_", "reader_num_", "cut_", "mark_")

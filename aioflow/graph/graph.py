@@ -425,6 +425,31 @@ class Graph:
         """Whether the element may be fetched."""
         return (element.op if isinstance(element, Tensor) else element) not in self._unfetchable
 
+    def create_op(
+        self,
+        op_type: str,
+        inputs: Sequence[Any],
+        dtypes: Sequence[Any] | None = None,
+        input_types: Sequence[Any] | None = None,
+        name: str | None = None,
+        attrs: dict[str, Any] | None = None,
+    ) -> Operation:
+        """Add an operation, given the name of its op, as `matmul`; `aioflow ops` lists these.
+
+        Args:
+            op_type: the name of the op.
+            inputs: its inputs, lists of tensors one after another.
+            dtypes: the dtypes of its outputs, to be checked.
+            input_types: the dtypes of its inputs, to be checked.
+            name: the name of the operation; by default that of the op.
+            attrs: its attributes, as plain values; those with a default may be missing.
+
+        Raises:
+            ValueError, TypeError: there is no such op, or its inputs or attributes do not fit it.
+        """
+        made: Operation = METHODS["create_op"](self, op_type, inputs, dtypes, input_types, name, attrs)
+        return made
+
     def as_graph_def(self, from_version: int = 0) -> Any:
         """Return the graph as a `GraphDef`, to store or send: its operations from number `from_version` on."""
         return METHODS["as_graph_def"](self, from_version)

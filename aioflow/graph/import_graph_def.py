@@ -28,6 +28,8 @@ def import_graph_def(
     input_map: Mapping[str, Any] | None = None,
     return_elements: Sequence[str] | None = None,
     name: str | None = None,
+    op_dict: Any = None,
+    producer_op_list: Any = None,
 ) -> list[Tensor | Operation] | None:
     """Add all operations of `graph_def` to the default graph, or none if one is invalid. Shape rules run again.
 
@@ -37,6 +39,8 @@ def import_graph_def(
             name, but need not contain it.
         return_elements: names in the graph_def of tensors and operations to return.
         name: the name scope of the added operations, "import" by default; "" for none.
+        op_dict: for compatibility: the ops are those of this version of aioflow.
+        producer_op_list: for compatibility.
 
     Returns:
         The list of these elements, or None if `return_elements` is None.
@@ -227,7 +231,7 @@ class _Import:
                 name: self._body(node, value, inputs) if isinstance(value, BodyDef) else value
                 for name, value in node.attr.items()
             }
-            attrs = _attributes(definition, attr)
+            attrs = attributes(definition, attr)
             specs = definition.infer([tensor.spec for tensor in inputs], attrs)
         except Exception as error:  # a rule may raise anything for inputs that no caller would pass
             given = ", ".join(str(tensor.spec) for tensor in inputs)
@@ -357,7 +361,8 @@ def check_attributes(definition: Op[Any], attr: Mapping[str, Any]) -> None:
             raise ValueError(f"{summarise(value)} cannot be its attribute {name!r}, which is of type {hints[name]}")
 
 
-def _attributes(definition: Op[Any], attr: Mapping[str, Any]) -> Attrs:
+def attributes(definition: Op[Any], attr: Mapping[str, Any]) -> Attrs:
+    """Return all attributes of an operation, given those without a default. ValueError if one cannot be."""
     check_attributes(definition, attr)
     data = {param.name: None for param in definition.params if param.role != "attr"}
     values, _ = definition._arguments((), {**data, **attr})

@@ -22,7 +22,7 @@ SourceLine = tuple[str, int, str]
 
 _PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
 
-METHODS: Final[Registry[Callable[..., None]]] = Registry("aioflow.kernels")
+METHODS: Final[Registry[Callable[..., Any]]] = Registry("aioflow.kernels")
 """{method name: function} for methods of Operation that later modules implement; these fill it at import."""
 
 
@@ -120,6 +120,14 @@ class Tensor(Operand):
         if wrong:
             refuse("eval", wrong)
         return await current_session().run(self, feeds)
+
+    def assign(self, value: Any, use_locking: bool = False, name: str | None = None) -> "Tensor":
+        """Assign a part of a variable: `variable[1:3].assign(value)`. Returns the whole new value; it is atomic.
+
+        `value` has the shape of the part, or is one number for all of it. ValueError if the tensor is no such part.
+        """
+        assigned: Tensor = METHODS["assign"](self, value, name)
+        return assigned
 
     def __repr__(self) -> str:
         return f"<af.Tensor {self.name!r} {self.spec}>"

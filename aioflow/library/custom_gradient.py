@@ -5,12 +5,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from aioflow.autodiff.gradients import gradients
 from aioflow.graph.building import get_default_graph, graph_to_build_in
 from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
-from aioflow.kernels.array.constants import identity_n
+from aioflow.kernels.array.constants import identity, identity_n
 from aioflow.tensors import dtypes
 
 Function = Callable[..., Any]
@@ -112,3 +113,60 @@ def _variables(graph: Graph, results: Sequence[Tensor], first: int) -> list[Any]
 def _takes_variables(function: Function) -> bool:
     parameters = inspect.signature(function).parameters.values()
     return any(p.name == "variables" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def recompute_grad(f: Function) -> Function:
+    """Return a function like `f`, whose gradients compute it a second time instead of keeping its intermediate values.
+
+    The memory of these values is free between the forward and the backward pass. `Config(recompute=True)` decides the
+    same for a whole step by itself.
+
+    Args:
+        f: returns a tensor or a list of tensors. What it computes from arguments and variables is computed again, so it
+            should have no state besides.
+
+    Examples:
+        >>> x = af.constant(2.0)
+        >>> y = af.recompute_grad(lambda x: af.exp(af.square(x)))(x)
+        >>> await session.run(af.gradients(y, x))
+        [np.float32(218.3926)]
+    """
+
+    @custom_gradient
+    @functools.wraps(f)
+    def built(*args: Tensor, **kwargs: Any) -> Any:
+        def gradient(*dys: Tensor, variables: Sequence[Any] = ()) -> Any:
+            graph = get_default_graph()
+            with graph.control_dependencies([dy for dy in dys if dy is not None]):
+                again = [identity(arg) for arg in args]
+                results = _as_list(f(*again, **kwargs))
+            found = gradients(results, [*again, *variables], list(dys))
+            return (found[: len(args)], found[len(args) :]) if variables else found
+
+        return f(*args, **kwargs), gradient
+
+    return built
+
+
+def grad_pass_through(f: Function) -> Function:
+    """Return a function like `f`, whose gradients are those of the identity: that of a result is that of the argument.
+
+    Args:
+        f: returns a tensor, or as many tensors as it has arguments.
+
+    Examples:
+        >>> x = af.constant(2.6)
+        >>> y = af.grad_pass_through(af.round)(x) * 10.0
+        >>> await session.run([y, af.gradients(y, x)[0]])
+        [np.float32(30.0), np.float32(10.0)]
+    """
+
+    @custom_gradient
+    @functools.wraps(f)
+    def built(*args: Tensor, **kwargs: Any) -> Any:
+        def gradient(*dys: Tensor, variables: Sequence[Any] = ()) -> Any:
+            return (list(dys), [None] * len(variables)) if variables else list(dys)
+
+        return f(*args, **kwargs), gradient
+
+    return built

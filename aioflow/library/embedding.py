@@ -23,6 +23,7 @@ from aioflow.kernels.math.no_nan import div_no_nan
 from aioflow.kernels.math.reduction import reduce_prod, reduce_sum
 from aioflow.kernels.math.segments import segment_sum
 from aioflow.library.control import name_scope
+from aioflow.library.partitioned_variables import PartitionedVariable
 from aioflow.library.sparse import sparse_fill_empty_rows, sparse_reshape, sparse_retain
 from aioflow.library.variables import Variable
 from aioflow.tensors.dtypes import int64
@@ -42,7 +43,8 @@ def embedding_lookup(
     The gradient of the table is IndexedSlices: an optimizer touches only the rows that were looked up.
 
     Args:
-        params: a variable or a tensor, or a list of several, between which the rows of the table are divided.
+        params: a variable or a tensor, or a list of several, between which the rows of the table are divided. The parts
+            of a partitioned variable are consecutive rows, whatever the strategy.
         ids: integers of any shape.
         partition_strategy: the division: with "mod" row i is in part i % len(params); with "div" the parts are
             consecutive, and the first ones have one row more if it does not divide evenly.
@@ -59,6 +61,7 @@ def embedding_lookup(
                [1, 2]], dtype=int32)
     """
     parts = _parts(params)
+    partition_strategy = "div" if isinstance(params, PartitionedVariable) else partition_strategy
     places = convert_to_tensor(ids)
     if len(parts) == 1:
         rows = _rows(parts[0], places, name)
@@ -70,6 +73,8 @@ def embedding_lookup(
 
 def _parts(params: Any) -> list[Any]:
     """The parts of a table; a list of numbers is one part."""
+    if isinstance(params, PartitionedVariable):
+        return list(params) if params.axis == 0 else [params.as_tensor()]
     if isinstance(params, (list, tuple)):
         if not params:
             raise ValueError("a table needs at least one part")

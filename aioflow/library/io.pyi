@@ -21,6 +21,7 @@ from aioflow import parse_tensor as parse_tensor
 from aioflow import read_file as read_file
 from aioflow import serialize_tensor as serialize_tensor
 from aioflow import write_file as write_file
+from aioflow.files.graph_files import write_graph as write_graph
 from aioflow.files.tfrecord import TFRecordCompressionType as TFRecordCompressionType
 from aioflow.files.tfrecord import TFRecordOptions as TFRecordOptions
 from aioflow.files.tfrecord import TFRecordWriter as TFRecordWriter
@@ -60,4 +61,4 @@ __all__ = ["FIFOQueue", "FixedLenFeature", "FixedLenSequenceFeature", "PaddingFI
     "encode_base64", "encode_jpeg", "encode_png", "extract_jpeg_shape", "gfile", "is_jpeg", "make_example",
     "make_sequence_example", "matching_files", "parse_example", "parse_sequence_example", "parse_single_example",
     "parse_single_sequence_example", "parse_tensor", "read_file", "serialize_tensor", "tf_record_iterator",
-    "write_file"]
+    "write_file", "write_graph"]

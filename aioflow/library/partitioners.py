@@ -1,6 +1,6 @@
 """Partitioners: functions of a shape and a dtype that return into how many parts each axis is cut.
 
-aioflow's variables are whole. The numbers are for programs that cut their arrays themselves.
+`get_variable(partitioner=)` makes a variable in such parts.
 """
 
 import math

@@ -299,11 +299,11 @@ class Template:
         self._scope: VariableScope | None = None
         self._called = False
         if create_scope_now:
-            with self._first() as scope:
+            with self._first(auxiliary_name_scope=False) as scope:
                 self._scope = scope
 
-    def _first(self) -> Any:
-        return variable_scope(self._unique_name, self.name, custom_getter=self._custom_getter)
+    def _first(self, **options: Any) -> Any:
+        return variable_scope(self._unique_name, self.name, custom_getter=self._custom_getter, **options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function and return its result.

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Literal
 
@@ -12,6 +12,8 @@ from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import describe_line
 from aioflow.library import initializers
+from aioflow.library.partitioned_variables import get_parts
+from aioflow.library.partitioners import Partitioner
 from aioflow.library.variables import Constraint, Variable, VariableAggregation, VariableSynchronization
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, DTypeLike, ShapeLike, as_dtype, as_shape
@@ -44,6 +46,7 @@ class VariableScope:
     custom_getter: Callable[..., Any] | None = None
     dtype: DType = dtypes.float32
     constraint: Constraint | None = None
+    partitioner: Partitioner | None = None
     original_name_scope: str = ""
 
     def reuse_variables(self) -> None:
@@ -62,6 +65,18 @@ class VariableScope:
         """Set the default dtype."""
         self.dtype = as_dtype(dtype)
 
+    def set_partitioner(self, partitioner: Partitioner | None) -> None:
+        """Set the default partitioner."""
+        self.partitioner = partitioner
+
+    def set_custom_getter(self, custom_getter: Callable[..., Any] | None) -> None:
+        """Set the function that `get_variable` calls instead."""
+        self.custom_getter = custom_getter
+
+    def get_collection(self, name: str) -> list[Any]:
+        """Return the items of a collection of the graph whose names are under this scope."""
+        return self._under(name)
+
     def global_variables(self) -> list[Variable]:
         """Return the graph's global variables under this scope."""
         return self._under(GraphKeys.GLOBAL_VARIABLES)
@@ -74,16 +89,17 @@ class VariableScope:
         """Return the graph's trainable variables under this scope."""
         return self._under(GraphKeys.TRAINABLE_VARIABLES)
 
-    def _under(self, key: str) -> list[Variable]:
+    def _under(self, key: str) -> list[Any]:
         return get_default_graph().root.get_collection(key, self.name + "/" if self.name else None)
 
 
 @dataclasses.dataclass(slots=True)
 class _Store:
-    """A graph's variables by name, and the number of times that each variable scope was opened."""
+    """A graph's variables by name, the number of times that each variable scope was opened, and the outermost scope."""
 
     variables: dict[str, Variable] = dataclasses.field(default_factory=dict)
     opened: dict[str, int] = dataclasses.field(default_factory=dict)
+    outermost: VariableScope = dataclasses.field(default_factory=VariableScope)
 
     def unique(self, name: str) -> str:
         """Return `name`, with `_1`, `_2` … if a scope of that name was opened before."""
@@ -116,6 +132,8 @@ def _store(graph: Graph) -> _Store:
 def get_variable_scope() -> VariableScope:
     """Return the present variable scope, in the default graph.
 
+    What is set on it holds from here on to its end; on the scope around all others, for the whole graph.
+
     Examples:
         >>> with af.variable_scope("layer"):
         ...     print(af.get_variable_scope().name)
@@ -126,7 +144,7 @@ def get_variable_scope() -> VariableScope:
 
 def _scope_of(graph: Graph) -> VariableScope:
     found = _current.get().get(graph)
-    return VariableScope() if found is None else found
+    return _store(graph).outermost if found is None else found
 
 
 @contextlib.contextmanager
@@ -137,7 +155,7 @@ def variable_scope(
     initializer: Any = None,
     regularizer: Regularizer | None = None,
     caching_device: Any = None,
-    partitioner: None = None,
+    partitioner: Partitioner | None = None,
     custom_getter: Callable[..., Any] | None = None,
     reuse: Reuse = None,
     dtype: DTypeLike | None = None,
@@ -159,8 +177,6 @@ def variable_scope(
     """
     if name_or_scope is None and default_name is None:
         raise TypeError("variable_scope() needs a name, a scope or a default_name")
-    if partitioner is not None:
-        raise ValueError("variables are not partitioned: partitioner must be None")
     graph = same_graph(*(values or ()))
     root = graph.root
     around, store = _scope_of(root), _store(root)
@@ -170,6 +186,7 @@ def variable_scope(
     scope.initializer = base.initializer if initializer is None else initializer
     scope.regularizer = base.regularizer if regularizer is None else regularizer
     scope.constraint = base.constraint if constraint is None else constraint
+    scope.partitioner = base.partitioner if partitioner is None else partitioner
     scope.custom_getter = _nest_getters(custom_getter, base.custom_getter)
     scope.dtype = base.dtype if dtype is None else as_dtype(dtype)
     _count(root, store, name)
@@ -177,7 +194,8 @@ def variable_scope(
         if default_name is not None or values is not None:
             stack.enter_context(graph.as_default())
         if auxiliary_name_scope and label:
-            scope.original_name_scope = stack.enter_context(graph.name_scope(label))
+            entered = stack.enter_context(graph.name_scope(label))
+            scope.original_name_scope = entered if isinstance(name_or_scope, str | None) else base.original_name_scope
         token = _current.set({**_current.get(), root: scope})
         before = None if isinstance(name_or_scope, str) or name_or_scope is None else dict(store.opened)
         try:
@@ -222,7 +240,7 @@ def get_variable(
     trainable: bool | None = None,
     collections: Iterable[str] | None = None,
     caching_device: Any = None,
-    partitioner: None = None,
+    partitioner: Partitioner | None = None,
     validate_shape: bool = True,
     use_resource: bool | None = None,
     custom_getter: Callable[..., Any] | None = None,
@@ -242,7 +260,8 @@ def get_variable(
         trainable: whether optimizers change it.
         collections: the graph's collections it joins; GLOBAL_VARIABLES by default.
         caching_device: see Variable.
-        partitioner: must be None.
+        partitioner: a function (shape, dtype) that returns into how many parts each axis is cut: the result is then a
+            PartitionedVariable. By default the scope's. A scalar is never cut.
         validate_shape: whether its shape is fixed.
         use_resource: for compatibility, like `synchronization` and `aggregation`: see Variable.
         custom_getter: called instead, with the true getter as its first argument.
@@ -262,8 +281,6 @@ def get_variable(
     """
     graph = get_default_graph().root
     scope = _scope_of(graph)
-    if partitioner is not None:
-        raise ValueError("variables are not partitioned: partitioner must be None")
     getter = _nest_getters(custom_getter, scope.custom_getter)
     options = {
         "shape": shape,
@@ -274,10 +291,11 @@ def get_variable(
         "collections": collections,
         "validate_shape": validate_shape,
         "constraint": scope.constraint if constraint is None else constraint,
+        "partitioner": scope.partitioner if partitioner is None else partitioner,
         "reuse": scope.reuse,
     }
-    full = f"{scope.name}/{name}" if scope.name else name
-    made: Variable = _get(full, **options) if getter is None else getter(_get, full, **options)
+    full = "/".join(filter(None, (scope.name, name)))
+    made: Variable = _get(full, **options) if getter is None else getter(_get, name=full, **options)
     return made
 
 
@@ -297,8 +315,13 @@ def _get(
     collections: Iterable[str] | None = None,
     validate_shape: bool = True,
     constraint: Constraint | None = None,
+    partitioner: Partitioner | None = None,
     reuse: Reuse = None,
-) -> Variable:
+) -> Any:
+    if partitioner is not None and as_shape(shape).rank != 0:
+        kept = {"regularizer": regularizer, "trainable": trainable, "collections": collections, "reuse": reuse}
+        kept |= {"validate_shape": validate_shape, "constraint": constraint}
+        return get_parts(_get, name, shape, as_dtype(dtype), initializer, partitioner, **kept)
     graph = get_default_graph().root
     found = _store(graph).variables.get(name)
     if found is not None:
@@ -377,6 +400,35 @@ def get_local_variable(
     return get_variable(name, shape, dtype, initializer, regularizer, False, keys, *options, **named)
 
 
+def create_partitioned_variables(
+    shape: Sequence[int], slicing: Sequence[int], initializer: Any, dtype: Any = None, trainable: bool = True,
+    collections: Sequence[str] | None = None, name: str | None = None, reuse: Any = None,
+) -> list[Variable]:  # fmt: skip
+    """Return the parts of a variable that is cut along one axis.
+
+    Args:
+        shape: the shape of the whole.
+        slicing: into how many parts each axis is cut.
+        initializer: a function (shape, dtype=) of the initial value of the whole, or that value.
+        dtype: the dtype; float32 by default.
+        trainable: whether optimizers change it.
+        collections: the graph's collections that the parts join.
+        name: the name; `PartitionedVariable` by default, made unique.
+        reuse: whether the variable is an existing one, as in `variable_scope`.
+
+    Examples:
+        >>> parts = af.create_partitioned_variables([5, 2], [2, 1], af.zeros_initializer(), name="table")
+        >>> [(part.op.name, part.shape.as_list()) for part in parts]
+        [('table/part_0', [3, 2]), ('table/part_1', [2, 2])]
+    """
+    with variable_scope(name, "PartitionedVariable", reuse=reuse):
+        found: Any = get_variable(
+            "", shape, dtype, initializer, trainable=trainable, collections=collections,
+            partitioner=lambda shape, dtype: list(slicing),
+        )  # fmt: skip
+    return list(found)
+
+
 def variable_op_scope(
     values: Iterable[Any] | None,
     name_or_scope: str | VariableScope | None,
@@ -384,7 +436,7 @@ def variable_op_scope(
     initializer: Any = None,
     regularizer: Regularizer | None = None,
     caching_device: Any = None,
-    partitioner: None = None,
+    partitioner: Partitioner | None = None,
     custom_getter: Callable[..., Any] | None = None,
     reuse: Reuse = None,
     dtype: DTypeLike | None = None,

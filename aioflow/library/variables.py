@@ -6,8 +6,10 @@ updates built before it and none built after it.
 
 import contextlib
 import enum
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Never, overload
 
 from aioflow.graph import scopes
 from aioflow.graph.building import get_default_graph, graph_to_build_in, same_graph
@@ -19,6 +21,7 @@ from aioflow.graph.indexed_slices import IndexedSlices
 from aioflow.graph.op import Op
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.graph.operators import Operand
+from aioflow.kernels.array import scatter as scatter_kernels
 from aioflow.kernels.state import variables as kernels
 from aioflow.name_hints import refuse
 from aioflow.tensors.dtypes import DType, DTypeLike
@@ -27,6 +30,25 @@ from aioflow.tensors.shape import UNKNOWN, ShapeLike, TensorShape, as_shape
 
 Constraint = Callable[[Any], TensorLike]
 """(variable) -> its value after an update by an optimizer."""
+
+
+class PartOf(NamedTuple):
+    """The place of a variable that is a part of a larger one.
+
+    Attributes:
+        name: the name of the whole.
+        shape: the shape of the whole.
+        begin: where the part begins, on each axis.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    begin: tuple[int, ...]
+
+
+Creator = Callable[..., Any]
+"""(next_creator, **arguments of Variable) -> a variable."""
+_creators: ContextVar[tuple[Creator, ...]] = ContextVar("aioflow_variable_creators", default=())
 
 
 class VariableSynchronization(enum.Enum):
@@ -57,7 +79,55 @@ class VariableAggregation(enum.Enum):
     ONLY_FIRST_REPLICA = 3
 
 
-class Variable(Operand):
+class _Created(type):
+    """Calls the creators of the scopes around for each new variable."""
+
+    if not TYPE_CHECKING:  # a type checker sees the parameters of Variable
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            creators = _creators.get()
+            if not creators or kwargs.get("variable_def") is not None:
+                return super().__call__(*args, **kwargs)
+            given = inspect.signature(cls).bind(*args, **kwargs)
+            given.apply_defaults()
+            token = _creators.set(creators[:-1])
+            try:
+                return creators[-1](cls, **given.arguments)
+            finally:
+                _creators.reset(token)
+
+        @property
+        def __signature__(cls) -> inspect.Signature:
+            """The parameters of the class."""
+            own = inspect.signature(cls.__init__)
+            return own.replace(parameters=[*own.parameters.values()][1:])
+
+
+@contextlib.contextmanager
+def variable_creator_scope(variable_creator: Creator) -> Iterator[None]:
+    """Inside the block, `variable_creator(next_creator, **arguments)` makes each variable, also in `get_variable`.
+
+    It may change the arguments, which are those of `Variable`, and calls `next_creator(**arguments)`, which calls the
+    creator of the block around, or makes the variable.
+
+    Examples:
+        >>> def frozen(next_creator, **arguments):
+        ...     return next_creator(**{**arguments, "trainable": False})
+        >>> with af.variable_creator_scope(frozen):
+        ...     weight = af.get_variable("weight", [2])
+        >>> weight.trainable, af.trainable_variables()
+        (False, [])
+    """
+    if not callable(variable_creator):
+        raise TypeError(f"a creator of variables is a function, not {safe_repr(variable_creator)}")
+    token = _creators.set((*_creators.get(), variable_creator))
+    try:
+        yield
+    finally:
+        _creators.reset(token)
+
+
+class Variable(Operand, metaclass=_Created):
     """A value that outlives the runs of a session: weights, counters, slots.
 
     Its handle is the operation `name`; operations under `name/` compute its initial value, assign it and read it. It
@@ -78,6 +148,8 @@ class Variable(Operand):
         use_resource: for compatibility, like the next two: every variable is one value with one handle.
         synchronization: for compatibility.
         aggregation: for compatibility.
+        shape: the shape that all its values have, of which the initial value may know more; by default that of the
+            initial value. `None` for sizes, or `TensorShape(None)`, lets them change.
 
     Raises:
         ValueError: there is no initial value, its shape is unknown, or the name is invalid.
@@ -93,6 +165,7 @@ class Variable(Operand):
     handle: Tensor
     initializer: Operation
     trainable: bool
+    part_of: PartOf | None = None
 
     def __init__(
         self,
@@ -110,6 +183,7 @@ class Variable(Operand):
         use_resource: bool | None = None,
         synchronization: VariableSynchronization = VariableSynchronization.AUTO,
         aggregation: VariableAggregation = VariableAggregation.NONE,
+        shape: ShapeLike = None,
     ) -> None:
         if constraint is not None and not callable(constraint):
             raise ValueError(f"a constraint must be a function of the variable, not {safe_repr(constraint)}")
@@ -128,25 +202,30 @@ class Variable(Operand):
         names = scopes.change_scope(graph, name=scopes.scope_of(inner).name)
         with graph.transaction(), graph.as_default(), names, graph.control_dependencies(None):
             with graph.name_scope(name or "Variable") as scope:
-                self._build(graph, scope, initial_value, dtype, as_shape(expected_shape), validate_shape)
+                held = None if shape is None else as_shape(shape)
+                self._build(graph, scope, initial_value, dtype, as_shape(expected_shape), validate_shape, held)
             graph.add_to_collections(keys, self)
 
     def _build(
-        self, graph: Graph, scope: str, initial_value: Any, dtype: Any, expected: TensorShape, validate: bool
-    ) -> None:
+        self, graph: Graph, scope: str, initial_value: Any, dtype: Any, expected: TensorShape, validate: bool,
+        held: TensorShape | None,
+    ) -> None:  # fmt: skip
         with scopes.change_scope(graph, colocation=(scope[:-1],), devices=()):
             given = initial_value() if callable(initial_value) else initial_value
             value = convert_to_tensor(given, dtype, name="initial_value")
-        if not value.shape.is_compatible_with(expected):
-            raise ValueError(f"the initial value of {scope[:-1]!r} has shape {value.shape}, not {expected}")
-        if validate and not value.shape.is_fully_defined():
-            raise ValueError(
-                f"the initial value of {scope[:-1]!r} has shape {value.shape}, which must be known: give another, or "
-                "validate_shape=False"
-            )
+        for wanted in (expected, UNKNOWN if held is None else held):
+            if not value.shape.is_compatible_with(wanted):
+                raise ValueError(f"the initial value of {scope[:-1]!r} has shape {value.shape}, not {wanted}")
+        if held is None:
+            held = value.shape if validate else UNKNOWN
+            if validate and not held.is_fully_defined():
+                raise ValueError(
+                    f"the initial value of {scope[:-1]!r} has shape {value.shape}, which must be known: give another, "
+                    "or shape=, or validate_shape=False"
+                )
         container = scopes.scope_of(graph).container
         self._initial_value = value
-        self.handle = kernels.variable(value.dtype, value.shape if validate else UNKNOWN, container, name=scope)
+        self.handle = kernels.variable(value.dtype, held, container, name=scope)
         with self._at_home():
             self.initializer = kernels.assign_variable(self.handle, value, name="assign").op
             self._snapshot = kernels.read_variable(self.handle, name="read")
@@ -314,6 +393,21 @@ class Variable(Operand):
         session = session or current_session()
         await session.run(self.initializer, {self.initializer.inputs[1]: value})
 
+    def begin_with(self, value: Tensor, initializer: Operation) -> None:
+        """Take another initial value, and the operation that assigns it, if the present transaction does not fail."""
+        had = self._initial_value, self.initializer
+        self._initial_value, self.initializer = value, initializer
+
+        def undo() -> None:
+            self._initial_value, self.initializer = had
+
+        self.graph.on_failure(undo)
+
+    def count_up_to(self, limit: int) -> Tensor:
+        """Increment it, one integer, and return its former value. OutOfRangeError, and no change, at `limit`."""
+        with self._building():
+            return scatter_kernels.count_up_to_variable(self.handle, limit)
+
     # Scopes of its operations
 
     @contextlib.contextmanager
@@ -343,7 +437,9 @@ class Variable(Operand):
             "initializer_name": self.initializer.name,
             "snapshot_name": self._snapshot.name,
         }
-        return {**{key: name.removeprefix(prefix) for key, name in parts.items()}, "trainable": self.trainable}
+        whole = {} if self.part_of is None else {"part_of": self.part_of._asdict()}
+        named = {key: name.removeprefix(prefix) for key, name in parts.items()}
+        return {**named, "trainable": self.trainable, **whole}
 
     @staticmethod
     def from_proto(variable_def: dict[str, Any], import_scope: str | None = None) -> "Variable":
@@ -358,6 +454,8 @@ class Variable(Operand):
         self._snapshot = graph.get_tensor_by_name(prefix + parts["snapshot_name"])
         self.trainable = parts["trainable"]
         kernels.held(self.handle.spec)
+        if (whole := parts.get("part_of")) is not None:
+            self.part_of = PartOf(str(whole["name"]), tuple(map(int, whole["shape"])), tuple(map(int, whole["begin"])))
 
     # As a tensor
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from aioflow import errors
 from aioflow.graph.device_spec import DeviceSpec
+from aioflow.net.cluster_messages import ClusterDef, JobDef
 from aioflow.net.transport.addresses import split_address
 from aioflow.tensors.plain_data import summarise
 from aioflow.tensors.recursion import safe_repr
@@ -29,7 +30,7 @@ class ClusterSpec:
 
     Args:
         cluster: by the names of jobs, the addresses of their tasks: a list, or by their numbers, of which some may be
-            missing. Or another ClusterSpec.
+            missing. Or another ClusterSpec, or a ClusterDef.
 
     Raises:
         TypeError, ValueError: it is something else, or two tasks have one address.
@@ -40,8 +41,9 @@ class ClusterSpec:
         (2, 'blue:2222')
     """
 
-    def __init__(self, cluster: "Mapping[str, Tasks] | ClusterSpec") -> None:
-        jobs = cluster._jobs if isinstance(cluster, ClusterSpec) else cluster
+    def __init__(self, cluster: "Mapping[str, Tasks] | ClusterSpec | ClusterDef") -> None:
+        jobs = cluster.by_job() if isinstance(cluster, ClusterDef) else cluster
+        jobs = jobs._jobs if isinstance(jobs, ClusterSpec) else jobs
         if not isinstance(jobs, Mapping):
             raise TypeError(f"a cluster is a dict of jobs, as {{'worker': ['host:port']}}, not {safe_repr(cluster)}")
         self._jobs: Final[dict[str, dict[int, str]]] = {job: _tasks(job, tasks) for job, tasks in sorted(jobs.items())}
@@ -120,6 +122,10 @@ class ClusterSpec:
         """Return the cluster as a dict, from which `ClusterSpec` makes an equal one."""
         dense = {job: list(tasks) == list(range(len(tasks))) for job, tasks in self._jobs.items()}
         return {job: list(tasks.values()) if dense[job] else dict(tasks) for job, tasks in self._jobs.items()}
+
+    def as_cluster_def(self) -> ClusterDef:
+        """Return the cluster as a message, from which `ClusterSpec` makes an equal one."""
+        return ClusterDef([JobDef(job, tasks) for job, tasks in self._jobs.items()])
 
     @property
     def digest(self) -> str:

@@ -55,6 +55,14 @@ class Container:
             raise errors.NotFoundError(f"there is no {kind.__name__} named {name!r} in the container")
         return found  # type: ignore[return-value]
 
+    def discard(self, kind: type[R], name: str) -> bool:
+        """Release and forget the object of that kind and name. Returns whether there was one."""
+        with self._lock:
+            found = self._objects.pop((kind, name), None)
+        if found is not None:
+            found.release()
+        return found is not None
+
     def objects(self) -> dict[tuple[type, str], Any]:
         """Return all objects, by kind and name."""
         with self._lock:

@@ -83,7 +83,7 @@ async def load(
         DataLossError: it is damaged, or was written only in part.
         UnimplementedError: it is of a later version of the format.
         PermissionDeniedError: it names files elsewhere, or has links in the place of files.
-        InvalidArgumentError: a variable is shared with another dtype or shape.
+        InvalidArgumentError: it is a meta graph, or a variable is shared with another dtype or shape.
 
     Examples:
         >>> x = af.placeholder(af.float32, [None], name="x")
@@ -104,6 +104,10 @@ async def load_stored(
     stored: StoredModel, session: Session, name: str | None, keep_devices: bool, container: str
 ) -> LoadedModel:
     """Do the same with a directory that was read before."""
+    if not stored.manifest.signatures:
+        raise errors.InvalidArgumentError(
+            f"{stored.path!r} is a meta graph, without signatures and values: use af.train.import_meta_graph"
+        )
     nodes = GraphDef(tuple([_moved(node, keep_devices, container) for node in stored.graph_def.node]))
     model, tables = await asyncio.to_thread(_build, stored, nodes, session.graph, name)
     await _assign(session, model, tables, stored, container)

@@ -14,6 +14,10 @@
      "warmup": [{"signature": "serving_default", "inputs": ["x"]}], "tables": ["counts"],
      "initializers": ["words_init"], "vocabularies": {"asset_filepath": "words.txt"}, "checksum": 1234567890}
 
+A meta graph is a directory with `graph.msgpack` and `variables/`, which is empty. It has no signatures, but
+
+     "meta": {"collections": {"variables": [{"variable": {"variable_name": "w:0", ...}}], ...}, "saver": {...}}
+
 A file has its size and CRC-32. Everything in a manifest is checked, since it may come from elsewhere.
 """
 
@@ -84,6 +88,7 @@ class Manifest:
         tables: the names of its lookup tables that steps change. Their content is beside the values of variables.
         initializers: the names of the operations that give its other tables their content.
         vocabularies: the assets that these read, by the names of the constants with their paths.
+        meta: the collections and the Saver of a meta graph, as plain data; None if this is none.
     """
 
     created: float
@@ -95,6 +100,7 @@ class Manifest:
     tables: Sequence[str] = ()
     initializers: Sequence[str] = ()
     vocabularies: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    meta: Mapping[str, Any] | None = None
 
     def to_bytes(self) -> bytes:
         """Return the manifest as JSON."""
@@ -109,7 +115,8 @@ class Manifest:
         """
         data = unseal(FORMAT, VERSION, file, text)
         signatures = field(data, "signatures", dict)
-        if not signatures:
+        meta = data.get("meta")
+        if not signatures and not isinstance(meta, dict):
             raise errors.DataLossError(f"{file!r} is damaged: a saved model has a signature or more")
         return cls(
             field(data, "created", float),
@@ -121,6 +128,7 @@ class Manifest:
             _texts(field({"tables": [], **data}, "tables", list)),
             _texts(field({"initializers": [], **data}, "initializers", list)),
             _names(field({"vocabularies": {}, **data}, "vocabularies", dict)),
+            meta,
         )
 
 

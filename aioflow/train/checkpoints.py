@@ -8,6 +8,7 @@ from aioflow.checkpoint import latest_checkpoint as newest
 from aioflow.files.filesystem import Path, as_name
 from aioflow.tensors.as_array import AnyArray
 from aioflow.tensors.dtypes import DType
+from aioflow.train.checkpoint_states import get_checkpoint_state
 
 
 class CheckpointReader:
@@ -41,8 +42,13 @@ class CheckpointReader:
         return self._checkpoint.read(tensor_str)
 
 
-def latest_checkpoint(checkpoint_dir: Path) -> str | None:
+def latest_checkpoint(checkpoint_dir: Path, latest_filename: str | None = None) -> str | None:
     """Return the path of the newest valid checkpoint in a directory; None if there is none.
+
+    Args:
+        checkpoint_dir: the directory.
+        latest_filename: a file there that names the newest checkpoint, as `update_checkpoint_state` writes it. By
+            default the checkpoints themselves say when they were saved.
 
     Examples:
         >>> state = af.Variable(7)
@@ -51,7 +57,10 @@ def latest_checkpoint(checkpoint_dir: Path) -> str | None:
         >>> af.train.latest_checkpoint("run")
         'run/model-100'
     """
-    return newest(checkpoint_dir)
+    if latest_filename is None:
+        return newest(checkpoint_dir)
+    state = get_checkpoint_state(checkpoint_dir, latest_filename)
+    return state.model_checkpoint_path if state and checkpoint_exists(state.model_checkpoint_path) else None
 
 
 def checkpoint_exists(checkpoint_prefix: Path) -> bool:
@@ -82,8 +91,13 @@ def load_checkpoint(ckpt_dir_or_file: Path) -> CheckpointReader:
         >>> af.train.load_checkpoint(path).get_tensor("state")
         array([1, 2], dtype=int32)
     """
+    return CheckpointReader(opened(ckpt_dir_or_file))
+
+
+def opened(ckpt_dir_or_file: Path) -> Checkpoint:
+    """Open the checkpoint at that path, or the newest one in that directory. Raises the errors of `load_checkpoint`."""
     path = ckpt_dir_or_file if checkpoint_exists(ckpt_dir_or_file) else newest(ckpt_dir_or_file)
-    return CheckpointReader(Checkpoint.open(ckpt_dir_or_file if path is None else path))
+    return Checkpoint.open(ckpt_dir_or_file if path is None else path)
 
 
 def list_variables(ckpt_dir_or_file: Path) -> list[tuple[str, list[int]]]:

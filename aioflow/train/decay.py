@@ -203,6 +203,10 @@ def cosine_decay_restarts(
 
     The first period takes `first_decay_steps`, each later one `t_mul` times the one before, and starts at `m_mul` times
     the start of the one before.
+
+    Examples:
+        >>> await session.run(af.train.cosine_decay_restarts(0.1, global_step=10, first_decay_steps=10))
+        np.float32(0.1)
     """
     with _scope("SGDRDecay", name, learning_rate, global_step, first_decay_steps, t_mul, m_mul, alpha):
         rate = convert_to_tensor(learning_rate, name="learning_rate")
@@ -243,6 +247,10 @@ def linear_cosine_decay(
     """Return the rate times ((alpha + linear) * cosine + beta), constant from `decay_steps` on [Bello et al., 2017].
 
     linear falls from 1 to 0, and cosine oscillates between 1 and 0 for `num_periods` periods.
+
+    Examples:
+        >>> await session.run(af.train.linear_cosine_decay(0.1, global_step=5, decay_steps=10, beta=0.0))
+        np.float32(0.025)
     """
     with _scope("LinearCosineDecay", name, learning_rate, global_step, decay_steps, num_periods, alpha, beta):
         rate = convert_to_tensor(learning_rate, name="learning_rate")
@@ -263,6 +271,11 @@ def noisy_linear_cosine_decay(
     """Return `linear_cosine_decay` with normal noise of mean 0 added to the linear part at every step.
 
     The variance of the noise is initial_variance / (1 + global_step) ^ variance_decay.
+
+    Examples:
+        >>> rate = af.train.noisy_linear_cosine_decay(0.1, 5, 10, initial_variance=0.0, beta=0.0)
+        >>> await session.run(rate)
+        np.float32(0.025)
     """
     values = learning_rate, global_step, decay_steps, initial_variance, variance_decay, num_periods, alpha, beta
     with _scope("NoisyLinearCosineDecay", name, *values):

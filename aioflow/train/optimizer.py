@@ -407,9 +407,13 @@ def create_slot(
     place = {"colocation": home, "devices": ()} if colocate_with_primary else {}
     container = primary.op.attrs["container"]
     with graph.as_default(), scopes.change_scope(graph, name="", controls=(), container=container, **place):
-        return Variable(
+        slot = Variable(
             val, trainable=False, validate_shape=primary.shape.is_fully_defined(), name=f"{primary.op.name}/{name}"
         )
+    if primary.part_of is not None and slot.shape == primary.shape:
+        own = slot.op.name.removeprefix(primary.op.name)
+        slot.part_of = primary.part_of._replace(name=primary.part_of.name + own)
+    return slot
 
 
 def create_zeros_slot(primary: Variable, name: str, dtype: Any = None, colocate_with_primary: bool = True) -> Variable:

@@ -3,14 +3,16 @@
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from aioflow import errors
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.default_session import current_session
+from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation
+from aioflow.kernels.state.resource_handles import QueueSpec
 from aioflow.library.queues import QueueBase
 from aioflow.session import Session
 from aioflow.tensors.recursion import safe_repr
@@ -35,6 +37,9 @@ class QueueRunner:
         close_op: closes the queue at the end of the input; built here by default.
         cancel_op: closes it at once; built here by default.
         queue_closed_exception_types: the errors at the end of the input; OutOfRangeError by default.
+        queue_runner_def: a result of `to_proto`: the runner whose operations are in the default graph already. Excludes
+            the rest.
+        import_scope: the scope that the operations of `queue_runner_def` were imported under.
 
     Examples:
         >>> queue = af.FIFOQueue(10, [af.int32], shapes=[[]])
@@ -44,12 +49,20 @@ class QueueRunner:
 
     def __init__(
         self,
-        queue: QueueBase,
-        enqueue_ops: Sequence[Any],
+        queue: QueueBase | None = None,
+        enqueue_ops: Sequence[Any] | None = None,
         close_op: Operation | None = None,
         cancel_op: Operation | None = None,
         queue_closed_exception_types: tuple[type[errors.OpError], ...] | None = None,
+        queue_runner_def: Mapping[str, Any] | None = None,
+        import_scope: str | None = None,
     ) -> None:
+        if queue_runner_def is not None:
+            if queue is not None or enqueue_ops:
+                raise ValueError("queue_runner_def excludes queue and enqueue_ops")
+            queue, enqueue_ops, close_op, cancel_op, queue_closed_exception_types = _find(
+                get_default_graph(), queue_runner_def, import_scope
+            )
         if not isinstance(queue, QueueBase):
             raise TypeError(f"a queue runner fills a queue of the graph, not {safe_repr(queue)}")
         if not enqueue_ops:
@@ -104,8 +117,41 @@ class QueueRunner:
 
     create_threads = create_tasks
 
+    def to_proto(self, export_scope: str | None = None) -> dict[str, Any] | None:
+        """Return the names of its parts, for `queue_runner_def`. None if it lies outside `export_scope`."""
+        prefix = export_scope.rstrip("/") + "/" if export_scope else ""
+        if not self.queue.queue_ref.name.startswith(prefix):
+            return None
+        graph = self.queue.graph
+        enqueues = [graph.as_graph_element(each).name.removeprefix(prefix) for each in self.enqueue_ops]
+        return {
+            "queue_name": self.queue.queue_ref.name.removeprefix(prefix),
+            "queue_names": self.queue.names,
+            "enqueue_op_name": enqueues,
+            "close_op_name": self.close_op.name.removeprefix(prefix),
+            "cancel_op_name": self.cancel_op.name.removeprefix(prefix),
+            "queue_closed_exception_types": [kind.__name__ for kind in self.queue_closed_exception_types],
+        }
+
+    @staticmethod
+    def from_proto(queue_runner_def: Mapping[str, Any], import_scope: str | None = None) -> "QueueRunner":
+        """Return the runner of `to_proto`; its operations are in the default graph. KeyError if they are not."""
+        return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
+
     def __repr__(self) -> str:
         return f"<af.train.QueueRunner of {len(self.enqueue_ops)} operations that fill {self.queue!r}>"
+
+
+def _find(graph: Graph, parts: Mapping[str, Any], import_scope: str | None) -> tuple[Any, ...]:
+    """Return the queue, its operations and the errors that a result of `to_proto` names."""
+    prefix = import_scope.rstrip("/") + "/" if import_scope else ""
+    handle = graph.get_tensor_by_name(prefix + parts["queue_name"])
+    items = QueueSpec.check(handle.spec).items
+    queue = QueueBase([item.dtype for item in items], [item.shape for item in items], parts["queue_names"], handle)
+    enqueues = [graph.as_graph_element(prefix + name) for name in parts["enqueue_op_name"]]
+    ends = [graph.get_operation_by_name(prefix + parts[key]) for key in ("close_op_name", "cancel_op_name")]
+    kinds = tuple([getattr(errors, name) for name in parts["queue_closed_exception_types"]])
+    return queue, enqueues, *ends, kinds
 
 
 class _Work:

@@ -29,6 +29,7 @@ from aioflow.kernels.state.resource_handles import QueueSpec
 from aioflow.kernels.state.run_state import cut_variable, mark_variable
 from aioflow.kernels.state.staging import AreaSpec, MapSpec
 from aioflow.library.mutable_tables import MutableTable
+from aioflow.library.partitioned_variables import PartitionedVariable
 from aioflow.library.variables import Variable
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import DType, TensorShape
@@ -288,15 +289,24 @@ def to_save(var_list: Any) -> list[Saved]:
     given = (
         var_list.items()
         if isinstance(var_list, Mapping)
-        else [(variable_name(each), each) for each in items_of("var_list", var_list)]
+        else [(stored_name(each), each) for each in items_of("var_list", var_list)]
     )
     found = [saved for name, value in given for saved in _saved(name, value)]
     if not found:
         raise ValueError("there are no variables to save: create variables before the Saver, or give var_list")
-    twice = [name for name, count in Counter(name for name, _ in given).items() if count > 1]
+    wholes = Counter(name for name, each in given if getattr(each, "part_of", None) is None)
+    twice = [name for name, count in wholes.items() if count > 1]
     if twice:
         raise ValueError(f"two variables would be saved as {twice[0]!r}: give a dict of names and variables")
     return found
+
+
+def stored_name(variable: Any) -> str:
+    """Return its name in checkpoints, which for a part is that of the whole."""
+    if isinstance(variable, PartitionedVariable):
+        return variable.name
+    part_of = getattr(variable, "part_of", None)
+    return variable_name(variable) if part_of is None else part_of.name
 
 
 def variable_name(variable: Any) -> str:
@@ -313,11 +323,14 @@ def _check_variable(variable: Any) -> Variable:
 def _saved(name: Any, value: Any) -> Sequence[Saved]:
     if not isinstance(name, str) or not name:
         raise TypeError(f"var_list needs text for names in the checkpoint, not {safe_repr(name)}")
+    if isinstance(value, PartitionedVariable):
+        return [saved for part in value for saved in _saved(name, part)]
     if isinstance(value, (list, tuple)):
         return _rows(name, [_check_variable(part) for part in value])
     if isinstance(value, MutableTable):
         return [SavedTable(name, value)]
-    return [SavedVariable(name, _check_variable(value))]
+    part_of = _check_variable(value).part_of
+    return [SavedVariable(name, value, () if part_of is None else (part_of.shape, part_of.begin))]
 
 
 def _rows(name: str, parts: Sequence[Variable]) -> list[SavedVariable]:

@@ -2,22 +2,19 @@
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, Self
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from aioflow import errors
 from aioflow.checkpoint import Retention
 from aioflow.checkpoint.name_map import NameMap, as_path, renamed
 from aioflow.config import RunOptions, expect
-from aioflow.files.filesystem import as_name
+from aioflow.files.filesystem import Path, as_name
 from aioflow.graph.building import get_default_graph
 from aioflow.graph.graph import Graph
 from aioflow.graph.graph_keys import GraphKeys
@@ -26,27 +23,20 @@ from aioflow.library.mutable_tables import MutableTable
 from aioflow.library.variables import Variable
 from aioflow.session import Session
 from aioflow.tensors.recursion import safe_repr
-from aioflow.train.savable import (
-    Savable,
-    Saved,
-    SavedCounts,
-    SavedVariable,
-    all_to_save,
-    run_state_of,
-    to_save,
-    variable_name,
-)
-from aioflow.train.saving import Feeds, OnFailure, RestoreOps, Writing, Writings, build, file_device
+from aioflow.train.checkpoint_messages import SaverDef
+from aioflow.train.drafts import Draft, checkpoint_path, live, owner, step_number
+from aioflow.train.savable import SavedVariable, all_to_save, to_save, variable_name
+from aioflow.train.saver_names import Options, nodes_from_plain, texts, to_plain
+from aioflow.train.saving import Nodes, OnFailure, RestoreOps, Writing, Writings, build, run_state
 from aioflow.train.step_counter import StepBoundary
+
+if TYPE_CHECKING:
+    from aioflow.saved_model.meta_graph import MetaGraphDef
 
 _log: Final = logging.getLogger("aioflow.train")
 
-Path = str | bytes | os.PathLike[str]
 _PATIENCE: Final = 10.0
 """Seconds within which a step boundary must come for a consistent checkpoint."""
-_live: Final[set[str]] = set()
-"""The tokens of all drafts that this process writes."""
-_PROCESS: Final = secrets.token_hex(8)
 
 Mode = Literal["consistent", "uncoordinated"]
 """The ways to take values: all variables of a task at one moment, or each when it is written."""
@@ -89,6 +79,11 @@ class Saver:
         extra: whether to restore checkpoints that hold further tensors; by default only if `var_list` is given.
         max_in_flight: the most checkpoints that are written at the same time; a further one waits.
         on_failure: called at once with the path and the error of each failing write.
+        defer_build: whether `build` is called later, when all variables are there.
+        allow_empty: whether there may be nothing to save; `save` and `restore` then do nothing.
+        saver_def: a result of `to_proto`: the Saver whose operations are in the default graph already. Excludes the
+            rest.
+        import_scope: the scope that the operations of `saver_def` were imported under.
 
     Attributes:
         mode: the way to take values.
@@ -124,22 +119,103 @@ class Saver:
         extra: bool | None = None,
         max_in_flight: int = 1,
         on_failure: OnFailure | None = None,
+        defer_build: bool = False,
+        allow_empty: bool = False,
+        saver_def: Mapping[str, Any] | None = None,
+        import_scope: str | None = None,
     ) -> None:
+        if saver_def is not None:
+            stored = Options.from_plain(saver_def)
+            mode, state, sharded, max_to_keep, keep_checkpoint_every_n_hours, pad_step_number = stored
         if mode not in ("consistent", "uncoordinated"):
             raise ValueError(f"mode must be 'consistent' or 'uncoordinated', not {safe_repr(mode)}")
         self.mode: Final[Mode] = mode
         self.state: Final = state
+        self.variables: tuple[Variable, ...] = ()
+        self._sharded = sharded
         self._pad = pad_step_number
-        self._retention: Final = Retention(max_to_keep or 0, keep_checkpoint_every_n_hours, time.time())
+        self._retention = Retention(max_to_keep or 0, keep_checkpoint_every_n_hours, time.time())
         self._writings: Final = Writings(max_in_flight, on_failure)
-        given = to_save(all_to_save(get_default_graph()) if var_list is None else var_list)
+        self._handles: frozenset[Operation] = frozenset()
+        self._built: Nodes | None = None
+        self._is_empty = False
+        self._plan = var_list, name or "save", var_list is not None if extra is None else extra, reshape, allow_empty
+        if saver_def is not None:
+            self._find(get_default_graph(), saver_def, import_scope)
+        elif not defer_build:
+            self.build()
+
+    def build(self) -> None:
+        """Build the operations, which `defer_build` has put off. Does nothing if they are there.
+
+        ValueError if there is nothing to save, or two variables have one name.
+        """
+        if self._built is not None or self._is_empty:
+            return
+        var_list, name, extra, reshape, allow_empty = self._plan
+        chosen = all_to_save(get_default_graph()) if var_list is None else var_list
+        if allow_empty and not chosen:
+            self._is_empty = True
+            return
+        given = to_save(chosen)
         graph = given[0].home.graph
-        saved = [*given, *(_state(graph, given) if state else ())]
-        self.variables: Final = tuple([each.variable for each in given if isinstance(each, SavedVariable)])
-        self._handles: Final = frozenset(each.home for each in given)
-        self._nodes: Final = build(
-            graph, saved, name or "save", sharded=sharded, consistent=mode == "consistent",
-            extra=var_list is not None if extra is None else extra, reshape=reshape,
+        saved = [*given, *(run_state(graph, given) if self.state else ())]
+        self.variables = tuple([each.variable for each in given if isinstance(each, SavedVariable)])
+        self._handles = frozenset(each.home for each in given)
+        self._built = build(
+            graph, saved, name, sharded=self._sharded, consistent=self.mode == "consistent", extra=extra,
+            reshape=reshape,
+        )  # fmt: skip
+
+    @property
+    def _nodes(self) -> Nodes:
+        if self._built is None:
+            raise RuntimeError("build() this Saver first: it was made with defer_build=True")
+        return self._built
+
+    # As plain data
+
+    def as_saver_def(self) -> SaverDef:
+        """Return its options, and the names of its main operations, in TensorFlow's message."""
+        feeds, every = self._nodes.feeds, self._nodes.every
+        return SaverDef(
+            feeds.path.name, self._nodes.saved.name, every.given.op.name, self._retention.max_to_keep, self._sharded,
+            self._retention.every_hours, SaverDef.V2,
+        )  # fmt: skip
+
+    def to_proto(self, export_scope: str | None = None) -> dict[str, Any] | None:
+        """Return the names of its operations and its options, for `saver_def`. None if it lies outside `export_scope`.
+
+        A function to call on failing writes is not stored.
+        """
+        scope = export_scope.rstrip("/") + "/" if export_scope else ""
+        kept = self._retention.max_to_keep, self._retention.every_hours
+        options = Options(self.mode, self.state, self._sharded, *kept, self._pad)
+        return to_plain(options, [each.op for each in self.variables], self._handles, self._nodes, scope)
+
+    @staticmethod
+    def from_proto(saver_def: Mapping[str, Any], import_scope: str | None = None) -> "Saver":
+        """Return the Saver of `to_proto`; its operations are in the default graph. KeyError if they are not."""
+        return Saver(saver_def=saver_def, import_scope=import_scope)
+
+    def _find(self, graph: Graph, parts: Mapping[str, Any], import_scope: str | None) -> None:
+        prefix = import_scope.rstrip("/") + "/" if import_scope else ""
+        self._handles = frozenset(graph.get_operation_by_name(prefix + name) for name in texts(parts["handles"]))
+        variables = {each.op.name: each for each in graph.get_collection(GraphKeys.GLOBAL_VARIABLES)}
+        names = [prefix + name for name in texts(parts["variables"])]
+        self.variables = tuple([variables[name] for name in names if name in variables])
+        self._built = nodes_from_plain(parts["nodes"], graph, prefix)
+
+    def export_meta_graph(
+        self, filename: Path | None = None, collection_list: Iterable[str] | None = None,
+        export_scope: str | None = None, clear_devices: bool = False, clear_extraneous_savers: bool = False,
+    ) -> "MetaGraphDef":  # fmt: skip
+        """Return the graph with its collections and this Saver; see `af.train.export_meta_graph`."""
+        from aioflow.saved_model.meta_graph import export_meta_graph
+
+        return export_meta_graph(
+            filename, self.to_proto(export_scope), collection_list, self._nodes.saved.graph, export_scope,
+            clear_devices, clear_extraneous_savers,
         )  # fmt: skip
 
     # Saving
@@ -154,7 +230,8 @@ class Saver:
         """Save a checkpoint at `save_path`, or at `save_path-N` for a global step N. Returns its path.
 
         Deletes older ones as `max_to_keep` says, and replaces one at the same path. Cancelling gives up the save: an
-        earlier checkpoint stays, and a draft may remain, which a later save removes.
+        earlier checkpoint stays, and a draft may remain, which a later save removes. A Saver with nothing to save,
+        which `allow_empty` permits, returns an empty text.
 
         Args:
             session: the session of the variables.
@@ -165,7 +242,10 @@ class Saver:
         Raises:
             FailedPreconditionError: a variable has no value.
             PermissionDeniedError, ResourceExhaustedError: the task may not write there, or its disk is full.
+            RuntimeError: `build` was not called.
         """
+        if self._is_empty:
+            return ""
         writing = await self.save_async(session, save_path, global_step, options)
         try:
             return await writing
@@ -187,11 +267,11 @@ class Saver:
         """
         _check(session, options)
         limit = None if options is None else options.timeout
-        token = _owner() + secrets.token_hex(8)
+        token = owner() + secrets.token_hex(8)
         try:
             async with asyncio.timeout(limit):
                 await self._writings.room()
-                _live.add(token)
+                live.add(token)
                 draft, write = await self._begin_write(session, token, save_path, global_step, options)
         except BaseException as error:
             self._give_up(token)
@@ -205,9 +285,9 @@ class Saver:
 
     def _give_up(self, token: str) -> None:
         """Delete the draft of that token, if it was begun."""
-        if token in _live:
+        if token in live:
             self._writings.withdraw()
-            _live.remove(token)
+            live.remove(token)
 
     async def finish(self) -> None:
         """Wait until no write is under way. Raises the error of a failed write that no task has got yet."""
@@ -227,7 +307,7 @@ class Saver:
 
     async def _begin_write(
         self, session: Session, token: str, save_path: Path, step: Any, options: RunOptions | None
-    ) -> tuple["_Draft", Callable[[], Awaitable[Any]]]:
+    ) -> tuple[Draft, Callable[[], Awaitable[Any]]]:
         """Return the draft and its write. In consistent mode the values are taken now."""
         nodes, given = self._nodes, self._nodes.feeds
         if nodes.taken is None:
@@ -260,11 +340,11 @@ class Saver:
                 _log.warning("steps that change variables are never all done: a checkpoint is taken amid them")
             yield reached
 
-    async def _draft(self, session: Session, token: str, path: Path, step: Any, facts: dict[str, Any]) -> "_Draft":
-        number = await _number(session, step)
-        return _Draft(self._path(path, number), token, {**facts, "global_step": number})
+    async def _draft(self, session: Session, token: str, path: Path, step: Any, facts: dict[str, Any]) -> Draft:
+        number = await step_number(session, step)
+        return Draft(checkpoint_path(path, number, 8 if self._pad else 1), token, {**facts, "global_step": number})
 
-    async def _written(self, session: Session, draft: "_Draft", write: Callable[[], Awaitable[Any]]) -> str:
+    async def _written(self, session: Session, draft: Draft, write: Callable[[], Awaitable[Any]]) -> str:
         """Return the path, after the checkpoint is complete and checkpoints beyond the limit are deleted."""
         given = self._nodes.feeds
         try:
@@ -275,10 +355,10 @@ class Saver:
                 raise errors.CancelledError(f"the session was closed while {draft.path!r} was written") from error
             raise
         finally:
-            _live.remove(draft.token)
+            live.remove(draft.token)
         old, kept = self._retention.saved(draft.path, time.time()), self.last_checkpoints
         tidied = {
-            given.path: draft.path, given.token: _owner(), given.old: old, given.kept: kept, given.live: sorted(_live)
+            given.path: draft.path, given.token: owner(), given.old: old, given.kept: kept, given.live: sorted(live)
         }  # fmt: skip
         await self._run_quietly(session, self._nodes.tidy, tidied)
         return draft.path
@@ -290,12 +370,6 @@ class Saver:
         except (errors.OpError, RuntimeError) as error:
             text = error.message if isinstance(error, errors.OpError) else str(error)
             _log.info("%s of %r: %s", operation.type, feeds[self._nodes.feeds.path], text)
-
-    def _path(self, save_path: Path, number: int | None) -> str:
-        name = as_name(save_path).rstrip("/")
-        if not name:
-            raise ValueError("a checkpoint needs a path such as 'run/model.ckpt'")
-        return name if number is None else f"{name}-{number:0{8 if self._pad else 1}}"
 
     # Restoring
 
@@ -323,7 +397,10 @@ class Saver:
             DataLossError: it is damaged.
             UnimplementedError: it has another version.
             ValueError: one of `variables` is not saved, or the list is empty.
+            RuntimeError: `build` was not called.
         """
+        if self._is_empty:
+            return
         await self._restore(session, save_path, False, options, variables)
 
     async def import_safetensors(
@@ -389,6 +466,10 @@ class Saver:
 
     # Known checkpoints
 
+    def keep(self, retention: Retention) -> None:
+        """Let these rules say from here on which checkpoints stay."""
+        self._retention = retention
+
     @property
     def last_checkpoints(self) -> list[str]:
         """The paths of the checkpoints that were saved and may still be deleted, oldest first."""
@@ -411,46 +492,6 @@ class Saver:
 
     def __repr__(self) -> str:
         return f"<af.train.Saver {self.mode}, {len(self.last_checkpoints)} checkpoints kept>"
-
-
-def _owner() -> str:
-    """The prefix of the draft tokens of this process. No other process has it, not even a fork of this one."""
-    return f"{_PROCESS}-{os.getpid()}-"
-
-
-class _Draft:
-    """A checkpoint to write.
-
-    Attributes:
-        path: its path.
-        token: its unique token.
-    """
-
-    def __init__(self, path: str, token: str, facts: dict[str, Any]) -> None:
-        self.path: Final = path
-        self.token: Final = token
-        self._facts = facts
-
-    def feeds(self, given: Feeds) -> dict[Tensor, Any]:
-        """Return the feeds of the steps that write it."""
-        return {given.path: self.path, given.token: self.token, given.facts: json.dumps(self._facts)}
-
-
-def _state(graph: Graph, saved: Sequence[Saved]) -> list[Savable]:
-    """Return the queues and readers of the graph, and the counts of random operations on each requested task."""
-    found = list(run_state_of(graph))
-    asking = [
-        *[each.home for each in [*saved, *found]],
-        *[o for o in graph.get_operations() if o.definition.counted],
-    ]
-    homes = {file_device(operation): operation for operation in reversed(asking)}
-    return [*found, *[SavedCounts(operation, device) for device, operation in sorted(homes.items())]]
-
-
-async def _number(session: Session, step: int | Variable | Tensor | None) -> int | None:
-    if step is None or isinstance(step, (int, np.integer)):
-        return None if step is None else int(step)
-    return int(await session.run(step))
 
 
 def _check(session: Any, options: Any) -> None:

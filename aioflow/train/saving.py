@@ -23,7 +23,7 @@ from aioflow.kernels.state import checkpoint as files
 from aioflow.tensors import dtypes
 from aioflow.tensors.dtypes import TensorShape
 from aioflow.tensors.recursion import safe_repr
-from aioflow.train.savable import Entry, Savable, Saved
+from aioflow.train.savable import Entry, Savable, Saved, SavedCounts, run_state_of
 
 
 class Feeds(NamedTuple):
@@ -172,6 +172,17 @@ def file_device(operation: Operation) -> str:
     if spec == DeviceSpec():
         return ""
     return dataclasses.replace(spec, device_type="CPU", device_index=0).to_string()
+
+
+def run_state(graph: Graph, saved: Sequence[Saved]) -> list[Savable]:
+    """Return the queues and readers of the graph, and the counts of random operations on each requested task."""
+    found = list(run_state_of(graph))
+    asking = [
+        *[each.home for each in [*saved, *found]],
+        *[o for o in graph.get_operations() if o.definition.counted],
+    ]
+    homes = {file_device(operation): operation for operation in reversed(asking)}
+    return [*found, *[SavedCounts(operation, device) for device, operation in sorted(homes.items())]]
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from aioflow.library.variables import Variable
 from aioflow.session import Session
 from aioflow.summary.writer import FileWriter
 from aioflow.train.coordinator import Coordinator
+from aioflow.train.looper import repeat
 from aioflow.train.queue_runner import QueueRunner, start_queue_runners
 from aioflow.train.scaffold import Scaffold
 from aioflow.train.session_manager import LONGEST, SessionManager
@@ -245,20 +246,10 @@ class Supervisor:
     ) -> asyncio.Task[None]:
         """Start a task that calls `target`, a function or coroutine function, at this interval until the stop.
 
-        The interval runs from the beginning of one call to the beginning of the next. If a call takes longer, the next
-        one follows at once. Without an interval each call follows at once. An error of `target` requests a stop.
+        See `looper.repeat`. An error of `target` requests a stop.
         """
         call = functools.partial(target, *args, **(kwargs or {}))
-        return self.coord.create_task(self._repeat(timer_interval_secs or 0.0, call), name=f"calling {target!r}")
-
-    async def _repeat(self, seconds: float, call: Callable[[], Awaitable[object] | object]) -> None:
-        now = asyncio.get_running_loop().time
-        while not self.coord.should_stop():
-            due = now() + seconds
-            await finished(call())
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(max(due, now())):
-                    await self.coord.wait_for_stop()
+        return self.coord.create_task(repeat(self.coord, timer_interval_secs, call), name=f"calling {target!r}")
 
     def summary_computed(self, sess: Session, summary: bytes, global_step: int | None = None) -> None:
         """Write a summary from a run. RuntimeError if there is no writer."""
@@ -288,3 +279,33 @@ class Supervisor:
         """Wait until all tasks have ended. Raises the first error of one."""
         self.coord.request_stop()
         await self.coord.join(tasks, self._grace)
+
+
+async def basic_train_loop(
+    supervisor: Supervisor,
+    train_step_fn: Callable[..., Awaitable[object] | object],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    master: "str | Address" = "",
+) -> None:
+    """Call `train_step_fn(session, *args, **kwargs)` again and again in a session of the supervisor, until it stops.
+
+    Args:
+        supervisor: makes the session ready, saves checkpoints, and stops.
+        train_step_fn: a function or coroutine function that makes a step.
+        args: its further arguments.
+        kwargs: its arguments by name.
+        master: the master of the session.
+
+    Examples:
+        >>> steps = af.train.get_or_create_global_step()
+        >>> count = steps.assign_add(1)
+        >>> supervisor = af.train.Supervisor()
+        >>> async def step(session):
+        ...     if await session.run(count) == 3:
+        ...         supervisor.request_stop()
+        >>> await af.train.basic_train_loop(supervisor, step)
+    """
+    async with supervisor.managed_session(master) as session:
+        while not supervisor.should_stop():
+            await finished(train_step_fn(session, *(args or ()), **(kwargs or {})))

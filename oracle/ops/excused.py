@@ -66,6 +66,7 @@ WAITING = "it waits, or holds what outlives a step: its tests compare it with a 
 excuse(
     WAITING, "*accumulator*", "barrier*", "*queue", "queue_*", "stage", "stage_*", "staging_area", "unstage", "map_*"
 )
+excuse("it holds what outlives a run: its tests compare it", "get_session_*", "delete_session_tensor")
 excuse(WAITING, "row_batches", "batch", "unbatch", "unbatch_grad")
 excuse(WAITING, "*_reader", "reader_*")
 excuse(

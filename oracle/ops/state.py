@@ -66,6 +66,20 @@ for name in ("scatter_nd_update", "scatter_nd_add", "scatter_nd_sub"):
     compare(name, places, of(name), gradient=STATE, ops=f"{name}_variable", differs=EMPTY_ROWS)
 
 
+def sliced(d: Draw) -> Call:
+    dtype, rest = d.dtype(*NUMBERS), d.shape(0, 2)
+    return call(d.array(dtype, (6, *rest)), d.array(dtype, (2, *rest)), begin=d.integer(0, 2))
+
+
+compare(
+    "variable[...].assign",
+    sliced,
+    after(lambda lib, variable, value, begin: variable[begin : begin + 4 : 2].assign(value)),
+    gradient=STATE,
+    ops="assign_slice_variable",
+)
+
+
 def looked_up(lib: Any, table: Any, ids: Any) -> Any:
     return lib.nn.embedding_lookup(lib.Variable(table, dtype=table.dtype), ids)
 
@@ -136,6 +150,9 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "rms_prop": lambda train: train.RMSPropOptimizer(0.125, 0.5, 0.5, 0.0625),
     "centered_rms_prop": lambda train: train.RMSPropOptimizer(0.125, 0.5, 0.5, 0.0625, centered=True),
     "ftrl": lambda train: train.FtrlOptimizer(0.125, l1_regularization_strength=0.125, l2_regularization_strength=0.25),
+    "proximal_gradient_descent": lambda train: train.ProximalGradientDescentOptimizer(0.125, 0.125, 0.25),
+    "proximal_adagrad": lambda train: train.ProximalAdagradOptimizer(0.125, 0.25, 0.125, 0.25),
+    "adagrad_da": lambda train: train.AdagradDAOptimizer(0.125, np.int64(3), 0.25, 0.0625, 0.25),
     "ftrl_v2": lambda train: train.FtrlOptimizer(0.125, l2_shrinkage_regularization_strength=0.125),
 }
 for name, make in OPTIMIZERS.items():
@@ -147,6 +164,8 @@ for name, make in OPTIMIZERS.items():
         trained(make, sparse=True),
         gradient=STATE,
         rtol=512,
-        differs=EMPTY_ROWS if op in ("adagrad", "ftrl", "ftrl_v2") else (),
+        differs=EMPTY_ROWS
+        if op in ("adagrad", "adagrad_da", "ftrl", "ftrl_v2", "proximal_adagrad", "proximal_gradient_descent")
+        else (),
         ops=(f"sparse_apply_{op}", *(["deduplicate_rows"] if op == "adagrad" else [])),
     )

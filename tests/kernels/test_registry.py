@@ -42,6 +42,7 @@ NEEDS_SESSION = {
     "stored_names": "it reads files",
     "save_shard": "it writes files",
     "*run_counts": "it tells or changes how often operations ran in a session",
+    "*session_*": "it keeps, takes or deletes what stays in a session",
     "row_batches": "it puts the rows of several steps together",
     "batch": "it puts the rows of several steps together",
     "unbatch*": "it divides what several steps have together",

@@ -87,3 +87,36 @@ def test_a_custom_gradient_of_the_wrong_number_is_refused():
     y = af.custom_gradient(lambda x: (x * 2, lambda dy: (dy, dy)))(x)
     with pytest.raises(ValueError, match="gave 2 gradients for 1 arguments"):
         gradients(y, x)
+
+
+async def test_recomputed_values_are_computed_twice_and_give_the_same_gradients(graph):
+    v = af.Variable(np.float64(2), name="v")
+    x = af.placeholder(af.float64, [3], name="x")
+
+    def f(x):
+        """A function of an argument and a variable."""
+        return [af.exp(x * v), af.sin(x)]
+
+    again = af.recompute_grad(f)
+    assert again.__doc__ == f.__doc__
+    plain, recomputed = f(x), again(x)
+    firsts = [gradients(ys, [x, v]) for ys in (plain, recomputed)]
+    seconds = [gradients(dx, [x, v]) for dx, _ in firsts]
+    feeds, metadata = {x: np.array([0.5, -1.0, 0.25])}, af.RunMetadata()
+    async with af.Session(graph=graph) as session:
+        await session.run(v.initializer)
+        found = await session.run([[*first, *second] for first, second in zip(firsts, seconds, strict=True)], feeds)
+        await session.run([recomputed, firsts[1]], feeds, af.RunOptions(trace=True), metadata)
+    for ours, expected in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(ours, expected)
+    kinds = [graph.get_operation_by_name(node.name).type for node in metadata.step_stats if "/" not in node.name[:1]]
+    assert kinds.count("exp") == 2
+
+
+async def test_gradients_pass_through_what_has_none(graph):
+    x, y, v = number("x"), number("y"), af.Variable(np.float64(3))
+    a, b = af.grad_pass_through(lambda x, y: (af.round(x), af.floor(y) * v))(x, y)
+    dx, dy, dv = gradients([a * 2, b * 5], [x, y, v])
+    async with af.Session(graph=graph) as session:
+        await session.run(v.initializer)
+        assert (await session.run([a, b, dx, dy], {x: 2.6, y: 1.5}), dv) == ([3, 3, 2, 5], None)

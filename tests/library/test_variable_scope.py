@@ -78,7 +78,16 @@ REFUSED = {
     "no shape": (lambda: af.get_variable("w"), "shape of a new variable must be known: 'w'"),
     "two shapes": (lambda: af.get_variable("w", [1], initializer=[1.0]), "leave out shape="),
     "no default": (lambda: af.get_variable("w", [1], af.string), "string needs an initializer"),
-    "parts": (lambda: af.get_variable("w", [1], partitioner=lambda shape: [2]), "not partitioned"),
+    "too many parts": (
+        lambda: af.get_variable("w", [1], partitioner=lambda shape, dtype: [2]), r"each axis of \[1\], not \[2\]",
+    ),
+    "parts of two axes": (
+        lambda: af.get_variable("w", [2, 2], partitioner=lambda shape, dtype: [2, 2]), "along one axis, not along",
+    ),
+    "parts of none": (lambda: af.get_variable("w", [2], partitioner=lambda shape, dtype: 2), "each axis of .*, not 2"),
+    "parts of an open shape": (
+        lambda: af.get_variable("w", [None], partitioner=af.fixed_size_partitioner(2)), "must be known: 'w' has",
+    ),
 }  # fmt: skip
 
 

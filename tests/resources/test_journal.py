@@ -163,4 +163,4 @@ def test_every_stateful_operation_can_be_undone_or_is_listed_as_lasting():
         assert not has_lasting_effect(REGISTRY[name], [table]), name
     assert has_lasting_effect(REGISTRY["lookup_table_import"], [table])
     outside = {name for name, definition in REGISTRY.items() if has_lasting_effect(definition, ())}
-    assert outside == {"py_func", "write_file"}
+    assert outside == {"delete_session_tensor", "py_func", "write_file"}

@@ -75,3 +75,43 @@ def test_only_variables_of_floats_have_averages(graph, value):
     with pytest.raises(TypeError, match="moving averages"):
         train.ExponentialMovingAverage(0.9).apply([af.Variable(1.0, name="good"), given])
     assert [v.op.name for v in af.global_variables() if "Average" in v.op.name] == []
+
+
+async def test_tensors_have_averages_that_begin_at_zero_unless_these_are_taken_out(graph):
+    x = af.placeholder(af.float32, [2], name="x")
+    plain, debiased = (
+        train.ExponentialMovingAverage(0.5),
+        train.ExponentialMovingAverage(0.5, zero_debias=True, name="D"),
+    )
+    update = af.group(plain.apply([x]), debiased.apply([x]))
+    shadows = plain.average(x), debiased.average(x)
+    assert [shadow.op.name for shadow in shadows] == ["x/ExponentialMovingAverage", "x/D"] == [
+        plain.average_name(x), debiased.average_name(x),
+    ]  # fmt: skip
+    assert af.moving_average_variables() == []
+    assert [shadow.trainable for shadow in shadows] == [False, False]
+    assert [v.op.name for v in af.global_variables()[2:]] == ["x/D/biased", "x/D/local_step"]
+    async with af.Session(graph=graph) as session:
+        await session.run(af.global_variables_initializer())
+        await session.run(update, {x: [4.0, 8.0]})
+        assert [value.tolist() for value in await session.run(shadows)] == [[2.0, 4.0], [4.0, 8.0]]
+        await session.run(update, {x: [1.0, 2.0]})
+        assert [value.tolist() for value in await session.run(shadows)] == [[1.5, 3.0], [2.0, 4.0]]
+
+
+async def test_a_variable_is_moved_towards_a_value(graph):
+    average = af.Variable([0.0, 0.0], name="average")
+    moved = train.assign_moving_average(average, [8.0, 4.0], 0.75, zero_debias=False)
+    async with af.Session(graph=graph) as session:
+        await session.run(af.global_variables_initializer())
+        assert (await session.run(moved)).tolist() == [2.0, 1.0]
+        assert (await session.run(moved)).tolist() == [3.5, 1.75]
+
+
+def test_averages_of_other_things_are_refused(graph):
+    for bad, error in [(af.constant(1), TypeError), (7.0, TypeError), (af.placeholder(af.float32), ValueError)]:
+        with pytest.raises(error, match="average"):
+            train.ExponentialMovingAverage(0.5).apply([bad])
+    with pytest.raises(TypeError, match="a variable of floating dtype"):
+        train.assign_moving_average(af.constant(1.0), 1.0, 0.5)
+    assert af.global_variables() == []

@@ -56,6 +56,26 @@ def ftrl(s, g, t, lr=0.5, power=-0.5, l1=0.0, l2=0.0, shrinkage=0.0):
     return {"var": np.where(np.abs(linear) > l1, var, 0), "accum": accum, "linear": linear}
 
 
+def shrunk(moved, threshold, scale):
+    return np.sign(moved) * np.maximum(np.abs(moved) - threshold, 0) / scale
+
+
+def proximal_descent(s, g, t, lr=0.5, l1=0.2, l2=0.3):
+    return {"var": shrunk(s["var"] - lr * g, lr * l1, 1 + lr * l2)}
+
+
+def proximal_adagrad(s, g, t, lr=0.5, l1=0.2, l2=0.3):
+    accum = s["accumulator"] + g * g
+    rate = lr / np.sqrt(accum)
+    return {"var": shrunk(s["var"] - rate * g, rate * l1, 1 + rate * l2), "accumulator": accum}
+
+
+def adagrad_da(s, g, t, lr=0.5, l1=0.02, l2=0.3, steps=7):
+    total, squares = s["gradient_accumulator"] + g, s["gradient_squared_accumulator"] + g * g
+    var = -lr * shrunk(total, l1 * steps, l2 * steps * lr + np.sqrt(squares))
+    return {"var": var, "gradient_accumulator": total, "gradient_squared_accumulator": squares}
+
+
 train = af.train
 CASES = {
     "descent": (lambda: train.GradientDescentOptimizer(0.1), descent, {}, {}),
@@ -72,6 +92,14 @@ CASES = {
     ),
     "adam": (lambda: train.AdamOptimizer(0.1, 0.8, 0.95, 1e-3), adam, {"m": 0, "v": 0}, {}),
     "ftrl": (lambda: train.FtrlOptimizer(0.5), ftrl, {"accum": 0.1, "linear": 0}, {}),
+    "proximal descent": (lambda: train.ProximalGradientDescentOptimizer(0.5, 0.2, 0.3), proximal_descent, {}, {}),
+    "proximal adagrad": (
+        lambda: train.ProximalAdagradOptimizer(0.5, 0.3, 0.2, 0.3), proximal_adagrad, {"accumulator": 0.3}, {},
+    ),
+    "dual averaging": (
+        lambda: train.AdagradDAOptimizer(0.5, 6, 0.3, 0.02, 0.3), adagrad_da,
+        {"gradient_accumulator": 0, "gradient_squared_accumulator": 0.3}, {},
+    ),
     "regularised ftrl": (
         lambda: train.FtrlOptimizer(0.5, -0.7, 0.2, 0.3, 0.1, l2_shrinkage_regularization_strength=0.05), ftrl,
         {"accum": 0.2, "linear": 0}, {"power": -0.7, "l1": 0.3, "l2": 0.1, "shrinkage": 0.05},
@@ -373,6 +401,11 @@ REFUSED = {
     ),
     "no name": (lambda w: af.train.Optimizer(False, ""), ValueError, "needs a name"),
     "an empty accumulator": (lambda w: af.train.AdagradOptimizer(0.1, 0.0), ValueError, "must be positive, not 0.0"),
+    "an empty sum of squares": (lambda w: af.train.AdagradDAOptimizer(0.1, 0, 0.0), ValueError, "must be positive"),
+    "an empty proximal accumulator": (
+        lambda w: af.train.ProximalAdagradOptimizer(0.1, 0.0), ValueError, "must be positive, not 0.0",
+    ),
+    "no global step": (lambda w: af.train.AdagradDAOptimizer(0.1, None), ValueError, "needs the global_step"),
     "a positive power": (lambda w: af.train.FtrlOptimizer(0.1, 0.5), ValueError, "learning_rate_power"),
     "a negative strength": (
         lambda w: af.train.FtrlOptimizer(0.1, l1_regularization_strength=-1.0), ValueError, "l1_regularization",

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import aioflow as af
+import aioflow.kernels.nn.proximal_optimizers  # declares updates
 from aioflow import errors
 from aioflow.devices.cpu import Cores
 from aioflow.graph.op import REGISTRY
