@@ -32,7 +32,7 @@ class _Flow:
     def reset(self) -> None:
         for end in self.ends:
             wire = end.get_extra_info("socket")
-            if wire is not None:  # else it is closed
+            if wire is not None and wire.fileno() >= 0:  # else it is closed
                 wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
                 end.transport.abort()
 
