@@ -60,7 +60,7 @@ WRONG = {
     "Saver(3)": (lambda w: af.train.Saver(3), f"var_list {LIST} 3"),
     "Saver(name)": (lambda w: af.train.Saver("v"), f"var_list {LIST} 'v'"),
     "Saver of a variable": (lambda w: af.train.Saver(w.v), f"var_list {LIST}"),
-    "Saver of tensors": (lambda w: af.train.Saver([w.loss]), "a Saver saves variables and lookup tables, not <af.Tensor"),
+    "Saver of tensors": (lambda w: af.train.Saver([w.loss]), "saves variables and lookup tables, not <af.Tensor"),
     "minimize(name)": (lambda w: SGD.minimize("loss"), "the loss must be a tensor, not 'loss'"),
     "minimize(None)": (lambda w: SGD.minimize(None), "the loss must be a tensor, not None"),
     "minimize(function)": (lambda w: SGD.minimize(lambda: w.loss), "the loss must be a tensor, not <function"),

@@ -125,3 +125,8 @@ async def carries(run):
 @every_seed
 def test_large_arrays_arrive_whole_over_repeatedly_cut_connections(seeds):
     survives(seeds, carries, chaos=CALM, bandwidth=2e7)
+
+
+def test_steps_go_on_while_their_session_is_made_anew_for_a_lost_task():
+    """With this seed a task gets the request of a step after its session was made anew, and has not lost the graph."""
+    survives([2205205773], carries, chaos=CALM, bandwidth=2e7)

@@ -138,7 +138,8 @@ class Worker:
     async def create_session(self, call: Call) -> Reply:
         """Make the state of a session. It lasts as long as its master is connected."""
         message: Any = call.message
-        self._sessions[message.session] = WorkerSession(call.peer, message.counts or message.session)
+        before = self._sessions.get(message.session)
+        self._sessions[message.session] = WorkerSession(call.peer, message.counts or message.session, before)
         return Reply()
 
     async def drop_containers(self, call: Call) -> Reply:
@@ -316,7 +317,7 @@ class Worker:
 
     def _registered(self, message: Any) -> tuple[WorkerSession, Registered]:
         session = self._session(message.session)
-        graph = session.graphs.get(message.graph)
+        graph = session.graph(message.graph)
         if graph is None:
             raise errors.AbortedError(f"{self.task} does not know graph {message.graph}: it has restarted")
         return session, graph

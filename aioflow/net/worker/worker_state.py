@@ -89,15 +89,24 @@ class Registered:
 
 
 class WorkerSession:
-    """The state of a session in a worker."""
+    """The state of a session in a worker.
 
-    def __init__(self, owner: Requester | None, counts: str) -> None:
+    A master that has lost any task makes the session anew on all of them. On those that it did not lose, steps that
+    began before may still be under way to their shares: these find the graphs of the session `before`.
+    """
+
+    def __init__(self, owner: Requester | None, counts: str, before: "WorkerSession | None" = None) -> None:
         self.owner: Final = owner
         self.counts: Final = counts
         """The name under which the runs of operations are counted."""
         self.graphs: Final[dict[int, Registered]] = {}
+        self._before: Final = before.graphs if before is not None and before.owner is owner else {}
         self.light: Step | None = None
         """The step that all of its light runs are, one after the other."""
+
+    def graph(self, number: int) -> Registered | None:
+        """Return a graph; None if it is not registered."""
+        return self.graphs.get(number) or self._before.get(number)
 
 
 class WorkerStep:
