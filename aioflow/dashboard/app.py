@@ -25,7 +25,7 @@ SHORTEST: Final = 0.1
 """Seconds between two updates of a page, at least."""
 _HEARTBEAT: Final = 20.0
 _MANY: Final = 200
-"""Messages: a thread writes more of them, and graphs and steps, as JSON."""
+"""The most messages that the event loop writes as JSON; a thread writes longer lists, and graphs and steps."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -112,7 +112,10 @@ class Pages:
         return web.json_response(text=text, headers={"content-disposition": name})
 
     async def _updates(self, request: web.Request) -> web.StreamResponse:
-        """Send the state, and then what changes, at most ten times a second, and never before the last was read."""
+        """Send the state of the board, then its changes.
+
+        A page gets at most ten updates a second, and the next one only after it has read the last one.
+        """
         socket = web.WebSocketResponse(heartbeat=_HEARTBEAT, compress=False, max_msg_size=1024)
         await socket.prepare(request)
         self._open.add(socket)
@@ -130,7 +133,7 @@ class Pages:
         return socket
 
     async def _shut(self, app: web.Application) -> None:
-        """Close the connections of all pages; one that does not read is dropped."""
+        """Close the connections of all pages, without waiting for pages that do not read."""
         sockets = list(self._open)
         closing = [socket.close(code=aiohttp.WSCloseCode.GOING_AWAY, drain=False) for socket in sockets]
         await asyncio.gather(*closing, return_exceptions=True)
@@ -140,7 +143,7 @@ class Pages:
 
 
 _OPEN: Final = ("/sign-in", "/style.css")
-"""What a browser needs before it has signed in."""
+"""The paths that a browser needs before it has signed in."""
 
 
 async def _send(board: Board, socket: web.WebSocketResponse) -> None:

@@ -21,7 +21,7 @@ from aioflow.session import Session
 from aioflow.tracing import RunMetadata
 
 _SAMPLES: Final = 64
-"""Samples between two looks, at most."""
+"""The most samples that are kept between two calls of `take`."""
 _TRACE_EVERY: Final = 2.0
 """Seconds from one traced step to the next, at least."""
 _TRACE_SHARE: Final = 200.0
@@ -61,8 +61,8 @@ class Sampler:
     """Observes single runs of a session.
 
     Attributes:
-        samples: those since the last look.
-        failed: the failed runs among those that it has seen.
+        samples: the samples since the last call of `take`.
+        failed: the number of observed runs that failed.
     """
 
     def __init__(self, session: Session, clock: Callable[[], float] = time.time) -> None:
@@ -75,11 +75,11 @@ class Sampler:
         self._next_trace = 0.0
 
     def ask(self) -> None:
-        """See the next run."""
+        """Observe the next run of the session."""
         self._session.observe_next_run(self)
 
     def stop(self) -> None:
-        """See none."""
+        """Observe no further run."""
         self._session.observe_next_run(None)
 
     async def around(

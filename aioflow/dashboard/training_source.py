@@ -1,4 +1,4 @@
-"""Training in a session: what `fit` and the hooks of monitored sessions tell of it."""
+"""Listens to training in a session: to the reports of `fit` and of the hooks of monitored sessions."""
 
 import asyncio
 import time
@@ -54,7 +54,7 @@ class TrainingSource:
 
 
 class _State:
-    """What is known of the training."""
+    """The newest reports of the training, as one state."""
 
     def __init__(self) -> None:
         self._speed: Final = Speed()
@@ -95,7 +95,7 @@ class _State:
                 _keep(self._pictures, found.tag, found)
 
     def post(self, board: Board, now: float) -> None:
-        """Post what is new."""
+        """Post the state, if a report has come since the last call."""
         if not self._has_news:
             return
         self._has_news = False
@@ -117,6 +117,6 @@ def _few(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def _keep(known: dict[str, T], tag: str, found: T) -> None:
-    """Keep it, if there is room for its tag."""
+    """Keep the newest summary of a tag, if there is room for the tag."""
     if tag in known or len(known) < _TAGS:
         known[tag] = found

@@ -9,9 +9,9 @@ from aioflow.dashboard.messages import ValueStatistics, clip
 from aioflow.tensors.dtypes import Array
 
 _LARGEST: Final = 1 << 16
-"""Numbers of a result that is looked at, at most."""
+"""The most numbers of a result that has statistics."""
 _MOST: Final = 500
-"""Operations of a step."""
+"""The most operations of a step that have statistics."""
 
 
 class ValueCollector:

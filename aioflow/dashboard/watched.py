@@ -1,4 +1,4 @@
-"""From the thing to watch to the monitor with the sources for it."""
+"""Chooses the sources of a monitor for the program that is watched: a session, a task, a cluster or served models."""
 
 import asyncio
 import os
