@@ -1,8 +1,8 @@
 """A monitor runs sources while there are viewers. Sources post messages on its board.
 
 A source looks at one part of the watched program (the steps of a session, its waits, the models of a server) again and
-again. Without a viewer no source runs, and the watched program pays nothing. A source rests two hundred times as long as
-its last look took, so all sources together take a few percent at the very most, however large the program is.
+again. Without a viewer no source runs, and the watched program pays nothing. A source rests two hundred times as long
+as its last look took, so all sources together take a few percent at the very most, however large the program is.
 """
 
 import asyncio
