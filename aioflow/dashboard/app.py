@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import mimetypes
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,12 +18,15 @@ from aiohttp import web
 from aioflow.dashboard.access import COOKIE, HEADERS, Access
 from aioflow.dashboard.board import Board
 from aioflow.dashboard.chrome_trace import chrome_trace
-from aioflow.dashboard.messages import Message, to_json
+from aioflow.dashboard.messages import History, Message, Summaries, to_json
 from aioflow.dashboard.monitor import Monitor
 
 STATIC: Final = Path(__file__).parent / "static"
 SHORTEST: Final = 0.1
 """Seconds between two updates of a page, at least."""
+_REST: Final = 50.0
+"""The pause after an update, as a multiple of the processor time that its text has taken."""
+_LONGEST_REST: Final = 5.0
 _HEARTBEAT: Final = 20.0
 _MANY: Final = 200
 """The most messages that the event loop writes as JSON; a thread writes longer lists, and graphs and steps."""
@@ -153,15 +157,20 @@ async def _send(board: Board, socket: web.WebSocketResponse) -> None:
         while True:
             await board.changed(seen)
             messages, seen = board.since(seen), board.revision
-            await socket.send_str(await _written(messages))
-            await asyncio.sleep(SHORTEST)
+            text, seconds = await _written(messages)
+            await socket.send_str(text)
+            await asyncio.sleep(max(SHORTEST, min(seconds * _REST, _LONGEST_REST)))
 
 
-async def _written(messages: Sequence[Message]) -> str:
-    def write() -> str:
-        return f"[{','.join(map(to_json, messages))}]"
+async def _written(messages: Sequence[Message]) -> tuple[str, float]:
+    """The text of an update, and the processor time of writing it. A thread writes long ones."""
 
-    return await asyncio.to_thread(write) if len(messages) > _MANY else write()
+    def write() -> tuple[str, float]:
+        began = time.thread_time()
+        return f"[{','.join(map(to_json, messages))}]", time.thread_time() - began
+
+    is_long = len(messages) > _MANY or any(isinstance(message, (History, Summaries)) for message in messages)
+    return await asyncio.to_thread(write) if is_long else write()
 
 
 async def _document(message: Message | None) -> web.Response:

@@ -73,6 +73,7 @@ class Sampler:
         self._usual: float | None = None
         self._assembled: Final[set[tuple[str, ...]]] = set()
         self._next_trace = 0.0
+        self._debt = 0.0
 
     def ask(self) -> None:
         """Observe the next run of the session."""
@@ -103,17 +104,21 @@ class Sampler:
         return result
 
     def _keep(self, sample: Sample) -> None:
-        """Keep a sample, unless its program was assembled in it, and choose the time of the next trace."""
+        """Keep a sample, unless its program was assembled in it, and choose the time of the next trace.
+
+        The trace after an assembly comes soon. The pause after that trace also pays for the assembly.
+        """
         if sample.trace is None:
             self._usual = sample.seconds
-        elif sample.fetches not in self._assembled:
-            self._assembled.add(sample.fetches)
-            self._next_trace = self._clock() + _TRACE_EVERY
+            self.samples.append(sample)
             return
-        else:
-            cost = sample.seconds - (self._usual or 0.0)
-            self._next_trace = self._clock() + max(_TRACE_EVERY, cost * _TRACE_SHARE)
-        self.samples.append(sample)
+        self._debt += max(0.0, sample.seconds - (self._usual or 0.0))
+        pause = 0.0
+        if sample.fetches in self._assembled:
+            self.samples.append(sample)
+            pause, self._debt = self._debt * _TRACE_SHARE, 0.0
+        self._assembled.add(sample.fetches)
+        self._next_trace = self._clock() + max(_TRACE_EVERY, pause)
 
     def _is_trace_due(self, now: float) -> bool:
         return self._usual is not None and self._usual < _TRACEABLE and now >= self._next_trace
