@@ -123,6 +123,8 @@ async def test_fit_is_followed_by_step_and_epoch():
         monitor = monitor_of(session, clock)
         with monitor.viewer() as board:
             await asyncio.sleep(1)
+            reports = []
+            session.listeners.add(reports.append)
             given = {"epochs": 3, "batch_size": 8, "validation_data": (x, x[:, :1]), "verbose": 0, "session": session}
             history = await model.fit(x, x[:, :1], callbacks=[Slow()], **given)
             training = newest(board, Training)
@@ -131,10 +133,10 @@ async def test_fit_is_followed_by_step_and_epoch():
             for name, values in history.history.items():
                 assert [epoch.values[name] for epoch in training.history] == values
             assert training.values["learning_rate"] == pytest.approx(0.01)
-            assert session.listeners
+            assert [report.ends_epoch for report in reports] == [False, True] * 3  # not each of the 5 batches
         await monitor.close()
         await asyncio.sleep(1)
-        assert not session.listeners
+        assert session.listeners == {reports.append}
 
 
 async def test_models_show_calls_batches_and_versions_as_their_batchers_count_them():
