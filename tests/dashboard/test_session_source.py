@@ -9,7 +9,8 @@ import pytest
 
 import aioflow as af
 from aioflow.dashboard import sampling
-from aioflow.dashboard.messages import Event, Points
+from aioflow.dashboard.board import STEPS
+from aioflow.dashboard.messages import Event, Points, to_json
 from aioflow.dashboard.monitor import Monitor
 from aioflow.dashboard.session_source import SessionSource
 from aioflow.runtime.plan_cache import DEFAULT
@@ -169,3 +170,16 @@ async def test_traces_take_half_a_percent_of_the_time_with_the_assembly_of_their
         clock.now += 0.5
     assert np.diff(clock.traced[:4]).round().tolist() == [2, 24, 4]  # (0.1 + 0.02) * 200, 0.02 * 200
     assert 0.02 * len(clock.traced) + 0.1 < 0.006 * clock.now
+
+
+async def test_an_hour_of_steps_is_kept_in_bounded_memory():
+    async with watched_session(track_memory=True) as (session, monitor):
+        with monitor.viewer() as board:
+            sizes = []
+            for _ in range(4):
+                await steps(session, 450, every=2.0)
+                sizes.append(len("".join(map(to_json, board.everything()))))
+            update = "".join(map(to_json, board.since(board.revision - 20)))
+    assert len(board.steps) == STEPS
+    assert sizes[3] < 1.3 * sizes[1] < 500_000
+    assert len(update) < 20_000
