@@ -7,7 +7,7 @@ from typing import Final
 from aioflow.cli.quantities import in_bytes, in_seconds, number
 from aioflow.cli.tables import Line, Part, Row, Table
 from aioflow.dashboard.board import Board
-from aioflow.dashboard.messages import Cluster, Event, Message, Points, Task, Waits
+from aioflow.dashboard.messages import Cluster, Event, Message, Points, Task, TaskLink, Waiter, Waits
 
 _WAITERS: Final = 10
 """Waiting operations that are shown: the oldest."""
@@ -61,7 +61,8 @@ class ClusterView:
         yield from _with_space(self._group("queue", "elements", number))
         yield from _with_space(self._group("memory", "live bytes", in_bytes, "device"))
         if self._waits is not None:
-            yield from _waits(self._waits)
+            yield from _deadlocks(self._waits)
+            yield from _waiters(self._waits)
 
     def _summary(self, cluster: Cluster) -> Line:
         at = datetime.datetime.fromtimestamp(cluster.time).strftime("%H:%M:%S")
@@ -93,11 +94,9 @@ class ClusterView:
 
 def short(name: str) -> str:
     """The name of a task or device as people say it: `worker 1`, `worker 1 CPU:0`."""
-    return (
-        name.removeprefix("/job:").replace("/replica:0", "").replace("/task:", " ").replace("/device:", " ")
-        if name.startswith("/job:")
-        else name
-    )
+    if not name.startswith("/job:"):
+        return name
+    return name.removeprefix("/job:").replace("/replica:0", "").replace("/task:", " ").replace("/device:", " ")
 
 
 def _state(waits: Waits) -> str:
@@ -111,37 +110,38 @@ def _with_space(table: Table | None) -> Iterator[Part]:
 
 
 def _connections(cluster: Cluster) -> Table | None:
-    rows = [
-        Row(
-            (short(task.name), short(link.task), "interrupted" if link.interrupted else "", in_bytes(link.sent),
-             in_bytes(link.received), in_seconds(link.round_trip)),
-            "bad" if link.interrupted else "",
-        )
-        for task in cluster.tasks for link in task.links
-    ]  # fmt: skip
+    rows = [_connection(task, link) for task in cluster.tasks for link in task.links]
     return Table(("from", "to", "", "sent", "received", "round trip"), tuple(rows), texts=3) if rows else None
 
 
-def _waits(waits: Waits) -> Iterator[Part]:
-    """The deadlocks, and the oldest operations under way."""
+def _connection(task: Task, link: TaskLink) -> Row:
+    ends = short(task.name), short(link.task), "interrupted" if link.interrupted else ""
+    numbers = in_bytes(link.sent), in_bytes(link.received), in_seconds(link.round_trip)
+    return Row((*ends, *numbers), "bad" if link.interrupted else "")
+
+
+def _deadlocks(waits: Waits) -> Iterator[Part]:
     for cycle in waits.cycles:
         yield Line("")
         yield Line(f"deadlock of {len(cycle.edges)} operations", "bad")
         for edge in cycle.edges:
             yield Line(f"  {edge.operation} ({edge.op_type}) waits to {edge.what}, which needs {edge.awaited}", "bad")
+
+
+def _waiters(waits: Waits) -> Iterator[Part]:
+    """The oldest operations under way, and the number of the others."""
     shown = waits.waiters[:_WAITERS]
-    if shown:
-        rows = [
-            Row(
-                (waiter.operation, waiter.op_type, short(waiter.task),
-                 f"waits to {waiter.what}" if waiter.what else "computes" if waiter.computes else "has not ended",
-                 in_seconds(waiter.seconds)),
-                "bad" if waits.stuck and not waiter.computes else "",
-            )
-            for waiter in shown
-        ]  # fmt: skip
-        yield Line("")
-        yield Table(("operation", "type", "task", "does", "since"), tuple(rows), texts=4)
-        more = len(waits.waiters) - len(shown) + waits.left_out
-        if more:
-            yield Line(f"and {more} further operations")
+    if not shown:
+        return
+    rows = [_waiter(waiter, waits.stuck) for waiter in shown]
+    yield Line("")
+    yield Table(("operation", "type", "task", "does", "since"), tuple(rows), texts=4)
+    more = len(waits.waiters) - len(shown) + waits.left_out
+    if more:
+        yield Line(f"and {more} further operations")
+
+
+def _waiter(waiter: Waiter, is_stuck: bool) -> Row:
+    doing = f"waits to {waiter.what}" if waiter.what else "computes" if waiter.computes else "has not ended"
+    cells = waiter.operation, waiter.op_type, short(waiter.task), doing, in_seconds(waiter.seconds)
+    return Row(cells, "bad" if is_stuck and not waiter.computes else "")
