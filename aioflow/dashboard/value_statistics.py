@@ -42,11 +42,11 @@ def statistics_of(name: str, value: Array) -> ValueStatistics:
     strange = value.size - finite.size
     if not finite.size:
         return ValueStatistics(clip(name), value.size, np.nan, np.nan, np.nan, strange)
-    least, most, mean = float(finite.min()), float(finite.max()), float(total) / finite.size
+    least, most, mean = float(finite.min()), float(finite.max()), total / finite.size
     return ValueStatistics(clip(name), value.size, least, most, mean, strange)
 
 
-def _sum(value: Array) -> np.float64:
+def _sum(value: Array) -> float:
     """The sum, which is finite only if all numbers are."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.add.reduce(value, None, dtype=np.float64)
+        return float(np.add.reduce(value, None, dtype=np.float64))
