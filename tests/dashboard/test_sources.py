@@ -8,8 +8,9 @@ import pytest
 
 import aioflow as af
 from aioflow.dashboard.graph_source import MOST, graph_message
-from aioflow.dashboard.messages import Graph, PlacedCall, Serving, Training, Waits
+from aioflow.dashboard.messages import Event, Graph, PlacedCall, Serving, Training, Waits
 from aioflow.dashboard.watched import monitor_of
+from aioflow.session.training_report import TrainingReport
 
 
 def clock():
@@ -185,3 +186,15 @@ async def test_a_session_that_is_not_open_has_no_page():
     await session.close()
     with pytest.raises(RuntimeError, match="open it first"):
         monitor_of(session)
+
+
+async def test_summaries_that_cannot_be_read_do_not_fail_the_training():
+    async with af.Session(graph=af.Graph()) as session:
+        monitor = monitor_of(session, clock)
+        with monitor.viewer() as board:
+            await asyncio.sleep(1)
+            session.tell(TrainingReport(step=1, summaries=b"\xff"))
+            await asyncio.sleep(1)
+            (event,) = [each for each in board.since(0) if isinstance(each, Event)]
+            assert event.text.startswith("TrainingSource sees nothing more: ValueError: ")
+        await monitor.close()
