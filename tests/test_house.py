@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "tensorboard": ("summary",),
     "threadpoolctl": ("devices/blas.py",),
     "re2": ("kernels/text/regex.py",),
+    "rich": ("cli/tables.py",),
     "uvloop": ("cli", "launch"),
 }
 LAZY = MAY_IMPORT.keys() - {"ml_dtypes", "numpy"}

@@ -15,7 +15,10 @@ from aioflow import errors
 from aioflow.cli.authority import ca
 from aioflow.cli.cluster import cluster
 from aioflow.cli.dashboard import dashboard
+from aioflow.cli.explain import explain
+from aioflow.cli.graph import graph
 from aioflow.cli.serve import serve
+from aioflow.cli.top import top
 from aioflow.cli.trace import trace
 from aioflow.cli.worker import worker
 from aioflow.graph.op import REGISTRY, Op
@@ -39,7 +42,7 @@ def ops(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
-COMMANDS: Final[tuple[Command, ...]] = (ca, cluster, dashboard, ops, serve, trace, worker)
+COMMANDS: Final[tuple[Command, ...]] = (ca, cluster, dashboard, explain, graph, ops, serve, top, trace, worker)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,9 +5,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aioflow import errors
+from aioflow.cli.target import network_of_target
 from aioflow.cli.worker import loop_factory, stopping_signals
-from aioflow.config import Config
 
 if TYPE_CHECKING:
     from aioflow.dashboard.monitor import Monitor
@@ -49,17 +48,12 @@ def _monitor(options: argparse.Namespace) -> "Monitor":
     """The monitor of a cluster, or of a recorded run. InvalidArgumentError if the target is neither."""
     from aioflow.dashboard.recording import replay
     from aioflow.dashboard.watched import monitor_of_cluster
-    from aioflow.net.transport.access import network_of_client
 
-    scheme, separator, address = options.target.partition("://")
-    if not separator:
-        return replay(options.target)
-    if scheme not in ("ws", "wss") or not address:
-        raise errors.InvalidArgumentError(
-            f"target {options.target!r}: it must be the address of a task, ws://host:2222, or a recorded run"
-        )
-    config = Config(token_file=options.token_file, ssl=options.tls if scheme == "wss" else None)
-    return monitor_of_cluster(address, network_of_client(config, scheme == "wss"))
+    target = options.target
+    if "://" not in target:
+        return replay(target)
+    tls = options.tls if target.startswith("wss:") else None  # for the page alone
+    return monitor_of_cluster(*network_of_target(target, options.token_file, tls, ", or a recorded run"))
 
 
 def page_of(monitor: "Monitor", host: str, port: int, token_file: str | None, tls: str | None) -> "Page":

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from aioflow import errors
+from aioflow.cli.target import PATIENCE, add_target, network_of_target
 from aioflow.cli.worker import loop_factory, seconds
-from aioflow.config import Config
 from aioflow.tracing import RunMetadata
 
 if TYPE_CHECKING:
@@ -18,19 +18,15 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", bound="Answer")
 _LONGEST: Final = 3600.0
-_LIMIT: Final = 10.0
-"""Seconds that a task may take to answer, in addition to the recorded time."""
 
 Run = Callable[[argparse.Namespace], int]
 
 
 def trace(parser: argparse.ArgumentParser) -> Run:
     """Record what all tasks of a cluster do, as one trace for Perfetto or chrome://tracing."""
-    parser.add_argument("target", metavar="TARGET", help="the address of any of its tasks, such as ws://host:port")
+    add_target(parser)
     parser.add_argument("--seconds", type=span, default=2.0, help="seconds to record (default: %(default)g)")
     parser.add_argument("-o", "--output", metavar="FILE", default="trace.json", help="default: %(default)s")
-    parser.add_argument("--token-file", metavar="FILE", help="their token; else AIOFLOW_TOKEN, if set")
-    parser.add_argument("--tls", metavar="DIR", help="a directory of certificates")
     return _run
 
 
@@ -43,14 +39,7 @@ def span(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from aioflow.net.transport.access import network_of_client
-
-    scheme, separator, address = options.target.partition("://")
-    if not separator or scheme not in ("ws", "wss") or not address:
-        raise errors.InvalidArgumentError(
-            f"target {options.target!r}: it must be the address of a task, ws://host:2222"
-        )
-    network = network_of_client(Config(token_file=options.token_file, ssl=options.tls), scheme == "wss")
+    address, network = network_of_target(options.target, options.token_file, options.tls)
     with asyncio.Runner(loop_factory=loop_factory("uvloop")) as runner:
         written = runner.run(record_trace(address, network, options.seconds))
     written.metadata.write_chrome_trace(options.output)
@@ -95,9 +84,9 @@ async def record_trace(address: str, network: "Network", seconds: float) -> Reco
     from aioflow.net.wire.worker_verbs import Trace
     from aioflow.net.worker.introspection import unpack_trace
 
-    listed, _ = await _ask(network, address, "", ListTasks(), _LIMIT)
+    listed, _ = await _ask(network, address, "", ListTasks(), PATIENCE)
     tasks = dict(listed.addresses)
-    asked = [_ask(network, where, task, Trace(seconds), seconds + _LIMIT) for task, where in tasks.items()]
+    asked = [_ask(network, where, task, Trace(seconds), seconds + PATIENCE) for task, where in tasks.items()]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     metadata, answered, absent = RunMetadata(), [], []
     for (task, where), answer in zip(tasks.items(), answers, strict=True):

@@ -1,4 +1,4 @@
-"""Who may look at a page: browsers of this machine, or those that show the credential.
+"""Decides who may look at a page: browsers of this machine, or browsers that show the credential.
 
 A browser cannot send a token with the address of a page, and a token in an address would stand in logs. So it signs in
 by a form, and has a cookie from then on, which is derived from the token and readable by no script. Programs send the
@@ -34,7 +34,7 @@ class Access:
     """Decides about requests.
 
     Args:
-        token: what a request must show; None for nothing.
+        token: the token that each request must show; None if requests need none.
         mounted: whether an application of the user decides which hosts are its own.
     """
 
@@ -44,7 +44,10 @@ class Access:
         self.cookie: Final = "" if token is None else token.key("the cookie of the live page")
 
     def refuses_host(self, host: str) -> bool:
-        """Whether the request came by a name that may be another site's: only without a token, on a port of its own."""
+        """Whether the page refuses a request that names this host.
+
+        A page without a token, on a port of its own, answers only under addresses of this machine.
+        """
         name = urlsplit(f"//{host}").hostname or ""
         return self._token is None and not self._mounted and not is_loopback(name)
 
@@ -60,5 +63,5 @@ class Access:
         return self._token.matches(authorization) or hmac.compare_digest(self.cookie.encode(), shown)
 
     def signs_in(self, secret: str) -> bool:
-        """Whether a text is the token."""
+        """Whether the text is the token."""
         return self._token is not None and self._token.matches(f"Bearer {secret}")

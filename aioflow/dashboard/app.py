@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import mimetypes
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,15 +18,18 @@ from aiohttp import web
 from aioflow.dashboard.access import COOKIE, HEADERS, Access
 from aioflow.dashboard.board import Board
 from aioflow.dashboard.chrome_trace import chrome_trace
-from aioflow.dashboard.messages import Message, to_json
+from aioflow.dashboard.messages import History, Message, Summaries, to_json
 from aioflow.dashboard.monitor import Monitor
 
 STATIC: Final = Path(__file__).parent / "static"
 SHORTEST: Final = 0.1
 """Seconds between two updates of a page, at least."""
+_REST: Final = 50.0
+"""The pause after an update, as a multiple of the processor time that its text has taken."""
+_LONGEST_REST: Final = 5.0
 _HEARTBEAT: Final = 20.0
 _MANY: Final = 200
-"""Messages: a thread writes more of them, and graphs and steps, as JSON."""
+"""The most messages that the event loop writes as JSON; a thread writes longer lists, and graphs and steps."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -112,7 +116,10 @@ class Pages:
         return web.json_response(text=text, headers={"content-disposition": name})
 
     async def _updates(self, request: web.Request) -> web.StreamResponse:
-        """Send the state, and then what changes, at most ten times a second, and never before the last was read."""
+        """Send the state of the board, then its changes.
+
+        A page gets at most ten updates a second, and the next one only after it has read the last one.
+        """
         socket = web.WebSocketResponse(heartbeat=_HEARTBEAT, compress=False, max_msg_size=1024)
         await socket.prepare(request)
         self._open.add(socket)
@@ -130,7 +137,7 @@ class Pages:
         return socket
 
     async def _shut(self, app: web.Application) -> None:
-        """Close the connections of all pages; one that does not read is dropped."""
+        """Close the connections of all pages, without waiting for pages that do not read."""
         sockets = list(self._open)
         closing = [socket.close(code=aiohttp.WSCloseCode.GOING_AWAY, drain=False) for socket in sockets]
         await asyncio.gather(*closing, return_exceptions=True)
@@ -140,7 +147,7 @@ class Pages:
 
 
 _OPEN: Final = ("/sign-in", "/style.css")
-"""What a browser needs before it has signed in."""
+"""The paths that a browser needs before it has signed in."""
 
 
 async def _send(board: Board, socket: web.WebSocketResponse) -> None:
@@ -150,15 +157,20 @@ async def _send(board: Board, socket: web.WebSocketResponse) -> None:
         while True:
             await board.changed(seen)
             messages, seen = board.since(seen), board.revision
-            await socket.send_str(await _written(messages))
-            await asyncio.sleep(SHORTEST)
+            text, seconds = await _written(messages)
+            await socket.send_str(text)
+            await asyncio.sleep(max(SHORTEST, min(seconds * _REST, _LONGEST_REST)))
 
 
-async def _written(messages: Sequence[Message]) -> str:
-    def write() -> str:
-        return f"[{','.join(map(to_json, messages))}]"
+async def _written(messages: Sequence[Message]) -> tuple[str, float]:
+    """The text of an update, and the processor time of writing it. A thread writes long ones."""
 
-    return await asyncio.to_thread(write) if len(messages) > _MANY else write()
+    def write() -> tuple[str, float]:
+        began = time.thread_time()
+        return f"[{','.join(map(to_json, messages))}]", time.thread_time() - began
+
+    is_long = len(messages) > _MANY or any(isinstance(message, (History, Summaries)) for message in messages)
+    return await asyncio.to_thread(write) if is_long else write()
 
 
 async def _document(message: Message | None) -> web.Response:

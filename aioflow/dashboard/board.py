@@ -24,7 +24,7 @@ Listener = Callable[[Message], object]
 
 
 class Board:
-    """The state of the watched program, as its sources have posted it.
+    """The state of the watched program, made of the messages that sources have posted.
 
     Attributes:
         revision: the number of changes so far.
@@ -126,7 +126,7 @@ class Board:
 
 
 def summary_of(step: Step) -> StepSummary:
-    """What pages get of a step unasked."""
+    """The part of a traced step that each page gets without asking for the step."""
     return StepSummary(step.number, step.time, step.seconds, step.compute, step.wire, step.wait, step.fetches)
 
 

@@ -17,9 +17,10 @@ from aioflow.net.wire.identity import USUAL, Identity, Settings
 from aioflow.net.wire.master_verbs import ListTasks
 from aioflow.net.wire.worker_verbs import Inspect
 from aioflow.net.worker.introspection import TaskReport, joined
+from aioflow.runtime.explain import Report
 
 _EVERY: Final = 1.0
-_LIMIT: Final = 3.0
+LIMIT: Final = 3.0
 """Seconds in which a task must answer."""
 _STUCK: Final = 5.0
 
@@ -27,27 +28,32 @@ _STUCK: Final = 5.0
 class ClusterSource:
     """Looks at all tasks of a cluster, by connections of its own.
 
+    Attributes:
+        limit: the seconds in which a task must answer.
+
     Args:
         address: the address of any task.
         network: the network of the tasks.
         settings: how it treats its peers.
         with_waits: whether it also posts the waits of all tasks; for a cluster whose session nobody watches here.
         clock: the time of day.
+        limit: sets the attribute.
     """
 
     def __init__(
         self, address: str, network: Network, settings: Settings = USUAL, *, with_waits: bool = False,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.time, limit: float = LIMIT,
     ) -> None:  # fmt: skip
         self._address: Final = address
         self._network: Final = network
         self._settings: Final = settings
         self._with_waits: Final = with_waits
         self._clock: Final = clock
+        self.limit: Final = limit
 
     async def watch(self, board: Board) -> None:
         """Post the state of all tasks every second, and an event whenever a task is lost or is back."""
-        watched = [_WatchedTask(self, task, address) for task, address in (await self._tasks(board)).items()]
+        watched = self._watched(await self._tasks(board))
         waits = _Waits(self._clock)
         pace = Pace(_EVERY)
         try:
@@ -58,37 +64,63 @@ class ClusterSource:
                     board.post(Cluster(now, tuple([task.message for task in watched])))
                     board.post(Points(now, _speeds(watched) | _uses(reports)))
                     if self._with_waits:
-                        found = {task.name: report for task, report in zip(watched, reports, strict=True)}
-                        board.post(waits.message(found, {task.name: task.message.why for task in watched}))
+                        board.post(waits.message(watched, reports))
                 await pace.rest()
         finally:
             await asyncio.gather(*[task.close() for task in watched])
+
+    async def explain(self) -> Report:
+        """The waits of all tasks at one moment, as `session.explain()` reports those of a session.
+
+        Raises:
+            UnavailableError: the task at the address does not answer.
+        """
+        watched, board = self._watched(await self._ask_for_tasks()), Board()
+        try:
+            reports = await asyncio.gather(*[task.look(board) for task in watched])
+        finally:
+            await asyncio.gather(*[task.close() for task in watched])
+        return _Waits(self._clock).report(watched, reports)
+
+    def _watched(self, tasks: Mapping[str, str]) -> "list[_WatchedTask]":
+        return [_WatchedTask(self, task, address) for task, address in tasks.items()]
 
     async def _tasks(self, board: Board) -> Mapping[str, str]:
         """The addresses of all tasks by name, as soon as one tells them."""
         said = ""
         while True:
             try:
-                peer = await self.connect(self._address, "")
-                try:
-                    return dict((await peer.request(ListTasks(), deadline=deadline())).addresses)
-                finally:
-                    await peer.close()
-            except (errors.OpError, TimeoutError) as error:
-                text = f"the tasks of the cluster are unknown: {error}"
+                return await self._ask_for_tasks()
+            except errors.OpError as error:
+                text = f"the tasks of the cluster are unknown: {error.message}"
                 if text != said:
                     board.post(Event(self._clock(), "bad", clip(text)))
                 said = text
             await asyncio.sleep(_EVERY)
 
+    async def _ask_for_tasks(self) -> Mapping[str, str]:
+        """The addresses of all tasks by name. OpError if the task at the address does not tell them."""
+        try:
+            peer = await self.connect(self._address, "")
+        except TimeoutError:
+            raise errors.UnavailableError(f"{self._address} does not answer within {self.limit:g} s") from None
+        try:
+            return dict((await peer.request(ListTasks(), deadline=self.deadline())).addresses)
+        finally:
+            await peer.close()
+
     async def connect(self, address: str, task: str) -> Peer:
         """A connection to a task. TimeoutError if it takes too long."""
-        async with asyncio.timeout(_LIMIT):
+        async with asyncio.timeout(self.limit):
             return await connect(self._network, address, Identity(), target=task, settings=self._settings)
 
     def now(self) -> float:
         """The time of day."""
         return self._clock()
+
+    def deadline(self) -> float:
+        """The time by which a task must answer, on the loop's clock."""
+        return asyncio.get_running_loop().time() + self.limit
 
 
 class _WatchedTask:
@@ -113,10 +145,10 @@ class _WatchedTask:
         began = asyncio.get_running_loop().time()
         try:
             peer = await self._connected()
-            answer = await peer.request(Inspect(), deadline=deadline())
+            answer = await peer.request(Inspect(), deadline=self._source.deadline())
             report = TaskReport.unpack(bytes(answer.report))
         except (errors.OpError, TimeoutError, ValueError) as error:
-            self._is_lost(board, getattr(error, "message", "") or f"no answer within {_LIMIT:g} s")
+            self._is_lost(board, getattr(error, "message", "") or f"no answer within {self._source.limit:g} s")
             return None
         self._answered(board, peer, report, asyncio.get_running_loop().time() - began)
         return report
@@ -172,17 +204,23 @@ class _Waits:
         self._progress: object = None
         self._since = clock()
 
-    def message(self, reports: Mapping[str, TaskReport | None], why: Mapping[str, str]) -> Waits:
-        """The message of these reports."""
-        there = [report for report in reports.values() if report is not None]
-        steps = {wait.step for report in there for wait in report.report.waits}
-        self._numbers = {step: self._number(step) for step in sorted(steps)}
-        absent = [f"{task}: {why[task]}" for task, report in reports.items() if report is None]
-        progress = [report.activity.progress for report in there]
+    def message(self, watched: "Sequence[_WatchedTask]", reports: Sequence[TaskReport | None]) -> Waits:
+        """The message of the reports of these tasks."""
+        progress = [report.activity.progress for report in reports if report is not None]
         if progress != self._progress:
             self._progress, self._since = progress, self._clock()
-        report = joined(there, absent, self._numbers).report
-        return waits_of(report, self._clock(), stuck=self._clock() - self._since >= _STUCK)
+        is_stuck = self._clock() - self._since >= _STUCK
+        return waits_of(self.report(watched, reports), self._clock(), stuck=is_stuck)
+
+    def report(self, watched: "Sequence[_WatchedTask]", reports: Sequence[TaskReport | None]) -> Report:
+        """The reports of these tasks as one; it names the tasks without a report."""
+        there = [report for report in reports if report is not None]
+        steps = {wait.step for report in there for wait in report.report.waits}
+        self._numbers = {step: self._number(step) for step in sorted(steps)}
+        absent = [
+            f"{task.name}: {task.message.why}" for task, report in zip(watched, reports, strict=True) if report is None
+        ]
+        return joined(there, absent, self._numbers).report
 
     def _number(self, step: int) -> int:
         if step in self._numbers:
@@ -200,8 +238,3 @@ def _uses(reports: Sequence[TaskReport | None]) -> dict[str, float]:
     there = [report for report in reports if report is not None]
     queues = {f"queue:{queue.name}": float(queue.size) for report in there for queue in report.activity.queues}
     return queues | {f"memory:{name}": float(use.live) for report in there for name, use in report.memory.items()}
-
-
-def deadline() -> float:
-    """The time by which a task must answer, on the loop's clock."""
-    return asyncio.get_running_loop().time() + _LIMIT

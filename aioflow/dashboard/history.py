@@ -15,7 +15,7 @@ LEVELS: Final = 7
 LENGTH: Final = 120
 """Numbers of a level: with two numbers a second, the levels hold two hours."""
 MOST: Final = 128
-"""Series, at most: further ones are left out."""
+"""The most series that are kept; further series are left out."""
 
 
 class Series:
@@ -64,7 +64,7 @@ class SeriesTable:
             self._series[name].add(time, value)
 
     def restart(self, history: History) -> None:
-        """Forget all, and take these numbers over."""
+        """Replace all series by those of the history."""
         self._series.clear()
         for name in self.known(dict.fromkeys(history.series, 0.0)):
             points = history.series[name]

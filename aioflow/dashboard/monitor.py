@@ -1,8 +1,8 @@
-"""A monitor: it runs sources while somebody looks, and puts what they see on a board.
+"""A monitor runs sources while there are viewers. Sources post messages on its board.
 
-A source looks at one thing (the steps of a session, its waits, the models of a server) again and again. While nobody
-looks no source runs, and the watched program pays nothing. A source pauses for a hundred times as long as its last look
-took, so all of them together take a few percent at the very most, however large the program is.
+A source looks at one part of the watched program (the steps of a session, its waits, the models of a server) again and
+again. Without a viewer no source runs, and the watched program pays nothing. A source rests two hundred times as long
+as its last look took, so all sources together take a few percent at the very most, however large the program is.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ _log: Final = logging.getLogger("aioflow.dashboard")
 
 
 class Source(Protocol):
-    """Looks at one thing."""
+    """Looks at one part of the watched program, such as its waits."""
 
     async def watch(self, board: Board) -> None:
-        """Put what it sees on the board, until it is cancelled or there is nothing left to see."""
+        """Post messages on the board, until the source is cancelled or its part of the program has ended."""
 
 
 class Pace:
@@ -61,12 +61,12 @@ class Monitor:
     """Sources that run while there are viewers.
 
     Attributes:
-        board: what they have seen.
+        board: has the messages of the sources.
 
     Args:
-        title: the name of the watched thing.
+        title: the name of the watched program.
         what: its kind, as in `Subject`.
-        sources: look at it.
+        sources: the sources that look at it.
         pages: the pages that have something to show.
         clock: the time of day.
     """
@@ -86,7 +86,7 @@ class Monitor:
 
     @contextlib.contextmanager
     def viewer(self) -> Iterator[Board]:
-        """Inside the block somebody looks."""
+        """Counts a viewer while the block runs; the first viewer starts the sources."""
         if not self._viewers:
             self._begin()
         self._viewers += 1
@@ -99,7 +99,7 @@ class Monitor:
 
     @property
     def is_watching(self) -> bool:
-        """Whether somebody looks."""
+        """Whether there is a viewer."""
         return self._viewers > 0
 
     def _begin(self) -> None:
@@ -117,7 +117,7 @@ class Monitor:
     async def _run(self, source: Source, before: Sequence[asyncio.Task[None]]) -> None:
         """Run a source, after those of earlier viewers have ended.
 
-        One that fails says so on the board; the watched program goes on.
+        A source that fails posts the error on the board; the watched program goes on.
         """
         if before:
             await asyncio.wait(before)

@@ -24,7 +24,8 @@ def aiohttp_app(watched: Any, *, token: str | None = None) -> "web.Application":
     Args:
         watched: an `af.Session`, an `af.train.Server` that has begun, `af.serving.Models`, or what `replay` returns.
             It stays the caller's.
-        token: what browsers sign in with, and programs send as `Authorization: Bearer ...`; None for nothing.
+        token: the secret that browsers sign in with, and that programs send as `Authorization: Bearer ...`; None if
+            the page needs none.
 
     Examples:
         >>> from aiohttp import web
@@ -53,7 +54,7 @@ def serve(
             It stays the caller's.
         host: the address to listen on.
         port: the port; 0 for any.
-        token: what browsers sign in with; None for nothing.
+        token: the secret that browsers sign in with; None if the page needs none.
         tls: a directory of certificates as `aioflow ca init DIR` makes it; None for none.
 
     Raises:
@@ -74,7 +75,7 @@ class Page:
 
     Attributes:
         url: where it is, such as `http://127.0.0.1:8080/`; known inside the block.
-        monitor: looks at the watched thing.
+        monitor: looks at the watched program.
 
     Examples:
         >>> async with af.dashboard.serve(session) as page:

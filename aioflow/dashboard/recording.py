@@ -66,7 +66,7 @@ async def record(
 
 
 class _Recorder:
-    """Gathers messages, and writes them once a second on a thread."""
+    """Gathers messages, and writes them on a thread once a second."""
 
     def __init__(self, file: TextIO) -> None:
         self._file: Final = file
@@ -98,7 +98,7 @@ class _Recorder:
         self._file.flush()
 
     async def close(self) -> None:
-        """Write the rest."""
+        """Write the messages that are left, and close the file."""
         await asyncio.to_thread(self._end, self._taken())
 
     def _end(self, messages: list[Message]) -> None:

@@ -21,7 +21,7 @@ from aioflow.session import Session
 from aioflow.tracing import RunMetadata
 
 _SAMPLES: Final = 64
-"""Samples between two looks, at most."""
+"""The most samples that are kept between two calls of `take`."""
 _TRACE_EVERY: Final = 2.0
 """Seconds from one traced step to the next, at least."""
 _TRACE_SHARE: Final = 200.0
@@ -61,8 +61,8 @@ class Sampler:
     """Observes single runs of a session.
 
     Attributes:
-        samples: those since the last look.
-        failed: the failed runs among those that it has seen.
+        samples: the samples since the last call of `take`.
+        failed: the number of observed runs that failed.
     """
 
     def __init__(self, session: Session, clock: Callable[[], float] = time.time) -> None:
@@ -73,13 +73,14 @@ class Sampler:
         self._usual: float | None = None
         self._assembled: Final[set[tuple[str, ...]]] = set()
         self._next_trace = 0.0
+        self._debt = 0.0
 
     def ask(self) -> None:
-        """See the next run."""
+        """Observe the next run of the session."""
         self._session.observe_next_run(self)
 
     def stop(self) -> None:
-        """See none."""
+        """Observe no further run."""
         self._session.observe_next_run(None)
 
     async def around(
@@ -103,17 +104,21 @@ class Sampler:
         return result
 
     def _keep(self, sample: Sample) -> None:
-        """Keep a sample, unless its program was assembled in it, and choose the time of the next trace."""
+        """Keep a sample, unless its program was assembled in it, and choose the time of the next trace.
+
+        The trace after an assembly comes soon. The pause after that trace also pays for the assembly.
+        """
         if sample.trace is None:
             self._usual = sample.seconds
-        elif sample.fetches not in self._assembled:
-            self._assembled.add(sample.fetches)
-            self._next_trace = self._clock() + _TRACE_EVERY
+            self.samples.append(sample)
             return
-        else:
-            cost = sample.seconds - (self._usual or 0.0)
-            self._next_trace = self._clock() + max(_TRACE_EVERY, cost * _TRACE_SHARE)
-        self.samples.append(sample)
+        self._debt += max(0.0, sample.seconds - (self._usual or 0.0))
+        pause = 0.0
+        if sample.fetches in self._assembled:
+            self.samples.append(sample)
+            pause, self._debt = self._debt * _TRACE_SHARE, 0.0
+        self._assembled.add(sample.fetches)
+        self._next_trace = self._clock() + max(_TRACE_EVERY, pause)
 
     def _is_trace_due(self, now: float) -> bool:
         return self._usual is not None and self._usual < _TRACEABLE and now >= self._next_trace

@@ -75,7 +75,7 @@ class ServingSource:
 
 
 class _WatchedModel:
-    """What was seen of one model."""
+    """The requests and batches of one model since the page was opened."""
 
     def __init__(self, now: float) -> None:
         self._requests: Final[Counter[str]] = Counter()
@@ -89,7 +89,7 @@ class _WatchedModel:
         self._looked = now
 
     def attach(self, runners: Sequence[SignatureRunner]) -> None:
-        """Be told of the batches of these, and of no others."""
+        """Listen to the batches of these runners, and of no others."""
         for runner in self._runners.keys() - set(runners):
             self._runners.pop(runner)()
         for runner in runners:
@@ -97,7 +97,7 @@ class _WatchedModel:
                 self._runners[runner] = runner.observe(self.hear_batch)
 
     def stop(self) -> None:
-        """Be told of nothing more."""
+        """Listen to no runner."""
         self.attach(())
 
     def hear_request(self, record: Record) -> None:
@@ -118,7 +118,7 @@ class _WatchedModel:
         self._new_rows += batch.rows
 
     def numbers(self, now: float) -> dict[str, float]:
-        """What has happened since the last look, by the format of a series."""
+        """The calls and batches since the last look as numbers, by the format of the name of a series."""
         seconds, self._looked = max(now - self._looked, 1e-9), now
         found = {"calls:{}": self._new_calls / seconds}
         if self._new_batches:
@@ -129,7 +129,7 @@ class _WatchedModel:
         return found
 
     def message(self, name: str, versions: Sequence[VersionStatus]) -> ServedModel:
-        """All that was seen."""
+        """The message about the model."""
         batchers = [runner.batcher for runner in self._runners if runner.batcher is not None]
         return ServedModel(
             clip(name), tuple(map(_version, versions)), dict(self._requests), self._calls, self._rows,

@@ -1,4 +1,4 @@
-"""What a session does: its speed, sampled steps, queues, memory, and the lag of the event loop."""
+"""Looks at a session: its speed, sampled steps, queues, memory, and the lag of the event loop."""
 
 import asyncio
 import contextlib

@@ -1,6 +1,5 @@
-"""Training in a session: what `fit` and the hooks of monitored sessions tell of it."""
+"""Listens to training in a session: to the reports of `fit` and of the hooks of monitored sessions."""
 
-import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -8,7 +7,7 @@ from typing import Final, TypeVar
 
 from aioflow.dashboard.board import Board
 from aioflow.dashboard.messages import Epoch, Event, Histogram, Picture, Points, Summaries, Training, clip
-from aioflow.dashboard.monitor import PERIOD
+from aioflow.dashboard.monitor import Pace
 from aioflow.dashboard.summaries import read_summaries
 from aioflow.session import Session
 from aioflow.session.training_report import TrainingReport
@@ -18,6 +17,8 @@ T = TypeVar("T")
 _EPOCHS: Final = 200
 _VALUES: Final = 24
 _TAGS: Final = 12
+_UNREAD: Final = 4
+"""The most reports whose summaries are read at one look: the newest ones."""
 
 
 class TrainingSource:
@@ -41,20 +42,21 @@ class TrainingSource:
                 board.post(Event(self._clock(), report.level, clip(report.event)))
             self._state.take(report, self._clock())
 
-        session = None
+        session, pace = None, Pace()
         try:
             while (found := self._current()) is not None:
                 session = found
                 session.listeners.add(hear)
-                await asyncio.sleep(PERIOD)
-                self._state.post(board, self._clock())
+                await pace.rest()
+                with pace.look():
+                    self._state.post(board, self._clock())
         finally:
             if session is not None:
                 session.listeners.discard(hear)
 
 
 class _State:
-    """What is known of the training."""
+    """The newest reports of the training, as one state."""
 
     def __init__(self) -> None:
         self._speed: Final = Speed()
@@ -64,7 +66,8 @@ class _State:
         self._epochs: Final[deque[Epoch]] = deque(maxlen=_EPOCHS)
         self._histograms: Final[dict[str, Histogram]] = {}
         self._pictures: Final[dict[str, Picture]] = {}
-        self._has_news = self._has_summaries = False
+        self._unread: Final[deque[tuple[bytes, int]]] = deque(maxlen=_UNREAD)
+        self._has_news = False
 
     def take(self, report: TrainingReport, now: float) -> None:
         """Take the report."""
@@ -81,24 +84,28 @@ class _State:
         if report.ends_epoch and report.epoch is not None:
             self._epochs.append(Epoch(report.epoch, _few(report.values)))
         if report.summaries:
-            self._take_summaries(report.summaries, report.step)
+            self._unread.append((report.summaries, report.step))
 
-    def _take_summaries(self, data: bytes, step: int) -> None:
-        for found in read_summaries(data, step):
-            if isinstance(found, tuple):
-                self._scalars[found[0]] = found[1]
-                continue
-            self._has_summaries = True
-            if isinstance(found, Histogram):
-                _keep(self._histograms, found.tag, found)
-            else:
-                _keep(self._pictures, found.tag, found)
+    def _read_summaries(self) -> bool:
+        """Read the summaries of the last reports. Returns whether there are histograms or pictures among them."""
+        found = [each for data, step in self._unread for each in read_summaries(data, step)]
+        self._unread.clear()
+        for each in found:
+            match each:
+                case Histogram():
+                    _keep(self._histograms, each.tag, each)
+                case Picture():
+                    _keep(self._pictures, each.tag, each)
+                case (tag, value):
+                    self._scalars[tag] = value
+        return any(not isinstance(each, tuple) for each in found)
 
     def post(self, board: Board, now: float) -> None:
-        """Post what is new."""
+        """Post the state, if a report has come since the last call."""
         if not self._has_news:
             return
         self._has_news = False
+        has_pictures = self._read_summaries()
         last, speed = self._last, self._speed.steps_per_second
         left = None if last.steps is None or not speed or last.step is None else (last.steps - last.step) / speed
         board.post(
@@ -107,8 +114,7 @@ class _State:
         numbers = {f"train:{name}": value for name, value in self._values.items()}
         scalars = {f"value:{name}": value for name, value in self._scalars.items()}
         board.post(Points(now, {**numbers, **scalars, "train:step": float(last.step or 0)}))
-        if self._has_summaries:
-            self._has_summaries = False
+        if has_pictures:
             board.post(Summaries(tuple(self._histograms.values()), tuple(self._pictures.values())))
 
 
@@ -117,6 +123,6 @@ def _few(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def _keep(known: dict[str, T], tag: str, found: T) -> None:
-    """Keep it, if there is room for its tag."""
+    """Keep the newest summary of a tag, if there is room for the tag."""
     if tag in known or len(known) < _TAGS:
         known[tag] = found

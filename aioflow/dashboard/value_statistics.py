@@ -9,9 +9,9 @@ from aioflow.dashboard.messages import ValueStatistics, clip
 from aioflow.tensors.dtypes import Array
 
 _LARGEST: Final = 1 << 16
-"""Numbers of a result that is looked at, at most."""
+"""The most numbers of a result that has statistics."""
 _MOST: Final = 500
-"""Operations of a step."""
+"""The most operations of a step that have statistics."""
 
 
 class ValueCollector:
@@ -34,10 +34,19 @@ class ValueCollector:
 
 
 def statistics_of(name: str, value: Array) -> ValueStatistics:
-    """The statistics of an array of numbers."""
-    finite = value[np.isfinite(value)]
+    """The statistics of an array of numbers. An array without a number that is not finite is not copied."""
+    finite = value
+    if not np.isfinite(total := _sum(finite)):
+        finite = value[np.isfinite(value)]
+        total = _sum(finite)
     strange = value.size - finite.size
     if not finite.size:
         return ValueStatistics(clip(name), value.size, np.nan, np.nan, np.nan, strange)
-    mean = float(finite.mean(dtype=np.float64))
-    return ValueStatistics(clip(name), value.size, float(finite.min()), float(finite.max()), mean, strange)
+    least, most, mean = float(finite.min()), float(finite.max()), total / finite.size
+    return ValueStatistics(clip(name), value.size, least, most, mean, strange)
+
+
+def _sum(value: Array) -> float:
+    """The sum, which is finite only if all numbers are."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return float(np.add.reduce(value, None, dtype=np.float64))

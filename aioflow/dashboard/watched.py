@@ -1,4 +1,4 @@
-"""From the thing to watch to the monitor with the sources for it."""
+"""Chooses the sources of a monitor for the program that is watched: a session, a task, a cluster or served models."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from aioflow.dashboard.board import Board
-from aioflow.dashboard.cluster_source import ClusterSource
+from aioflow.dashboard.cluster_source import LIMIT, ClusterSource
 from aioflow.dashboard.graph_source import GraphSource
 from aioflow.dashboard.monitor import PERIOD, Monitor, Source
 from aioflow.dashboard.serving_source import ServingSource
@@ -52,9 +52,9 @@ def monitor_of(watched: Any, clock: Clock = time.time) -> Monitor:
     raise TypeError(f"a live page shows an {kinds}, not {safe_repr(watched)}")
 
 
-def monitor_of_cluster(address: str, network: Network) -> Monitor:
-    """A monitor of the cluster that has a task at an address."""
-    source = ClusterSource(address, network, with_waits=True)
+def monitor_of_cluster(address: str, network: Network, limit: float = LIMIT) -> Monitor:
+    """A monitor of the cluster that has a task at an address. A task must answer within `limit` seconds."""
+    source = ClusterSource(address, network, with_waits=True, limit=limit)
     return Monitor(f"the cluster of {address}", "cluster", [source], CLUSTER_PAGES)
 
 

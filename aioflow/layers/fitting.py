@@ -18,7 +18,7 @@ from aioflow.layers.fit_settings import Batches, Data, Schedule
 from aioflow.layers.steps import Phase, Steps
 from aioflow.net.wire.failures import first_error
 from aioflow.session import Session
-from aioflow.session.training_report import TrainingReport
+from aioflow.session.training_report import ReportPace, TrainingReport
 from aioflow.tensors import nest
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Training:
             validation_freq=schedule.validation_freq, verbose=verbose,
         )  # fmt: skip
         self._epoch_number = schedule.epochs.start
+        self._reports: Final = ReportPace()
 
     async def run(self) -> History:
         """Train to the last epoch, or until a callback stops it. Generators are closed however it ends."""
@@ -188,7 +189,8 @@ class Training:
                     await self._callbacks.tell("on_train_batch_begin", number, {})
             loss, _ = await step.call(*step.values(batch))
             running.add(float(loss), batch.size)
-            if self._session.listeners:
+            if self._session.listeners and self._reports.is_due:
+                self._reports.told()
                 self._report(number + 1, {"loss": running.loss})
             if told:
                 async with self._telling:

@@ -1,6 +1,6 @@
 """`load`: a model from a file or bytes into a graph."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from aioflow import errors
 from aioflow.graph.building import get_default_graph
@@ -21,8 +21,12 @@ from aioflow.onnx.reading import Source, read_model
 from aioflow.onnx.weights import Role, roles
 from aioflow.tensors.as_array import AnyArray
 
+Progress = Callable[[int, int], object]
 
-def load(path_or_bytes: Source, graph: Graph | None = None, trainable: bool = True) -> ImportedModel:
+
+def load(
+    path_or_bytes: Source, graph: Graph | None = None, trainable: bool = True, progress: Progress | None = None
+) -> ImportedModel:
     """Build the operations of a model in the ONNX format, of version 7 of its operators or later.
 
     Floating-point weights become variables, other initial values constants. The names of the model are those of
@@ -34,6 +38,8 @@ def load(path_or_bytes: Source, graph: Graph | None = None, trainable: bool = Tr
         graph: the graph to build in; the default graph by default.
         trainable: whether optimizers change the weights by default. The mean and variance of batch normalisation are
             never trainable.
+        progress: called with the number of built nodes and of all nodes after each node, such as
+            `af.train.Progress(unit="node")`; None for nothing.
 
     Returns:
         The tensors to feed and to fetch, by the model's names.
@@ -61,22 +67,30 @@ def load(path_or_bytes: Source, graph: Graph | None = None, trainable: bool = Tr
     check_size(model)
     target = get_default_graph() if graph is None else graph
     with target.as_default(), target.transaction():
-        return _Import(model, trainable).result(target)
+        return _Import(model, trainable, progress or _silent).result(target)
+
+
+def _silent(done: int, total: int) -> None:
+    """Show no progress."""
 
 
 class _Import:
     """Builds one model."""
 
-    def __init__(self, model: Model, trainable: bool) -> None:
+    def __init__(self, model: Model, trainable: bool, progress: Progress) -> None:
         self._model = model
         self._trainable = trainable
+        self._progress = progress
         self._variables: dict[str, Variable] = {}
 
     def result(self, graph: Graph) -> ImportedModel:
         body = self._model.graph
         inputs = {name: _input(name, declared) for name, declared in body.inputs.items()}
         scope: Scope = {**inputs, **dict(self._initial_values(body))}
-        Builder(self._model).run(body.nodes, scope, self._model.opsets)
+        builder = Builder(self._model)
+        for done, node in enumerate(body.nodes, 1):
+            builder.run([node], scope, self._model.opsets)
+            self._progress(done, len(body.nodes))
         outputs = {name: _output(name, scope[name]) for name in body.outputs}
         tensors = {name: value for name, value in scope.items() if isinstance(value, Tensor)}
         initializer = group(*[variable.initializer for variable in self._variables.values()], name="initializer")

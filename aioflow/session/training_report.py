@@ -1,7 +1,12 @@
-"""What training tells those that watch its session."""
+"""The reports of a training to the watchers of its session."""
 
+import asyncio
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
+from typing import Final
+
+_EVERY: Final = 0.25
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,3 +37,22 @@ class TrainingReport:
 
 
 TrainingListener = Callable[[TrainingReport], object]
+
+
+class ReportPace:
+    """The pace of reports about single steps: at most four a second, so that a watched step costs no more than others.
+
+    Needs a running event loop.
+    """
+
+    def __init__(self) -> None:
+        self._next = -math.inf
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last report is long enough ago."""
+        return asyncio.get_running_loop().time() >= self._next
+
+    def told(self) -> None:
+        """Record that a report was given now."""
+        self._next = asyncio.get_running_loop().time() + _EVERY

@@ -1,9 +1,8 @@
-"""The progress of training, in one redrawn line of a terminal, or as occasional lines of a log."""
+"""The progress of training and other long work, in one redrawn line of a terminal, or as occasional lines of a log."""
 
 import asyncio
 import contextlib
 import logging
-import math
 import os
 import shutil
 import sys
@@ -17,7 +16,7 @@ import numpy as np
 
 from aioflow.graph.operation import Tensor
 from aioflow.session import Session
-from aioflow.session.training_report import TrainingReport
+from aioflow.session.training_report import ReportPace, TrainingReport
 from aioflow.train.coordinator import Coordinator
 from aioflow.train.recovery import Recovery
 from aioflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
@@ -26,8 +25,6 @@ from aioflow.train.step_counter import needed_step_read
 _log: Final = logging.getLogger("aioflow.train")
 _DRAWN, _PRINTED = 0.2, 10.0
 """Seconds between two updates: on a terminal, and elsewhere."""
-_TOLD: Final = 0.5
-"""Seconds between two reports to those that watch the session, at least."""
 _WINDOW: Final = 10.0
 """The shortest time in seconds over which the speed is measured."""
 _ANEW: Final = "\r\x1b[K"
@@ -74,12 +71,18 @@ class Progress:
     values are always shown at the end. If writing fails, as when the reader has gone, nothing more is shown, and
     training goes on.
 
+    It also shows other long work, such as the import of a model, which calls it with the done and with all parts:
+
+        with af.train.Progress(unit="node") as progress:
+            model = af.onnx.load("model.onnx", progress=progress)
+
     Args:
         total_steps: number of all steps, for the time left.
         examples_per_step: number of examples in a step, for the speed.
         stream: the output; stderr by default.
         every: seconds between two updates.
         clock: returns the time in seconds; by default that of the running loop, or else `time.monotonic`.
+        unit: the word for a step.
 
     Examples:
         >>> import sys
@@ -97,13 +100,15 @@ class Progress:
         stream: TextIO | None = None,
         every: float | None = None,
         clock: Callable[[], float] | None = None,
+        unit: str = "step",
     ) -> None:
-        self._total: Final = total_steps
+        self._total = total_steps
         self._examples: Final = examples_per_step
         self._stream: TextIO | None = sys.stderr if stream is None else stream  # a process may have no stderr
         self._terminal: Final = self._stream is not None and self._stream.isatty()
         self._every: Final = (_DRAWN if self._terminal else _PRINTED) if every is None else every
         self._clock: Final = clock or _now
+        self._unit: Final = unit
         self._speed: Final = Speed()
         self._due: float | None = None
         self._text = ""
@@ -137,6 +142,11 @@ class Progress:
         if due:
             self._due = now + self._every
             self._show()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Record that so many of all steps are done."""
+        self._total = total
+        self.update(done)
 
     def note(self, text: str) -> None:
         """Print a line that stays."""
@@ -184,7 +194,7 @@ class Progress:
             _log.warning("progress is not shown any more: %s", error)
 
     def _line(self, step: int, numbers: Mapping[str, Any], workers: int | None, staleness: float | None) -> str:
-        parts = [f"step {step}" if self._total is None else f"step {step}/{self._total}"]
+        parts = [f"{self._unit} {step}" if self._total is None else f"{self._unit} {step}/{self._total}"]
         parts += [f"{name} {_number(name, value):.4g}" for name, value in numbers.items() if value is not None]
         parts += self._speeds(step)
         if workers is not None:
@@ -198,7 +208,9 @@ class Progress:
         speed = self._speed.steps_per_second
         if not speed:
             return []
-        found = [f"{speed:.3g} steps/s" if self._examples is None else f"{speed * self._examples:.4g} examples/s"]
+        found = [
+            f"{speed:.3g} {self._unit}s/s" if self._examples is None else f"{speed * self._examples:.4g} examples/s"
+        ]
         if self._total is not None and step < self._total:
             found.append(f"{_as_time((self._total - step) / speed)} left")
         return found
@@ -242,7 +254,7 @@ class ProgressHook(SessionRunHook):
         asked = {"loss": loss, "workers": workers, "staleness": staleness}
         self._asked: Final[dict[str, Any]] = {name: tensor for name, tensor in asked.items() if tensor is not None}
         self._known: dict[str, Any] = {}
-        self._told = -math.inf
+        self._reports: Final = ReportPace()
 
     def begin(self) -> None:
         """Check that there is a global step. RuntimeError if not."""
@@ -254,7 +266,7 @@ class ProgressHook(SessionRunHook):
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         """Fetch the values to show, if they are due on the terminal or for those that watch the session."""
-        is_due = self._progress.due or (run_context.session.listeners and _now() >= self._told + _TOLD)
+        is_due = self._progress.due or (run_context.session.listeners and self._reports.is_due)
         return SessionRunArgs({"step": self._step, **self._asked}) if is_due else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
@@ -266,7 +278,7 @@ class ProgressHook(SessionRunHook):
         self._known = {"workers": _workers(run_context.session) if workers is None else int(workers), **found}
         self._progress.update(step, **self._known)
         if run_context.session.listeners:
-            self._told = _now()
+            self._reports.told()
             shown = {name: _number(name, value) for name, value in self._known.items() if value is not None}
             run_context.session.tell(TrainingReport(step, self._progress.total_steps, values=shown))
 

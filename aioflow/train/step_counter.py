@@ -20,7 +20,7 @@ from aioflow.graph.graph_keys import GraphKeys
 from aioflow.graph.operation import Operation, Tensor
 from aioflow.library.variables import Variable
 from aioflow.session import Session
-from aioflow.session.training_report import TrainingReport
+from aioflow.session.training_report import ReportPace, TrainingReport
 from aioflow.tensors import dtypes
 from aioflow.tensors.recursion import safe_repr
 from aioflow.train.recovery import Recovery
@@ -150,6 +150,7 @@ class StepReadHook(SessionRunHook):
         self.step: int | None = None
         self.name: str | None = None
         self._read: Tensor | None = None
+        self._reports: Final = ReportPace()
 
     def begin(self) -> None:
         """Build the read."""
@@ -168,12 +169,17 @@ class StepReadHook(SessionRunHook):
         """Record the step."""
         if self._read is not None:
             self.step = int(run_values.results)
-            if run_context.session.listeners:
+            if run_context.session.listeners and self._reports.is_due:
+                self._reports.told()
                 run_context.session.tell(TrainingReport(self.step))
 
     def after_recovery(self, session: Session, recovery: Recovery) -> None:
         """Tell those that watch the session."""
         session.tell(TrainingReport(self.step, event=str(recovery)))
+
+    def end(self, session: Session) -> None:
+        """Tell those that watch the session the last step."""
+        session.tell(TrainingReport(self.step))
 
     async def read(self, session: Session) -> int | None:
         """The present step; None if there is none."""

@@ -173,12 +173,25 @@ async def _check_memory(tab):
     assert kept[4] == 39999
 
 
+IS_WHOLE = """(() => {
+    const window = document.querySelector("svg.graph").getBoundingClientRect();
+    return [...document.querySelectorAll(".graph .box")].every((box) => {
+        const { left, right, top, bottom } = box.getBoundingClientRect();
+        return left >= window.left && right <= window.right && top >= window.top && bottom <= window.bottom;
+    });
+})()"""
+"""Whether each box of the graph is in its window."""
+
+
 async def _check_graph(tab):
-    """A scope opens by Enter and closes again, an operation is found by its name, and the keys go from page to page."""
+    """The graph is shown whole. A scope opens by Enter and closes again, an operation is found by its name, and the
+    keys go from page to page.
+    """
     await tab.key("3")
     await tab.until(
         "document.querySelector('main').dataset.page === 'graph' && document.querySelector('.graph .scope')"
     )
+    await tab.until(IS_WHOLE)
     before = await tab.run("document.querySelectorAll('.graph .box').length")
     await tab.run("document.querySelector('.graph .scope').focus()")
     await tab.key("Enter")
@@ -225,7 +238,7 @@ async def test_hostile_names_change_nothing():
         values = {
             f"{group}:{name}": 1.0 for group in ("value", "queue", "memory", "task", "train", "calls") for name in names
         }
-        board.post(Points(float(second), values))
+        board.post(Points(float(second), values | {"train:staleness": float(second)}))
     board.post(Graph(1, tuple([GraphNode(name, name, (), (), (name,), name, name) for name in names])))
     waiter = Waiter(1, HOSTILE, HOSTILE, HOSTILE, 1.0, HOSTILE, HOSTILE, HOSTILE, False, HOSTILE)
     edge = WaitEdge(1, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, 2)
@@ -241,6 +254,8 @@ async def test_hostile_names_change_nothing():
             await show(tab, name)
             if name == "graph":
                 await tab.until("document.querySelectorAll('.graph .box').length")
+            if name == "cluster":
+                assert "Staleness of gradients" in await tab.run("document.querySelector('main').innerText")
             assert await fits(tab), name
             assert await tab.run("document.title") != "hit"
             assert await tab.run("document.querySelectorAll('main script, main img').length") == 0

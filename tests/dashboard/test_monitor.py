@@ -1,9 +1,14 @@
-"""The pace of sources: they rest for a multiple of the processor time that they take."""
+"""The pace of sources and pages: they rest for a multiple of the processor time that they take."""
 
 import asyncio
 from unittest.mock import patch
 
-from aioflow.dashboard import monitor
+import numpy as np
+import pytest
+
+from aioflow.dashboard import app, monitor
+from aioflow.dashboard.board import Board
+from aioflow.dashboard.messages import Points
 from aioflow.dashboard.monitor import Monitor, Pace
 
 
@@ -68,3 +73,28 @@ async def test_a_page_that_is_loaded_again_has_the_sources_to_itself():
         assert log == ["begins", "ends", "begins"]
     await watched.close()
     assert log == ["begins", "ends", "begins", "ends"]
+
+
+async def test_a_page_rests_in_proportion_to_the_time_of_writing_its_update(monkeypatch):
+    loop, board, sent = asyncio.get_running_loop(), Board(), []
+
+    class Socket:
+        async def send_str(self, text):
+            sent.append(loop.time())
+            if len(sent) == 4:
+                raise ConnectionResetError
+
+    async def written(messages):
+        return "", 0.02 * len(sent)
+
+    async def post():
+        while True:
+            board.post(Points(loop.time(), {"rate:steps": 1.0}))
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(app, "_written", written)
+    posting = asyncio.create_task(post())
+    await app._send(board, Socket())
+    posting.cancel()
+    await asyncio.wait([posting])
+    assert np.diff(sent) == pytest.approx([app.SHORTEST, 1.0, 2.0], abs=0.011)

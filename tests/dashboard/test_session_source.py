@@ -2,14 +2,18 @@
 
 import asyncio
 import contextlib
+import types
 
 import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.dashboard.messages import Event, Points
+from aioflow.dashboard import sampling
+from aioflow.dashboard.board import STEPS
+from aioflow.dashboard.messages import Event, Points, to_json
 from aioflow.dashboard.monitor import Monitor
 from aioflow.dashboard.session_source import SessionSource
+from aioflow.runtime.plan_cache import DEFAULT
 
 
 @contextlib.asynccontextmanager
@@ -147,3 +151,35 @@ async def test_a_source_that_fails_says_so_and_the_others_go_on():
     assert event.text == "Broken sees nothing more: ValueError: no such thing"
     assert numbers(board)["rate:steps"] == (1.0,)
     await monitor.close()
+
+
+async def test_traces_take_half_a_percent_of_the_time_with_the_assembly_of_their_programs(monkeypatch):
+    monkeypatch.setattr(sampling, "_TRACE_SHARE", 200.0)
+    clock = types.SimpleNamespace(now=0.0, traced=[])
+    monkeypatch.setattr(sampling, "time", types.SimpleNamespace(perf_counter=lambda: clock.now))
+    fetches = types.SimpleNamespace(tensors=(), operations=())
+
+    async def run(options, metadata):
+        if options.trace:
+            clock.traced.append(clock.now)
+        clock.now += 0.004 + options.trace * (0.02 if len(clock.traced) > 1 else 0.1)
+
+    sampler = sampling.Sampler(None, lambda: clock.now)
+    while clock.now < 200.0:
+        await sampler.around(run, fetches, (), DEFAULT, None)
+        clock.now += 0.5
+    assert np.diff(clock.traced[:4]).round().tolist() == [2, 24, 4]  # (0.1 + 0.02) * 200, 0.02 * 200
+    assert 0.02 * len(clock.traced) + 0.1 < 0.006 * clock.now
+
+
+async def test_an_hour_of_steps_is_kept_in_bounded_memory():
+    async with watched_session(track_memory=True) as (session, monitor):
+        with monitor.viewer() as board:
+            sizes = []
+            for _ in range(4):
+                await steps(session, 450, every=2.0)
+                sizes.append(len("".join(map(to_json, board.everything()))))
+            update = "".join(map(to_json, board.since(board.revision - 20)))
+    assert len(board.steps) == STEPS
+    assert sizes[3] < 1.3 * sizes[1] < 500_000
+    assert len(update) < 20_000

@@ -8,8 +8,9 @@ import pytest
 
 import aioflow as af
 from aioflow.dashboard.graph_source import MOST, graph_message
-from aioflow.dashboard.messages import Graph, PlacedCall, Serving, Training, Waits
+from aioflow.dashboard.messages import Event, Graph, PlacedCall, Serving, Training, Waits
 from aioflow.dashboard.watched import monitor_of
+from aioflow.session.training_report import TrainingReport
 
 
 def clock():
@@ -123,6 +124,8 @@ async def test_fit_is_followed_by_step_and_epoch():
         monitor = monitor_of(session, clock)
         with monitor.viewer() as board:
             await asyncio.sleep(1)
+            reports = []
+            session.listeners.add(reports.append)
             given = {"epochs": 3, "batch_size": 8, "validation_data": (x, x[:, :1]), "verbose": 0, "session": session}
             history = await model.fit(x, x[:, :1], callbacks=[Slow()], **given)
             training = newest(board, Training)
@@ -131,10 +134,10 @@ async def test_fit_is_followed_by_step_and_epoch():
             for name, values in history.history.items():
                 assert [epoch.values[name] for epoch in training.history] == values
             assert training.values["learning_rate"] == pytest.approx(0.01)
-            assert session.listeners
+            assert [report.ends_epoch for report in reports] == [False, True] * 3  # not each of the 5 batches
         await monitor.close()
         await asyncio.sleep(1)
-        assert not session.listeners
+        assert session.listeners == {reports.append}
 
 
 async def test_models_show_calls_batches_and_versions_as_their_batchers_count_them():
@@ -183,3 +186,15 @@ async def test_a_session_that_is_not_open_has_no_page():
     await session.close()
     with pytest.raises(RuntimeError, match="open it first"):
         monitor_of(session)
+
+
+async def test_summaries_that_cannot_be_read_do_not_fail_the_training():
+    async with af.Session(graph=af.Graph()) as session:
+        monitor = monitor_of(session, clock)
+        with monitor.viewer() as board:
+            await asyncio.sleep(1)
+            session.tell(TrainingReport(step=1, summaries=b"\xff"))
+            await asyncio.sleep(1)
+            (event,) = [each for each in board.since(0) if isinstance(each, Event)]
+            assert event.text.startswith("TrainingSource sees nothing more: ValueError: ")
+        await monitor.close()

@@ -1,5 +1,7 @@
 """`af.onnx.load`: names, weights, gradients, branches, loops, functions, missing operators."""
 
+import io
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,13 @@ def test_the_names_of_a_model_are_those_of_operations_and_variables():
     assert imported.outputs["y"].op.name == "y"
     assert imported.tensors["x w"].op.name.startswith("product/")
     assert {name: variable.op.name for name, variable in imported.variables.items()} == {"w": "w", "b": "b"}
+
+
+def test_each_built_node_is_told():
+    shown = io.StringIO()
+    with af.train.Progress(unit="node", stream=shown, every=0.0, clock=lambda: 0.0) as progress:
+        af.onnx.load(LAYER, af.Graph(), progress=progress)
+    assert shown.getvalue().splitlines() == ["node 1/3", "node 2/3", "node 3/3"]
 
 
 def test_the_default_graph_gets_the_model_where_none_is_given():

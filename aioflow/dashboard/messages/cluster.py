@@ -23,13 +23,13 @@ class Task:
         address: where it listens.
         state: "up", "lost", or "unknown" before the first answer.
         incarnation: the number of the process that answers there, in hex; another one after a restart.
-        since: when it came into this state.
+        since: the time at which it came into this state.
         steps: the steps, or shares of steps, that it has begun.
         running: the steps that run.
         memory: the bytes alive on its devices, where they are tracked.
         round_trip: the seconds of a request of this monitor.
         links: the connections that it has dialled.
-        why: why it is lost.
+        why: the reason why it is lost.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A graph, and where its operations are put."""
+"""A graph, and the devices of its operations."""
 
 import dataclasses
 
@@ -37,7 +37,7 @@ class Graph:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GraphSummary:
-    """That there is a graph, for which a page can ask."""
+    """Tells a page that there is a graph, which the page can ask for."""
 
     version: int
     count: int
@@ -45,7 +45,7 @@ class GraphSummary:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlacedNode:
-    """Where a plan has put an operation, and why."""
+    """The device of an operation in a plan, and the reason for it."""
 
     name: str
     device: str

@@ -12,7 +12,7 @@ class Subject:
         title: its name.
         what: "session", "task", "models" or "cluster".
         version: the version of aioflow.
-        began: since when it is watched.
+        began: the time from which it is watched.
         pages: the pages that have something to show.
     """
 
@@ -48,12 +48,12 @@ class History:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened.
+    """An event of the watched program, such as a lost task.
 
     Attributes:
-        time: when.
+        time: the time of the event.
         level: "good", "info", "bad".
-        text: what.
+        text: the description of the event.
         task: the task of the cluster; empty if it is none or all.
     """
 

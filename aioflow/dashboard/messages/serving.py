@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServedVersion:
-    """A version of a served model, with the labels that name it, and why it has failed."""
+    """A version of a served model, with its labels, and with the error if it has failed."""
 
     number: int
     state: str
@@ -24,9 +24,9 @@ class ServedModel:
         requests: the requests that have ended, by status.
         calls: the calls of its batchers: requests, and those of the program itself.
         rows: the rows of its batches.
-        waiting: the rows that wait now.
+        waiting: the number of rows that wait now.
         refused: the calls for which there was no room.
-        batches: its batches by why they began.
+        batches: the number of batches by the reason why they began.
         batch_rows: the number of batches with up to 1, 2, 4 and so on rows.
         request_seconds: the 50th, 90th and 99th percentile of the time of a request.
         call_seconds: the same of the time of a call: its wait, and the run of its batch.

@@ -63,11 +63,11 @@ class ValueStatistics:
 
     Attributes:
         name: the operation.
-        count: how many they are.
-        least: the least finite one.
-        most: the largest finite one.
-        mean: the mean of the finite ones.
-        strange: how many are not finite.
+        count: the number of numbers.
+        least: the least finite number.
+        most: the largest finite number.
+        mean: the mean of the finite numbers.
+        strange: the number of numbers that are not finite.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepSummary:
-    """That there is a traced step, whose timeline a page can ask for."""
+    """Tells a page that there is a traced step, which the page can ask for."""
 
     number: int
     time: float

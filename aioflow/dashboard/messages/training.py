@@ -1,4 +1,4 @@
-"""The progress of training."""
+"""The state of training, its histograms and its pictures."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ class Epoch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Training:
-    """How far training is.
+    """The progress of training.
 
     Attributes:
-        time: when it was there.
+        time: the time of the last report.
         step: the steps that are done; None if unknown.
         steps: all steps; None if unknown.
         epoch: the number of the epoch, from 0; None if there are none.
-        epochs: how many there are.
+        epochs: the number of epochs.
         left: the seconds that are left; None if unknown.
         values: losses, metrics and the like.
         history: the last epochs.

@@ -68,7 +68,7 @@ class Waits:
     """The operations that wait, and what each waits for.
 
     Attributes:
-        time: when that was so.
+        time: the time of the report.
         stuck: whether no operation has ended for longer than a few seconds while some wait, or there is a cycle.
         waiters: operations under way, the oldest first.
         callers: application code that waits, the oldest first.

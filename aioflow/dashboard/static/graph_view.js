@@ -7,6 +7,7 @@ import { number, short } from "./format.js";
 const WIDTH = 150;
 const HEIGHT = 34;
 const READABLE = 0.45; // the zoom below which texts are too small
+const RECOGNIZABLE = 0.15; // the zoom below which boxes are too small
 const START = 0.7;
 
 export class GraphView {
@@ -135,24 +136,25 @@ export class GraphView {
   // The whole picture, not larger than life.
   fit() {
     const [width, height] = [this.element.clientWidth, this.element.clientHeight];
-    const zoom = Math.min(1, (width - 20) / this.size.width, (height - 20) / this.size.height);
+    const zoom = Math.min(1, this.zoomOfWhole);
     this.move({ zoom, x: (width - this.size.width * zoom) / 2, y: Math.max(10, (height - this.size.height * zoom) / 2) });
     this.isFitted = true;
   }
 
-  get isReadableWhole() {
-    return Math.min(this.element.clientWidth / this.size.width, this.element.clientHeight / this.size.height) >= READABLE;
+  // The zoom at which the whole picture is in the window.
+  get zoomOfWhole() {
+    return Math.min((this.element.clientWidth - 20) / this.size.width, (this.element.clientHeight - 20) / this.size.height);
   }
 
   // The whole picture if it can be read then, or else that box.
   fitOrShow(path) {
-    if (this.isReadableWhole) this.fit();
+    if (this.zoomOfWhole >= READABLE) this.fit();
     else this.show(path);
   }
 
-  // Where to begin: the whole picture if it can be read then, or else the top, around the box with the most edges.
+  // Where to begin: the whole picture if its boxes are recognizable, or else the top, around the box with the most edges.
   begin() {
-    if (this.isReadableWhole) return this.fit();
+    if (this.zoomOfWhole >= RECOGNIZABLE) return this.fit();
     const edges = new Map();
     for (const path of this.layer.querySelectorAll("path.edge")) for (const end of [path.dataset.source, path.dataset.target]) edges.set(end, (edges.get(end) ?? 0) + 1);
     const [busiest] = [...this.boxes.values()].sort((first, second) => (edges.get(second.box.path) ?? 0) - (edges.get(first.box.path) ?? 0));

@@ -13,9 +13,11 @@ export const title = "Cluster";
 export function mount(main, store) {
   const tasks = h("div", { class: "tasks" });
   const speed = new Chart("Steps per second of tasks", { names: (known) => known.group("task").slice(0, LINES).map((name) => [name, taskName(name.slice("task:".length))]), format: number });
+  const staleness = new Chart("Staleness of gradients, in steps", { names: () => [["train:staleness", "staleness"]], format: number });
   const links = h("section", { class: "card" });
   const line = h("section", { class: "card wide" });
-  main.append(tasks, h("div", { class: "grid" }, speed.element, links), line);
+  const charts = [speed, staleness];
+  main.append(tasks, h("div", { class: "grid" }, speed.element, staleness.element, links), line);
 
   function update() {
     const found = store.newest.Cluster;
@@ -24,13 +26,13 @@ export function mount(main, store) {
       fill(tasks, found.tasks.map((task) => taskCard(task, store)));
       showLinks(links, found.tasks);
     } else fill(tasks, h("p", { class: "empty" }, "No task has answered yet."));
-    speed.update(store);
+    for (const chart of charts) chart.update(store);
     showEvents(line, events, found);
   }
 
   update();
   const stop = store.listen(update);
-  return { recolour: () => speed.recolour(), unmount: () => { stop(); speed.destroy(); } };
+  return { recolour: () => charts.forEach((chart) => chart.recolour()), unmount: () => { stop(); charts.forEach((chart) => chart.destroy()); } };
 }
 
 function taskCard(task, store) {
