@@ -1,9 +1,9 @@
 """SGD steps of an LSTM of 256 units over 50 steps: `dynamic_rnn`, a jitted scan, and PyTorch's nn.LSTM.
 
-The loss is the mean square of all outputs, and the gradients are by the kernel and the bias. aioflow and TensorFlow run
-a while_loop with TensorArrays for the inputs and outputs of iterations. TensorFlow's is its v1 loop, and its cell is
-defined below, since Keras 2 removed the original. PyTorch's LSTM is a single op. If aioflow finds oneDNN, it is
-measured with and without. The losses of the first three steps must agree on all sides.
+The loss is the mean square of all outputs, and the gradients are by the kernel and the bias. aioflow and PyTorch have
+one op for all steps. TensorFlow runs its v1 while_loop with TensorArrays for the inputs and outputs of iterations; its
+cell is defined below, since Keras 2 removed the original. aioflow is also measured with such a loop. If aioflow finds
+oneDNN, it is measured with and without. The losses of the first three steps must agree on all sides.
 """
 
 import functools
@@ -19,6 +19,7 @@ from benchmarks.report import Row, timed_row
 
 UNITS, INPUTS, STEPS, BATCH = 256, 256, 50, 32
 RATE = 10.0
+LOOP = "aioflow, while_loop"
 DRAW = np.random.default_rng(1)
 SEQUENCES = DRAW.standard_normal((BATCH, STEPS, INPUTS), np.float32)
 KERNEL = DRAW.standard_normal((INPUTS + UNITS, 4 * UNITS), np.float32) / np.float32(np.sqrt(INPUTS + UNITS))
@@ -28,6 +29,7 @@ KERNEL = DRAW.standard_normal((INPUTS + UNITS, 4 * UNITS), np.float32) / np.floa
 async def rows() -> AsyncIterator[Row]:
     """Measure the LSTM."""
     sides = onednn.sides(functools.partial(training_sides.aioflow, _in_aioflow, SEQUENCES)) | {
+        LOOP: training_sides.aioflow(_in_a_loop, SEQUENCES),
         peers.TENSORFLOW: training_sides.tensorflow(_in_tensorflow, SEQUENCES),
         peers.TORCH: torch(),
         peers.JAX: jax(),
@@ -39,6 +41,13 @@ async def rows() -> AsyncIterator[Row]:
 
 def _in_aioflow(af: Any) -> tuple[Any, Any, Any]:
     return training(af, af.nn.rnn_cell.LSTMCell(UNITS, initializer=af.constant_initializer(KERNEL)))
+
+
+def _in_a_loop(af: Any) -> tuple[Any, Any, Any]:
+    class Repeated(af.nn.rnn_cell.LSTMCell):  # type: ignore[misc]
+        """A cell that might compute something else in each step, so that a loop calls it."""
+
+    return training(af, Repeated(UNITS, initializer=af.constant_initializer(KERNEL)))
 
 
 def _in_tensorflow(tf: Any) -> tuple[Any, Any, Any]:

@@ -360,7 +360,8 @@ class Op(Generic[R]):
 REGISTRY: Final[Registry[Op[Any]]] = Registry(
     "aioflow.kernels",
     "aioflow.library.branches",
-    "aioflow.library.loops",  # the last two declare gradients
+    "aioflow.library.loops",
+    "aioflow.library.lstm",  # the last three declare gradients
 )
 """{name: op} of all ops. A graph from a file or a peer can name only these."""
 

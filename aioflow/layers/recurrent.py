@@ -4,11 +4,14 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 
+from aioflow.graph.convert import convert_to_tensor
 from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.arrays import transpose
 from aioflow.kernels.array.concat import concat, stack
 from aioflow.kernels.array.constants import zeros
 from aioflow.kernels.array.shapes import reshape, shape
 from aioflow.kernels.math.arithmetic import add
+from aioflow.kernels.math.elementwise import sigmoid, tanh
 from aioflow.layers.layer import Layer, known_size, one_shape
 from aioflow.layers.recurrent_cells import (
     StackedRNNCells,
@@ -19,10 +22,15 @@ from aioflow.layers.recurrent_cells import (
 )
 from aioflow.layers.recurrent_loop import Loop, Steps, backwards
 from aioflow.layers.recurrent_units import GRUUnits, LSTMUnits, SimpleUnits, Units
+from aioflow.library.lstm import lstm
 from aioflow.library.rnn_cell_base import sizes_of
 from aioflow.tensors import nest
+from aioflow.tensors.dtypes import float32, float64
 from aioflow.tensors.recursion import safe_repr
 from aioflow.tensors.shape import TensorShape
+
+_DTYPES: Final = ({float32}, {float64})
+"""Those of an LSTM in one operation."""
 
 
 class _UnitsLoop(Units, Loop):
@@ -68,6 +76,21 @@ class LSTM(LSTMUnits, _UnitsLoop):
         >>> af.layers.LSTM(16)(af.ones([2, 5, 8])).shape
         TensorShape([2, 16])
     """
+
+    def all_steps(
+        self, inputs: Tensor, first: list[Any] | None, lengths: Any, training: bool
+    ) -> tuple[Tensor, list[Tensor]] | None:
+        """All outputs and the last states by `af.nn.lstm`, unless it would compute something else."""
+        usual = self.activation is tanh and self.recurrent_activation is sigmoid
+        states = [] if first is None else [convert_to_tensor(state) for state in first]
+        if not usual or self.recurrent_dropout or {self.dtype, *[state.dtype for state in states]} not in _DTYPES:
+            return None
+        given = self.dropped(inputs, self.dropout, [None, 1, None]) if training else None
+        x = transpose(inputs if given is None else given, [1, 0, 2])
+        bias = zeros(self._bias_shape(), self.dtype) if self.bias is None else self.bias
+        h, c = states or (None, None)
+        outputs, h, c = lstm(x, self.kernel, self.recurrent_kernel, bias, h, c, lengths)
+        return transpose(outputs, [1, 0, 2]), [h, c]
 
 
 class GRU(GRUUnits, _UnitsLoop):

@@ -91,6 +91,15 @@ class Loop(Layer):
         """What to repeat for these inputs, whose steps are in the order in which they are taken."""
         raise NotImplementedError
 
+    def all_steps(
+        self, inputs: Tensor, first: list[Any] | None, lengths: Any, training: bool
+    ) -> tuple[Tensor, list[Tensor]] | None:
+        """All outputs and the last states by one operation; None if the steps must be repeated.
+
+        `first` are the states before the first step, zeros by default.
+        """
+        return None
+
     def states_given(self, initial_state: Any, inputs: Tensor) -> list[Tensor]:
         """The states before the first step, that of the output first, as a caller gives them."""
         return list(initial_state) if isinstance(initial_state, (list, tuple)) else [initial_state]
@@ -138,10 +147,15 @@ class Loop(Layer):
         first: list[Any] | None = [identity(each) for each in self._kept] or None
         if initial_state is not None:
             first = self.states_given(initial_state, inputs)
-        with self.steps(inputs, training) as steps:
-            cell = _Cell(self.state_sizes(inputs.shape), steps.function, self.dtype)
-            outputs, states = self._repeated(cell, steps.inputs, first, kept, sequence_length)
-        outputs, *states = self._remembered([outputs, *states])
+        sizes = self.state_sizes(inputs.shape)
+        if first is not None and len(first) != len(sizes):
+            raise ValueError(f"initial_state has {len(first)} states, and the layer has {len(sizes)}")
+        whole = None if self.unroll or kept is not None else self.all_steps(inputs, first, sequence_length, training)
+        if whole is None:
+            with self.steps(inputs, training) as steps:
+                cell = _Cell(sizes, steps.function, self.dtype)
+                whole = self._repeated(cell, steps.inputs, first, kept, sequence_length)
+        outputs, *states = self._remembered([whole[0], *whole[1]])
         if kept is not None and self.zero_output_for_mask:
             outputs = where(with_axes(kept, outputs), outputs, zeros_like(outputs))
         result = outputs if self.return_sequences else states[0]
@@ -155,9 +169,7 @@ class Loop(Layer):
     def _repeated(
         self, cell: "_Cell", inputs: Tensor, first: list[Any] | None, kept: Tensor | None, lengths: Any
     ) -> tuple[Tensor, list[Tensor]]:
-        """All outputs, and the last states. ValueError for another number of states before the first step."""
-        if first is not None and len(first) != len(cell.state_size):
-            raise ValueError(f"initial_state has {len(first)} states, and the layer has {len(cell.state_size)}")
+        """All outputs, and the last states."""
         state, kind = (None, self.dtype) if first is None else (tuple(first), None)
         if not self.unroll:
             given = inputs if kept is None else (inputs, kept)

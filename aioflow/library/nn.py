@@ -30,6 +30,7 @@ _face = Face(__name__, {
     "aioflow.kernels.nn.softmax": "log_softmax softmax",
     "aioflow.library": "rnn_cell",
     "aioflow.library.embedding": "embedding_lookup embedding_lookup_sparse safe_embedding_lookup_sparse",
+    "aioflow.library.lstm": "lstm",
     "aioflow.library.nn_convolution": (
         "atrous_conv2d atrous_conv2d_transpose avg_pool1d avg_pool2d avg_pool_v2 conv_transpose convolution "
         "depthwise_conv2d max_pool1d max_pool2d max_pool_v2 pool separable_conv2d with_space_to_batch"

@@ -46,6 +46,7 @@ from aioflow.library import rnn_cell as rnn_cell
 from aioflow.library.embedding import embedding_lookup as embedding_lookup
 from aioflow.library.embedding import embedding_lookup_sparse as embedding_lookup_sparse
 from aioflow.library.embedding import safe_embedding_lookup_sparse as safe_embedding_lookup_sparse
+from aioflow.library.lstm import lstm as lstm
 from aioflow.library.math import in_top_k as in_top_k
 from aioflow.library.math import log_softmax as log_softmax
 from aioflow.library.math import softmax as softmax
@@ -106,7 +107,7 @@ __all__ = ["atrous_conv2d", "atrous_conv2d_transpose", "avg_pool", "avg_pool1d",
     "dilation2d", "dropout", "dynamic_rnn", "elu", "embedding_lookup", "embedding_lookup_sparse", "erosion2d",
     "fused_batch_norm", "gelu", "hard_sigmoid", "in_top_k", "l2_loss", "l2_normalize", "layer_normalization",
     "leaky_relu", "local_response_normalization", "log_poisson_loss", "log_sigmoid", "log_softmax",
-    "log_uniform_candidate_sampler", "lrn", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_v2",
+    "log_uniform_candidate_sampler", "lrn", "lstm", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_v2",
     "max_pool_with_argmax", "moments", "nce_loss", "normalize_moments", "pool", "raw_rnn", "relu", "relu6",
     "relu_layer", "rnn_cell", "safe_embedding_lookup_sparse", "sampled_softmax_loss", "selu", "separable_conv2d",
     "sigmoid", "sigmoid_cross_entropy_with_logits", "softmax", "softmax_cross_entropy_with_logits",

@@ -23,7 +23,7 @@ from aioflow.kernels.math.reduction import reduce_all, reduce_max
 from aioflow.library.control import with_dependencies
 from aioflow.library.functional import describing, rows_of
 from aioflow.library.loops import plain_loop
-from aioflow.library.rnn_cell_base import sizes_of
+from aioflow.library.rnn_cell_base import RNNCell, sizes_of
 from aioflow.library.tensor_array import TensorArray
 from aioflow.library.variable_scope import VariableScope, variable_scope
 from aioflow.tensors import nest
@@ -48,6 +48,10 @@ def dynamic_rnn(
 
         cell = af.nn.rnn_cell.LSTMCell(256)
         outputs, state = af.nn.dynamic_rnn(cell, sequences, dtype=af.float32)
+
+    The steps of a BasicLSTMCell, of an LSTMCell without peepholes, clipping and projection, and of several of them in a
+    MultiRNNCell, are one operation for each cell, `af.nn.lstm`, for float32 and float64 with the activation `tanh`,
+    unless memory is to be swapped.
 
     With `sequence_length` each sequence of the batch ends at its own length: later outputs are zeros, and the state
     stays unchanged.
@@ -84,8 +88,11 @@ def dynamic_rnn(
         batch = batch_size_of(nest.flatten(sequences), 1)
         lengths = None if sequence_length is None else checked_lengths(sequence_length, batch)
         state = first_state(cell, initial_state, batch, dtype)
-        rows = rows_of(sequences, "inputs")
         kind = output_dtype(state, dtype)
+        whole = None if swap_memory else _all_steps(cell, sequences, state, lengths, kind)
+        if whole is not None:
+            return whole[0] if time_major else _exchange_axes(whole[0]), whole[1]
+        rows = rows_of(sequences, "inputs")
         arrays = output_arrays(cell.output_size, rows.count, batch, kind)
 
         def step(time: Tensor, before: Any, made: list[TensorArray]) -> Any:
@@ -100,6 +107,13 @@ def dynamic_rnn(
         )  # fmt: skip
         outputs = [array.stack() if time_major else _exchange_axes(array.stack()) for array in arrays]
         return nest.pack_sequence_as(cell.output_size, outputs), state
+
+
+def _all_steps(cell: Any, inputs: Any, state: Any, lengths: Tensor | None, kind: DType) -> tuple[Tensor, Any] | None:
+    """The outputs and the last state by one operation; None if the cell must be called in a loop."""
+    if not isinstance(cell, RNNCell) or not isinstance(inputs, Tensor) or inputs.dtype is not kind:
+        return None
+    return cell.all_steps(inputs, state, lengths)
 
 
 @describing

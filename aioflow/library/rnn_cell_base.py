@@ -99,11 +99,28 @@ class RNNCell:
         """
         with get_default_graph().transaction(), self._open_scope(scope):
             given = nest.map_structure(convert_to_tensor, inputs)
-            if not self.built:
-                self._set(_dtype=self._dtype or _dtype_of(given))
-                self.build(nest.map_structure(lambda tensor: tensor.shape, given))
-                self._set(built=True)
+            self._build_once(given, nest.map_structure(lambda tensor: tensor.shape, given))
             return self.call(given, state)
+
+    def all_steps(self, inputs: Any, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any] | None:
+        """The outputs of all steps and the last state by one operation; None if the cell must be called in a loop.
+
+        The inputs are [steps, batch, ...]. `lengths` are those of the sequences, if they differ.
+        """
+        return None
+
+    @contextlib.contextmanager
+    def with_variables(self, inputs: Any, shapes: Any) -> Iterator[None]:
+        """Inside, the cell has its variables, for inputs of these shapes in a step."""
+        with get_default_graph().transaction(), self._open_scope(None):
+            self._build_once(inputs, shapes)
+            yield
+
+    def _build_once(self, inputs: Any, shapes: Any) -> None:
+        if not self.built:
+            self._set(_dtype=self._dtype or _dtype_of(inputs))
+            self.build(shapes)
+            self._set(built=True)
 
     def zero_state(self, batch_size: NumberLike, dtype: Any) -> Any:
         """Return a state of zeros, with the structure of `state_size`, each [batch_size, size]."""

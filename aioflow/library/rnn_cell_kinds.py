@@ -6,9 +6,10 @@ from aioflow.graph.convert import NumberLike
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.concat import concat, split
 from aioflow.kernels.linalg.matmul import matmul
-from aioflow.kernels.math.elementwise import sigmoid
+from aioflow.kernels.math.elementwise import sigmoid, tanh
 from aioflow.kernels.math.rounding import clip_by_value
 from aioflow.library.initializers import constant_initializer, zeros_initializer
+from aioflow.library.lstm import lstm
 from aioflow.library.rnn_cell_base import (
     Activation,
     RNNCell,
@@ -18,7 +19,7 @@ from aioflow.library.rnn_cell_base import (
     linear,
 )
 from aioflow.library.variable_scope import Initializer, Reuse
-from aioflow.tensors.dtypes import DType
+from aioflow.tensors.dtypes import DType, float32, float64
 from aioflow.tensors.shape import TensorShape
 
 
@@ -228,6 +229,33 @@ class BasicLSTMCell(RNNCell):
         h = self._activation(c) * sigmoid(o)
         return h, self._state(c, h)
 
+    def all_steps(self, inputs: Any, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any] | None:
+        """The outputs of all steps and the last state by one operation, unless it would compute something else."""
+        if not is_plain_lstm(self) or not isinstance(inputs, Tensor) or inputs.spec.rank != 3:
+            return None
+        c, h = self._parts(state)
+        kinds = {inputs.dtype, c.dtype, h.dtype, self._dtype or inputs.dtype}
+        if len(kinds) > 1 or not kinds <= {float32, float64} or {c.spec.rank, h.spec.rank} != {2}:
+            return None
+        size = inputs.shape[1:]
+        with self.with_variables(inputs, size):
+            kernel, recurrent_kernel = split(self._kernel, [features_of(size), self._num_units], axis=0)
+            i, j, f, o = split(self._bias, 4)
+            bias = concat([i, j, self._add_forget_bias(f), o], 0)
+            outputs, h, c = lstm(inputs, kernel, recurrent_kernel, bias, h, c, lengths, "icfo")
+            return outputs, self._state(c, h)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a step is that of `af.nn.lstm`. A subclass may compute something else."""
+        scalar = not isinstance(self._forget_bias, Tensor) or self._forget_bias.spec.rank == 0
+        return type(self) in (BasicLSTMCell, LSTMCell) and scalar and self._activation is tanh and not self._adds
+
+    @property
+    def _adds(self) -> bool:
+        """Whether peepholes, clipping or a projection are added."""
+        return False
+
     def _add_forget_bias(self, f: Tensor) -> Tensor:
         return f + self._forget_bias if isinstance(self._forget_bias, Tensor) or self._forget_bias else f
 
@@ -326,9 +354,18 @@ class LSTMCell(BasicLSTMCell):
             h = _clip(matmul(h, self._projection), self._proj_clip)
         return h, self._state(c, h)
 
+    @property
+    def _adds(self) -> bool:
+        return self._use_peepholes or self._cell_clip is not None or self._num_proj is not None
+
     def _seen(self, number: int, gate: Tensor, c: Tensor) -> Tensor:
         """Return a gate, which uses the memory with peepholes."""
         return gate + self._peepholes[number] * c if self._use_peepholes else gate
+
+
+def is_plain_lstm(cell: Any) -> bool:
+    """Whether the cell is one of this module whose step is that of `af.nn.lstm`."""
+    return isinstance(cell, BasicLSTMCell) and cell.is_plain
 
 
 def _clip(x: Tensor, bound: Any) -> Tensor:

@@ -13,7 +13,7 @@ from aioflow.kernels.math.rounding import floor
 from aioflow.library.control import device, name_scope
 from aioflow.library.nn_functions import dropout
 from aioflow.library.rnn_cell_base import RNNCell, sizes_of
-from aioflow.library.rnn_cell_kinds import LSTMStateTuple
+from aioflow.library.rnn_cell_kinds import LSTMStateTuple, is_plain_lstm
 from aioflow.library.tensor_array import TensorArray
 from aioflow.library.variable_scope import VariableScope, variable_scope
 from aioflow.tensors import nest
@@ -72,6 +72,21 @@ class MultiRNNCell(RNNCell):
                 inputs, after = cell(inputs, mine)
             made.append(after)
         return inputs, tuple(made) if self._state_is_tuple else concat(made, 1)
+
+    def all_steps(self, inputs: Any, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any] | None:
+        """The outputs of all steps and the last states, if all cells are LSTM cells that have them by one operation."""
+        if type(self) is not MultiRNNCell or not all(is_plain_lstm(cell) for cell in self._cells):
+            return None
+        made = []
+        with self.with_variables(inputs, nest.map_structure(lambda tensor: tensor.shape[1:], inputs)):
+            for number, (cell, mine) in enumerate(zip(self._cells, self._states(state), strict=True)):
+                with variable_scope(f"cell_{number}"):
+                    found = cell.all_steps(inputs, mine, lengths)
+                if found is None:
+                    return None
+                inputs, after = found
+                made.append(after)
+            return inputs, tuple(made) if self._state_is_tuple else concat(made, 1)
 
     def _states(self, state: Any) -> Sequence[Any]:
         if not self._state_is_tuple:

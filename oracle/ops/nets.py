@@ -182,6 +182,31 @@ def each_normalised(lib: Any, x: Any, scale: Any, offset: Any) -> Any:
 compare("nn.layer_normalization", rows, each_normalised, rtol=512, ops=("layer_norm", "layer_norm_grad"))
 
 
+def sequences(d: Draw) -> Call:
+    """Inputs, both kernels, a bias, states and lengths; few steps, whose gradients TensorFlow takes long to build."""
+    steps, batch, size, units = [d.integer(1, most) for most in (2, 3, 3, 3)]
+    shapes = (steps, batch, size), (size, 4 * units), (units, 4 * units), (4 * units,), (batch, units), (batch, units)
+    dtype = d.dtype("float32", "float64")
+    return call(*[d.array(dtype, shape, -2, 2) for shape in shapes], d.ids((batch,), 0, steps))
+
+
+def lstm(lib: Any, x: Any, kernel: Any, recurrent_kernel: Any, bias: Any, h: Any, c: Any, lengths: Any) -> Any:
+    """TensorFlow's BlockLSTM has no gradient of its gradient, so that its steps are written out."""
+    if hasattr(lib.nn, "lstm"):
+        return lib.nn.lstm(x, kernel, recurrent_kernel, bias, h, c, lengths)
+    outputs = []
+    for step, row in enumerate(lib.unstack(x)):
+        i, f, new, o = lib.split(lib.matmul(row, kernel) + lib.matmul(h, recurrent_kernel) + bias, 4, axis=1)
+        alive = lib.expand_dims(lib.cast(step < lengths, x.dtype), 1)
+        after = lib.sigmoid(f) * c + lib.sigmoid(i) * lib.tanh(new)
+        outputs.append(alive * lib.sigmoid(o) * lib.tanh(after))
+        h, c = outputs[-1] + (1 - alive) * h, alive * after + (1 - alive) * c
+    return lib.stack(outputs), h, c
+
+
+compare("nn.lstm", sequences, lstm, rtol=512, ops=("lstm", "lstm_grad"))
+
+
 def normalised_by(d: Draw) -> Call:
     dtype, shape = d.dtype(*FLOAT), d.shape(2, 3, (1, 3))
     rest = [d.array(dtype, shape[-1:], *ends) for ends in ((-1, 1), (0.2, 2), (-1, 1), (0.5, 2))]

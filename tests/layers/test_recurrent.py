@@ -41,6 +41,25 @@ async def test_a_layer_its_cell_repeated_and_the_unrolled_one_agree(name, given,
             np.testing.assert_allclose(one, another, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("options", "given", "op"),
+    [
+        ({}, {}, "lstm"),
+        ({"go_backwards": True, "use_bias": False, "dropout": 0.5}, {"sequence_length": [5, 3]}, "lstm"),
+        ({"recurrent_dropout": 0.5}, {}, "while_loop"),
+        ({"activation": "relu"}, {}, "while_loop"),
+        ({"recurrent_activation": "hard_sigmoid"}, {}, "while_loop"),
+        ({}, {"mask": MASK}, "while_loop"),
+        ({"unroll": True}, {}, "matmul"),
+    ],
+)
+def test_all_steps_of_a_usual_lstm_are_one_operation(graph, options, given, op):
+    layers.LSTM(4, **options)(X, training=True, **given)
+    types = {operation.type for operation in graph.get_operations()}
+    assert types & {"lstm", "while_loop", op} == {op}
+
+
 async def test_stacked_cells_are_layers_one_on_the_other():
     stacked = layers.RNN([layers.LSTMCell(4), layers.GRUCell(2)], return_state=True)
     lower, upper = layers.LSTM(4, return_sequences=True), layers.GRU(2)

@@ -83,7 +83,7 @@ async def test_control_flow_computes_the_same_when_it_is_loaded_and_in_another_r
 async def test_a_loop_that_was_trained_is_saved_without_its_records(tmp_path):
     with af.Graph().as_default() as graph:
         x = af.placeholder(af.float32, [2, 4, 3])
-        y = af.layers.LSTM(2)(x)
+        y = af.layers.GRU(2)(x)
         af.train.GradientDescentOptimizer(0.1).minimize(af.reduce_sum(y))
         initializer = af.global_variables_initializer()
     async with af.Session(graph=graph) as session:
@@ -91,6 +91,33 @@ async def test_a_loop_that_was_trained_is_saved_without_its_records(tmp_path):
         await af.onnx.save(tmp_path / "model.onnx", {"x": x}, {"y": y}, session)
     types = [node.op_type for node in onnx.load(tmp_path / "model.onnx").graph.node]
     assert types.count("Loop") == 1
+
+
+@pytest.mark.parametrize("lengths", [None, [4, 1]], ids=["all", "lengths"])
+async def test_an_lstm_in_one_operation_is_one_node(lengths, tmp_path):
+    path = tmp_path / "model.onnx"
+    with af.Graph().as_default() as graph:
+        x = af.placeholder(af.float32, [2, 4, 3])
+        cell = af.nn.rnn_cell.BasicLSTMCell(2)
+        outputs, state = af.nn.dynamic_rnn(cell, x, lengths, dtype=af.float32)
+        made = {"outputs": outputs, "c": state.c, "h": state.h}
+        initializer = af.global_variables_initializer()
+    async with af.Session(graph=graph) as session:
+        await session.run(initializer)
+        expected = await session.run(made, {x: X})
+        await af.onnx.save(path, {"x": x}, made, session)
+    types = [node.op_type for node in onnx.load(path).graph.node]
+    assert (types.count("LSTM"), types.count("Loop")) == (1, 0)
+    imported = af.onnx.load(path, af.Graph())
+    assert "lstm" in {operation.type for operation in imported.graph.get_operations()}
+    async with af.Session(graph=imported.graph) as session:
+        await session.run(imported.initializer)
+        found = await session.run(imported.outputs, {imported.inputs["x"]: X})
+    runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    results = runtime.InferenceSession(path).run([*expected], {"x": X})
+    for (name, value), result in zip(expected.items(), results, strict=True):
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(result, value, rtol=1e-5, atol=1e-6)
 
 
 def turned(x):

@@ -107,13 +107,13 @@ def _(inputs: Sequence[Spec], outputs: Sequence[Spec], attrs: Any) -> float:
 @matmul.kernel(CPU, GPU, out=True, binds=True)
 def _(xp: Namespace, node: NodeView) -> Product:
     a, b = node.input_specs
-    product = _dot(xp) if a.rank == b.rank == 2 else _batched(_dot(xp), xp.matmul)
+    product = matrix_product(xp) if a.rank == b.rank == 2 else _batched(matrix_product(xp), xp.matmul)
     return _flipped(xp, product, node)
 
 
 @matmul.kernel(CPU, fresh=True, binds=True, only=NARROW, priority=1)
 def _(xp: Namespace, node: NodeView) -> Product:
-    product, dtype = _flipped(xp, _batched(_dot(xp), xp.matmul), node), node.output_specs[0].dtype.np
+    product, dtype = _flipped(xp, _batched(matrix_product(xp), xp.matmul), node), node.output_specs[0].dtype.np
     return lambda a, b: product(a.astype(xp.float32), b.astype(xp.float32)).astype(dtype)
 
 
@@ -121,13 +121,13 @@ def _(xp: Namespace, node: NodeView) -> Product:
 def _(xp: Namespace, node: NodeView) -> Product:
     (a, b), lib = node.input_specs, onednn.library()
     if lib is None:
-        dot, matmul = _dot(xp), xp.matmul
+        dot, matmul = matrix_product(xp), xp.matmul
     else:
-        dot, matmul = onednn_matmul.faster(lib, _dot(xp)), onednn_matmul.faster_batches(lib, xp.matmul)
+        dot, matmul = onednn_matmul.faster(lib, matrix_product(xp)), onednn_matmul.faster_batches(lib, xp.matmul)
     return _flipped(xp, dot if a.rank == b.rank == 2 else _batched(dot, matmul), node)
 
 
-def _dot(xp: Namespace) -> Product:
+def matrix_product(xp: Namespace) -> Product:
     """The product of two matrices; by NumPy's own method of arrays: half the overhead of `matmul` for small ones."""
     matmul: Product = xp.matmul
     if xp is not np:

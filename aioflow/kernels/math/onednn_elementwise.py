@@ -4,6 +4,7 @@ Without AVX-512 NumPy's exp takes twice as long as oneDNN's whole logistic funct
 NumPy's there, since it looks up coefficients for each element, and its exp is too inexact.
 """
 
+import contextlib
 import functools
 from collections.abc import Callable
 from ctypes import c_float
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aioflow.devices.onednn import available, library
+from aioflow.devices.onednn import Library, available, library
 from aioflow.devices.onednn_primitive import ROUTINES, Builder, Layout
 from aioflow.graph.kernel import NodeView
 from aioflow.graph.op import Op
@@ -44,16 +45,18 @@ def logistic(x: Array, out: Array | None = None) -> Array | None:
         return None
     if not x.min() >= LEAST:  # NaN is not, either
         return None
+    y = np.empty(x.shape, np.float32) if out is None else out
+    return y if write_logistic(lib, x, y) else None
+
+
+def write_logistic(lib: Library, x: Array, y: Array) -> bool:
+    """Write 1 / (1 + exp(-x)) to y, both contiguous, and say whether oneDNN could. It is 0 too soon, as x falls."""
     routine = ROUTINES.find(lib, (_forward, x.size), functools.partial(_forward, x.size))
     if routine is None:
-        return None
-    y = np.empty(x.shape, np.float32) if out is None else out
-    if x.size > _BLOCK:
+        return False
+    with contextlib.nullcontext() if x.size > _BLOCK else lib.one_thread():
         routine(x, y)
-    else:
-        with lib.one_thread():
-            routine(x, y)
-    return y
+    return True
 
 
 def declare(sigmoid: Op[Tensor], otherwise: Callable[[Namespace], Callable[..., Array]]) -> None:

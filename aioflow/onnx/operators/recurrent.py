@@ -1,4 +1,7 @@
-"""Recurrent layers: RNN, GRU and LSTM, in one or both directions, as loops over the time steps."""
+"""Recurrent layers: RNN, GRU and LSTM, in one or both directions, as loops over the time steps.
+
+A plain LSTM is one operation.
+"""
 
 import dataclasses
 import functools
@@ -22,10 +25,11 @@ from aioflow.kernels.math.comparison import less
 from aioflow.kernels.math.elementwise import sigmoid, tanh
 from aioflow.kernels.nn.activation import elu, leaky_relu, relu, softplus, softsign
 from aioflow.library.functional import scan
+from aioflow.library.lstm import lstm
 from aioflow.onnx.call import Call
 from aioflow.onnx.operators.values import size_at, sizes_of
 from aioflow.onnx.registry import operator
-from aioflow.tensors.dtypes import int64
+from aioflow.tensors.dtypes import float32, float64, int64
 
 Function = Callable[[Tensor], Tensor]
 Cell = Callable[[Tensor, Sequence[Tensor]], Sequence[Tensor]]
@@ -96,11 +100,30 @@ class Layer:
     def _direction(self, index: int, make: Callable[[Weights], Cell], states: int) -> tuple[Tensor, list[Tensor]]:
         weights, back = self.weights(index), self.backwards[index]
         x = self._reversed(self.x) if back else self.x
-        rows = tensordot(x, weights.inputs, 1)
-        if weights.inputs_bias is not None:
-            rows = add(rows, weights.inputs_bias)
-        outputs, ends = self._steps(rows, make(weights), [self._initial(place, index) for place in range(states)])
+        initial = [self._initial(place, index) for place in range(states)]
+        if self._is_plain_lstm(weights):
+            outputs, ends = self._whole(x, weights, initial)
+        else:
+            rows = tensordot(x, weights.inputs, 1)
+            if weights.inputs_bias is not None:
+                rows = add(rows, weights.inputs_bias)
+            outputs, ends = self._steps(rows, make(weights), initial)
         return self._reversed(outputs) if back else outputs, ends
+
+    def _is_plain_lstm(self, weights: Weights) -> bool:
+        """Whether `af.nn.lstm` computes all steps."""
+        if self._gates != 4 or weights.peepholes is not None or self.x.dtype not in (float32, float64):
+            return False
+        usual = all(mine is its for mine, its in zip(weights.functions, (sigmoid, tanh, tanh), strict=True))
+        return usual and not self._call.has("clip") and not self._call.flag("input_forget")
+
+    def _whole(self, x: Tensor, weights: Weights, initial: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """The outputs of all steps and the last states, by one operation."""
+        one, other = weights.inputs_bias, weights.state_bias
+        bias = zeros([size_at(weights.state, 1)], x.dtype) if one is None or other is None else add(one, other)
+        h, c = initial
+        outputs, h, c = lstm(x, weights.inputs, weights.state, bias, h, c, self.lengths, "iofc")
+        return outputs, [h, c]
 
     def _initial(self, place: int, index: int) -> Tensor:
         given: Tensor | None = self._given[place]
