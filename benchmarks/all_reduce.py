@@ -35,7 +35,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {RING: {}, ONE_HOST: {"groups": [rang
 
 async def rows() -> AsyncIterator[Row]:
     """Measure each size."""
-    async with clusters({"worker": WORKERS}) as targets, AsyncExitStack() as stack:
+    async with clusters({"worker": WORKERS}, tensorflow=False) as targets, AsyncExitStack() as stack:
         calls: Calls | Exception
         try:
             calls = await stack.enter_async_context(gloo(WORKERS))

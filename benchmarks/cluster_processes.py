@@ -47,9 +47,13 @@ class Targets:
 
 @asynccontextmanager
 async def clusters(
-    sizes: Mapping[str, int], *, absent: Collection[tuple[str, int]] = (), options: Sequence[str] = ()
+    sizes: Mapping[str, int],
+    *,
+    absent: Collection[tuple[str, int]] = (),
+    options: Sequence[str] = (),
+    tensorflow: bool = True,
 ) -> AsyncIterator[Targets]:
-    """Start a cluster of each side with that many tasks of each job, except the absent ones.
+    """Start a cluster with that many tasks of each job, except the absent ones, and one of `tensorflow` if wanted.
 
     The master is the first task of the job `worker`. Workers of aioflow get the `options`.
     """
@@ -58,7 +62,7 @@ async def clusters(
         stack.enter_context(mock.patch.dict(os.environ, {"AIOFLOW_TOKEN": secrets.token_urlsafe(32)}))
         ours = ("aioflow", "worker", "--py-funcs", FUNCTIONS, *PATIENT, *options)
         starts: dict[str, tuple[str, ...]] = {peers.AIOFLOW: ours}
-        if importlib.util.find_spec("tensorflow"):
+        if tensorflow and importlib.util.find_spec("tensorflow"):
             starts[peers.TENSORFLOW] = ("benchmarks.cluster_tensorflow",)
         found = {}
         for side, module in starts.items():

@@ -29,12 +29,10 @@ suspends. Before each kernel it checks whether the run has ended, which takes ab
         t0 = k0(a0, a1)
 """
 
-import bisect
-import inspect
 import itertools
 import time
 import types
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final
 
 from aioflow.kernels.control.control_flow import DEAD
@@ -44,21 +42,28 @@ from aioflow.plan.passes.flow import Value
 from aioflow.program.blocks import HeavyRun, Statement, Structured, chained
 from aioflow.program.capture import LaunchGroup, RegionStatement
 from aioflow.program.control_codegen import write_structured
-from aioflow.program.error_location import Finder, Found, Place, Placer, locals_of
 from aioflow.program.fuse import Bound, Chain
 from aioflow.program.guarded_codegen import GuardedBlock
 from aioflow.program.handles import Handle
 from aioflow.program.heavy_runs import HeavyWork
 from aioflow.program.lifetimes import Lifetimes
 from aioflow.program.loop_records import Recorded, Replayed, with_shared_rows
-from aioflow.program.pieces import Member, Piece, in_pieces, seconds_within
+from aioflow.program.pieces import Member, Piece, in_pieces, is_long, seconds_within
+from aioflow.program.places import Loops, Places
 from aioflow.program.region import InnerRegion, Region
 from aioflow.program.scalars import NAMES, ScalarValues, gives_scalar
+from aioflow.program.shared_values import (
+    NAME,
+    SharedValues,
+    assignment,
+    deletions,
+    is_shared,
+    listed,
+    unpacked,
+)
 from aioflow.tensors.dtypes import Array
 from aioflow.tensors.tensor_list import TensorList
 
-Loops = tuple[str, ...]
-"""The names of the counters of the loops around, outermost first."""
 _CHECK_EVERY: Final = 100e-6
 """Estimated seconds between two looks at the clock."""
 _DEEPEST: Final = 15
@@ -108,7 +113,8 @@ def _compiled(source: "Source") -> Region:
     filename = f"<aioflow region {next(_serial)}>"
     namespace: dict[str, Any] = {**source.names, **_GIVEN}
     exec(compile(source.text, filename, "exec"), namespace)
-    return Region(namespace["region"], source.finder(filename), source.placer(filename), source.handles, source.inner)
+    find, place = source.places.finder(filename), source.places.placer(filename)
+    return Region(namespace["region"], find, place, source.handles, source.inner)
 
 
 def compile_for_threads(
@@ -134,6 +140,8 @@ class Source:
         scalars: the values kept as NumPy scalars.
         chosen: the names of values that are not made yet and shall have these names.
         contexts: for loops that span devices, the name of the context of an iteration.
+        shared: the values that pieces of it share.
+        places: which node each line computes.
     """
 
     def __init__(
@@ -143,50 +151,60 @@ class Source:
         outputs: Sequence[Value],
         literals: dict[Value, Array],
         on_thread: bool = False,
-        scalars: ScalarValues | None = None,
-        handed: Sequence[Value] = (),
+        outer: "Source | None" = None,
+        dying: Sequence[Value] = (),
     ) -> None:
         """The source of these statements.
 
-        Inside another region `scalars` are its own, and `handed` are inputs that come in a list, to be freed early.
+        A piece of a block in `outer` shares its values: it may drop those that are `dying`, and returns none.
         """
         self.on_thread: Final = on_thread
         self.names: dict[str, Any] = {}
         self.handles: Final[dict[str, Handle]] = {}
         self.inner: Final[dict[str, InnerRegion]] = {}
-        self.scalars: Final = scalars or ScalarValues(statements)
+        self.scalars: Final[ScalarValues] = outer.scalars if outer else ScalarValues(statements)
+        self.shared: Final[SharedValues] = outer.shared if outer else SharedValues()
         self.chosen: dict[Value, str] = {}
         self.contexts: dict[Loops, str] = {}
         self.texts: dict[Value, str] = _Texts(self._literal_text)
-        self.texts.update({value: f"a{index}" for index, value in enumerate(inputs)})
-        self._blamed: dict[int, tuple[Member, Loops]] = {}
-        self._loop_names: dict[str, str] = {}
+        self.places: Final = Places(self.texts, self.names)
         self._literals = literals
-        self._awaited: dict[int, InnerRegion] = {}
-        """The inner regions by the lines that await them."""
         self._serial = itertools.count()
         self.lines: list[str] = []
-        self._write_head(inputs, handed, scalars is None)
-        self.block(statements, outputs, 1, (), inputs)
-        results = "".join(f"{self.texts[value]}, " for value in outputs)
-        self.line(1, f"return ({results})")
+        if outer is None:
+            self._write_region(statements, inputs, outputs)
+        else:
+            self._write_piece(statements, inputs, outputs, dying, outer)
 
-    def _write_head(self, inputs: Sequence[Value], handed: Sequence[Value], are_arrays: bool) -> None:
-        """Write the beginning; `are_arrays` says whether scalars may come as arrays."""
-        direct = [self.texts[value] for value in inputs if value not in handed]
-        self.line(0, f"async def region({', '.join(['ctx', *(['given'] if handed else []), *direct])}):")
-        if handed:
-            self.line(1, f"{', '.join([self.texts[value] for value in handed])}, = given")
-            self.line(1, "given.clear()")
-        if self.on_thread:
-            self.line(1, "stop = ctx.stop")
-        for value in inputs if are_arrays else ():
-            if value in self.scalars:
-                self.line(1, f"{self.texts[value]} = {self.texts[value]}[()]")
+    def _write_region(self, statements: Sequence[Member], inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
+        if is_long(statements):
+            self.texts.update({value: self.shared.fresh() for value in inputs})
+            self._write_head(["*given"], [f"{NAME} = dict(enumerate(given))", "del given"])
+        else:
+            self.texts.update({value: f"a{index}" for index, value in enumerate(inputs)})
+            self._write_head([self.texts[value] for value in inputs])
+        self._unpack(1, [value for value in inputs if value in self.scalars])
+        self.block(statements, outputs, 1, (), inputs)
+        self.line(1, f"return ({''.join(f'{item}, ' for item in self.listed(outputs))})")
+
+    def _write_piece(
+        self, statements: Sequence[Member], inputs: Sequence[Value], outputs: Sequence[Value],
+        dying: Sequence[Value], outer: "Source",
+    ) -> None:  # fmt: skip
+        given = [value for value in inputs if not is_shared(outer.texts[value])]
+        self.texts.update({value: outer.texts[value] for value in inputs})
+        self.texts.update({value: f"a{index}" for index, value in enumerate(given)})
+        self._write_head([NAME, *[self.texts[value] for value in given]])
+        self.block(statements, outputs, 1, (), [*given, *dying])
+
+    def _write_head(self, arguments: Sequence[str], begin: Sequence[str] = ()) -> None:
+        self.line(0, f"async def region({', '.join(['ctx', *arguments])}):")
+        for text in [*begin, "stop = ctx.stop"] if self.on_thread else begin:
+            self.line(1, text)
 
     def _literal_text(self, value: Value) -> str:
         literal = self._literals[value]
-        name = self._given("c", literal[()] if value in self.scalars else literal)
+        name = self.constant("c", literal[()] if value in self.scalars else literal)
         if isinstance(literal, Handle):
             self.handles[name] = literal
         return name
@@ -205,19 +223,20 @@ class Source:
         """Write a line. An exception of it belongs to the statement `blamed`, in an iteration of these loops."""
         self.lines.append("    " * depth + text)
         if blamed is not None:
-            self._blamed[len(self.lines)] = blamed, loops
+            self.places.blamed[len(self.lines)] = blamed, loops
 
     def counter(self, loop: str) -> str:
         """A name for the number of the iteration of that loop."""
         name = self.fresh("i")
-        self._loop_names[name] = loop
+        self.places.loop_names[name] = loop
         return name
 
     def fresh(self, kind: str) -> str:
         """A name that is not used yet."""
         return f"{kind}{next(self._serial)}"
 
-    def _given(self, kind: str, value: Any) -> str:
+    def constant(self, kind: str, value: Any) -> str:
+        """The name of a constant."""
         name = f"{kind}{len(self.names)}"
         self.names[name] = value
         return name
@@ -248,13 +267,16 @@ class Source:
             lives = Lifetimes(whole, outputs, inputs, owned)
             GuardedBlock(self, guards, lives, depth, loops).write(whole, outputs)
             return
-        pieces = in_pieces(with_shared_rows(statements, outputs), outputs, owned)
-        lives = Lifetimes(pieces, outputs, inputs, owned)
+        ordered = with_shared_rows(statements, outputs)
+        pieces, shared = in_pieces(ordered, outputs, owned)
+        if shared:
+            self.shared.add(shared, Lifetimes(ordered, outputs, inputs, owned).reusable)
+        lives = Lifetimes(pieces, outputs, inputs, owned, self.shared.reusable)
         unseen = 0.0
         for position, statement in enumerate(pieces):
             dying = lives.dying(position, statement)
             if isinstance(statement, Piece):
-                self._await_piece(statement, dying, lives, depth, loops)
+                self._await_piece(statement, dying, depth, loops)
             else:
                 self.statement(position, statement, lives, depth, loops)
                 self.drop(depth, dying)
@@ -304,24 +326,18 @@ class Source:
         inside = [statement] if together is None else together.members
         inner = compile_region(inside, inputs, statement.results, self._literals, self.on_thread)
         begin = inner.begin if together is None else together.begin_with(inner.begin, inner.find)
-        name = self._begin(statement, begin, inner, [self.texts[value] for value in inputs], lives, depth, loops)
+        targets = [self.target(value, lives) for value in statement.results]
+        name = self._begin(statement, begin, inner, self.listed(inputs), targets, depth, loops)
         if together is None:  # others need no object of a session
             self.inner[name] = inner
 
-    def _await_piece(self, piece: Piece, dying: Sequence[Value], lives: Lifetimes, depth: int, loops: Loops) -> None:
-        """Write a piece of a long block as a separate coroutine, and hand it the values that die in it."""
-        handed = [value for value in dying if self.droppable([value])]
-        kept = [value for value in piece.inputs if value not in self._literals and value not in handed]
-        inside = Source(
-            piece.members, [*handed, *kept], piece.results, self._literals, self.on_thread, self.scalars, handed
-        )
-        inner = _compiled(inside)
-        arguments = [self.texts[value] for value in kept]
-        if handed:
-            self.line(depth, f"given = [{', '.join([self.texts[value] for value in handed])}]")
-            self.drop(depth, handed)
-            arguments.insert(0, "given")
-        name = self._begin(piece, inner.begin, inner, arguments, lives, depth, loops, piece.needs_iteration)
+    def _await_piece(self, piece: Piece, dying: Sequence[Value], depth: int, loops: Loops) -> None:
+        """Write a piece of a long block as a separate coroutine, which drops the values that die in it."""
+        inputs = [value for value in piece.inputs if value not in self._literals]
+        inner = _compiled(Source(piece.members, inputs, piece.results, self._literals, self.on_thread, self, dying))
+        self.texts.update({value: self.shared.texts[value] for value in piece.results})
+        given = [text for text in map(self.texts.__getitem__, inputs) if not is_shared(text)]
+        name = self._begin(piece, inner.begin, inner, [NAME, *given], [], depth, loops, piece.needs_iteration)
         self.inner[name] = inner
 
     def _await_heavy(self, run: HeavyRun, lives: Lifetimes, depth: int, loops: Loops) -> None:
@@ -329,11 +345,9 @@ class Source:
         inputs = [value for value in run.inputs if value not in self._literals]
         parts = run.members, inputs, run.results, self._literals
         inner = HeavyWork(run, inputs, compile_region(*parts), lambda: compile_for_threads(*parts, run.blocks))
-        name = self._begin(run, inner.begin, inner, [self.texts[value] for value in inputs], lives, depth, loops)
-        self.inner[name] = inner
-        for value in run.results:
-            if value in self.scalars:
-                self.line(depth, f"{self.texts[value]} = {self.texts[value]}[()]")
+        targets = [self.target(value, lives) for value in run.results]
+        self.inner[self._begin(run, inner.begin, inner, self.listed(inputs), targets, depth, loops)] = inner
+        self._unpack(depth, [value for value in run.results if value in self.scalars])
 
     def _begin(
         self,
@@ -341,18 +355,16 @@ class Source:
         begin: Callable[..., Any],
         inner: InnerRegion,
         given: Sequence[str],
-        lives: Lifetimes,
+        targets: Sequence[str],
         depth: int,
         loops: Loops,
         needs_iteration: bool = True,
     ) -> str:
         """Write the await of a separate coroutine, and return its name."""
         arguments = ", ".join([self.context(loops, needs_iteration), *given])
-        targets = "".join(f"{self.target(value, lives)}, " for value in statement.results)
-        name = self._given("k", begin)
-        begun = f"await {name}({arguments})"
-        self.line(depth, f"{targets}= {begun}" if targets else begun, statement, loops)
-        self._awaited[len(self.lines)] = inner
+        name = self.constant("k", begin)
+        self.line(depth, self.assignment(targets, f"await {name}({arguments})"), statement, loops)
+        self.places.awaited[len(self.lines)] = inner
         return name
 
     def _call(self, position: int, b: Bound | Chain, lives: Lifetimes, depth: int, loops: Loops) -> None:
@@ -361,7 +373,7 @@ class Source:
             if target != "_":
                 self.line(depth, f"{target} = {self.expression(b)}", b, loops)
             return
-        arguments = [self.texts[value] for value in b.inputs]
+        arguments = self.listed(b.inputs)
         if b.takes_context:
             definition = b.node.definition
             arguments.insert(0, self.context(loops, counted=definition.counted or definition.waits))
@@ -376,15 +388,23 @@ class Source:
         unpacked = [value for value in b.results if value in self.scalars and not gives_scalar(b.call)]
         if unpacked and len(targets) == 1:
             call += "[()]"
-        used = any(target != "_" for target in targets)
         if self.on_thread:
             self.line(depth, "if stop.asked: stop.check()", b, loops)
-        self.line(depth, f"{', '.join(targets)} = {call}" if used else call, b, loops)
-        if used and "_" in targets:
-            self.line(depth, "del _")
+        self._write_call(call, targets, b, depth, loops)
         if len(targets) > 1:
-            for value in unpacked:
-                self.line(depth, f"{self.texts[value]} = {self.texts[value]}[()]", b, loops)
+            self._unpack(depth, unpacked)
+
+    def _write_call(self, call: str, targets: Sequence[str], b: Bound | Chain, depth: int, loops: Loops) -> None:
+        """Write a call, and drop those of its results that nothing reads."""
+        if set(targets) <= {"_"}:
+            self.line(depth, call, b, loops)
+        elif len(targets) == 1:
+            self.line(depth, f"{targets[0]} = {call}", b, loops)
+        else:
+            unread = self.shared.fresh() if any(map(is_shared, targets)) else "_"
+            self.line(depth, self.assignment([unread if text == "_" else text for text in targets], call), b, loops)
+            if "_" in targets:
+                self.line(depth, f"del {unread}")
 
     def _room(self, buffer: Value, b: Bound | Chain) -> str:
         """The array in `buffer` for a result.
@@ -406,7 +426,7 @@ class Source:
 
     def kernel(self, b: Bound | Chain) -> str:
         """The name of its kernel."""
-        return self._given("k", b.call)
+        return self.constant("k", b.call)
 
     def expression(self, b: Bound) -> str:
         """The expression of a node of scalar code."""
@@ -417,71 +437,35 @@ class Source:
         """Return a name for a new value; `_` if it has no reader."""
         if value not in lives.last_use and value not in lives.wanted:
             return "_"
-        name = self.texts[value] = self.chosen.pop(value, "") or self.fresh("t")
+        name = self.texts[value] = self.chosen.pop(value, "") or self.shared.texts.get(value) or self.fresh("t")
         return name
 
     def drop(self, depth: int, values: Sequence[Value]) -> None:
         """Drop values, except constants, NumPy scalars and values of a surrounding block."""
-        dead = self.droppable(values)
-        if dead:
-            self.line(depth, f"del {', '.join(dead)}")
+        self.delete(depth, self.droppable(values))
+
+    def delete(self, depth: int, texts: Iterable[str]) -> None:
+        """Delete names."""
+        for text in deletions(texts, self.constant):
+            self.line(depth, text)
+
+    def listed(self, values: Iterable[Value]) -> list[str]:
+        """The values as items of a list."""
+        return listed([self.texts[value] for value in values], self.constant)
+
+    def assignment(self, targets: Sequence[str], items: str) -> str:
+        """The statement that gives these names the items of a value."""
+        return assignment(targets, items, self.constant)
+
+    def _unpack(self, depth: int, values: Iterable[Value]) -> None:
+        """Take NumPy scalars out of arrays of rank 0."""
+        for text in unpacked([self.texts[value] for value in values], self.constant):
+            self.line(depth, text)
 
     def droppable(self, values: Sequence[Value]) -> list[str]:
         """The names of those values that are neither constants nor NumPy scalars."""
         large = [self.texts[value] for value in values if value not in self.scalars]
         return [text for text in dict.fromkeys(large) if not text.startswith("c")]
-
-    def finder(self, filename: str) -> Finder:
-        """From an exception to the node whose statement raised it."""
-        blamed, texts, names, loop_names = self._blamed, self.texts, self.names, self._loop_names
-        regions = self._awaited
-
-        def find(error: BaseException) -> Found | None:
-            entry = error.__traceback__
-            while entry is not None and entry.tb_frame.f_code.co_filename != filename:
-                entry = entry.tb_next
-            if entry is None:
-                return None
-            (b, loops), scope = blamed[entry.tb_lineno], {**names, **locals_of(entry.tb_frame)}
-            where = _iterations(loops, loop_names, scope)
-            inner = regions[entry.tb_lineno].find(error) if entry.tb_lineno in regions else None
-            if inner is None:
-                given = [scope.get(texts[value]) for value in b.inputs]
-                return (*(b.failed(error, given) if isinstance(b, Chain) else (b.node, given)), where)
-            node, values, inside = inner
-            return node, values, ", ".join(filter(None, (inside, where)))
-
-        return find
-
-    def placer(self, filename: str) -> Placer:
-        """A function from a coroutine of the region to the node that it computes."""
-        blamed, loop_names, lines = self._blamed, self._loop_names, sorted(self._blamed)
-        regions = self._awaited
-
-        def place(coroutine: Any) -> Place | None:
-            frame = coroutine.cr_frame
-            if frame is None or frame.f_code.co_filename != filename:
-                return None
-            before = bisect.bisect(lines, frame.f_lineno)
-            if not before:
-                return None
-            line = lines[before - 1]
-            b, loops = blamed[line]
-            where = _iterations(loops, loop_names, locals_of(frame)) if loops else ""
-            awaited = coroutine.cr_await
-            inner = regions[line].computes(awaited) if line in regions and inspect.iscoroutine(awaited) else None
-            if inner is None:
-                return b.node, where
-            node, inside = inner
-            return node, ", ".join(filter(None, (inside, where)))
-
-        return place
-
-
-def _iterations(loops: Loops, loop_names: Mapping[str, str], scope: Mapping[str, Any]) -> str:
-    """A text with the iterations of the loops, the innermost first."""
-    found = [f"in iteration {scope[loop]} of {loop_names[loop]!r}" for loop in reversed(loops) if loop in scope]
-    return ", ".join(found)
 
 
 class _Texts(dict[Value, str]):

@@ -19,7 +19,8 @@ A `for` counts the iterations faster than Python's operators. On a compute threa
 the place of the look at the clock, the same check as before each kernel.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from aioflow.plan.guards import TRANSFERS
@@ -39,12 +40,16 @@ from aioflow.program.loop_records import (
     rows_of_replays,
     with_records,
 )
+from aioflow.program.pieces import FEW_VARIABLES
 from aioflow.program.scalars import ScalarValues
+from aioflow.program.shared_values import MANY, NAME, SharedValues
 from aioflow.tensors.dtypes import ResourceSpec
 
 _CHECK_EVERY: Final = 50e-6
 """Estimated seconds of iterations between two looks at the clock."""
 _MOST: Final = 1 << 10
+_MADE: Final = ("t", NAME)
+"""How the names of values begin that a block makes."""
 Loops = tuple[str, ...]
 
 
@@ -54,6 +59,10 @@ class Writer(Protocol):
     texts: dict[Value, str]
     chosen: dict[Value, str]
     contexts: dict[Loops, str]
+
+    @property
+    def shared(self) -> SharedValues:
+        """The values that pieces of it share."""
 
     @property
     def on_thread(self) -> bool:
@@ -96,6 +105,18 @@ class Writer(Protocol):
     def drop(self, depth: int, values: Sequence[Value]) -> None:
         """Drop values."""
 
+    def delete(self, depth: int, texts: Iterable[str]) -> None:
+        """Delete names."""
+
+    def listed(self, values: Iterable[Value]) -> list[str]:
+        """The values as items of a list."""
+
+    def assignment(self, targets: Sequence[str], items: str) -> str:
+        """The statement that gives these names the items of a value."""
+
+    def constant(self, kind: str, value: Any) -> str:
+        """The name of a constant."""
+
     def droppable(self, values: Sequence[Value]) -> list[str]:
         """The names of those values that are dropped."""
 
@@ -130,18 +151,25 @@ def _write_branch(source: Writer, statement: Structured, lives: Any, depth: int,
 
 def _assign(source: Writer, code: Code, made: Mapping[str, Value], depth: int) -> None:
     """Assign the outputs of a block to names, all at once, and drop the names inside the block."""
-    pairs = [(name, source.texts[value]) for name, value in made.items() if name not in ("_", source.texts[value])]
-    if not pairs:
+    changed = {name: value for name, value in made.items() if name not in ("_", source.texts[value])}
+    if not changed:
         source.line(depth, "pass")
         return
-    source.line(depth, f"{', '.join(name for name, _ in pairs)} = {', '.join(text for _, text in pairs)}")
+    _write_values(source, list(changed), list(changed.values()), depth)
     inside = {source.texts[value] for value in code.outputs if value not in code.arguments.values()}
     large = {
         source.texts[value] for value in code.outputs if isinstance(value.spec, ResourceSpec) or value.spec.rank != 0
     }
-    dead = sorted(text for text in inside & large if text.startswith("t") and text not in made)
-    if dead:
-        source.line(depth, f"del {', '.join(dead)}")
+    source.delete(depth, sorted(text for text in inside & large if text[0] in _MADE and text not in made))
+
+
+def _write_values(source: Writer, names: Sequence[str], values: Sequence[Value], depth: int) -> None:
+    """Give names the values, all at once."""
+    items = source.listed(values)
+    if len(names) == 1:
+        source.line(depth, f"{names[0]} = {items[0]}")
+    elif names:
+        source.line(depth, source.assignment(names, f"({', '.join(items)},)"))
 
 
 class _Loop:
@@ -159,7 +187,8 @@ class _Loop:
         *conditions, self._body = statement.codes
         self._condition = conditions[0] if conditions else None
         self._changed = [] if has_branches(self._body) else changed_in_place(self._body, self._first, self._count)
-        self._names = [source.fresh("v") for _ in range(self._count)]
+        is_wide = self._count > FEW_VARIABLES
+        self._names = [source.shared.fresh() if is_wide else source.fresh("v") for _ in range(self._count)]
         self._record_rows = rows_of_records(statement)
         self._replay_rows = rows_of_replays(statement)
         self._lists = [] if self._replay_rows else [source.fresh("l") for _ in range(self._replays)]
@@ -190,9 +219,8 @@ class _Loop:
         line = self._source.line
         if self._limited:
             line(depth, f"{self._limit} = int({self._input(0)})", self._statement)
-        if self._names:
-            starts = [self._input(self._first + index) for index in range(self._count)]
-            line(depth, f"{', '.join(self._names)} = {', '.join(starts)}")
+        starts = self._statement.node.inputs[self._first : self._first + self._count]
+        _write_values(self._source, self._names, starts, depth)
         for index, name in enumerate(self._lists, self._first + self._count):
             line(depth, f"{name} = elements({self._input(index)})", self._statement)
         for name in self._records:
@@ -207,7 +235,7 @@ class _Loop:
         own = {row.rows for row in self._replay_rows} - {row.rows for row in self._statement.rows.values()}
         for rows in own:
             name = source.texts[rows] = source.fresh("l")
-            lists = [source.texts[value] for value in replays_of(node) if value not in self._statement.rows]
+            lists = source.listed([value for value in replays_of(node) if value not in self._statement.rows])
             source.line(depth, f"{name} = [*map(elements, ({', '.join(lists)},))]", self._statement)
             self._rows.append(name)
         for rows in {row.rows for row in self._record_rows.values()}:
@@ -342,8 +370,7 @@ class _Loop:
     def _write_results(self, lives: Any, depth: int) -> None:
         source, node = self._source, self._statement.node
         results = [Value(node, index) for index in range(len(node.output_specs))]
-        for name, value in zip(self._names, results, strict=False):
-            source.texts[value] = name
+        unused = self._write_variables(results[: self._count], lives, depth)
         count = source.target(results[self._count], lives)
         if count != "_":
             source.line(depth, f"{count} = as_int32({self._counter})")
@@ -352,9 +379,7 @@ class _Loop:
             if made != "_":
                 source.line(depth, f"{made} = listed({name})")
         self._write_listed(lives, depth)
-        unused = [name for name, value in zip(self._names, results, strict=False) if not _used(value, lives)]
-        if dropped := [*unused, *self._records, *self._lists, *self._rows]:
-            source.line(depth, f"del {', '.join(dropped)}")
+        source.delete(depth, [*unused, *self._records, *self._lists, *self._rows])
         if self._elements:  # unbound if there was no iteration
             source.line(depth, f"{' = '.join(self._elements)} = None")
 
@@ -362,11 +387,26 @@ class _Loop:
         """Write the lists of tensors of the records in rows that no other loop shares."""
         source, shared = self._source, len(set(self._record_rows) & set(self._statement.rows))
         own = list(self._record_rows)[shared:]
+        places = {value: self._record_rows[value].place for value in own if _used(value, lives)}
         for rows in {self._record_rows[value].rows for value in own}:
-            name = source.texts[rows]
-            names = [source.target(value, lives) for value in own]
-            source.line(depth, f"{', '.join(names)}, = map(listed, {name}[{shared}:])")
-            source.line(depth, f"del {name}{f'[{shared}:]' if shared else ''}{', _' if '_' in names else ''}")
+            name, targets = source.texts[rows], [source.target(value, lives) for value in places]
+            chosen = f"({''.join(f'{name}[{place}], ' for place in places.values())})"
+            if len(places) >= MANY:
+                chosen = f"{source.constant('c', operator.itemgetter(*places.values()))}({name})"
+            if places:
+                source.line(depth, source.assignment(targets, f"map(listed, {chosen})"))
+            source.line(depth, f"del {name}{f'[{shared}:]' if shared else ''}")
+
+    def _write_variables(self, results: Sequence[Value], lives: Any, depth: int) -> list[str]:
+        """Give the last values of the variables their names. Returns the names that are not needed any more."""
+        source, texts = self._source, self._source.texts
+        names = dict(zip(results, self._names, strict=True))
+        texts.update(names)
+        moved = [value for value in results if value in source.shared.texts and _used(value, lives)]
+        shared = [source.shared.texts[value] for value in moved]
+        _write_values(source, shared, moved, depth)
+        texts.update(zip(moved, shared, strict=True))
+        return [name for value, name in names.items() if texts[value] != name or not _used(value, lives)]
 
 
 def write_skipped(source: Writer, loop: Structured, depth: int, loops: Loops) -> None:

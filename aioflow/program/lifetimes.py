@@ -1,7 +1,7 @@
 """When the values of one block of a region end, and which of their arrays later kernels may write into."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from aioflow.plan.passes.flow import Value
 from aioflow.plan.passes.liveness import is_surely_alike
@@ -16,6 +16,7 @@ class Lifetimes:
     Attributes:
         wanted: the values needed after the block.
         owned: the values from before the block that it may overwrite, but not in the first iteration of a loop.
+        reusable: the values whose arrays the last kernel that reads them may write into.
         last_use: for each value that the block may drop, the position of the last statement that reads it.
     """
 
@@ -25,7 +26,9 @@ class Lifetimes:
         outputs: Sequence[Value],
         inputs: Sequence[Value],
         owned: Sequence[Value],
+        reusable: Set[Value] = frozenset(),
     ) -> None:
+        """Find the lifetimes of a block, or of a part of one whose `reusable` values are known."""
         self.wanted = set(outputs)
         self.owned = owned
         own = {*inputs, *owned, *[value for b in statements for value in b.results]} - self.wanted
@@ -34,7 +37,7 @@ class Lifetimes:
         }
         made = {*owned, *[value for b in statements if may_be_overwritten(b) for value in b.results]}
         shared = {value for b in statements if not b.fresh for value in b.inputs}
-        self._reusable = made - shared - self.wanted
+        self.reusable: Set[Value] = (made - shared - self.wanted) | (reusable & own)
 
     def dying(self, position: int, statement: Member) -> list[Value]:
         """The inputs of the statement at that position that nothing reads after it."""
@@ -50,5 +53,5 @@ class Lifetimes:
         if not b.out:
             return None
         wanted, allowed = b.results[0].spec, b.inputs if isinstance(b, Bound) else b.overwrites
-        dying = [v for v in b.inputs if v in self._reusable and v in allowed and self.last_use.get(v) == position]
+        dying = [v for v in b.inputs if v in self.reusable and v in allowed and self.last_use.get(v) == position]
         return next((value for value in dying if is_surely_alike(value.spec, wanted)), None)

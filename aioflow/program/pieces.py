@@ -1,20 +1,17 @@
 """Divides a long block of a region into pieces, each compiled by itself into a coroutine that the block awaits.
 
-    t3, = await k7(ctx, a0)                      statements 1 to 64
-    given = [t3]
-    del t3
-    t9, = await k8(ctx, given, a1)               statements 65 to 128
+    await k7(ctx, w, a0)                         statements 1 to 64
+    await k8(ctx, w, a1)                         statements 65 to 128
 
 CPython's compiler holds the interpreter, and with it the event loop, for all of the source that it is given: 10 to
 30 μs for each statement, 5 μs for an expression. It is given a piece at a time. A call costs about 0.2 μs.
 
-A value that dies in a piece is handed over in a list that the piece empties, so that it is freed as early as in one
-piece. Updates of a few elements stay in the block, since they may change an array of it in place, and so do all readers
-of a loop's variable that is changed so.
+The pieces share the values that one makes and another reads, see `shared_values`; the last reader deletes it. Readers
+of a loop's variable that is changed in place stay in the block.
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from aioflow.plan.passes.flow import Node, Value
@@ -24,12 +21,16 @@ from aioflow.program.fuse import Bound
 from aioflow.program.loop_records import Recorded, Replayed
 
 LONGEST: Final = 64.0
-"""The most statements that Python compiles at once; expressions of scalar code count as eighths."""
-_SCALAR: Final = 0.125
+"""The most statements that Python compiles at once; expressions of scalar code count less."""
+_SCALAR: Final = 0.3
 _LOOP: Final = 10.0
 """What a loop or branch counts beside its blocks."""
+FEW_VARIABLES: Final = 64
+"""The most variables of a loop that have names of their own, which are quicker than shared values."""
 _VALUES: Final = 8
 """The inputs and results that count as a statement."""
+_WIDE: Final = 16.0
+"""What a statement counts at least that shares all its values."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -85,51 +86,73 @@ def seconds_within(statement: Member) -> float:
     return 0.0 if isinstance(statement, unseen) else seconds_of(statement)
 
 
-def in_pieces(statements: Sequence[Member], outputs: Collection[Value], owned: Collection[Value]) -> list[Member]:
-    """The statements, in pieces if they are too many for one compilation.
+def is_long(statements: Sequence[Member]) -> bool:
+    """Whether a block is too long for one compilation."""
+    return sum(map(_length, statements)) > LONGEST
+
+
+def in_pieces(
+    statements: Sequence[Member], outputs: Collection[Value], owned: Collection[Value]
+) -> tuple[list[Member], list[Value]]:
+    """The statements of a long block in pieces, and the values that they share.
 
     Args:
         statements: those of a block, sources first.
         outputs: the values needed after them.
         owned: values whose readers stay in the block.
     """
-    found: list[Member] = list(statements)
-    while len(found) > 1 and sum(map(_length, found)) > LONGEST:
-        runs = _runs(found, owned)
-        if len(runs) == len(found):
+    found, shared, length = list(statements), list[Value](), _length
+    while sum(map(length, found)) > LONGEST:
+        runs = _runs(found, owned, length)
+        if shared and len(runs) == len(found):
             break
         last_reader = {value: number for number, run in enumerate(runs) for each in run for value in each.inputs}
         last_reader.update(dict.fromkeys(outputs, len(runs)))
         found = [_joined(run, number, last_reader) for number, run in enumerate(runs)]
-    return found
+        shared = shared or [value for each in found for value in each.results]
+        length = _length_of_shared
+    return found, shared
 
 
 def _length(statement: Member) -> float:
     """What a statement counts. The blocks of a loop or branch are in pieces by themselves."""
     if isinstance(statement, Structured):
+        if statement.node.attrs.get("variables", 0) > FEW_VARIABLES:
+            return 2 * LONGEST
         return _LOOP + sum([min(LONGEST, sum(map(_length, code.statements))) for code in statement.codes])
     if isinstance(statement, Bound) and statement.expression is not None:
         return _SCALAR
+    if isinstance(statement, Piece):
+        return 1.0
     return max(1.0, (len(statement.inputs) + len(statement.results)) / _VALUES)
 
 
-def _runs(statements: Sequence[Member], owned: Collection[Value]) -> list[list[Member]]:
-    """The statements in runs that are short enough; those that stay in the block are by themselves."""
+def _length_of_shared(statement: Member) -> float:
+    """What a statement counts of which all values are shared."""
+    return _length(statement) if isinstance(statement, Structured) else min(1.0, _length(statement))
+
+
+def _runs(
+    statements: Sequence[Member], owned: Collection[Value], length: Callable[[Member], float]
+) -> list[list[Member]]:
+    """The statements in runs that are short enough; those that stay in the block, or are wide, are by themselves."""
     runs: list[list[Member]] = []
-    length = LONGEST
+    so_far = LONGEST
     for statement in statements:
-        own = LONGEST if _stays(statement, owned) else _length(statement)
-        if length + own > LONGEST:
+        own = length(statement)
+        if _stays(statement, owned) or own > _WIDE:
+            own = LONGEST
+        if so_far + own > LONGEST:
             runs.append([])
-            length = 0.0
+            so_far = 0.0
         runs[-1].append(statement)
-        length += own
+        so_far += own
     return runs
 
 
 def _stays(statement: Member, owned: Collection[Value]) -> bool:
-    """Whether it may change an array in place that a piece could not, for the caller still refers to it."""
-    return statement.node.definition.updates or any(value in owned for value in statement.inputs)
+    """Whether it may change the array of a loop's variable in place, to which the block still refers."""
+    return any(value in owned for value in statement.inputs)
 
 
 def _joined(run: Sequence[Member], number: int, last_reader: Mapping[Value, int]) -> Member:

@@ -1,8 +1,8 @@
 """Memory that other processes of this host can map: a value in it is sent to them without a copy.
 
-A value for peers is best computed in such memory. A large variable moves into it when it is first sent. It stays there
-through reads and updates, so that later reads of peers take no copy either. A change is made in place only if no peer
-has the memory.
+A value for peers is best computed in such memory. A large variable moves into it when it, or a part of it, is first
+sent. It stays there through reads and updates, so that later reads of peers take no copy either. A change is made in
+place only if no peer has the memory.
 """
 
 import math
@@ -60,6 +60,8 @@ class LendableMemory:
         self._lender: Lender | None = None
         self._holders: Final[weakref.WeakSet[Movable]] = weakref.WeakSet()
         self._lock: Final = threading.Lock()
+        self._moving: Final[set[int]] = set()
+        """The addresses of values that are copied now since parts of them were sent."""
 
     def provide(self, lender: Lender) -> None:
         """Take memory of this owner."""
@@ -98,16 +100,39 @@ class LendableMemory:
         with self._lock:
             self._holders.add(holder)
 
-    def sent(self, data: AnyArray, copy: AnyArray) -> None:
-        """Let the variable move whose whole value these bytes are, which were copied into such memory to be sent."""
+    def sent(self, data: AnyArray, copy: AnyArray, most: int) -> None:
+        """Let the variable move whose value has these bytes, which were copied into such memory to be sent.
+
+        If they are a part of the value, the whole is copied, unless it has more than `most` bytes.
+        """
         if data.nbytes < MOVED:
             return
         with self._lock:
             holders = list(self._holders)
         for holder in holders:
             value = holder.present()
-            if _is_whole(value, data) and self._may_move(data.nbytes, holders):
+            if not _has(value, data) or not self._may_move(value.nbytes, holders):
+                continue
+            if value.nbytes == data.nbytes:
                 holder.move(value, copy.view(value.dtype).reshape(value.shape))
+            elif value.nbytes <= most:
+                self._move_whole(holder, value)
+
+    def _move_whole(self, holder: Movable, value: AnyArray) -> None:
+        """Copy a value and let its holder move, unless another thread does that now."""
+        address = value.ctypes.data
+        with self._lock:
+            if address in self._moving:
+                return
+            self._moving.add(address)
+        try:
+            copy = self.take(value.shape, value.dtype) if holder.present() is value else None
+            if copy is not None:
+                np.copyto(copy, value)
+                holder.move(value, copy)
+        finally:
+            with self._lock:
+                self._moving.discard(address)
 
     def _may_move(self, nbytes: int, holders: list[Movable]) -> bool:
         moved = [value.nbytes for holder in holders if self.has(value := holder.present())]
@@ -115,11 +140,11 @@ class LendableMemory:
         return len(moved) < _MOST_MOVED and sum(moved) + nbytes <= most
 
 
-def _is_whole(value: Any, data: AnyArray) -> bool:
-    """Whether the bytes of a value are these, at the same place in memory."""
-    if not isinstance(value, np.ndarray) or value.nbytes != data.nbytes or not value.flags.c_contiguous:
+def _has(value: Any, data: AnyArray) -> bool:
+    """Whether a value has these bytes, at the same place in memory."""
+    if not isinstance(value, np.ndarray) or not value.flags.c_contiguous:
         return False
-    return value.ctypes.data == data.ctypes.data
+    return 0 <= data.ctypes.data - value.ctypes.data <= value.nbytes - data.nbytes
 
 
 LENDABLE: Final = LendableMemory()

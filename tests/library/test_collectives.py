@@ -370,3 +370,19 @@ def test_a_ring_of_many_devices_has_few_nodes_for_each(graph):
     before = len(graph.get_operations())
     af.collectives.all_sum(tensors)
     assert len(graph.get_operations()) - before <= math.prod((8, 2 * 8 + 6))
+
+
+@pytest.mark.parametrize(("floats", "parts"), [(3 << 20, 1), ((3 << 20) + 6, 2)])
+def test_large_pieces_go_round_in_parts_that_do_not_wait_for_each_other(graph, floats, parts):
+    tensors = []
+    for number in range(3):
+        with af.device(place(number)):
+            tensors.append(af.placeholder(af.float32, [floats]))
+    af.collectives.all_sum(tensors)
+    added = [op for op in graph.get_operations() if op.type == "sum_for_peers"]
+    assert len(added) == 2 * 3 * parts
+    before = [[each.op for each in op.inputs if each.op in added] for op in added]
+    assert sorted(map(len, before)) == [0] * 3 * parts + [1] * 3 * parts
+    devices = [op.device for op in added]
+    assert sorted(map(devices.count, devices)) == [2 * parts] * len(added)
+    assert all(first.device != op.device for op, firsts in zip(added, before, strict=True) for first in firsts)

@@ -1,6 +1,7 @@
 """Long blocks are compiled in pieces, so that the compiler never holds the interpreter for long."""
 
 import builtins
+import re
 import weakref
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.support.doubles import light
 
 LENGTH = 450
 DATA = np.array([0.3, -2.0], np.float32)
+NAMES = re.compile(r"[a-z]\d+|w\[")
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +95,58 @@ def wide(x):
     return af.while_loop(lambda i, _: i < 2, lambda i, y: (i + 1, sum([y * float(n) for n in range(300)])), [0, x])[1]
 
 
+def many_parts(x):
+    """One kernel with many results, of which some are not read, and one with many inputs."""
+    parts = af.unstack(af.tile(af.reshape(x, [1, 2]), [700, 1]))
+    return af.add_n([part * 2.0 for part in parts[:600]]) + af.stack([part[0] for part in parts[:600:2]])[:2]
+
+
+def many_variables(x):
+    """A loop that swaps its variables, with more of them than have names of their own."""
+    starts = [x * float(n) for n in range(200)]
+    results = af.while_loop(lambda i, *_: i < 3, lambda i, first, *rest: (i + 1, *rest, first * 1.5), [0, *starts])
+    return af.stack(results[1:])
+
+
+def many_captured(x):
+    many = [af.tanh(x * float(n)) for n in range(200)]
+    return af.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, y + af.add_n([y * each for each in many])), [0, x])[1]
+
+
+def slopes_of_many_captured(x):
+    many = [af.tanh(x * float(n)) for n in range(60)]
+    y = af.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, y + af.add_n([y * each for each in many])), [0, x])[1]
+    return af.stack(af.gradients(y, [x, *many]))
+
+
+def branch_with_many_results(x):
+    many = [x * float(n) for n in range(200)]
+    sides = [lambda: [af.tanh(each) for each in many], lambda: [af.sin(each) for each in many]]
+    return af.stack(af.cond(x[0] > 0.0, *sides))
+
+
+def many_scalars(x):
+    total, parts = x[0], af.unstack(af.tile(x, [150]))
+    for number, part in enumerate(parts):
+        total = total * 0.5 + part * float(number)
+    return total
+
+
+def many_updates(x):
+    for number in range(200):
+        x = af.tensor_scatter_nd_add(x * 1.0, [[number % 2]], [1.0])
+    return x
+
+
+WIDE = [
+    many_parts,
+    many_variables,
+    many_captured,
+    slopes_of_many_captured,
+    branch_with_many_results,
+    many_scalars,
+    many_updates,
+]
 SLOPES = [
     slope_of_a_loop,
     curvature_of_a_loop,
@@ -103,7 +157,7 @@ SLOPES = [
 
 
 @pytest.mark.parametrize(
-    "program", [alone, looped, branched, many_loops, derived, wide, *SLOPES], ids=lambda each: each.__name__
+    "program", [alone, looped, branched, many_loops, derived, wide, *WIDE, *SLOPES], ids=lambda each: each.__name__
 )
 async def test_python_never_compiles_much_at_once_and_the_values_are_those_of_single_nodes(graph, sources, program):
     x = af.placeholder(af.float32, [2])
@@ -114,6 +168,7 @@ async def test_python_never_compiles_much_at_once_and_the_values_are_those_of_si
     np.testing.assert_array_equal(*found, strict=True)
     assert len(sources) > 3
     assert max(map(len, sources)) < 4 * pieces.LONGEST  # on a compute thread, three lines for each statement
+    assert max(len(NAMES.findall("\n".join(lines))) for lines in sources) < 20 * pieces.LONGEST
 
 
 async def test_short_blocks_are_one_source(graph, sources):

@@ -139,10 +139,30 @@ def test_a_value_from_before_a_failed_attempt_is_not_changed(few):
     assert set(state.read().tolist()) == {1.0}
 
 
-def test_small_variables_parts_of_others_and_changed_ones_do_not_move(few):
-    small, large, changing = variable(FLOATS - 1), variable(2 * FLOATS), variable()
+def test_a_large_variable_moves_when_a_part_of_it_is_sent_and_parts_are_sent_again_without_a_copy(few):
+    state = variable(3 * FLOATS)
+    state.change(lambda present: np.copyto(present, np.arange(3 * FLOATS)))
+    before = state.read()
+    copied = send(few, before[FLOATS:])
+    assert not copied.start
+    assert few.has(state.read())
+    np.testing.assert_array_equal(state.read(), before)
+    parts = [send(few, part) for part in np.split(state.read(), 3)]
+    assert [part.start for part in parts] == [0, MOVED, 2 * MOVED]
+    assert len({part.segment for part in parts}) == 1
+    add(state, "change")  # the peers have the old value
+    for number, part in enumerate(parts):
+        found = np.frombuffer(part.views()[0], np.float32)
+        np.testing.assert_array_equal(found, before[number * FLOATS : (number + 1) * FLOATS])
+        part.release()
+    del found
+    assert parts[0].segment.is_free
+
+
+def test_small_variables_large_ones_of_which_a_part_is_sent_in_the_loop_and_changed_ones_do_not_move(few):
+    small, large, changing = variable(FLOATS - 1), variable(5 * FLOATS), variable()
     send(few, small.read())
-    send(few, large.read()[FLOATS:])
+    send(few, large.read()[FLOATS : 2 * FLOATS])  # to copy the whole would take long
     value = changing.read()
     changing.assign(np.zeros(FLOATS, np.float32))
     send(few, value)

@@ -186,13 +186,14 @@ class SegmentPool:
         return found
 
     def lend(self, buffer: bytes | memoryview) -> "Piece | None":
-        """Lend the segment of which these are the first bytes, as `take` gives them; None if there is none."""
+        """Lend the segment that has these bytes, in an array that `take` gave or a view of it; None if none has."""
         with self._lock:
             segment = self._segments.get(_key_of(buffer.obj)) if isinstance(buffer, memoryview) else None
-            if segment is None or np.frombuffer(buffer, np.uint8).__array_interface__["data"][0] != segment.start:
+            if segment is None:
                 return None
             segment.loans += 1
-            return Piece(self, segment, [len(buffer)])
+            start = np.frombuffer(buffer, np.uint8).__array_interface__["data"][0] - segment.start
+            return Piece(self, segment, [len(buffer)], start)
 
     def has(self, array: AnyArray) -> bool:
         """Whether the array is in one of the segments."""
@@ -263,16 +264,18 @@ class Piece:
     """Values in a segment that is lent for them.
 
     Attributes:
-        segment: the segment, whose first bytes are the values.
+        segment: the segment.
+        start: where the values begin in it.
         nbytes: the bytes of the values, and of the gaps between them.
     """
 
-    def __init__(self, pool: SegmentPool, segment: Segment, sizes: Sequence[int]) -> None:
+    def __init__(self, pool: SegmentPool, segment: Segment, sizes: Sequence[int], start: int = 0) -> None:
         self.segment: Final = segment
+        self.start: Final = start
         self._pool: Final = pool
         starts, nbytes = offsets(sizes)
         self.nbytes: Final[int] = nbytes
-        self._spans: Final = list(zip(starts, sizes, strict=True))
+        self._spans: Final = [(start + at, size) for at, size in zip(starts, sizes, strict=True)]
 
     def views(self) -> list[memoryview]:
         """The bytes of each value."""
@@ -293,14 +296,14 @@ class Piece:
 def copied_at_once(pool: SegmentPool, values: Values) -> Piece | None:
     """The values in shared memory; None if to copy them takes long, or needs new memory.
 
-    One value that is at the start of a segment is not copied.
+    One value that is in a segment already is not copied.
     """
     if len(values) == len(values[0]) == 1 and (lent := pool.lend(values[0][0])) is not None:
         return lent
     sizes = [sum(map(len, buffers)) for buffers in values]
     nbytes = offsets(sizes)[1]
     segment = pool.reuse(nbytes) if nbytes <= _INLINE else None
-    return None if segment is None else _filled(pool, segment, sizes, values)
+    return None if segment is None else _filled(pool, segment, sizes, values, _INLINE)
 
 
 async def copied(pool: SegmentPool, values: Values) -> Piece | None:
@@ -313,7 +316,7 @@ async def copied(pool: SegmentPool, values: Values) -> Piece | None:
 
     def work() -> Piece | None:
         found = pool.reuse(nbytes) or pool.create(nbytes)
-        return None if found is None else _filled(pool, found, sizes, values)
+        return None if found is None else _filled(pool, found, sizes, values, pool.most)
 
     piece = asyncio.get_running_loop().run_in_executor(None, work)
     try:
@@ -323,11 +326,15 @@ async def copied(pool: SegmentPool, values: Values) -> Piece | None:
         raise
 
 
-def _filled(pool: SegmentPool, segment: Segment, sizes: Sequence[int], values: Values) -> Piece:
+def _filled(pool: SegmentPool, segment: Segment, sizes: Sequence[int], values: Values, most: int) -> Piece:
+    """The values in a segment. A variable whose value they are, or a part, moves into shared memory too.
+
+    Of a part the whole value is copied for that, if it has at most `most` bytes.
+    """
     piece = Piece(pool, segment, sizes)
     piece.fill(values)
     if len(values) == len(values[0]) == 1:
-        LENDABLE.sent(np.frombuffer(values[0][0], np.uint8), segment.array(sizes[0]))
+        LENDABLE.sent(np.frombuffer(values[0][0], np.uint8), segment.array(sizes[0]), most)
     return piece
 
 
@@ -381,8 +388,8 @@ class Mapped:
         finally:
             os.close(file)
 
-    def view(self, nbytes: int, release: Callable[[], Any]) -> AnyArray:
-        """Its first bytes. `release` is called, in any thread, when no array uses them any more."""
-        found: AnyArray = np.frombuffer(self._map, np.uint8, nbytes)
+    def view(self, start: int, nbytes: int, release: Callable[[], Any]) -> AnyArray:
+        """Bytes of it. `release` is called, in any thread, when no array uses them any more."""
+        found: AnyArray = np.frombuffer(self._map, np.uint8, nbytes, start)
         weakref.finalize(found, release).atexit = False
         return found

@@ -2,7 +2,7 @@
 
 The frames are those of a websocket, unmasked, and three more:
 
-    SHARED      the number of a segment, the bytes of the values in it, and whether the segment is new
+    SHARED      the number of a segment, where the values begin in it, their bytes, and whether the segment is new
     RETURNED    numbers of segments: one loan of each has ended
     FORGOTTEN   numbers of segments that the owner has dropped
 
@@ -26,7 +26,7 @@ from aioflow.net.transport.segments import Mapped, Piece, Segment, SegmentPool, 
 from aioflow.net.transport.websocket_channel import WebSocketChannel
 from aioflow.net.wire.framing import Frame
 
-_RECORD: Final = struct.Struct("<IQ?")
+_RECORD: Final = struct.Struct("<IQQ?")
 _NUMBER: Final = struct.Struct("<I")
 _SOON: Final = 0.001
 """Seconds that an ended loan waits for a frame to the peer, so that it does not wake the peer by itself."""
@@ -95,7 +95,7 @@ class SharedMemoryChannel(WebSocketChannel):
             except OSError:  # the peer is gone, or does not take what it was sent
                 self._transport.abort()
                 return
-        self._add(frames.SHARED, _RECORD.pack(number, piece.nbytes, new))
+        self._add(frames.SHARED, _RECORD.pack(number, piece.start, piece.nbytes, new))
         with contextlib.suppress(ClosedError):  # `lost` follows, which ends the loan
             self._leave()
 
@@ -145,13 +145,13 @@ class SharedMemoryChannel(WebSocketChannel):
     def _shared(self, payload: Frame) -> None:
         if len(payload) != _RECORD.size:
             raise SharedMemoryError("a malformed record of shared memory came")
-        number, nbytes, new = _RECORD.unpack(payload)
+        number, start, nbytes, new = _RECORD.unpack(payload)
         if new:
             self._map(number)
         mapped = self._mapped.get(number)
-        if mapped is None or not 0 < nbytes <= mapped.nbytes:
-            raise SharedMemoryError(f"{nbytes} bytes of segment {number} came, which are not there")
-        memory = mapped.view(nbytes, functools.partial(self._loans.ended, number))
+        if mapped is None or not 0 < nbytes <= mapped.nbytes - start:
+            raise SharedMemoryError(f"{nbytes} bytes at {start} of segment {number} came, which are not there")
+        memory = mapped.view(start, nbytes, functools.partial(self._loans.ended, number))
         if self._closed is None and self._receiver is not None:
             self._receiver.shared_received(memory)
 

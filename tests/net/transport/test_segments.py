@@ -175,12 +175,16 @@ async def test_a_value_at_the_start_of_a_segment_is_lent_without_a_copy():
 
 
 @pytest.mark.parametrize("start", [64, 4096])
-async def test_a_value_elsewhere_in_a_segment_is_copied(start):
+async def test_a_value_elsewhere_in_a_segment_is_lent_there(start):
     few = SegmentPool(10 * MIB)
     array = few.take(MIB)
-    piece = await copied(few, [[memoryview(array[start:])]])
-    assert piece.segment.memory is not array.base
-    piece.release()
+    array[start : start + 100] = range(100)
+    piece = await copied(few, [[memoryview(array[start : start + 100])]])
+    assert (piece.start, piece.nbytes, few.nbytes) == (start, 100, MIB)
+    assert bytes(piece.views()[0]) == bytes(range(100))
+    mapped = Mapped(os.dup(piece.segment.fileno()), private=False)
+    assert bytes(mapped.view(piece.start, piece.nbytes, piece.release)) == bytes(range(100))
+    assert not piece.segment.loans
 
 
 def test_memory_to_compute_in_is_bounded_as_other_memory():
@@ -201,7 +205,7 @@ async def test_without_memory_nothing_is_copied():
 def test_a_task_reads_and_never_writes_and_a_client_writes_for_itself():
     one = Segment(MIB)
     one.memory[:] = 7
-    reader, writer = (Mapped(os.dup(one.fileno()), private).view(MIB, list) for private in (False, True))
+    reader, writer = (Mapped(os.dup(one.fileno()), private).view(0, MIB, list) for private in (False, True))
     with pytest.raises(ValueError, match="read-only"):
         reader[0] = 1
     writer[0] = 1
@@ -215,7 +219,7 @@ def test_a_task_reads_and_never_writes_and_a_client_writes_for_itself():
 def test_the_loan_ends_with_the_last_array():
     one, ended = Segment(MIB), []
     mapped = Mapped(os.dup(one.fileno()), private=False)
-    view = mapped.view(1000, lambda: ended.append(1))
+    view = mapped.view(0, 1000, lambda: ended.append(1))
     part = view[100:200].view(np.float32).reshape(5, 5)[1:]
     del view, mapped
     assert not ended

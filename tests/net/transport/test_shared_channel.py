@@ -346,8 +346,8 @@ def piece_of(few, segment):
 # A peer that breaks the rules
 
 
-def shared(number, nbytes, new):
-    return framed(frames.SHARED, struct.pack("<IQ?", number, nbytes, new))
+def shared(number, nbytes, new, start=0):
+    return framed(frames.SHARED, struct.pack("<IQQ?", number, start, nbytes, new))
 
 
 def framed(opcode, payload):
@@ -358,6 +358,8 @@ HOSTILE = {
     "a segment without a descriptor": ([shared(0, 10, True)], False),
     "a segment that is not known": ([shared(5, 10, False)], False),
     "more bytes than there are": ([shared(0, (64 << 10) + 1, True)], True),
+    "bytes after the end": ([shared(0, 10, True, (64 << 10) - 9)], True),
+    "bytes far after the end": ([shared(0, 10, True, (1 << 64) - 1)], True),
     "no bytes": ([shared(0, 0, True)], True),
     "a number twice": ([shared(0, 10, True), shared(0, 10, True)], True),
     "a short record": ([framed(frames.SHARED, b"123")], False),
