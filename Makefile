@@ -90,8 +90,8 @@ soak: .venv/test.stamp
 	STORM_CUTS=$(or $(CUTS),10000) .venv/bin/$(PYTEST_IN_FILES) tests/soak/test_soak_storms.py
 	AIOFLOW_SEEDS=$(or $(SEEDS),20000) .venv/bin/$(PYTEST_IN_FILES) tests/net/test_cluster_faults.py tests/replication/test_replicas_faults.py
 
-bench: .venv-bench/bench.stamp
-	.venv-bench/bin/python -m benchmarks --as-installed
+bench: .venv-bench/bench.stamp .venv-peers/bench.stamp
+	SERVING_PEERS=.venv-peers/bin/python .venv-bench/bin/python -m benchmarks --as-installed
 
 # What needs a GPU, in at most 8 minutes and without a network: PYTHON has CuPy, and the packages of the extra `dev`.
 gpu:
@@ -112,7 +112,7 @@ docs: .venv-docs/docs.stamp
 	.venv-docs/bin/python -m docs.site.build
 
 clean:
-	rm -rf .venv .venv-bench .venv-dask .venv-docs .venv-onnx .venv-oracle .venv-ray .venv-serving .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-dask .venv-docs .venv-onnx .venv-oracle .venv-peers .venv-ray .venv-serving .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/demo.stamp: pyproject.toml
@@ -123,6 +123,10 @@ clean:
 
 .venv-bench/bench.stamp: pyproject.toml benchmarks/requirements.txt
 	$(call environment,$(PYTHON),-e '.[onednn]' -r benchmarks/requirements.txt)
+
+# Servers of others. Where pip cannot install them, their benchmark says so.
+.venv-peers/bench.stamp: benchmarks/serving_requirements.txt
+	$(call environment,$(PYTHON),-r benchmarks/serving_requirements.txt || true)
 
 .venv-dask/test.stamp .venv-ray/test.stamp: .venv-%/test.stamp: pyproject.toml
 	$(call environment,$(PYTHON),-e '.[dev]' -e '.[$*]')

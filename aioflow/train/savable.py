@@ -278,7 +278,7 @@ Saved = SavedVariable | SavedTable
 
 
 def all_to_save(graph: Graph) -> list[Variable | Tensor]:
-    """Return what a Saver saves by default: global variables of a graph, and the handles of tables that steps change."""
+    """Return what a Saver saves by default: global variables, and the handles of tables that steps change."""
     keys = GraphKeys.GLOBAL_VARIABLES, GraphKeys.SAVEABLE_OBJECTS
     return [each for key in keys for each in graph.get_collection(key)]
 
