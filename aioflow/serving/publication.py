@@ -19,7 +19,7 @@ from aioflow.serving.served_version import ServedVersion
 from aioflow.serving.status import VersionStatus
 from aioflow.session import Session
 
-log: Final = logging.getLogger("aioflow.serving")
+_log: Final = logging.getLogger("aioflow.serving")
 PATIENCE: Final = 10.0
 """Seconds within which a moment between steps must come."""
 MOST_VERSIONS: Final = 4
@@ -99,11 +99,11 @@ class Publication(abc.ABC):
             raise errors.FailedPreconditionError(
                 f"steps that change the variables of {self._name!r} are never all done"
             )
-        log.warning("steps that change variables are never all done: model %r keeps its version", self._name)
+        _log.warning("steps that change variables are never all done: model %r keeps its version", self._name)
 
     def _note_full(self) -> None:
         """Say in the log that the last version stays, since requests use so many."""
-        log.warning("requests use %d versions of model %r, which keeps its version", MOST_VERSIONS, self._name)
+        _log.warning("requests use %d versions of model %r, which keeps its version", MOST_VERSIONS, self._name)
 
     # A source of versions for `Models`
 

@@ -5,6 +5,7 @@ as those of a saved model are, without files. A replica whose task is lost loads
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Final
 
@@ -12,11 +13,13 @@ from aioflow.graph.operation import Tensor
 from aioflow.saved_model.reading import StoredModel
 from aioflow.saved_model.saving import contents, handles, stored_model
 from aioflow.saved_model.signature import Signature
-from aioflow.serving.publication import MOST_VERSIONS, PATIENCE, Publication, log
+from aioflow.serving.publication import MOST_VERSIONS, PATIENCE, Publication
 from aioflow.serving.replica_loader import ReplicaLoader
 from aioflow.serving.replica_set import UNREACHABLE
 from aioflow.serving.served_version import Close, ServedVersion
 from aioflow.session import Session
+
+_log: Final = logging.getLogger("aioflow.serving")
 
 
 class ReplicaPublication(Publication):
@@ -55,7 +58,7 @@ class ReplicaPublication(Publication):
         except UNREACHABLE as error:
             if not self._number:
                 raise
-            log.warning("model %r keeps its version, since no replica can be reached: %s", self._name, error.message)
+            _log.warning("model %r keeps its version, since no replica can be reached: %s", self._name, error.message)
             return None
         self._closings[version] = close
         return version
