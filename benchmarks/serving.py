@@ -24,10 +24,11 @@ from benchmarks.report import Claim, Row
 CLIENTS, ROUNDS, SECONDS = (64, 512), 5, 0.5
 BYTES, BY_HAND = "aiohttp, same bytes", "aiohttp, batched by hand"
 TENSORFLOW, ONNX, TORCH = (f"{name}, {CORES} threads" for name in (peers.TENSORFLOW, "ONNX Runtime", peers.TORCH))
+FASTAPI = "ONNX Runtime, FastAPI"
 LITSERVE, BENTOML, MLSERVER = "LitServe, JSON", "BentoML, JSON", "MLServer, JSON"
 SIDES = {
     peers.AIOFLOW: "aioflow", BYTES: "bytes", BY_HAND: "batched",
-    TENSORFLOW: "tensorflow", ONNX: "onnxruntime", TORCH: "torch",
+    TENSORFLOW: "tensorflow", ONNX: "onnxruntime", FASTAPI: "fastapi", TORCH: "torch",
 }  # fmt: skip
 PEERS = {LITSERVE: "litserve", BENTOML: "bentoml", MLSERVER: "mlserver"}
 _LINE = 1 << 24
@@ -57,7 +58,7 @@ def claims(loads: Mapping[str, Load]) -> list[Claim]:
         Claim("time a request, aioflow / aiohttp, same bytes", median(loads, BYTES, peers.AIOFLOW, "rates"), 1.3),
         Claim("time a request, aioflow / aiohttp by hand", median(loads, BY_HAND, peers.AIOFLOW, "rates"), 1.3),
     ]
-    for peer in (TENSORFLOW, ONNX, TORCH, *PEERS):
+    for peer in (TENSORFLOW, ONNX, FASTAPI, TORCH, *PEERS):
         rate = median(loads, peers.AIOFLOW, peer, "rates")
         found.append(Claim(f"requests/s, aioflow / {peer}", rate, 2, at_least=True))
         found.append(Claim(f"p99, aioflow / {peer}", median(loads, peers.AIOFLOW, peer, "tails"), 1))
