@@ -7,6 +7,7 @@ variable SERVING_PEERS of the environment; without it the benchmark shows that t
 """
 
 import asyncio
+import contextlib
 import importlib
 import os
 import signal
@@ -14,14 +15,15 @@ import socket
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from benchmarks.mlp import Problem, with_numpy
 
-MOST, DELAY = 64, 0.002
+MOST, DELAY, PATIENCE = 64, 0.002, 5
 
 
 def weights() -> Any:
@@ -40,70 +42,70 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def tell(port: int) -> None:
-    """Print the port when the server listens, and end it when the input ends."""
-    while True:
-        with socket.socket() as probe:
-            if not probe.connect_ex(("127.0.0.1", port)):
-                break
+def tell(port: int, path: str, output: TextIO) -> None:
+    """Print the port when the server is ready, which it tells at that path, and end it when the input ends."""
+    while not is_ready(f"http://127.0.0.1:{port}{path}"):
         time.sleep(0.1)
-    print(port, flush=True)
+    print(port, file=output, flush=True)
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(PATIENCE)  # MLServer does not always end by itself
+    os._exit(0)
+
+
+def is_ready(url: str) -> bool:
+    """Whether a server answers that it is ready."""
+    with contextlib.suppress(OSError):
+        urllib.request.urlopen(url, timeout=10).close()
+        return True
+    return False
 
 
 def with_litserve(port: int) -> None:
     """Serve with LitServe."""
     litserve = importlib.import_module("litserve")
-
-    class Net(litserve.LitAPI):  # type: ignore[misc, name-defined]
-        def setup(self, device: str) -> None:
-            self.layers = weights()
-
-        def decode_request(self, request: dict[str, Any]) -> Any:
-            return np.asarray(request["image"], np.float32)
-
-        def predict(self, images: Any) -> Any:
-            return logits(self.layers, images)
-
-        def encode_response(self, logits: Any) -> dict[str, Any]:
-            return {"logits": logits.tolist()}
-
-    server = litserve.LitServer(Net(max_batch_size=MOST, batch_timeout=DELAY), accelerator="cpu", timeout=False)
+    net = importlib.import_module("benchmarks.serving_litserve").Net(max_batch_size=MOST, batch_timeout=DELAY)
+    server = litserve.LitServer(net, accelerator="cpu", timeout=False)
     server.run("127.0.0.1", port, num_api_servers=1, log_level="warning", generate_client_file=False)
 
 
 def with_bentoml(port: int) -> None:
     """Serve with BentoML, whose processes import the service by its name."""
-    serving = importlib.import_module("_bentoml_impl.server")
-    serving.serve_http("benchmarks.serving_bentoml:Net", working_dir=os.getcwd(), host="127.0.0.1", port=port)
+    service = importlib.import_module("benchmarks.serving_bentoml").Net
+    service.serve_http(host="127.0.0.1", port=port)
 
 
 def with_mlserver(port: int) -> None:
     """Serve with MLServer, in this process."""
     mlserver = importlib.import_module("mlserver")
-    from benchmarks.serving_mlserver import Net
-
     settings = mlserver.Settings(
         host="127.0.0.1", http_port=port, grpc_port=free_port(), metrics_endpoint=None, parallel_workers=0,
         debug=False, load_models_at_startup=False,
     )  # fmt: skip
-    model = mlserver.ModelSettings(name="mlp", implementation=Net, max_batch_size=MOST, max_batch_time=DELAY)
+    model = mlserver.ModelSettings(
+        name="mlp",
+        implementation=importlib.import_module("benchmarks.serving_mlserver").Net,
+        max_batch_size=MOST,
+        max_batch_time=DELAY,
+    )
     asyncio.run(mlserver.MLServer(settings).start([model]))
 
 
-PEERS: Mapping[str, Callable[[int], None]] = {
-    "litserve": with_litserve,
-    "bentoml": with_bentoml,
-    "mlserver": with_mlserver,
+PEERS: Mapping[str, tuple[Callable[[int], None], str]] = {
+    "litserve": (with_litserve, "/health"),
+    "bentoml": (with_bentoml, "/readyz"),
+    "mlserver": (with_mlserver, "/v2/health/ready"),
 }
+"""How each peer serves, and where it tells that it is ready."""
 
 
 def main() -> None:
-    """Serve until the input ends."""
-    port = free_port()
-    threading.Thread(target=tell, args=[port], daemon=True).start()
-    PEERS[sys.argv[1]](port)
+    """Serve until the input ends. What the server prints goes to the standard error."""
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    port, (serve, ready) = free_port(), PEERS[sys.argv[1]]
+    threading.Thread(target=tell, args=[port, ready, output], daemon=True).start()
+    serve(port)
 
 
 if __name__ == "__main__":
