@@ -44,7 +44,7 @@ class ReplicaPublication(Publication):
     async def _stored(self) -> StoredModel | None:
         """Return the present values as a saved model in memory; None if steps never end."""
         exported = await self._export()
-        self._contents = self._contents or await asyncio.to_thread(contents, exported)
+        self._contents = self._contents or contents(exported)  # once: it adds to the graph
         async with self._session.boundary.between(handles(exported), PATIENCE) as reached:
             if reached:
                 return stored_model(exported, self._signatures, await self._session.run(self._contents))
