@@ -140,6 +140,7 @@ async def test_the_request_of_a_client_that_leaves_is_cancelled_and_a_flood_of_r
 
 
 @pytest.mark.sockets
+@pytest.mark.slow
 async def test_clients_that_leave_at_each_stage_leave_nothing_and_harm_no_other():
     version, count, at_once = affine(), amount(1_000, 10_000), 250
     version.gate = Gate()
