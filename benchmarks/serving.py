@@ -2,7 +2,7 @@
 
 Each server and the clients have a process of their own, so that with two cores neither takes the other's. The servers
 by hand are handlers of aiohttp; one of them computes nothing, and shows what HTTP alone takes. LitServe, BentoML and
-MLServer take JSON alone, in an environment of their own: see `serving_peers`.
+MLServer take JSON alone, in environments of their own: see `serving_peers`.
 """
 
 import asyncio
@@ -120,7 +120,9 @@ async def measure(clients: Any, ports: Mapping[str, int], images: Sequence[Any])
 def serving(name: str) -> AbstractAsyncContextManager[Any]:
     """Return the process of a server."""
     if name in PEERS:
-        return process("benchmarks.serving_peers", PEERS[name], python=os.environ.get("SERVING_PEERS", sys.executable))
+        python = os.path.join(os.environ.get("SERVING_PEERS", ""), PEERS[name], "bin", "python")
+        python = python if os.path.exists(python) else sys.executable
+        return process("benchmarks.serving_peers", PEERS[name], python=python)
     return process("benchmarks.serving_sides", SIDES[name])
 
 

@@ -2,8 +2,8 @@
 
 All of them take images as JSON alone, and gather batches of as many images as aioflow; LitServe and MLServer for as
 long, BentoML for as long as it finds best. LitServe and BentoML have processes of their own for HTTP and for the net.
-They need an environment of their own, with `benchmarks/serving_requirements.txt`, whose interpreter is named by the
-variable SERVING_PEERS of the environment; without it the benchmark shows that they are not installed.
+Their packages do not agree, so each has an environment of its own, in the folder that the variable SERVING_PEERS names;
+without it the benchmark shows that they are not installed.
 """
 
 import asyncio
