@@ -18,6 +18,7 @@ PYTEST_IN_FILES := pytest -n 3 --dist worksteal
 # What is tested once more without oneDNN: the ops that have kernels by it, which are for float32.
 NUMPY_ALONE := tests/devices/test_onednn.py tests/kernels/nn tests/kernels/linalg/test_linalg.py \
 	tests/kernels/test_registry.py -k "not test_registry or narrow and (conv or pool or matmul or softmax or norm or activation)"
+SERVING_PEERS := litserve bentoml mlserver
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 
 # $(call environment,INTERPRETER,WHAT TO INSTALL): the recipe of a stamp file that lies in the environment.
@@ -90,8 +91,8 @@ soak: .venv/test.stamp
 	STORM_CUTS=$(or $(CUTS),10000) .venv/bin/$(PYTEST_IN_FILES) tests/soak/test_soak_storms.py
 	AIOFLOW_SEEDS=$(or $(SEEDS),20000) .venv/bin/$(PYTEST_IN_FILES) tests/net/test_cluster_faults.py tests/replication/test_replicas_faults.py
 
-bench: .venv-bench/bench.stamp
-	.venv-bench/bin/python -m benchmarks --as-installed
+bench: .venv-bench/bench.stamp $(SERVING_PEERS:%=.venv-peers/%/bench.stamp)
+	SERVING_PEERS=.venv-peers .venv-bench/bin/python -m benchmarks --as-installed
 
 # What needs a GPU, in at most 8 minutes and without a network: PYTHON has CuPy, and the packages of the extra `dev`.
 gpu:
@@ -112,7 +113,7 @@ docs: .venv-docs/docs.stamp
 	.venv-docs/bin/python -m docs.site.build
 
 clean:
-	rm -rf .venv .venv-bench .venv-dask .venv-docs .venv-onnx .venv-oracle .venv-ray .venv-serving .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-dask .venv-docs .venv-onnx .venv-oracle .venv-peers .venv-ray .venv-serving .venvs build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/demo.stamp: pyproject.toml
@@ -123,6 +124,10 @@ clean:
 
 .venv-bench/bench.stamp: pyproject.toml benchmarks/requirements.txt
 	$(call environment,$(PYTHON),-e '.[onednn]' -r benchmarks/requirements.txt)
+
+# Servers of others, whose packages do not agree. Where pip cannot install one, its benchmark says so.
+.venv-peers/%/bench.stamp:
+	$(call environment,$(PYTHON),'numpy>=2.1' $* || true)
 
 .venv-dask/test.stamp .venv-ray/test.stamp: .venv-%/test.stamp: pyproject.toml
 	$(call environment,$(PYTHON),-e '.[dev]' -e '.[$*]')

@@ -41,6 +41,7 @@ ROWS = (
     "batching",
     "batching_networks",
     "serving",
+    "serving_swap",
     "memory",
     "devices",
     "placement",

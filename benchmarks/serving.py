@@ -1,8 +1,8 @@
 """64 and 512 clients query one MLP over HTTP, one image per request, in the binary form of the Open Inference Protocol.
 
 Each server and the clients have a process of their own, so that with two cores neither takes the other's. The servers
-by hand are handlers of aiohttp; one of them computes nothing, and shows what HTTP alone takes. LitServe takes JSON
-alone, in an environment of its own. BentoML and MLServer are not measured.
+by hand are handlers of aiohttp; one of them computes nothing, and shows what HTTP alone takes. LitServe, BentoML and
+MLServer take JSON alone, in environments of their own: see `serving_peers`.
 """
 
 import asyncio
@@ -24,11 +24,13 @@ from benchmarks.report import Claim, Row
 CLIENTS, ROUNDS, SECONDS = (64, 512), 5, 0.5
 BYTES, BY_HAND = "aiohttp, same bytes", "aiohttp, batched by hand"
 TENSORFLOW, ONNX, TORCH = (f"{name}, {CORES} threads" for name in (peers.TENSORFLOW, "ONNX Runtime", peers.TORCH))
-LITSERVE = "LitServe, JSON"
+FASTAPI = "ONNX Runtime, FastAPI"
+LITSERVE, BENTOML, MLSERVER = "LitServe, JSON", "BentoML, JSON", "MLServer, JSON"
 SIDES = {
     peers.AIOFLOW: "aioflow", BYTES: "bytes", BY_HAND: "batched",
-    TENSORFLOW: "tensorflow", ONNX: "onnxruntime", TORCH: "torch",
+    TENSORFLOW: "tensorflow", ONNX: "onnxruntime", FASTAPI: "fastapi", TORCH: "torch",
 }  # fmt: skip
+PEERS = {LITSERVE: "litserve", BENTOML: "bentoml", MLSERVER: "mlserver"}
 _LINE = 1 << 24
 
 
@@ -38,7 +40,7 @@ async def rows() -> AsyncIterator[Row]:
     async with AsyncExitStack() as stack:
         clients = await stack.enter_async_context(process("benchmarks.serving_load"))
         ports: dict[str, int] = {}
-        for name in (*SIDES, LITSERVE):
+        for name in (*SIDES, *PEERS):
             server = await stack.enter_async_context(serving(name))
             try:
                 ports[name] = int(await said(server))
@@ -56,7 +58,7 @@ def claims(loads: Mapping[str, Load]) -> list[Claim]:
         Claim("time a request, aioflow / aiohttp, same bytes", median(loads, BYTES, peers.AIOFLOW, "rates"), 1.3),
         Claim("time a request, aioflow / aiohttp by hand", median(loads, BY_HAND, peers.AIOFLOW, "rates"), 1.3),
     ]
-    for peer in (TENSORFLOW, ONNX, TORCH, LITSERVE):
+    for peer in (TENSORFLOW, ONNX, FASTAPI, TORCH, *PEERS):
         rate = median(loads, peers.AIOFLOW, peer, "rates")
         found.append(Claim(f"requests/s, aioflow / {peer}", rate, 2, at_least=True))
         found.append(Claim(f"p99, aioflow / {peer}", median(loads, peers.AIOFLOW, peer, "tails"), 1))
@@ -77,11 +79,14 @@ def request(image: Any) -> bytes:
     return bytes("\r\n".join(lines).encode() + head + image.tobytes())
 
 
-def json_request(image: Any) -> bytes:
-    """Return the bytes of a request of LitServe with an image."""
-    body = json.dumps({"image": image[0].tolist()})
+def json_request(name: str, image: Any) -> bytes:
+    """Return the bytes of a request of a peer with an image."""
+    pixels, path = image[0].tolist(), "/v2/models/mlp/infer" if name == MLSERVER else "/predict"
+    tensor = {"name": "images", "shape": [*image.shape], "datatype": "FP32", "data": pixels}
+    asked = {LITSERVE: {"image": pixels}, BENTOML: {"images": [pixels]}, MLSERVER: {"inputs": [tensor]}}
+    body = json.dumps(asked[name])
     lines = [
-        "POST /predict HTTP/1.1",
+        f"POST {path} HTTP/1.1",
         "Host: localhost",
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
@@ -93,9 +98,11 @@ async def measure(clients: Any, ports: Mapping[str, int], images: Sequence[Any])
     """Measure every server's load, in alternating rounds, after one round that does not count."""
     loads = {name: Load() for name in ports}
     sent = {
-        name: [base64.b64encode(made(image)).decode() for image in images]
+        name: [
+            base64.b64encode(json_request(name, image) if name in PEERS else request(image)).decode()
+            for image in images
+        ]
         for name in ports
-        for made in [json_request if name == LITSERVE else request]
     }
     for turn in range(-1, ROUNDS):
         for name in rotated(list(ports), turn):
@@ -112,8 +119,10 @@ async def measure(clients: Any, ports: Mapping[str, int], images: Sequence[Any])
 
 def serving(name: str) -> AbstractAsyncContextManager[Any]:
     """Return the process of a server."""
-    if name == LITSERVE:
-        return process("benchmarks.serving_peers", python=os.environ.get("SERVING_PEERS", sys.executable))
+    if name in PEERS:
+        python = os.path.join(os.environ.get("SERVING_PEERS", ""), PEERS[name], "bin", "python")
+        python = python if os.path.exists(python) else sys.executable
+        return process("benchmarks.serving_peers", PEERS[name], python=python)
     return process("benchmarks.serving_sides", SIDES[name])
 
 

@@ -2,10 +2,11 @@
 
 A process prints its port, and serves on uvloop until its input ends. aioflow serves a saved model by the Open Inference
 Protocol. The others are handlers of aiohttp that know where the image lies in such a request, and answer with the same
-bytes: what one would write by hand around a library.
+bytes: what one would write by hand around a library. One of them is a route of FastAPI, on uvicorn.
 """
 
 import asyncio
+import importlib
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -72,6 +73,28 @@ async def by_hand(side: Side) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
+async def on_fastapi(side: Side) -> AsyncIterator[int]:
+    """Serve the same function by a route of FastAPI on uvicorn. Yields the port."""
+    fastapi, uvicorn = (importlib.import_module(name) for name in ("fastapi", "uvicorn"))
+    async with side as infer:
+        app, size = fastapi.FastAPI(), 4 * PROBLEM.sizes[0]
+
+        @app.post(f"/v2/models/{NAME}/infer")  # type: ignore[untyped-decorator]
+        async def handle(request: fastapi.Request) -> Any:
+            image = np.frombuffer((await request.body())[-size:], np.float32).reshape(1, -1)
+            body = HEAD + (await infer(image)).tobytes()
+            return fastapi.Response(body, headers={LENGTH: str(len(HEAD))}, media_type="application/octet-stream")
+
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False))
+        serving = asyncio.ensure_future(server.serve())
+        while not server.started:  # noqa: ASYNC110 - it tells nobody else
+            await asyncio.sleep(0.01)
+        yield server.servers[0].sockets[0].getsockname()[1]
+        server.should_exit = True
+        await serving
+
+
+@asynccontextmanager
 async def constant() -> AsyncIterator[Any]:
     """Yield a function that computes nothing."""
     logits = np.zeros((1, PROBLEM.sizes[-1]), np.float32)
@@ -104,6 +127,7 @@ SIDES: Mapping[str, Callable[[], AbstractAsyncContextManager[int]]] = {
     "batched": lambda: by_hand(batching.batched()),
     "tensorflow": lambda: by_hand(inference.behind_pool(PROBLEM, inference.CORES)),
     "onnxruntime": lambda: by_hand(batching.onnxruntime()),
+    "fastapi": lambda: on_fastapi(batching.onnxruntime()),
     "torch": lambda: by_hand(torch()),
 }
 

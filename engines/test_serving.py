@@ -1,4 +1,4 @@
-"""Clients and servers of others: NVIDIA's clients of the Open Inference Protocol, Starlette, FastAPI and uvicorn.
+"""NVIDIA's clients of the Open Inference Protocol, before servers of aiohttp, uvicorn and hypercorn.
 
 schemathesis makes requests of all kinds by the interface of the protocol.
 """
@@ -6,31 +6,28 @@ schemathesis makes requests of all kinds by the interface of the protocol.
 import asyncio
 import contextlib
 import gc
+import os
+import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
-import fastapi
+import hypercorn.asyncio
 import numpy as np
 import pytest
 import schemathesis
-import uvicorn
 import yaml
 from aiohttp import web
 from hypothesis import settings
 from schemathesis.specs.openapi import checks
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 from tritonclient.grpc import aio as triton_grpc
 from tritonclient.http import InferRequestedOutput
 from tritonclient.http.aio import InferenceServerClient, InferInput
 from tritonclient.utils import InferenceServerException
 
 import aioflow as af
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-import fastapi_digits
-from train_digits import load_digits
+from tests.serving.uvicorn_server import on_uvicorn
 
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(120), pytest.mark.real]
 INTERFACE = schemathesis.openapi.from_dict(
@@ -70,22 +67,28 @@ async def on_aiohttp(directory):
 
 
 @contextlib.asynccontextmanager
-async def on_uvicorn(directory):
-    """The address of uvicorn."""
+async def on_asgi(directory, run):
+    """The address of a server of ASGI."""
     async with af.serving.Models() as models:
         await models.add("double", directory)
-        config = uvicorn.Config(af.serving.asgi_app(models), port=0, log_level="warning")
-        server = uvicorn.Server(config)
-        server.config.load()
-        server.lifespan = config.lifespan_class(config)
-        await server.startup()
-        serving = asyncio.ensure_future(server.main_loop())
+        async with run(af.serving.asgi_app(models)) as port:
+            yield f"127.0.0.1:{port}"
+
+
+@contextlib.asynccontextmanager
+async def on_hypercorn(app):
+    """The port of hypercorn in this event loop."""
+    stopped = asyncio.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = hypercorn.Config.from_mapping(
+            bind=[f"fd://{os.dup(listening.fileno())}"], accesslog=None, errorlog=None
+        )
+        serving = asyncio.ensure_future(hypercorn.asyncio.serve(app, config, shutdown_trigger=stopped.wait))
         try:
-            yield f"127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+            yield listening.getsockname()[1]
         finally:
-            server.should_exit = True
+            stopped.set()
             await serving
-            await server.shutdown()
 
 
 def given(binary):
@@ -95,7 +98,10 @@ def given(binary):
     return [x, text]
 
 
-@pytest.mark.parametrize("serve", [on_aiohttp, on_uvicorn])
+SERVERS = [on_aiohttp, partial(on_asgi, run=on_uvicorn), partial(on_asgi, run=on_hypercorn)]
+
+
+@pytest.mark.parametrize("serve", SERVERS, ids=["aiohttp", "uvicorn", "hypercorn"])
 async def test_nvidias_client_is_answered(serve, directory):
     async with serve(directory) as address, InferenceServerClient(address) as client:
         assert await client.is_server_live()
@@ -185,36 +191,3 @@ def test_generated_requests_are_answered_as_the_interface_says(case, url):
         checks.response_schema_conformance, checks.unsupported_method,
     ]  # fmt: skip
     case.call_and_validate(base_url=url, checks=conforms)
-
-
-@pytest.mark.parametrize("framework", ["starlette", "fastapi"])
-def test_a_framework_mounts_the_models(framework, directory):
-    @contextlib.asynccontextmanager
-    async def lifespan(app):
-        async with af.serving.Models() as models:
-            await models.add("double", directory)
-            app.mount("/models", af.serving.asgi_app(models))
-            yield
-
-    app = Starlette(lifespan=lifespan) if framework == "starlette" else fastapi.FastAPI(lifespan=lifespan)
-    with TestClient(app) as client:
-        assert client.get("/models/v2/health/ready").json() == {"ready": True}
-        body = {"instances": [{"x": [1, 2], "text": "a"}]}
-        answer = client.post("/models/v1/models/double:predict", json=body)
-        assert (answer.status_code, answer.json()) == (200, {"predictions": [{"y": [2.0, 4.0], "same": "a"}]})
-        assert client.post("/models/v1/models/double:predict", json={}).status_code == 400
-
-
-def test_the_example_reads_digits_by_its_own_route_and_by_a_protocol(tmp_path):
-    asyncio.run(fastapi_digits.save_net(tmp_path / "digits", epochs=3))
-    images, labels = load_digits()[1]
-    with TestClient(fastapi_digits.application(tmp_path / "digits")) as client:
-        answers = [client.post("/predict", json={"image": image}).json() for image in images[:30].tolist()]
-        assert np.mean([answer["digit"] for answer in answers] == labels[:30]) > 0.7
-        body = {"instances": images[:30].tolist()}
-        rows = client.post("/models/v1/models/digits:predict", json=body).json()["predictions"]
-        assert [int(np.argmax(row)) for row in rows] == [answer["digit"] for answer in answers]
-        refused = client.post("/predict", json={"image": [1.0]})
-        assert (refused.status_code, "float32[?, 64]" in refused.json()["detail"]) == (400, True)
-        assert client.post("/predict", json={"image": "7"}).status_code == 422
-        assert "/predict" in client.get("/openapi.json").json()["paths"]

@@ -39,7 +39,6 @@ NEEDS = {
     "docs/how-to/ray.md": ("ray",),
     "docs/onnx.md": ("onnx",),
     "docs/serving-clients.md": ("tritonclient",),
-    "docs/serving-fastapi.md": ("fastapi", "httpx2"),
 }
 """The packages that a page is about; `make test-serving`, `test-dask` and `test-ray` have them."""
 

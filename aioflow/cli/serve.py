@@ -45,7 +45,10 @@ def serve(parser: argparse.ArgumentParser) -> Run:
     add("--port", type=int, default=8500, help="the port to listen on; 0 for any (default: %(default)s)")
     add("--grpc-port", type=int, metavar="PORT", help="a port for gRPC, too; 0 for any (default: none)")
     add("--workers", type=_count, default=1, help="processes that share the port (default: %(default)s)")
-    add("--token-file", metavar="FILE", help="the token that clients must show; else AIOFLOW_TOKEN, if set")
+    add(
+        "--token-file", metavar="FILE", action="append", default=[],
+        help="a token that clients may show, each with quotas of its own; may be repeated; else AIOFLOW_TOKEN, if set",
+    )  # fmt: skip
     add(
         "--tls", metavar="DIR", help="certificates made by `aioflow ca init DIR`; clients without a token show one, too"
     )
@@ -140,10 +143,12 @@ async def open_servers(options: argparse.Namespace) -> AsyncIterator[tuple["Mode
     from aioflow.serving.models import Models
     from aioflow.serving.server import HttpServer, bind
     from aioflow.serving.service import Service
+    from aioflow.serving.tokens import Tokens
 
-    token = load_token(options.token_file)
-    tls = None if options.tls is None else server_tls(options.tls, mutual=token is None)
-    check_binding(options.host, token, tls)
+    found = [load_token(file) for file in options.token_file or [None]]
+    tokens = [token for token in found if token is not None]
+    tls = None if options.tls is None else server_tls(options.tls, mutual=not tokens)
+    check_binding(options.host, found[0], tls)
     if options.access_log:
         _log_requests()
     config, replicas = read_config(options), replicas_of(options)
@@ -158,8 +163,10 @@ async def open_servers(options: argparse.Namespace) -> AsyncIterator[tuple["Mode
                     model.name, model.directory, labels=model.labels, batching=model.batching, replicas=replicas
                 )
                 models.split(model.name, model.split)
-            service = Service(models, config.limits, token=token, origins=options.origin, observers=[log_request])
-            by_grpc = _grpc_listener(options, service, mutual=token is None)
+            service = Service(
+                models, config.limits, tokens=Tokens(tokens), origins=options.origin, observers=[log_request]
+            )
+            by_grpc = _grpc_listener(options, service, mutual=not tokens)
             servers: Servers = [HttpServer(service, listening, tls), *by_grpc]
             stack.push_async_callback(_end, asyncio.ensure_future(models.watch()))
             if metrics is not None:

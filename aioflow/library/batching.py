@@ -158,27 +158,31 @@ def batch_function(
     """
     sizes = _sizes(allowed_batch_sizes)
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        if not callable(function):
-            raise TypeError(f"batch_function decorates a function, not {safe_repr(function)}")
-        name = getattr(function, "__name__", "").strip("<>_") or "batch"
+    def build_handle() -> Tensor:
+        return _handle(
+            num_batch_threads, max_batch_size, batch_timeout_micros, sizes, max_enqueued_batches, shared_name, held=True
+        )
 
-        @functools.wraps(function)
-        @transactional
-        def call(*args: TensorLike) -> Any:
-            tensors = [convert_to_tensor(arg) for arg in args]
-            with get_default_graph().name_scope(name):
-                handle = _handle(
-                    num_batch_threads, max_batch_size, batch_timeout_micros, sizes, max_enqueued_batches, shared_name,
-                    held=True,
-                )  # fmt: skip
-                *rows, index, id = ops.batch(handle, tensors)
-                structure, results = _computed_once(function, rows, index)
-                return nest.pack_sequence_as(structure, _each(ops.unbatch(handle, index, id, results, _RESULTS)))
+    return functools.partial(_batched, build_handle)
 
-        return call
 
-    return decorate
+def _batched(build_handle: Callable[[], Tensor], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function on rows of several steps, which each call gathers by a handle of its own."""
+    if not callable(function):
+        raise TypeError(f"batch_function decorates a function, not {safe_repr(function)}")
+    name = getattr(function, "__name__", "").strip("<>_") or "batch"
+
+    @functools.wraps(function)
+    @transactional
+    def call(*args: TensorLike) -> Any:
+        tensors = [convert_to_tensor(arg) for arg in args]
+        with get_default_graph().name_scope(name):
+            handle = build_handle()
+            *rows, index, id = ops.batch(handle, tensors)
+            structure, results = _computed_once(function, rows, index)
+            return nest.pack_sequence_as(structure, _each(ops.unbatch(handle, index, id, results, _RESULTS)))
+
+    return call
 
 
 def _with_rows(value: Any) -> Tensor:

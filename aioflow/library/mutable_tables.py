@@ -47,7 +47,7 @@ class MutableTable(LookupInterface, abc.ABC):
             ref = self._handle(*types, default.shape, container, shared_name or "", name)
             super().__init__(ref, default)
             if checkpoint:
-                ref.graph.add_to_collection(GraphKeys.SAVEABLE_OBJECTS, self)
+                ref.graph.add_to_collection(GraphKeys.SAVEABLE_OBJECTS, ref)
 
     @abc.abstractmethod
     def _handle(

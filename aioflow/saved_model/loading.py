@@ -66,8 +66,9 @@ async def load(
 
     Any number of models may be in a session, also several versions of one. A variable of a named container is shared by
     all models that name it: the first that is loaded gives it its value. Large values are pages of the mapped file,
-    which take no memory of their own until an update changes them. The loaded variables join the collections of the
-    graph, so that they can be trained further; their initializers keep their values.
+    which take no memory of their own until an update changes them. The loaded variables and tables join the collections
+    of the graph, so that they can be trained further, and later Savers save them; the initializers of variables keep
+    their values.
 
     Args:
         directory: the directory, or a URL.
@@ -153,6 +154,8 @@ def _build(stored: StoredModel, nodes: GraphDef, graph: Graph, name: str | None)
             )
             for initializer in tables.initializers:
                 graph.add_to_collection(GraphKeys.TABLE_INITIALIZERS, initializer)
+            for table in tables.imports:
+                graph.add_to_collection(GraphKeys.SAVEABLE_OBJECTS, by_name[f"{table}:0"])
             signatures = {name: _signature(each, by_name) for name, each in manifest.signatures.items()}
         except (TypeError, ValueError) as error:
             raise errors.DataLossError(f"the graph of saved model {stored.path!r} cannot be built: {error}") from error

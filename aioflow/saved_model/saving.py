@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from aioflow.files.filesystem import Path, as_name
+from aioflow.graph.operation import Operation, Tensor
 from aioflow.saved_model.export import Exported, export, reads
 from aioflow.saved_model.manifest import MOST_DIGITS, Manifest, NamedSignature, StoredRequest, check_asset_name
+from aioflow.saved_model.reading import StoredModel
 from aioflow.saved_model.signature import Signature
 from aioflow.saved_model.tables import asset_names, exports
 from aioflow.saved_model.warmup import WarmUpRequest
@@ -113,13 +115,29 @@ def _stored(number: int, request: Any, signatures: Mapping[str, Signature]) -> t
 
 async def _values(session: Session, exported: Exported) -> dict[str, Array]:
     """Return the values of all variables, and the content of tables, at one moment."""
-    found = {**reads(exported.variables), **exports(exported.tables)}
-    handles = frozenset([*exported.variables.values(), *exported.tables.values()])
-    async with session.boundary.between(handles, _PATIENCE) as reached:
+    found = contents(exported)
+    async with session.boundary.between(handles(exported), _PATIENCE) as reached:
         if not reached:
             _log.warning("steps that change variables are never all done: a model is saved amid them")
         values: dict[str, Array] = await session.run(found)
     return values
+
+
+def contents(exported: Exported) -> dict[str, Tensor]:
+    """Return what is saved of variables and tables, by the names that it is stored under."""
+    return {**reads(exported.variables), **exports(exported.tables)}
+
+
+def handles(exported: Exported) -> frozenset[Operation]:
+    """Return the handles of variables and tables, which steps may change."""
+    return frozenset([*exported.variables.values(), *exported.tables.values()])
+
+
+def stored_model(exported: Exported, signatures: Mapping[str, Signature], values: Mapping[str, Array]) -> StoredModel:
+    """Return what `read` would find after a save with these values. Vocabulary files stay where they are."""
+    files = {path: path for path in exported.vocabularies.values()}
+    manifest = _manifest(exported, signatures, files, ())
+    return StoredModel("a model in memory", manifest, exported.graph_def, values, (), {})
 
 
 def _manifest(

@@ -48,7 +48,7 @@ async def converse(
     Returns:
         What `refuse` returns; None if the websocket was opened.
     """
-    talk = _Conversation(socket, refuse)
+    talk = _Conversation(socket, refuse, service.limits.message_seconds)
     asked = request._replace(body=talk.first_message())
     return await answer_until(service.answer(asked, talk.send), talk.client_gone())
 
@@ -68,17 +68,22 @@ async def answer_until(answer: Awaitable[T], gone: Awaitable[None]) -> T | None:
 class _Conversation(Generic[T]):
     """One websocket: it is opened for the first message, and closed behind the last one."""
 
-    def __init__(self, socket: Socket, refuse: Callable[[Response], Awaitable[T]]) -> None:
+    def __init__(self, socket: Socket, refuse: Callable[[Response], Awaitable[T]], patience: float) -> None:
         self._socket: Final = socket
         self._refuse: Final = refuse
+        self._patience: Final = patience
         self._is_open = False
         self._has_message: Final = asyncio.Event()
 
     async def first_message(self) -> AsyncIterator[bytes]:
-        """The body of the request. RequestRefusedError if the client leaves before."""
+        """The body of the request. RequestRefusedError if the client leaves before, or sends nothing for too long."""
         await self._socket.accept()
         self._is_open = True
-        message = await self._socket.receive()
+        try:
+            async with asyncio.timeout(self._patience):
+                message = await self._socket.receive()
+        except TimeoutError:
+            raise RequestRefusedError(408, f"the message did not arrive within {self._patience:g} s") from None
         self._has_message.set()
         if message is None:
             raise RequestRefusedError(400, "the client has left before its message")

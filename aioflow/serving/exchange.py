@@ -37,19 +37,26 @@ class Exchange:
         models: the models of the server.
         limits: the bounds of requests.
         ready: whether the server takes requests, and does not end.
+        client: the client, to whose quota the request counts.
         served: the version that answers; None until it is found.
         rows: the rows of the inputs.
     """
 
-    __slots__ = ("limits", "models", "ready", "request", "rows", "served")
+    __slots__ = ("_charge", "client", "limits", "models", "ready", "request", "rows", "served")
 
-    def __init__(self, request: Request, models: Models, limits: Limits, ready: bool) -> None:
+    def __init__(
+        self, request: Request, models: Models, limits: Limits, ready: bool,
+        charge: Callable[[str, int], None] | None = None,
+    ) -> None:  # fmt: skip
+        """A request. `charge` is told of the client and its rows, if these have a quota."""
         self.request: Final = request
+        self.client = request.client
         self.models: Final = models
         self.limits: Final = limits
         self.ready: Final = ready
         self.served: ServedVersion | None = None
         self.rows = 0
+        self._charge: Final = charge
 
     def find(self, address: ModelAddress) -> ServedVersion:
         """Return the version at an address. OpError as `Models.find`."""
@@ -64,6 +71,12 @@ class Exchange:
         served = self.find(address)
         served.check_room()
         return served.held()
+
+    def count(self, inputs: Mapping[str, Array]) -> None:
+        """Note the rows of the inputs. RequestRefusedError if the client has had as many as it may."""
+        self.rows = _count_rows(inputs)
+        if self._charge is not None:
+            self._charge(self.client, self.rows)
 
     def signature(self, name: Any) -> Signature:
         """Return the signature of that name of the version. InvalidArgumentError if there is none."""
@@ -112,7 +125,7 @@ def version_number(text: str) -> int:
     return int(text)
 
 
-def count_rows(inputs: Mapping[str, Array]) -> int:
+def _count_rows(inputs: Mapping[str, Array]) -> int:
     """Return the size of axis 0 of the first input; 1 if it has no axes."""
     first = next(iter(inputs.values()), None)
     return 1 if first is None or not first.ndim else len(first)

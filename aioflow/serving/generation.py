@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from aioflow.saved_model.signature import SERVING_DEFAULT
 from aioflow.serving.body import read_body
-from aioflow.serving.exchange import Exchange, ModelAddress, count_rows
+from aioflow.serving.exchange import Exchange, ModelAddress
 from aioflow.serving.failures import error_response
 from aioflow.serving.inference_tensors import read_parameters
 from aioflow.serving.json_body import parse_object
@@ -62,7 +62,7 @@ async def _read(exchange: Exchange) -> tuple[str, dict[str, Array]]:
     name = read_parameters(body).get("signature_name", SERVING_DEFAULT)
     columns = {key: value for key, value in body.items() if key not in _NOT_INPUTS}
     inputs = await beside_loop(len(text), read_columns, columns, exchange.signature(name).inputs)
-    exchange.rows = count_rows(inputs)
+    exchange.count(inputs)
     return name, inputs
 
 

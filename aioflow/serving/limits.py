@@ -18,9 +18,14 @@ class Limits:
         body_seconds: how long a body may take to arrive (408).
         answer_seconds: how long a client may take to read a response of more than 64 KiB, or small ones that it has
             left unread; then its connection is cut.
-        client_requests: the most inferences of one client at a time (429). A client is an address.
+        message_seconds: how long a websocket, which has the place of an inference, may wait for the message of its
+            client (408).
+        client_requests: the most inferences of one client at a time (429). A client is an address; where clients may
+            show one of several tokens, it is a token.
         client_rate: the most inferences that one client may begin a second (429). It may begin those of a second at
             once.
+        client_rows: the most rows that one client may send a second (429). A request may have more: then the client
+            is refused for as long as they take.
 
     Examples:
         >>> af.serving.Limits(body=1 << 20).body
@@ -32,8 +37,10 @@ class Limits:
     requests: int = 1024
     body_seconds: float = 60.0
     answer_seconds: float = 60.0
+    message_seconds: float = 10.0
     client_requests: float = math.inf
     client_rate: float = math.inf
+    client_rows: float = math.inf
 
     def __post_init__(self) -> None:
         """ValueError names a bound that is not above 0."""

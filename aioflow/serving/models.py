@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -13,12 +14,16 @@ from aioflow.files.filesystem import Path
 from aioflow.saved_model.signature import Signature
 from aioflow.serving.batching import Batching
 from aioflow.serving.choice import VersionChoice
+from aioflow.serving.local_publication import LocalPublication
 from aioflow.serving.metrics import Metrics
 from aioflow.serving.publication import Publication
 from aioflow.serving.record import Observer
 from aioflow.serving.replica import Replica, checked_replicas
+from aioflow.serving.replica_loader import ReplicaLoader
+from aioflow.serving.replica_publication import ReplicaPublication
 from aioflow.serving.served_model import ServedModel
 from aioflow.serving.served_version import ServedVersion
+from aioflow.serving.signature_runner import make_runners
 from aioflow.serving.status import VersionStatus
 from aioflow.serving.version_loader import VersionLoader
 from aioflow.session import Session
@@ -140,6 +145,7 @@ class Models:
         *,
         every: int = 1,
         batching: Batching | None = _DEFAULT,
+        replicas: Sequence[Replica] | None = None,
     ) -> Publication:
         """Serve variables that are trained in this process, as versions that the training publishes.
 
@@ -158,14 +164,18 @@ class Models:
                 while requests are slow.
             every: the number of steps from one version to the next.
             batching: how requests share runs; None: each has a run of its own.
+            replicas: the places in a cluster where each version is loaded, as in `add`; by default the session that
+                trains serves, too. The values pass through this process, and queues and random state are not shared
+                with the training. `publish` returns when the replicas have loaded the version.
 
         Raises:
             AlreadyExistsError: there is a model of that name.
             FailedPreconditionError: a variable has no value.
-            ValueError: the signatures belong to another graph, or `every` is below 1.
+            UnavailableError: no replica can be reached.
+            ValueError: the signatures belong to another graph, or `every` is below 1, or there are no replicas.
         """
         expect("batching", batching, Batching)
-        publication = Publication(name, session, signatures, every, batching, self._observer(name))
+        publication = self._publication(name, session, signatures, every, batching, replicas)
         self._reserve(name, publication)
         try:
             await publication.publish()
@@ -173,6 +183,16 @@ class Models:
             await self._end(name, publication)
             raise
         return publication
+
+    def _publication(
+        self, name: str, session: Session, signatures: Mapping[str, Signature], every: int, batching: Batching | None,
+        replicas: Sequence[Replica] | None,
+    ) -> Publication:  # fmt: skip
+        make = partial(make_runners, batching=batching, observer=self._observer(name))
+        if replicas is None:
+            return LocalPublication(name, session, signatures, every, make)
+        loader = ReplicaLoader(name, checked_replicas(replicas), self._config, make, self.metrics)
+        return ReplicaPublication(name, session, signatures, every, loader)
 
     def _observer(self, name: str) -> BatchObserver | None:
         return None if self.metrics is None else self.metrics.batch_observer(name)

@@ -9,13 +9,13 @@ import aiohttp
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from aioflow.net.transport.credentials import Token
 from aioflow.serving.conversation import converse
 from aioflow.serving.failures import RequestRefusedError
 from aioflow.serving.limits import Limits
 from aioflow.serving.models import Models
 from aioflow.serving.request import WEBSOCKET, Request, Response
 from aioflow.serving.service import Service
+from aioflow.serving.tokens import Tokens
 
 _LOOK_EVERY: Final = 0.1
 _READ_ON: Final = 2.0
@@ -25,7 +25,11 @@ _UNPACKED: Final = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd"})
 
 
 def aiohttp_app(
-    models: Models, limits: Limits | None = None, *, token: str | None = None, origins: Collection[str] | None = None
+    models: Models,
+    limits: Limits | None = None,
+    *,
+    token: str | Collection[str] | None = None,
+    origins: Collection[str] | None = None,
 ) -> web.Application:
     """Return an application that serves models by the Open Inference Protocol and TensorFlow Serving's REST.
 
@@ -35,13 +39,14 @@ def aiohttp_app(
         models: the models.
         limits: the bounds of requests.
         token: what each request must show as `Authorization: Bearer ...`, except those for health; None for nothing.
+            Of several, each request must show one, and a quota of `limits` is that of a token.
         origins: the web pages that may send requests, such as `https://example.org`; None for any.
 
     Examples:
         >>> async with af.serving.Models() as models:
         ...     application = af.serving.aiohttp_app(models)
     """
-    service = Service(models, limits, token=None if token is None else Token(token), origins=origins)
+    service = Service(models, limits, tokens=Tokens.of(token), origins=origins)
     app = web.Application()
     app.router.add_route("*", r"/{path:[\s\S]*}", _Adapter(service).handle)  # a path may have line breaks
     return app

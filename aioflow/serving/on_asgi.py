@@ -5,13 +5,13 @@ import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, MutableMapping
 from typing import Any, Final, TypeAlias
 
-from aioflow.net.transport.credentials import Token
 from aioflow.serving.conversation import answer_until, converse
 from aioflow.serving.failures import RequestRefusedError
 from aioflow.serving.limits import Limits
 from aioflow.serving.models import Models
 from aioflow.serving.request import WEBSOCKET, Request, Response
 from aioflow.serving.service import Service
+from aioflow.serving.tokens import Tokens
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -22,7 +22,11 @@ _DENIAL: Final = "websocket.http.response"
 
 
 def asgi_app(
-    models: Models, limits: Limits | None = None, *, token: str | None = None, origins: Collection[str] | None = None
+    models: Models,
+    limits: Limits | None = None,
+    *,
+    token: str | Collection[str] | None = None,
+    origins: Collection[str] | None = None,
 ) -> Asgi:
     """Return a callable that serves models by the Open Inference Protocol and TensorFlow Serving's REST.
 
@@ -32,13 +36,14 @@ def asgi_app(
         models: the models.
         limits: the bounds of requests.
         token: what each request must show as `Authorization: Bearer ...`, except those for health; None for nothing.
+            Of several, each request must show one, and a quota of `limits` is that of a token.
         origins: the web pages that may send requests, such as `https://example.org`; None for any.
 
     Examples:
         >>> async with af.serving.Models() as models:
         ...     application = af.serving.asgi_app(models)
     """
-    service = Service(models, limits, token=None if token is None else Token(token), origins=origins)
+    service = Service(models, limits, tokens=Tokens.of(token), origins=origins)
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -2,16 +2,17 @@
 
 import asyncio
 import functools
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from aioflow import errors
-from aioflow.net.transport.credentials import Token
 from aioflow.serving.limits import Limits
 from aioflow.serving.models import Models
 from aioflow.serving.open_inference_grpc import MESSAGE, PATHS, ROUTES, SERVICE, STATUS
 from aioflow.serving.request import Request, Response
 from aioflow.serving.service import Service
+from aioflow.serving.tokens import Tokens
 
 if TYPE_CHECKING:
     from grpc.aio import Server, ServicerContext
@@ -20,7 +21,9 @@ _BINARY: Final = "-bin"
 """How the names of metadata end whose values are bytes."""
 
 
-def grpc_server(models: Models, limits: Limits | None = None, *, token: str | None = None) -> "Server":
+def grpc_server(
+    models: Models, limits: Limits | None = None, *, token: str | Collection[str] | None = None
+) -> "Server":
     """Return a server of `grpc.aio` that serves models by the Open Inference Protocol.
 
     It belongs to the running event loop. The caller runs it, and may add other services:
@@ -38,7 +41,8 @@ def grpc_server(models: Models, limits: Limits | None = None, *, token: str | No
         models: the models.
         limits: the bounds of requests. gRPC itself refuses larger messages.
         token: what each call must show in its metadata, `authorization: Bearer ...`, except ServerLive and
-            ServerReady; None for nothing.
+            ServerReady; None for nothing. Of several, each call must show one, and a quota of `limits` is that of a
+            token.
 
     Raises:
         UnimplementedError: the package grpcio is not installed.
@@ -50,7 +54,7 @@ def grpc_server(models: Models, limits: Limits | None = None, *, token: str | No
         ...     await server.start()
         ...     await server.stop(grace=None)
     """
-    return make_server(Service(models, limits, token=None if token is None else Token(token)))
+    return make_server(Service(models, limits, tokens=Tokens.of(token)))
 
 
 def make_server(service: Service, shared: bool = False) -> "Server":

@@ -16,7 +16,7 @@ from aioflow.graph.operation import Tensor
 from aioflow.saved_model.signature import SERVING_DEFAULT
 from aioflow.serving import generation
 from aioflow.serving.body import read_body, whole_body
-from aioflow.serving.exchange import Exchange, Handlers, ModelAddress, count_rows, version_number
+from aioflow.serving.exchange import Exchange, Handlers, ModelAddress, version_number
 from aioflow.serving.inference_tensors import (
     BinaryTensor,
     GivenTensor,
@@ -163,7 +163,7 @@ async def _infer(address: ModelAddress, exchange: Exchange) -> Response:
             inputs = await read_tensors(asked.inputs, binary, size)
         else:
             inputs = await beside_loop(size, read_numbers, asked.inputs, binary)
-        exchange.rows = count_rows(inputs)
+        exchange.count(inputs)
         outputs = await asked.run(served, inputs)
         return await _respond(outputs, asked, served.name, served.version)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aioflow import errors
-from aioflow.serving.exchange import Exchange, ModelAddress, Route, Routes, count_rows, version_number
+from aioflow.serving.exchange import Exchange, ModelAddress, Route, Routes, version_number
 from aioflow.serving.failures import describe_failure
 from aioflow.serving.inference_messages import (
     inference_response,
@@ -68,7 +68,7 @@ async def _model_infer(exchange: Exchange) -> Response:
     with exchange.hold(address) as served:
         asked = Query.read(header)
         inputs = await read_tensors(asked.inputs, raw) if asked.has_strings else read_numbers(asked.inputs, raw)
-        exchange.rows = count_rows(inputs)
+        exchange.count(inputs)
         outputs = await asked.run(served, inputs)
         return _response(await inference_response(served.name, served.version, asked.id or "", outputs))
 

@@ -15,7 +15,7 @@ from aioflow.serving.replica import ReplicaStatus
 from aioflow.serving.replica_keeper import ReplicaKeeper
 from aioflow.serving.signature_runner import Outputs, SignatureRunner
 
-_UNREACHABLE: Final = (errors.UnavailableError, errors.AbortedError, errors.DeadlineExceededError)
+UNREACHABLE: Final = (errors.UnavailableError, errors.AbortedError, errors.DeadlineExceededError)
 """The errors of a replica that may be loaded later."""
 
 
@@ -57,7 +57,7 @@ class ReplicaSet:
         try:
             outcomes = await asyncio.gather(*[keeper.open() for keeper in self._keepers], return_exceptions=True)
             failures = [outcome for outcome in outcomes if outcome is not None]
-            grave = [failure for failure in failures if not isinstance(failure, _UNREACHABLE)]
+            grave = [failure for failure in failures if not isinstance(failure, UNREACHABLE)]
             if grave or len(failures) == len(self._keepers):
                 raise (grave or failures)[0]
         except BaseException:

@@ -9,9 +9,9 @@ from typing import Final
 
 from aioflow import errors
 from aioflow.serving.choice import VersionChoice
-from aioflow.serving.served_version import ServedVersion
+from aioflow.serving.served_version import Close, ServedVersion
 from aioflow.serving.status import State, VersionStatus
-from aioflow.serving.version_loader import Close, VersionLoader
+from aioflow.serving.version_loader import VersionLoader
 
 _log: Final = logging.getLogger("aioflow.serving")
 _LONGEST_PAUSE: Final = 60.0

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from aioflow import errors
 from aioflow.saved_model.signature import SERVING_DEFAULT, Signature
@@ -12,6 +12,9 @@ from aioflow.serving.replica_set import ReplicaSet
 from aioflow.serving.signature_runner import Outputs, SignatureRunner
 from aioflow.serving.status import State
 from aioflow.tensors.dtypes import Array
+
+Close: TypeAlias = Callable[[], Awaitable[None]]
+"""Closes what a version has."""
 
 
 class _Runner(Protocol):
@@ -176,7 +179,7 @@ class ServedVersion:
             )
         return found
 
-    async def end(self, close: Callable[[], Awaitable[None]] | None = None) -> None:
+    async def end(self, close: Close | None = None) -> None:
         """Wait until nothing uses it, and close what it has."""
         self.state = "ending"
         while self._users:  # a request may have come between the end of the last one and this

@@ -14,7 +14,6 @@ from typing import Final, TypeVar
 
 from aioflow.config import expect
 from aioflow.graph.operation import items_of
-from aioflow.net.transport.credentials import Token
 from aioflow.serving import open_inference, tensorflow_rest
 from aioflow.serving.exchange import Exchange, Route, Routes
 from aioflow.serving.failures import RequestRefusedError, error_response
@@ -26,16 +25,12 @@ from aioflow.serving.record import Observer, Record
 from aioflow.serving.request import WEBSOCKET, Request, Response
 from aioflow.serving.spans import RequestSpan, open_span
 from aioflow.serving.timing import HEADER, begin_timing
+from aioflow.serving.tokens import Tokens
 from aioflow.serving.web_pages import WebPages, permission
 
 T = TypeVar("T")
 _CLIENT_GONE: Final = 499
 """The recorded status of a request whose client left before its response was sent."""
-_OPEN_TO_ALL: Final = frozenset({
-    "/v2/health/live", "/v2/health/ready",
-    "/inference.GRPCInferenceService/ServerLive", "/inference.GRPCInferenceService/ServerReady",
-})  # fmt: skip
-"""The paths that need no token: probes have none."""
 _INFERRING: Final = ("POST", WEBSOCKET)
 """The methods of requests that run models."""
 _QUICK: Final = 64 * 1024
@@ -75,13 +70,13 @@ class Service:
     Args:
         models: the models. They are not closed with the service.
         limits: the bounds of requests.
-        token: what each request must show as `Authorization: Bearer ...`, except those for health; None for nothing.
+        tokens: those of which each request must show one as `Authorization: Bearer ...`, except those for health.
         origins: the web pages that may send requests, such as `https://example.org`; None for any.
         observers: are told of each request that has ended.
     """
 
     def __init__(
-        self, models: Models, limits: Limits | None = None, *, token: Token | None = None,
+        self, models: Models, limits: Limits | None = None, *, tokens: Tokens | None = None,
         origins: Collection[str] | None = None, observers: Sequence[Observer] = (),
     ) -> None:  # fmt: skip
         expect("models", models, Models)
@@ -94,9 +89,10 @@ class Service:
         self._shown: Final[Mapping[tuple[str, str], Route]] = (
             {} if metrics is None else {("GET", "/metrics"): Route(functools.partial(_show, metrics), infers=False)}
         )
-        self._token: Final = token
+        self._tokens: Final = tokens or Tokens()
         self._pages: Final = WebPages(None if origins is None else frozenset(items_of("origins", origins)))
         self._places: Final = Places(self.limits)
+        self._charge: Final = self._places.charge if self._places.counts_rows else None
         self._open = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -108,21 +104,21 @@ class Service:
 
     async def answer(self, request: Request, send: Callable[[Response], Awaitable[T]], routes: Routes = _REST) -> T:
         """Send the response, and return what `send` returns. Cancelling cancels the inference."""
-        exchange = Exchange(request, self.models, self.limits, self.ready)
+        exchange = Exchange(request, self.models, self.limits, self.ready, self._charge)
         start, status, size, has_place = time.perf_counter(), _CLIENT_GONE, 0, False
         timing, span = begin_timing(request.headers), open_span(request)
         self._enter()
         try:
             try:
-                route = self._route_of(request, routes)
+                route = self._route_of(exchange, routes)
                 if route.infers:
-                    self._places.take(request.client)
+                    self._places.take(exchange.client)
                     has_place = True
                 response = await route.handler(exchange)
             except Exception as error:
                 response = routes.fail(error)
             if has_place and response.stream is None:
-                self._places.leave(request.client)
+                self._places.leave(exchange.client)
                 has_place = False
             response = self._pages.mark(request, response)
             if timing is not None:
@@ -133,7 +129,7 @@ class Service:
             return sent
         finally:
             if has_place:
-                self._places.leave(request.client)
+                self._places.leave(exchange.client)
             self._leave()
             if span is not None or self.observers or self.models.observers:
                 self._record(exchange, status, time.perf_counter() - start, size, span)
@@ -156,22 +152,15 @@ class Service:
         """Wait until no request is being answered."""
         await self._idle.wait()
 
-    def _route_of(self, request: Request, routes: Routes) -> Route:
+    def _route_of(self, exchange: Exchange, routes: Routes) -> Route:
         """Return the route of a request. RequestRefusedError for a client that may not ask, or an unknown path."""
+        request = exchange.request
         self._pages.check(request)
         if self._pages.asks_first(request):
             return Route(_permit, infers=False)
-        self._admit(request)
+        exchange.client = self._tokens.client_of(request)
         method = "GET" if request.method == "HEAD" else request.method
         return self._shown.get((method, request.path)) or routes.find(request.method, request.path)
-
-    def _admit(self, request: Request) -> None:
-        """Raise RequestRefusedError for a client without the token."""
-        if self._token is None or request.path in _OPEN_TO_ALL:
-            return
-        if not self._token.matches(request.headers.get("authorization", "")):
-            text = "the request must show the server's token, as Authorization: Bearer TOKEN"
-            raise RequestRefusedError(401, text, {"www-authenticate": "Bearer"})
 
     def _enter(self) -> None:
         self._open += 1

@@ -10,7 +10,7 @@ from aioflow import errors
 from aioflow.graph.operation import Tensor
 from aioflow.saved_model.signature import SERVING_DEFAULT, Method, Signature
 from aioflow.serving.body import read_body
-from aioflow.serving.exchange import Exchange, Handlers, ModelAddress, count_rows, version_number
+from aioflow.serving.exchange import Exchange, Handlers, ModelAddress, version_number
 from aioflow.serving.json_body import parse_object
 from aioflow.serving.large_json import beside_loop, json_size, write_response
 from aioflow.serving.request import Response, json_response
@@ -120,7 +120,7 @@ async def _run(address: ModelAddress, method: Method, exchange: Exchange) -> Res
         signature = exchange.signature(name)
         _check_method(signature, name, method)
         by_rows, inputs = await beside_loop(len(text), _read_inputs, body, signature, method)
-        exchange.rows = count_rows(inputs)
+        exchange.count(inputs)
         outputs = await served.infer(inputs, name)
     return await write_response(json_size(outputs.values()), _answer, method, by_rows, outputs)
 

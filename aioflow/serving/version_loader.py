@@ -1,7 +1,7 @@
 """Loads the versions of a model from its directory, each into a session of its own, and warms them up."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -13,19 +13,14 @@ from aioflow.graph.graph import Graph
 from aioflow.saved_model.loading import LoadedModel, load
 from aioflow.saved_model.manifest import MOST_DIGITS
 from aioflow.saved_model.reading import is_complete, read
-from aioflow.saved_model.signature import Signature
 from aioflow.saved_model.writing import sweep
 from aioflow.serving.batching import Batching
-from aioflow.serving.loaded_replica import LoadedReplica
 from aioflow.serving.metrics import Metrics
 from aioflow.serving.replica import Replica
-from aioflow.serving.replica_keeper import ReplicaKeeper
-from aioflow.serving.replica_set import ReplicaSet
-from aioflow.serving.served_version import ServedVersion
-from aioflow.serving.signature_runner import SignatureRunner, make_runners
+from aioflow.serving.replica_loader import ReplicaLoader
+from aioflow.serving.served_version import Close, ServedVersion
+from aioflow.serving.signature_runner import make_runners
 from aioflow.session import Session
-
-Close = Callable[[], Awaitable[None]]
 
 
 class VersionLoader:
@@ -42,11 +37,10 @@ class VersionLoader:
     ) -> None:
         self._name: Final = name
         self._directory: Final = as_name(directory).rstrip("/")
-        self._batching: Final = batching
         self._config: Final = config
-        self._metrics: Final = metrics
-        self._observer: Final = None if metrics is None else metrics.batch_observer(name)
-        self._replicas: Final = replicas
+        observer = None if metrics is None else metrics.batch_observer(name)
+        self._make_runners: Final = partial(make_runners, batching=batching, observer=observer)
+        self._replicas: Final = ReplicaLoader(name, replicas, config, self._make_runners, metrics) if replicas else None
 
     async def complete_versions(self) -> list[int]:
         """Return the numbers of the versions that are completely written, rising."""
@@ -83,7 +77,10 @@ class VersionLoader:
     async def load(self, number: int) -> tuple[ServedVersion, Close]:
         """Return a version that is loaded and warmed up, and what closes it. Raises as `saved_model.load` does."""
         try:
-            return await (self._load_replicas(number) if self._replicas else self._load_here(number))
+            if self._replicas is None:
+                return await self._load_here(number)
+            stored = await asyncio.to_thread(read, self._path(number))  # once, also for replicas that come back
+            return await self._replicas.load(number, stored)
         except (TypeError, ValueError) as error:
             raise errors.InvalidArgumentError(f"{self._path(number)!r} cannot be served: {error}") from error
 
@@ -91,28 +88,12 @@ class VersionLoader:
         session = Session(graph=Graph(), config=self._config)
         try:
             model = await load(self._path(number), session)
-            version = ServedVersion(self._name, number, self._runners(model.signatures, session))
+            version = ServedVersion(self._name, number, self._make_runners(model.signatures, session))
             await _warm_up(version, model)
         except BaseException:
             await session.close()
             raise
         return version, session.close
-
-    async def _load_replicas(self, number: int) -> tuple[ServedVersion, Close]:
-        """Load a version on all replicas. The directory is read once, also for those that are lost and come back."""
-        stored = await asyncio.to_thread(read, self._path(number))
-        keepers = [
-            ReplicaKeeper(replica.name, partial(LoadedReplica.load, replica, stored, self._config, self._runners))
-            for replica in self._replicas
-        ]
-        replicas = ReplicaSet(f"version {number} of model {self._name!r}", keepers)
-        version = ServedVersion(self._name, number, await replicas.open(), replicas)
-        if self._metrics is not None:
-            self._metrics.watch_replicas(self._name, number, replicas)
-        return version, replicas.close
-
-    def _runners(self, signatures: Mapping[str, Signature], session: Session) -> dict[str, SignatureRunner]:
-        return make_runners(signatures, session, self._batching, self._observer)
 
     def _path(self, number: int) -> str:
         return f"{self._directory}/{number}"

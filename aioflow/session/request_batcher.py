@@ -287,12 +287,13 @@ class RequestBatcher(Generic[R]):
         turn = slice.turns
         self._count_batch("idle", call.count)
         self._lone_turn = _NEVER
-        begin = asyncio.get_running_loop().time()
+        begin = None if self.observer is None else asyncio.get_running_loop().time()
         try:
             results = await self._run(call.values)
         finally:
             self._running -= 1
-            self._observe("idle", call.count, [0.0], begin)
+            if begin is not None:
+                self._observe("idle", call.count, [0.0], begin)
             if self._waiting.calls:
                 self._gather_next()
             else:

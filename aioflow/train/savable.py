@@ -18,7 +18,7 @@ from aioflow.kernels.state.accumulators import AccumulatorSpec
 from aioflow.kernels.state.barrier import BarrierSpec
 from aioflow.kernels.state.checkpoint import STATE, Slice, adopt_variable
 from aioflow.kernels.state.lookup_tables import (
-    TableSpec,
+    MutableSpec,
     cut_table,
     lookup_table_export,
     lookup_table_import,
@@ -118,35 +118,35 @@ class SavedTable:
 
     Attributes:
         name: the first part of the names of its two tensors in checkpoints.
-        table: the table.
+        handle: handle of the table.
     """
 
     name: str
-    table: MutableTable
+    handle: Tensor
 
     @property
     def home(self) -> Operation:
         """The handle of the table."""
-        return self.table.resource_handle.op
+        return self.handle.op
 
     @property
     def entries(self) -> Sequence[Entry]:
         """The keys and the values."""
-        parts = zip(("keys", "values"), TableSpec.check(self.table.resource_handle.spec).items, strict=True)
+        parts = zip(("keys", "values"), MutableSpec.check(self.handle.spec).items, strict=True)
         count = TensorShape([None])
         return [Entry(f"{self.name}-{part}", item.dtype, count.concatenate(item.shape)) for part, item in parts]
 
     def mark(self) -> Operation:
         """See `Savable.mark`."""
-        return mark_table(self.table.resource_handle)
+        return mark_table(self.handle)
 
     def take(self, cut: bool) -> Sequence[Tensor]:
         """See `Savable.take`."""
-        return (cut_table if cut else lookup_table_export)(self.table.resource_handle)
+        return (cut_table if cut else lookup_table_export)(self.handle)
 
     def give_back(self, values: Sequence[Tensor]) -> Operation:
         """See `Savable.give_back`."""
-        return lookup_table_import(self.table.resource_handle, *values)
+        return lookup_table_import(self.handle, *values)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -278,8 +278,8 @@ Saved = SavedVariable | SavedTable
 """What a Saver may be asked to save."""
 
 
-def all_to_save(graph: Graph) -> list[Variable | MutableTable]:
-    """Return what a Saver saves by default: the global variables of a graph, and its tables that steps change."""
+def all_to_save(graph: Graph) -> list[Variable | Tensor]:
+    """Return what a Saver saves by default: global variables, and the handles of tables that steps change."""
     keys = GraphKeys.GLOBAL_VARIABLES, GraphKeys.SAVEABLE_OBJECTS
     return [each for key in keys for each in graph.get_collection(key)]
 
@@ -311,7 +311,14 @@ def stored_name(variable: Any) -> str:
 
 def variable_name(variable: Any) -> str:
     """Return its name. TypeError if it is neither a variable nor a table that steps change."""
-    return variable.resource_handle.op.name if isinstance(variable, MutableTable) else _check_variable(variable).op.name
+    handle = _table_handle(variable)
+    return _check_variable(variable).op.name if handle is None else handle.op.name
+
+
+def _table_handle(value: Any) -> Tensor | None:
+    """Return the handle of a table that steps change; None for anything else."""
+    handle = value.resource_handle if isinstance(value, MutableTable) else value
+    return handle if isinstance(handle, Tensor) and isinstance(handle.spec, MutableSpec) else None
 
 
 def _check_variable(variable: Any) -> Variable:
@@ -327,8 +334,9 @@ def _saved(name: Any, value: Any) -> Sequence[Saved]:
         return [saved for part in value for saved in _saved(name, part)]
     if isinstance(value, (list, tuple)):
         return _rows(name, [_check_variable(part) for part in value])
-    if isinstance(value, MutableTable):
-        return [SavedTable(name, value)]
+    handle = _table_handle(value)
+    if handle is not None:
+        return [SavedTable(name, handle)]
     part_of = _check_variable(value).part_of
     return [SavedVariable(name, value, () if part_of is None else (part_of.shape, part_of.begin))]
 

@@ -60,7 +60,8 @@ class Saver:
     Args:
         var_list: the variables to save: a list, or a dict from names in the checkpoint to variables, or to lists of
             variables that hold consecutive rows of a tensor. By default all global variables of the default graph.
-            Lookup tables that steps change count as variables here, unless they were made with `checkpoint=False`.
+            Lookup tables that steps change, or their handles, count as variables here. The default has all of them but
+            those that were made with `checkpoint=False`.
         reshape: whether to restore a tensor of another shape with as many elements; not into variables that hold rows.
         sharded: whether each task with variables writes its own file, instead of sending all to one.
         max_to_keep: number of checkpoints to keep; None or 0 for all.
@@ -104,8 +105,8 @@ class Saver:
 
     def __init__(
         self,
-        var_list: Sequence[Variable | MutableTable]
-        | Mapping[str, Variable | MutableTable | Sequence[Variable]]
+        var_list: Sequence[Variable | MutableTable | Tensor]
+        | Mapping[str, Variable | MutableTable | Tensor | Sequence[Variable]]
         | None = None,
         reshape: bool = False,
         sharded: bool = True,
@@ -379,7 +380,7 @@ class Saver:
         save_path: Path,
         options: RunOptions | None = None,
         *,
-        variables: Sequence[Variable | MutableTable] | None = None,
+        variables: Sequence[Variable | MutableTable | Tensor] | None = None,
     ) -> None:
         """Restore the variables from a checkpoint, which also initializes them.
 
@@ -432,7 +433,7 @@ class Saver:
 
     async def _restore(
         self, session: Session, path: Path, plain: bool, options: RunOptions | None,
-        variables: Sequence[Variable | MutableTable] | None, renamed: Sequence[str] = (),
+        variables: Sequence[Variable | MutableTable | Tensor] | None, renamed: Sequence[str] = (),
     ) -> None:  # fmt: skip
         _check(session, options)
         if path is None:
@@ -446,7 +447,7 @@ class Saver:
         await session.partial_run(handle, read, fed)
         await session.partial_run(handle, given, {feeds.go: ""})
 
-    def _givings(self, variables: Sequence[Variable | MutableTable]) -> list[RestoreOps]:
+    def _givings(self, variables: Sequence[Variable | MutableTable | Tensor]) -> list[RestoreOps]:
         """Return the operations that restore these variables."""
         names = list(dict.fromkeys(variable_name(variable) for variable in variables))
         if not names:

@@ -78,10 +78,12 @@ def url_in(line):
 @pytest.mark.slow
 @pytest.mark.real
 def test_a_server_serves_versions_and_labels_to_those_with_its_token_and_ends_cleanly(model, tmp_path):
-    token = tmp_path / "token"
-    token.write_text(SECRET)
-    token.chmod(0o600)
-    options = ["--label", "scale:stable=1", "--token-file", token, "--access-log", "--metrics", "--drain-delay", "0"]
+    files = [tmp_path / "other", tmp_path / "token"]
+    for file, secret in zip(files, (SECRET[::-1], SECRET), strict=True):
+        file.write_text(secret)
+        file.chmod(0o600)
+    tokens = [option for file in files for option in ("--token-file", file)]
+    options = ["--label", "scale:stable=1", *tokens, "--access-log", "--metrics", "--drain-delay", "0"]
     with running("serve", "--model", f"scale={model}", "--port", "0", *options) as process:
         url = url_in(process.stdout.readline())
         assert ask(url, "/v2/health/ready") == (200, {"ready": True})

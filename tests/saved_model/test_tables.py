@@ -6,6 +6,7 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
+from aioflow.kernels.state.lookup_tables import lookup_table_insert
 from aioflow.saved_model import Signature, load, save
 
 
@@ -50,6 +51,30 @@ async def test_a_saved_model_brings_its_vocabulary_files_and_the_content_of_its_
             with session.graph.as_default():
                 await session.run(af.tables_initializer())  # again, to no effect
             path = await save(session, tmp_path / copy, loaded.signatures, assets={"my_words.txt": extra})
+
+
+async def test_a_saver_saves_the_tables_of_a_loaded_model(tmp_path):
+    graph = af.Graph()
+    with graph.as_default():
+        rows = af.lookup.experimental.MutableHashTable(af.int64, af.float32, [0.0], name="rows", checkpoint=False)
+        fill = rows.insert(af.constant([7], af.int64), [[1.0]])
+        keys = af.placeholder(af.int64, [None])
+        signatures = {"serving_default": Signature({"keys": keys}, {"rows": rows.lookup(keys)})}
+    async with af.Session(graph=graph) as session:
+        await session.run(fill)
+        path = await save(session, tmp_path / "model", signatures)
+    async with af.Session(graph=af.Graph()) as session:
+        signature = (await load(path, session)).signatures["serving_default"]
+        handle = signature.outputs["rows"].op.inputs[0]
+        with session.graph.as_default():
+            saver = af.train.Saver()
+            change = lookup_table_insert(handle, af.constant([7, 8], af.int64), [[2.0], [3.0]])
+        checkpoint = await saver.save(session, tmp_path / "checkpoint")
+        await session.run(change)
+        after = await saver.save(session, tmp_path / "after")
+        for path, found in ((checkpoint, [[1], [0]]), (after, [[2], [3]])):
+            await saver.restore(session, path, variables=[handle])
+            assert (await session.run(signature.outputs["rows"], {signature.inputs["keys"]: [7, 8]})).tolist() == found
 
 
 async def test_tables_that_are_filled_from_feeds_cannot_be_saved(tmp_path):

@@ -14,6 +14,7 @@ from aioflow.serving.server import HttpServer, bind
 from aioflow.serving.service import Service
 from aioflow.testing import Gate
 from tests.serving.doubles import Models, affine, counter
+from tests.support.scale import amount
 
 PREDICT = "/v1/models/affine:predict"
 ANSWER = {"predictions": [[3.0, 5.0]]}
@@ -136,6 +137,29 @@ async def test_the_request_of_a_client_that_leaves_is_cancelled_and_a_flood_of_r
         writer.close()
         await version.left.acquire()
         assert (version.cancelled, version.holders) == (1, 0)
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+async def test_clients_that_leave_at_each_stage_leave_nothing_and_harm_no_other():
+    version, count, at_once = affine(), amount(1_000, 10_000), 250
+    version.gate = Gate()
+    stages = [b"", head()[:20], head(), head() + BODY[:5], head() + BODY]
+    async with connected(version) as (server, reader, writer):
+        writer.write(head() + BODY)
+        for begun in range(1, count, at_once):
+            pairs = [await asyncio.open_connection(*writer.get_extra_info("peername")) for _ in range(at_once)]
+            for number, (_, leaving) in enumerate(pairs):
+                leaving.write(stages[number % len(stages)])
+            await version.gate.arrived(1 + (begun - 1 + at_once) // len(stages))
+            for _, leaving in pairs:
+                leaving.close()
+            for _ in range(at_once // len(stages)):
+                await version.left.acquire()
+        await until(lambda: len(server._connections) == 1)
+        assert (version.cancelled, version.holders, server.service.running) == (count // len(stages), 1, 1)
+        version.gate.open()
+        assert json.loads((await read(reader))[2]) == ANSWER
 
 
 @pytest.mark.sockets

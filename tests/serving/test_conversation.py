@@ -118,6 +118,15 @@ async def test_a_websocket_of_asgi():
     assert "there is no model" in json.loads(body["body"])["error"]
 
 
+async def test_a_websocket_without_a_message_holds_no_place_for_long():
+    client = Client(STREAM)
+    start = asyncio.get_running_loop().time()
+    await client.ask(af.serving.asgi_app(Models(counter()), af.serving.Limits(message_seconds=5)))
+    assert asyncio.get_running_loop().time() - start == pytest.approx(5)
+    assert "did not arrive within 5 s" in json.loads(client.back[1]["text"])["error"]
+    assert client.back[2] == {"type": "websocket.close", "code": 1008}
+
+
 async def test_a_slow_reader_holds_back_its_loop_and_no_other():
     version = counter()
     app = af.serving.asgi_app(Models(version))

@@ -8,8 +8,8 @@ import pytest
 
 import aioflow as af
 from aioflow import errors
-from aioflow.net.transport.credentials import Token
 from aioflow.serving.service import Service
+from aioflow.serving.tokens import Tokens
 from tests.serving.doubles import Models, affine, answer
 from tests.serving.test_service import PREDICT, SECRET
 
@@ -23,7 +23,7 @@ async def shown(service, **headers):
 
 
 async def test_requests_are_counted_by_model_version_and_status_and_the_process_is_shown():
-    service = Service(Models(affine(3), metrics=af.serving.Metrics()), token=Token(SECRET))
+    service = Service(Models(affine(3), metrics=af.serving.Metrics()), tokens=Tokens.of(SECRET))
     token = {"authorization": f"Bearer {SECRET}"}
     await answer(service, "POST", PREDICT, b'{"instances": [[1, 2], [3, 4]]}', token)
     await answer(service, "POST", PREDICT, b"{", token)

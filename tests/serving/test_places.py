@@ -12,6 +12,7 @@ from aioflow.serving.failures import RequestRefusedError
 from aioflow.serving.limits import Limits
 from aioflow.serving.places import Places
 from aioflow.serving.service import Service
+from aioflow.serving.tokens import Tokens
 from aioflow.testing import Gate
 from tests.serving.doubles import Models, affine, received, request
 
@@ -92,6 +93,36 @@ def test_a_client_that_is_slower_than_one_request_a_second_is_told_how_long_it_w
     places.take("a")
 
 
+def test_a_client_waits_for_as_long_as_its_rows_take(clock):
+    places = Places(Limits(client_rows=10))
+    for rows in (4, 40):  # it may begin as long as something is left of a second's rows
+        places.take("a")
+        places.charge("a", rows)
+        places.leave("a")
+    with pytest.raises(RequestRefusedError, match="may send 10 rows a second; try again in 4 s") as caught:
+        places.take("a")
+    assert (caught.value.status, caught.value.headers, places.taken) == (429, {"retry-after": "4"}, 0)
+    for _ in range(2):
+        places.take("b")
+    places.charge("b", 10)
+    with pytest.raises(RequestRefusedError, match="10 rows a second; try again in 1 s"):
+        places.charge("b", 1)  # of a request that began before
+    for _ in range(2):
+        places.leave("b")
+    clock.now = 3.5
+    for number in range(100):  # the account of a client that must wait is kept, and holds up no other
+        places.take(f"client {number}")
+        places.leave(f"client {number}")
+        clock.now += 0.001
+    assert "a" in places._clients._resting
+    clock.now += 2
+    for _ in range(100):
+        places.take("b")
+        places.leave("b")
+    assert places._clients._resting.keys() == {"b"}
+    places.take("a")
+
+
 def test_the_places_of_a_client_and_those_of_the_server():
     places = Places(Limits(requests=3, client_requests=2))
     places.take("a")
@@ -122,6 +153,26 @@ async def test_a_client_beyond_its_quota_is_refused_unread_and_others_are_served
     version.gate.open()
     assert [(await task)[0] for task in running] == [200, 200]
     assert (await ask("a"))[0] == 200
+
+
+@pytest.mark.parametrize("path", [PREDICT, "/v2/models/affine/infer", "/v2/models/affine/generate"])
+async def test_a_client_is_a_token_where_there_are_several(path):
+    first, second = "the first of the two".replace(" ", "-"), "the second of the two".replace(" ", "-")
+    service = Service(Models(affine()), Limits(client_rows=2), tokens=Tokens.of([first, second]))
+    body = {"instances": [[1, 2]] * 3, "x": [[1, 2]] * 3}
+    body["inputs"] = [{"name": "x", "shape": [3, 2], "datatype": "FP32", "data": body["x"]}]
+    kept = {PREDICT: ["instances"], "/v2/models/affine/infer": ["inputs"]}.get(path, ["x"])
+    encoded = json.dumps({key: body[key] for key in kept}).encode()
+
+    async def ask(token, client):
+        asked = request("POST", path, encoded, {"authorization": f"Bearer {token}"})._replace(client=client)
+        return (await service.answer(asked, received))[0]
+
+    assert [await ask(first, "a"), await ask(first, "b"), await ask(second, "b"), await ask("x" * 20, "c")] == [
+        200, 429, 200, 401
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="empty list"):
+        Tokens.of([])
 
 
 async def test_a_response_that_is_not_read_takes_no_place_and_is_given_up():

@@ -9,7 +9,7 @@ import aioflow as af
 from aioflow import errors
 from aioflow.resources.containers import VariableState, drop_shared
 from aioflow.saved_model import Signature
-from aioflow.serving import Models
+from aioflow.serving import Models, Replica
 from aioflow.testing import Gate, cluster
 from tests.support.doubles import gated
 from tests.support.saved_models import GATES, gate_by_name, rows, turns
@@ -133,6 +133,45 @@ async def test_a_named_container_is_not_shared_with_what_is_served():
             assert await ask(models) == [0.0, 0.0]
     finally:
         drop_shared(["published-pair"])
+
+
+async def test_replicas_get_whole_versions_of_variables_that_are_trained_elsewhere(monkeypatch, caplog):
+    pair = Pair(gate="replicas")
+    async with cluster({"worker": 2}) as simulated, Models() as models, af.Session(graph=pair.graph) as session:
+        targets = [(simulated.target("worker", index), [f"/job:worker/task:{index}"]) for index in range(2)]
+        options = {"every": 2, "replicas": [Replica(*target) for target in targets]}
+        await session.run(pair.init)
+        publication = await models.publish("pair", session, pair.signatures, **options)
+
+        async def train(steps):
+            for _ in range(steps):
+                await session.run(pair.step)
+                await publication.step()
+
+        await train(3)
+        assert [await ask(models) for _ in range(2)] == [[2, 2]] * 2
+        monkeypatch.setitem(GATES, "replicas", Gate())
+        running = asyncio.create_task(ask(models))
+        await GATES["replicas"].arrived(1)
+        await train(1)
+        assert [(each.version, each.state) for each in models.status("pair")] == [(3, "available"), (2, "ending")]
+        GATES["replicas"].open()
+        assert [await running, await ask(models)] == [[2, 2], [4, 4]]
+        await simulated.crash("worker", 0)
+        await train(1)
+        assert [await ask(models) for _ in range(2)] == [[4, 4]] * 2
+        await simulated.start("worker", 0)
+        served = models.find("pair")
+        while [replica.state for replica in served.replicas] != ["available"] * 2:  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(1)
+        assert [await ask(models) for _ in range(2)] == [[4, 4]] * 2
+        for index in range(2):
+            await simulated.crash("worker", index)
+        await train(1)
+        assert "keeps its version, since no replica can be reached" in caplog.text
+        assert models.versions("pair") == [3]
+        with pytest.raises(errors.UnavailableError):
+            await models.publish("other", session, pair.signatures, **options)
 
 
 async def test_what_cannot_be_published_is_refused():

@@ -8,10 +8,10 @@ import zlib
 import pytest
 
 from aioflow import errors
-from aioflow.net.transport.credentials import Token
 from aioflow.serving.failures import http_error
 from aioflow.serving.limits import Limits
 from aioflow.serving.service import Service
+from aioflow.serving.tokens import Tokens
 from aioflow.testing import Gate
 from tests.serving.doubles import Models, affine, answer, request
 
@@ -144,7 +144,7 @@ async def test_a_thousand_requests_that_are_cancelled_leave_nothing():
 
 
 async def test_a_token_is_asked_for_except_for_health():
-    service = Service(Models(affine()), token=Token(SECRET))
+    service = Service(Models(affine()), tokens=Tokens.of(SECRET))
     status, headers, body = await answer(service, "POST", PREDICT, BODY)
     assert (status, headers["www-authenticate"]) == (401, "Bearer")
     assert SECRET not in body.decode()
@@ -165,7 +165,7 @@ async def test_web_pages_are_refused_unless_they_are_listed():
 
 
 async def test_a_browser_that_asks_first_is_told_what_a_listed_page_may_send_without_the_token():
-    service = Service(Models(affine()), token=Token(SECRET), origins=["https://example.org"])
+    service = Service(Models(affine()), tokens=Tokens.of(SECRET), origins=["https://example.org"])
     status, headers, body = await answer(service, "OPTIONS", PREDICT, headers={"origin": "https://example.org"})
     assert (status, body) == (204, b"")
     assert "authorization, content-type" in headers["access-control-allow-headers"]
