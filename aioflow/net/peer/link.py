@@ -60,6 +60,7 @@ class Link:
         self.flowing: bool = True
         self._channel = channel
         self._limits: Final = limits
+        self._most_kept: Final = 2 * limits.window
         self._owner: Final = owner
         self._assembler: Final = Assembler(limits, owner)
         self._credits: Final = Credits(limits.window)
@@ -79,7 +80,7 @@ class Link:
     @property
     def congested(self) -> bool:
         """Whether only necessary messages should be sent."""
-        return not self.flowing or self._channel.congested or self._sent.nbytes > 2 * self._limits.window
+        return not self.flowing or self._channel.congested or self._sent.nbytes > self._most_kept
 
     @property
     def sent(self) -> int:

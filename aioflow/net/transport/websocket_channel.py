@@ -196,8 +196,10 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the memory for the next bytes."""
-        wants = self._arrivals.wants
-        space = self._receiver.get_buffer(wants) if wants and self._receiver is not None else None
+        space = None
+        if self._arrivals.left and self._receiver is not None:
+            wants = self._arrivals.wants
+            space = self._receiver.get_buffer(wants) if wants else None
         self._direct = space is not None
         return self._arrivals.room() if space is None else space
 
@@ -270,7 +272,8 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         while arrivals.at < arrivals.filled and self._is_heard and not self._behind:
             short = arrivals.take_short()
             if short is not None:
-                self._message(short)
+                if self._closed is None and self._receiver is not None:
+                    self._receiver.frame_received(short)
             elif (found := arrivals.take(self._raw_expected)) is not None:
                 self._came(*found)
             else:

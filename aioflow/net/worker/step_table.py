@@ -219,8 +219,7 @@ class StepTable:
             text = f"{self.task} keeps no more values that other tasks push to {kept} bytes"
             self.broken(message.step, errors.ResourceExhaustedError(text, task=self.task))
             return
-        for key, value in zip(keys_of(message.incarnation, message.keys), message.values, strict=True):
-            worker_step.rendezvous.arrive(key, Transfer(value, foreign=True))
+        worker_step.rendezvous.arrive(keys_of(message.incarnation, message.keys), message.values)
 
     def refuse(self, call: Call, error: errors.OpError) -> None:
         """End the step of pushed values that cannot be received."""

@@ -267,7 +267,7 @@ async def test_requests_wait_during_a_lost_connection_and_none_is_lost():
         await asyncio.sleep(1)
         assert peer._links[0]._sent.nbytes < 100_000
         network.path("a", "b").sent = lambda _: None
-        assert [(await task).values["x"] for task in asking] == [16_000] * 200
+        assert [(await task).values[0] for task in asking] == [16_000] * 200
         assert service.heard == list(range(1, 1001))
         assert len(service.calls) == 200
 
