@@ -21,7 +21,19 @@ import msgpack
 from aioflow.net.wire import master_verbs, worker_verbs  # noqa: F401 - all messages are known
 from aioflow.net.wire.control_verbs import Drop, Part
 from aioflow.net.wire.limits import Limits
-from aioflow.net.wire.schema import NUMBERED, RECORDS, Answer, Integer, Kind, Message, Optional, Real, Record, Simple, Text
+from aioflow.net.wire.schema import (
+    NUMBERED,
+    RECORDS,
+    Answer,
+    Integer,
+    Kind,
+    Message,
+    Optional,
+    Real,
+    Record,
+    Simple,
+    Text,
+)
 from aioflow.net.wire.values import Budget, Incoming, incoming, scalars_of
 from aioflow.tensors.plain_data import summarise, unpack
 
@@ -213,7 +225,9 @@ def _read_header(data: Any) -> Header:
         data.append([])
     header = Header(*data)
     verb, number, _, values, follows, left, trace = header
-    numbers = type(verb) is type(number) is type(follows) is int and 0 <= number <= _MOST and 0 <= follows <= _MOST_FOLLOW
+    numbers = (
+        type(verb) is type(number) is type(follows) is int and 0 <= number <= _MOST and 0 <= follows <= _MOST_FOLLOW
+    )
     if not (numbers and type(values) is list and left is None and trace == ""):
         _check_header(header)
     return header

@@ -15,7 +15,7 @@ from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError, head_o
 from aioflow.net.wire.control_verbs import Drop, Part
 from aioflow.net.wire.limits import INLINE, Limits
 from aioflow.net.wire.schema import RECORDS, Answer
-from aioflow.net.wire.values import ALIGNED, Buffer, Descriptor, describe, scalars_sent
+from aioflow.net.wire.values import ALIGNED, Buffer, describe, scalars_sent
 from aioflow.tensors.as_array import AnyArray
 
 Frame = bytes | memoryview
@@ -55,7 +55,7 @@ class Outgoing:
         if scalars is None:
             self._describe(values)
         else:
-            self._descriptors: Sequence[Descriptor] = scalars[0]
+            self._descriptors: list[Any] = scalars[0]
             self._buffers: list[Buffer] = [scalars[1]] if scalars[1] else []
 
     def _describe(self, values: list[Any]) -> None:
@@ -201,7 +201,7 @@ class Assembler:
         stream = self._current
         if stream is None:
             found = received(frame, self._limits)
-            return found if type(found) is Envelope else self._head(found)
+            return found if isinstance(found, Envelope) else self._head(found)
         if not 0 < len(frame) <= min(self._follows, self._limits.chunk):
             raise ProtocolError(f"a frame of {len(frame)} bytes came where up to {self._follows} were to follow")
         stream.fill(frame)

@@ -4,7 +4,7 @@ A message of a few fields takes a third of the time that a loop over the kinds o
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from aioflow.net.wire.schema import Field

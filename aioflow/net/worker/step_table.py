@@ -111,7 +111,7 @@ class StepTable:
         """
         worker_step = self.open.get(step)
         owner = None if worker_step is None else worker_step.owner
-        if isinstance(owner, Peer) and owner.task == task and owner.end is None and not owner.interrupted:
+        if isinstance(owner, Peer) and owner.remote.task == task and owner.end is None and not owner.interrupted:
             return owner
         return self._peers.connected(task)
 

@@ -888,7 +888,7 @@ async def dial_and_say(network, *sent):
         ([], "no Hello came within 5 s"),
         ([b"GET / HTTP/1.1"], "a header of"),
         (frames(RunStep(SESSION)), "a channel begins with Hello, not with RunStep"),
-        (frames(Hello("control", (9,), 1, PS)), "versions 2 of the protocol are spoken here, not 9"),
+        (frames(Hello("control", (9,), 1, PS)), "versions 3 of the protocol are spoken here, not 9"),
         (frames(Hello("control", VERSIONS, 1)), "control is not a role of a client"),
         (frames(Hello("client", VERSIONS, 1, PS)), f"client is not a role of {PS}"),
         (frames(Hello("client", VERSIONS, 1, connection="ab" * 16)), "a new connection must not have a number"),

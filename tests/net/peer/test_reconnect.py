@@ -62,8 +62,8 @@ async def exchange(peer, other, service):
         *[peer.request(feeding(np.full(size, 3, np.uint8))) for size in (5, 40_000, 100_000)],
         other.request(tensor(30_000, 9)),
     )
-    values = [answer.values for answer in answers]
-    return [int(found["x"]) if isinstance(found, dict) else (found[0].size, set(found[0])) for found in values]
+    values = [answer.values[0] for answer in answers]
+    return [int(found) if not found.ndim else (found.size, set(found)) for found in values]
 
 
 EXPECTED = [

@@ -77,7 +77,7 @@ RUN = {"verb": "RunStep", "id": 1, "fields": {"session": SESSION, "feeds": {"x:0
         (RUN | {"values": [["bytes", LIMITS.tensor]], "follows": 1 << 32}, "4294967296 bytes are more than"),
         ({"verb": "Traced", "fields": {"events": 0}, "values": [["dead"]]}, "Traced.events: value 0 is not bytes"),
         ({"verb": "Hello", "fields": {"role": "king"}}, "Hello.role: 'king' is not one of control, bulk, client"),
-        ({"verb": "CancelStep", "fields": {"step": 1, "cause": ["x"]}}, "CancelStep.cause: .* of the fields of Failure"),
+        ({"verb": "CancelStep", "fields": {"step": 1, "cause": ["x"]}}, "CancelStep.cause: .* of Failure"),
         ({"verb": "CancelStep", "fields": {"step": 1, "cause": 7}}, "is not a list of the fields of Failure"),
         ({"verb": "Reset", "fields": {"containers": ["x"] * 70_000}}, "not a list of at most 65536"),
         ({"verb": "Credit", "fields": {"nbytes": -1}}, "Credit.nbytes: -1 is not an integer from 0"),

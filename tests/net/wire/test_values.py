@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 
 from aioflow import errors
 from aioflow.net.wire import values
-from aioflow.net.wire.values import Budget, describe, incoming, scalars_of
+from aioflow.net.wire.values import Budget, describe, incoming, scalars_of, scalars_sent
 from aioflow.tensors import dtypes
 from aioflow.tensors.tensor_list import TensorList
 from tests.support.net_samples import VALUES, X, plain, tensor_list
@@ -41,6 +41,14 @@ def test_scalars_that_are_read_at_once_are_those_that_are_read_one_by_one():
     found = scalars_of([*descriptors], memoryview(b"".join(data)))
     assert [*map(plain, found)] == [*map(plain, SCALARS)] == [*map(plain, map(received, descriptors, data))]
     assert [*map(type, found)] == [*map(type, SCALARS)]
+
+
+def test_scalars_that_are_written_at_once_are_those_that_are_written_one_by_one():
+    descriptors, data = zip(*map(sent, SCALARS), strict=True)
+    assert scalars_sent(SCALARS) == ([*descriptors], b"".join(data))
+    assert scalars_sent([]) == ([], b"")
+    assert scalars_sent([np.float32(1), np.ones(1)]) is None
+    assert scalars_sent([np.float32(1)] * (values.MOST_SCALARS + 1)) is None
 
 
 @pytest.mark.whole
