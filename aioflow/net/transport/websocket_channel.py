@@ -66,7 +66,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         self._reading = True
         self._room: asyncio.Future[None] | None = None
         self._full = False
-        self._unsent: Final[list[Frame]] = []
+        self._unsent: list[Frame] = []
         """Parts of frames that wait for the next frame."""
         self._leaving: asyncio.TimerHandle | None = None
         """Sends them at the latest."""
@@ -136,8 +136,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             self._leaving.cancel()
             self._leaving = None
         if self._unsent:
-            data = b"".join(self._unsent)
-            self._unsent.clear()
+            data, self._unsent = b"".join(self._unsent), []
             self._give(data)
 
     def _leave_within(self, seconds: float) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
+from aioflow import errors
 from aioflow.net.wire import master_verbs, worker_verbs  # noqa: F401 - all messages are known
 from aioflow.net.wire.control_verbs import Drop, Part
 from aioflow.net.wire.limits import Limits
@@ -76,6 +77,8 @@ _KINDS: Final[dict[str, Kind]] = {
 """The kinds of the parts of a header."""
 _LEAST: Final = 3
 """The parts of the shortest header: those up to the fields."""
+_DEFAULTS: Final[list[Any]] = [0, 0, [], [], 0, None, ""]
+"""The parts that are left out."""
 
 
 class Envelope(NamedTuple):
@@ -94,9 +97,11 @@ class Envelope(NamedTuple):
     trace: str = ""
 
 
-def head_of(envelope: Envelope, descriptors: list[Any], fields: list[Any], follows: int, limits: Limits) -> bytes:
-    """The first frame of a message, without the bytes of few values. ValueError if the header is too long."""
-    number, message, left, trace = envelope
+def head_of(
+    envelope: Envelope, descriptors: list[Any], fields: list[Any], follows: int, limits: Limits, left: float | None
+) -> bytes:
+    """The first frame of a message, without the bytes of few values. ResourceExhaustedError if it is too long."""
+    number, message, _, trace = envelope
     data: list[Any] = [RECORDS[type(message)].number, number, fields]
     if left is not None or trace:
         data += descriptors, follows, _KINDS["left"].write(left, []), _KINDS["trace"].write(trace, [])
@@ -105,10 +110,11 @@ def head_of(envelope: Envelope, descriptors: list[Any], fields: list[Any], follo
     elif descriptors:
         data.append(descriptors)
     packed: bytes = _pack(data)
-    if len(packed) > limits.header:
-        name = type(message).__name__
-        raise ValueError(f"the header of {name} has {len(packed)} bytes, {limits.header} are the most")
-    return _LENGTH.pack(len(packed)) + packed
+    length = len(packed)
+    if length > limits.header:
+        text = f"the header of {type(message).__name__} has {length} bytes, {limits.header} are the most"
+        raise errors.ResourceExhaustedError(text)
+    return _LENGTH.pack(length) + packed
 
 
 class Announcement(NamedTuple):
@@ -162,12 +168,14 @@ def received(frame: bytes | memoryview, limits: Limits) -> Envelope | Announceme
     The result is the message itself, if it has no values, or a few scalars, and is not about another message.
     """
     try:
-        record, header, inline = _split(frame, limits)
-        if not header.follows and record.cls not in _ABOUT_OTHERS:
-            scalars = scalars_of(header.values, inline)
+        parts, inline = _parts(frame, limits)
+        verb, number, fields, values, follows, left, trace = parts
+        record = _record_of(verb)
+        if not follows and record.cls not in _ABOUT_OTHERS:
+            scalars = scalars_of(values, inline)
             if scalars is not None:
-                return Envelope(header.id, _message_of(record, header.fields, scalars), header.left, header.trace)
-        return _announced(record, header, inline, len(frame), limits)
+                return Envelope(number, _message_of(record, fields, scalars), left, trace)
+        return _announced(record, Header(*parts), inline, len(frame), limits)
     except ValueError as error:
         raise ProtocolError(str(error)) from None
 
@@ -175,7 +183,8 @@ def received(frame: bytes | memoryview, limits: Limits) -> Envelope | Announceme
 def announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
     """Decode the first frame of a message without its fields. ProtocolError if it violates the protocol."""
     try:
-        return _announced(*_split(frame, limits), len(frame), limits)
+        parts, inline = _parts(frame, limits)
+        return _announced(_record_of(parts[0]), Header(*parts), inline, len(frame), limits)
     except ValueError as error:
         raise ProtocolError(str(error)) from None
 
@@ -197,8 +206,8 @@ def _announced(record: Record, header: Header, inline: memoryview, length: int, 
     return Announcement(record, header, values, nbytes, inline)
 
 
-def _split(frame: bytes | memoryview, limits: Limits) -> tuple[Record, Header, memoryview]:
-    """The class of a message, its header, and the bytes after it."""
+def _parts(frame: bytes | memoryview, limits: Limits) -> tuple[list[Any], memoryview]:
+    """The parts of the header, with those that are left out, and the bytes after it."""
     if len(frame) < _LENGTH.size:
         raise ValueError(f"a frame of {len(frame)} bytes has no header")
     (length,) = _LENGTH.unpack_from(frame)
@@ -210,35 +219,33 @@ def _split(frame: bytes | memoryview, limits: Limits) -> tuple[Record, Header, m
         data = unpack(view[_LENGTH.size : end])
     except ValueError as error:
         raise ValueError(f"the header is not valid msgpack: {error}") from None
-    header = _read_header(data)
-    record = NUMBERED.get(header.verb)
-    if record is None:
-        raise ValueError(f"unknown message {header.verb} in this version of the protocol")
-    return record, header, view[end:]
-
-
-def _read_header(data: Any) -> Header:
-    """Return the header, with the parts that are left out. The usual parts are checked without a call."""
     if type(data) is not list or not _LEAST <= len(data) <= len(_KINDS):
         raise ValueError(f"{summarise(data)} is no header: a list of {', '.join(_KINDS)}")
-    if len(data) == _LEAST:
-        data.append([])
-    header = Header(*data)
-    verb, number, _, values, follows, left, trace = header
+    data += _DEFAULTS[len(data) :]
+    _check_parts(data)
+    return data, view[end:]
+
+
+def _check_parts(parts: list[Any]) -> None:
+    """ValueError if a part of a header does not fit. The usual ones are checked without a call."""
+    verb, number, _, values, follows, left, trace = parts
     numbers = (
         type(verb) is type(number) is type(follows) is int and 0 <= number <= _MOST and 0 <= follows <= _MOST_FOLLOW
     )
-    if not (numbers and type(values) is list and left is None and trace == ""):
-        _check_header(header)
-    return header
-
-
-def _check_header(header: Header) -> None:
-    for (name, kind), part in zip(_KINDS.items(), header, strict=True):
+    if numbers and type(values) is list and left is None and trace == "":
+        return
+    for (name, kind), part in zip(_KINDS.items(), parts, strict=True):
         try:
             kind.read(part, {})
         except ValueError as error:
             raise ValueError(f"the header's {name}: {error}") from None
+
+
+def _record_of(verb: int) -> Record:
+    record = NUMBERED.get(verb)
+    if record is None:
+        raise ValueError(f"unknown message {verb} in this version of the protocol")
+    return record
 
 
 def _check_sizes(values: tuple[Incoming, ...], nbytes: int, limits: Limits) -> None:

@@ -78,11 +78,13 @@ class Outgoing:
         yield [self.head(left, _size(first)), *first]
         number, answer = self.key
         for burst in bursts:
-            yield [head_of(Envelope(number, Part(answer)), [], [answer], _size(burst), self._limits), *burst]
+            part = Envelope(number, Part(answer))
+            yield [head_of(part, [], [answer], _size(burst), self._limits, None), *burst]
 
     def frame(self, left: float | None = None) -> bytes:
         """The only frame, if no bytes come after it."""
-        return b"".join([self.head(left, 0), *self._buffers])
+        head = head_of(self._message, self._descriptors, self._fields, 0, self._limits, left)
+        return b"".join([head, *self._buffers])
 
     @property
     def values(self) -> Sequence[Sequence[Buffer]]:
@@ -100,11 +102,7 @@ class Outgoing:
 
     def head(self, left: float | None, follows: int) -> bytes:
         """The first frame, after which so many bytes follow in frames."""
-        message = self._message if left is None else self._message._replace(left=left)
-        try:
-            return head_of(message, self._descriptors, self._fields, follows, self._limits)
-        except ValueError as error:
-            raise errors.ResourceExhaustedError(str(error)) from None
+        return head_of(self._message, self._descriptors, self._fields, follows, self._limits, left)
 
 
 def _check_sizes(largest: int, total: int, limits: Limits) -> None:
