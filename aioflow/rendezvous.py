@@ -131,6 +131,9 @@ class Rendezvous(Protocol):
     async def recv(self, key: Key) -> Any:
         """Wait for the next value of a key and take it. Cancelling takes nothing."""
 
+    def flush(self) -> None:
+        """Send the values to other tasks now that would leave when the loop turns."""
+
     def abort(self, error: errors.OpError) -> None:
         """Make every present and later call raise this error, unless an earlier abort has set another."""
 
@@ -192,6 +195,9 @@ class LocalRendezvous:
             return self._take(key)
         finally:
             self._remove(key, receiver)
+
+    def flush(self) -> None:
+        """No value leaves the process."""
 
     async def recv_any(
         self, keys: Sequence[Key], fits: Callable[[Any], bool] = lambda value: True

@@ -35,6 +35,9 @@ class Run(StepView, Protocol):
     def pending_operations(self) -> str:
         """The operations that it computes and waits for, the cause of the delay first."""
 
+    def flush(self) -> None:
+        """Send values to other tasks now, unless another device of the step may send more in this turn of the loop."""
+
     def finished(self, executor: "DeviceExecutor", unit: Unit, inputs: Outputs, outputs: Outputs, start: float) -> None:
         """A unit is done."""
 
@@ -97,8 +100,11 @@ class DeviceExecutor:
         return outputs
 
     def exchanging(self, coroutine: UnitCoroutine) -> UnitCoroutine:
-        """A coroutine of several nodes that sends and receives, as it is driven here: in slices of time."""
-        return in_context(self._state.quiet, coroutine, self._begin_slice)
+        """A coroutine of several nodes that sends and receives, as it is driven here: in slices of time.
+
+        The values that it has sent leave when it suspends.
+        """
+        return in_context(self._state.quiet, coroutine, self._begin_slice, self._step.flush)
 
     def _begin_slice(self) -> None:
         self.context.due = self._state.slice.begin()

@@ -172,6 +172,11 @@ class Step:
             self._rendezvous = LocalRendezvous()
         return self._rendezvous
 
+    def flush(self) -> None:
+        """Send values to other tasks now, unless another device of the step may send more in this turn of the loop."""
+        if len(self._executors) == 1:
+            self.rendezvous.flush()
+
     async def fed(self, index: int) -> Array:
         """Only in a partial run do kernels wait for feeds."""
         raise errors.InternalError(f"feed {index} is missing in a run that has all its feeds")

@@ -202,31 +202,28 @@ def unpack(data: bytes | memoryview) -> Any:
     An empty list is one byte in msgpack and 64 in memory. So there may be one list or map for every four bytes, besides
     the first thousand: the result takes at most some 30 times the memory of `data`.
     """
-    if len(data) <= _BYTES_PER_CONTAINER * _CONTAINERS:
-        return _unpack(data)
-    return _unpack_counted(data)
+    msgpack = _msgpack()
+    try:
+        if len(data) <= _BYTES_PER_CONTAINER * _CONTAINERS:
+            return msgpack.unpackb(data, max_ext_len=0)
+        counted = _counting(len(data))
+        return msgpack.unpackb(data, max_ext_len=0, list_hook=counted, object_hook=counted)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise ValueError(str(error) or type(error).__name__) from None
 
 
-def _unpack_counted(data: bytes | memoryview) -> Any:
-    """The same for long data, with a count of their lists and maps."""
-    left = _CONTAINERS + len(data) // _BYTES_PER_CONTAINER
+def _counting(nbytes: int) -> Callable[[Any], Any]:
+    """Passes lists and maps on, and raises ValueError for too many of them in so many bytes."""
+    left = _CONTAINERS + nbytes // _BYTES_PER_CONTAINER
 
     def counted(container: Any) -> Any:
         nonlocal left
         left -= 1
         if left < 0:
-            raise ValueError(f"{len(data)} bytes hold too many lists and maps")
+            raise ValueError(f"{nbytes} bytes hold too many lists and maps")
         return container
 
-    return _unpack(data, list_hook=counted, object_hook=counted)
-
-
-def _unpack(data: bytes | memoryview, **hooks: Callable[[Any], Any]) -> Any:
-    msgpack = _msgpack()
-    try:
-        return msgpack.unpackb(data, max_ext_len=0, **hooks)
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise ValueError(str(error) or type(error).__name__) from None
+    return counted
 
 
 @functools.cache

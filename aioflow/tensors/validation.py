@@ -1,6 +1,6 @@
 """Checks values received over a network, because kernels, some of them C code, rely on their dtype and shape."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,15 +43,6 @@ def check_spec(name: str, spec: Spec, value: Any) -> None:
             raise errors.InvalidArgumentError(f"{name} is a {spec}, not a list of {len(value)}")
         for index, item in value.written().items():
             check_spec(f"element {index} of {name}", spec.element, item)
-
-
-def values_in_order(values: Mapping[str, Array], count: int) -> list[Array]:
-    """Return the values, which are named "0", "1" ..., in that order. InvalidArgumentError if the names are others."""
-    if values.keys() != {str(index) for index in range(count)}:
-        raise errors.InvalidArgumentError(
-            f"feeds {summarise(', '.join(values))} are not the numbers from 0 to {count - 1}"
-        )
-    return [values[str(index)] for index in range(count)]
 
 
 def check_options(options: Iterable[str], known: frozenset[str]) -> None:

@@ -182,7 +182,8 @@ def _repeatable(frame: bytes) -> bool:
 def describe_frame(frame: bytes) -> str:
     """Return a short description of a frame."""
     try:
-        header = announcement(frame, _LIMITS).header
+        announced = announcement(frame, _LIMITS)
     except ProtocolError:
         return f"{len(frame)} bytes"
-    return f"{header.verb} {header.id}" if header.id else header.verb
+    name, number = announced.record.name, announced.header.id
+    return f"{name} {number}" if number else name

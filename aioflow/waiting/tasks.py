@@ -127,9 +127,15 @@ class Suspended(Coroutine[Any, Any, T]):
 
 @types.coroutine
 def in_context(
-    context: contextvars.Context, coroutine: Coroutine[Any, Any, T], before: Callable[[], object]
+    context: contextvars.Context,
+    coroutine: Coroutine[Any, Any, T],
+    before: Callable[[], object],
+    after: Callable[[], object],
 ) -> Generator[Any, Any, T]:
-    """Run a coroutine with these context variables, in the caller's task. Calls `before` each time it goes on."""
+    """Run a coroutine with these context variables, in the caller's task.
+
+    Calls `before` each time it goes on, and `after` each time it suspends.
+    """
     resume: Callable[[Any], Any] = coroutine.send
     value: Any = None
     while True:
@@ -141,6 +147,7 @@ def in_context(
             return result
         finally:
             value = None  # an error leads here by its traceback
+        after()
         try:
             value = yield awaited
             resume = coroutine.send

@@ -9,6 +9,7 @@ import pytest
 import aioflow as af
 from aioflow import errors
 from aioflow.testing import no_pending_tasks
+from aioflow.testing.chaos import describe_frame
 from aioflow.testing.simulated_cluster import SimulatedCluster
 
 PS, FIRST, SECOND = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
@@ -224,7 +225,7 @@ async def test_a_step_ends_whose_small_values_were_lost_on_their_way(graph, clus
         assert await session.run(received, {x: 1.0}) == 3.0
         await settled()
         path, pushed = cluster.network.path("worker0", "worker1"), []
-        path.sent = lambda frame: pushed.append(b"PushTensors" in frame)
+        path.sent = lambda frame: pushed.append(describe_frame(frame).startswith("PushTensors"))
         path.lost = lambda: pushed.pop()  # and all that follows in that channel
         began = asyncio.get_running_loop().time()
         with pytest.raises(errors.UnavailableError, match=r"/replica:0/task:1 .*no message arrived for 4\.25 s"):

@@ -73,8 +73,8 @@ class Witness:
                 announced = announcement(bytes(frame), Limits())
                 values, follows = len(announced.inline), announced.header.follows
                 at, tensors = asyncio.get_running_loop().time(), tuple([value.nbytes for value in announced.values])
-                keys = len(announced.header.fields.get("keys", ()))
-                self._heard.append(Sent(source, target, announced.header.verb, at, 0, 0, tensors, keys))
+                keys = len(dict(zip(announced.record.fields, announced.header.fields, strict=True)).get("keys", ()))
+                self._heard.append(Sent(source, target, announced.record.name, at, 0, 0, tensors, keys))
             self._heard[-1].size += len(frame)
             self._heard[-1].values += values
 

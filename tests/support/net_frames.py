@@ -2,9 +2,10 @@
 
 import msgpack
 
-from aioflow.net.wire.codec import Envelope
+from aioflow.net.wire.codec import Envelope, Header
 from aioflow.net.wire.framing import Assembler, Outgoing
 from aioflow.net.wire.limits import Limits
+from aioflow.net.wire.schema import VERBS
 
 LIMITS = Limits(chunk=64 << 10)
 
@@ -28,9 +29,22 @@ class Everything:
 
 
 def frame(header, behind=b""):
-    """A frame with that header, as a peer of another mind could send it."""
-    packed = header if isinstance(header, bytes) else msgpack.packb(header)
+    """A frame with that header, as a peer of another mind could send it. A map of its parts stands for the list."""
+    packed = header if isinstance(header, bytes) else msgpack.packb(listed(header) if type(header) is dict else header)
     return len(packed).to_bytes(4, "little") + packed + behind
+
+
+def listed(header):
+    """The parts of a header in order, where the map has the names of the class and of its fields."""
+    found = Header(**({"verb": "", "id": 0, "fields": [], "values": []} | header))
+    record = VERBS.get(found.verb)
+    fields = found.fields
+    if type(fields) is dict:
+        assert fields.keys() <= record.fields.keys()
+        fields = [fields.get(name) for name in record.fields]
+    elif "fields" not in header and record is not None:
+        fields = [None for _ in record.fields]
+    return [*found._replace(verb=found.verb if record is None else record.number, fields=fields)]
 
 
 def announced(number, nbytes, follows=0):

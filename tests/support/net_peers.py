@@ -24,7 +24,7 @@ def tensor(nbytes, step=1):
 
 def feeding(value):
     """A request that carries a value, and is answered with its sum."""
-    return RunGraph(SESSION, 1, 1, {"x": value})
+    return RunGraph(SESSION, 1, 1, (value,))
 
 
 class Service:
@@ -48,7 +48,7 @@ class Service:
             case RecvTensor(keys=[(_, nbytes)]):
                 return TensorSent((0,), (np.full(nbytes, call.message.step % 256, np.uint8),))
             case RunGraph(feeds=feeds):
-                return GraphRan({name: np.sum(value, dtype=np.int64) for name, value in feeds.items()})
+                return GraphRan(tuple([np.sum(value, dtype=np.int64) for value in feeds]))
             case DeregisterGraph():
                 await self.gate.wait()
                 return Reply()

@@ -29,9 +29,10 @@ async def test_a_coroutine_in_a_context_sees_its_variables_and_others_do_not():
         seen.append(NAME.get())
         gate.set()
 
-    found, _ = await asyncio.gather(in_context(inside(), work(), lambda: seen.append("next")), opens())
+    driven = in_context(inside(), work(), lambda: seen.append("next"), lambda: seen.append("waits"))
+    found, _ = await asyncio.gather(driven, opens())
     assert found == "inside"
-    assert seen == ["next", "inside", "outside", "next", "inside"]
+    assert seen == ["next", "inside", "waits", "outside", "next", "inside"]
 
 
 async def test_errors_and_cancels_reach_a_coroutine_in_a_context():
@@ -46,7 +47,7 @@ async def test_errors_and_cancels_reach_a_coroutine_in_a_context():
             raise ValueError("instead") from None
 
     async def run():
-        await in_context(inside(), work(), int)
+        await in_context(inside(), work(), int, int)
 
     task = asyncio.ensure_future(run())
     await asyncio.sleep(0)
@@ -69,7 +70,7 @@ def test_a_coroutine_in_a_context_is_closed_with_it():
         def __await__(self):
             yield
 
-    coroutine = in_context(inside(), work(), int)
+    coroutine = in_context(inside(), work(), int, int)
     coroutine.send(None)
     coroutine.close()
     assert seen == ["closed"]

@@ -89,7 +89,8 @@ class RemoteCall:
         found = await self._engine.ready(deadline)
         flags = {name: True for name in ("check_numerics", "trace") if getattr(options, name)}
         feeds = dict(zip(self._feeds, given, strict=True))
-        check_sizes(feeds, found.peer.limits)
+        if feeds:
+            check_sizes(feeds, found.peer.limits)
         attempt = current_attempt()
         ticket = () if attempt is None else tuple(attempt.ticket)
         if flags:

@@ -273,7 +273,7 @@ class MasterSession:
         fetched: list[Any] = [None] * len(shared.plan.signature.fetches)
         for task, answer in answers.items():
             for place, index in enumerate(shared.shares[task].fetches):
-                fetched[index] = answer.values[str(place)]
+                fetched[index] = answer.values[place]
         held = bool(holders and token)
         traced = b"" if metadata is None else pack_trace(metadata)
         return StepDone(tuple(fetched), traced, held, held and shared.takes)
@@ -285,7 +285,7 @@ class MasterSession:
         """The requests of a step: to the tasks that ask the others, or to each task alone."""
 
         def request(share: Share) -> RunGraph:
-            given = {str(place): feeds[index] for place, index in enumerate(share.feeds)}
+            given = tuple([feeds[index] for index in share.feeds])
             return RunGraph(self.number, shared.number, step, given, options, attempt, alone)
 
         return {task: request(shared.shares[task]) for task in (shared.shares if alone else shared.asked)}

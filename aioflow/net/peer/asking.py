@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from aioflow import errors
@@ -17,7 +17,7 @@ from aioflow.net.wire.failures import error_of
 from aioflow.net.wire.framing import Outgoing
 from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.limits import Limits
-from aioflow.net.wire.schema import ANSWERS, Answer, Request
+from aioflow.net.wire.schema import ANSWERS, Answer, Message, Request
 
 A = TypeVar("A", bound=Answer)
 
@@ -48,11 +48,12 @@ class Asking:
 
     # Awaited requests
 
-    async def request(self, message: Request[A], deadline: float | None, trace: str, number: int | None) -> A:
-        """Send a request, and return the answer; see `Peer.request`."""
+    def request(
+        self, message: Request[A], deadline: float | None, trace: str, number: int | None
+    ) -> Coroutine[Any, Any, A]:
+        """A coroutine that sends a request, and returns the answer; see `Peer.request`."""
         envelope = Envelope(next(self._local.numbers) if number is None else number, message, None, trace)
-        answer: A = await (self._request(envelope) if deadline is None else self._request_until(envelope, deadline))
-        return answer
+        return self._request(envelope) if deadline is None else self._request_until(envelope, deadline)
 
     async def _request_until(self, envelope: Envelope, deadline: float) -> Any:
         limit, begin = asyncio.timeout_at(deadline), asyncio.get_running_loop().time()
@@ -83,7 +84,8 @@ class Asking:
         self._asked[message.number] = asked
         sent = False
         try:
-            await link.send(outgoing, deadline, lambda: not asked.future.done())
+            if not link.send_at_once(outgoing, deadline):
+                await link.send(outgoing, deadline, lambda: not asked.future.done())
             sent = True
             return await future
         except ClosedError:  # the peer is lost
@@ -149,7 +151,7 @@ class Asking:
 
     # What ends them
 
-    def answered(self, number: int, answer: Answer) -> None:
+    def answered(self, number: int, answer: Message) -> None:
         """End a request with its answer. ProtocolError if the answer is of another class than the request's."""
         asked = self._asked.get(number)
         if asked is None or asked.future.done():

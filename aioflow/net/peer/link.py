@@ -60,6 +60,7 @@ class Link:
         self.flowing: bool = True
         self._channel = channel
         self._limits: Final = limits
+        self._most_kept: Final = 2 * limits.window
         self._owner: Final = owner
         self._assembler: Final = Assembler(limits, owner)
         self._credits: Final = Credits(limits.window)
@@ -79,7 +80,7 @@ class Link:
     @property
     def congested(self) -> bool:
         """Whether only necessary messages should be sent."""
-        return not self.flowing or self._channel.congested or self._sent.nbytes > 2 * self._limits.window
+        return not self.flowing or self._channel.congested or self._sent.nbytes > self._most_kept
 
     @property
     def sent(self) -> int:
@@ -397,31 +398,33 @@ class SentLog:
 
     Attributes:
         end: the position after the last frame.
+        nbytes: the bytes of the kept frames.
     """
 
-    __slots__ = ("_frames", "_start", "end")
+    __slots__ = ("_frames", "end", "nbytes")
 
     def __init__(self) -> None:
         self.end: int = 0
-        self._start = 0
+        self.nbytes: int = 0
         self._frames: Final[deque[Frame]] = deque()
 
     @property
-    def nbytes(self) -> int:
-        """The bytes of the kept frames."""
-        return self.end - self._start
+    def _start(self) -> int:
+        """The position before the first kept frame."""
+        return self.end - self.nbytes
 
     def append(self, frame: Frame) -> None:
         """Add a frame."""
         self._frames.append(frame)
         self.end += len(frame)
+        self.nbytes += len(frame)
 
     def forget(self, position: int) -> None:
         """Drop the frames that the peer has received whole. ValueError if the position lies beyond the sent bytes."""
         if position > self.end:
             raise ValueError(f"the peer has received {position} bytes, but only {self.end} were sent")
         while self._frames and self._start + len(self._frames[0]) <= position:
-            self._start += len(self._frames.popleft())
+            self.nbytes -= len(self._frames.popleft())
 
     def keeps(self, position: int) -> bool:
         """Whether all frames after that position are kept, and the position was reached."""

@@ -28,7 +28,7 @@ from aioflow.net.wire.failures import failure_of
 from aioflow.net.wire.framing import Outgoing, StreamKey
 from aioflow.net.wire.identity import Identity
 from aioflow.net.wire.limits import Limits
-from aioflow.net.wire.schema import Answer, Message, Note, Request
+from aioflow.net.wire.schema import RECORDS, Answer, Message, Note, Request
 from aioflow.runtime.activity import Connection
 
 A = TypeVar("A", bound=Answer)
@@ -236,10 +236,10 @@ class Peer:
 
     # Asking
 
-    async def request(
+    def request(
         self, message: Request[A], *, deadline: float | None = None, trace: str = "", number: int | None = None
-    ) -> A:
-        """Send a request, and return the answer.
+    ) -> Coroutine[Any, Any, A]:
+        """A coroutine that sends a request, and returns the answer.
 
         Args:
             message: the request.
@@ -251,7 +251,7 @@ class Peer:
         Raises:
             OpError: the error of the peer's handler, or UnavailableError if the peer is lost.
         """
-        return await self._asking.request(message, deadline, trace, number)
+        return self._asking.request(message, deadline, trace, number)
 
     def notify(self, message: Note) -> None:
         """Say something that is not answered, and has no large values: at once. UnavailableError if it is lost."""
@@ -296,18 +296,13 @@ class Peer:
 
     def arrived(self, link: Link, message: Envelope) -> None:
         """A message has come over one of its channels."""
-        content = message.message
-        if isinstance(content, Answer):
-            self._asking.answered(message.number, content)
-        elif isinstance(content, Request):
-            self._begin(message)
-        elif isinstance(content, Note):
-            self._heard(link, message)
-        else:
-            handle = _HANDLERS.get(type(content))
-            if handle is None:
-                raise ProtocolError(f"{type(content).__name__} came where it cannot")
-            handle(self, link, message)
+        handle = _HANDLERS.get(type(message.message))
+        if handle is None:
+            raise ProtocolError(f"{type(message.message).__name__} came where it cannot")
+        handle(self, link, message)
+
+    def _answered(self, link: Link, message: Envelope) -> None:
+        self._asking.answered(message.number, message.message)
 
     def _heard(self, link: Link, message: Envelope) -> None:
         if link is self._links[0]:
@@ -316,7 +311,7 @@ class Peer:
             self._last_note = message.number
         self._serving.hear(message)
 
-    def _begin(self, message: Envelope) -> None:
+    def _begin(self, link: Link, message: Envelope) -> None:
         """Begin a new request. A repeated request gets the earlier answer, and is not done again."""
         number = message.number
         if self._serving.awaits(number) and any(link.is_incomplete((number, False)) for link in self._links):
@@ -403,6 +398,10 @@ class Peer:
             self._serving.dropped(key[0])
 
 
-_HANDLERS: Final[dict[type[Message], Callable[[Peer, Link, Envelope], None]]] = {
+_Handle = Callable[[Peer, Link, Envelope], None]
+_KINDS: Final[dict[type[Message], _Handle]] = {Answer: Peer._answered, Request: Peer._begin, Note: Peer._heard}
+_HANDLERS: Final[dict[type[Message], _Handle]] = {
     Cancel: Peer._cancel, Credit: Peer._credit, Ping: Peer._ping, Pong: Peer._pong, Goodbye: Peer._goodbye,
+    **{cls: handle for kind, handle in _KINDS.items() for cls in RECORDS if issubclass(cls, kind)},
 }  # fmt: skip
+"""The method for each class of messages that may come."""

@@ -137,7 +137,9 @@ class Peers:
     def reachable(self, task: str) -> RequestTarget | None:
         """Return the task of that name if it is connected and no connection to it is lost at present, else None."""
         peer = self._peers.get(task)
-        return self.connected(task) if peer is None or not peer.interrupted else None
+        if peer is None or task == self._local.task:
+            return self.connected(task)
+        return peer if peer.end is None and not peer.interrupted else None
 
     def connections(self) -> list[Connection]:
         """The tasks that are connected because this one has dialled them."""

@@ -2,12 +2,11 @@
 
 import asyncio
 import contextvars
-import dataclasses
 import functools
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from aioflow import errors
 from aioflow.net.peer.reconnect import End, Loss
@@ -43,8 +42,7 @@ class Requester(Protocol):
         """End the connection for a reason."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A received request with its circumstances.
 
     Attributes:
@@ -204,7 +202,7 @@ class Serving:
 
     def begin(self, message: Envelope) -> None:
         """Answer a request, unless it is being answered. ProtocolError if far too many are open."""
-        count, most = len(self), self._limits.requests
+        count, most = len(self._tasks) + len(self._later), self._limits.requests
         quick = self._quick.get(type(message.message))
         if quick is not None and message.left != 0 and count < most and self._answered_at_once(quick, message):
             return

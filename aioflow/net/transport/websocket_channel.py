@@ -66,7 +66,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         self._reading = True
         self._room: asyncio.Future[None] | None = None
         self._full = False
-        self._unsent: Final[list[Frame]] = []
+        self._unsent: list[Frame] = []
         """Parts of frames that wait for the next frame."""
         self._leaving: asyncio.TimerHandle | None = None
         """Sends them at the latest."""
@@ -136,8 +136,7 @@ class WebSocketChannel(asyncio.BufferedProtocol):
             self._leaving.cancel()
             self._leaving = None
         if self._unsent:
-            data = b"".join(self._unsent)
-            self._unsent.clear()
+            data, self._unsent = b"".join(self._unsent), []
             self._give(data)
 
     def _leave_within(self, seconds: float) -> None:
@@ -196,8 +195,10 @@ class WebSocketChannel(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the memory for the next bytes."""
-        wants = self._arrivals.wants
-        space = self._receiver.get_buffer(wants) if wants and self._receiver is not None else None
+        space = None
+        if self._arrivals.left and self._receiver is not None:
+            wants = self._arrivals.wants
+            space = self._receiver.get_buffer(wants) if wants else None
         self._direct = space is not None
         return self._arrivals.room() if space is None else space
 
@@ -270,7 +271,8 @@ class WebSocketChannel(asyncio.BufferedProtocol):
         while arrivals.at < arrivals.filled and self._is_heard and not self._behind:
             short = arrivals.take_short()
             if short is not None:
-                self._message(short)
+                if self._closed is None and self._receiver is not None:
+                    self._receiver.frame_received(short)
             elif (found := arrivals.take(self._raw_expected)) is not None:
                 self._came(*found)
             else:

@@ -135,6 +135,7 @@ class FrameReader:
     Attributes:
         at: the position of the next byte to take.
         filled: the position after the last received byte.
+        left: bytes that have not come of a frame that is taken in parts.
     """
 
     def __init__(self, longest: int, masked: bool, opcodes: Container[int] = STANDARD) -> None:
@@ -145,8 +146,7 @@ class FrameReader:
             masked: whether the other end must mask its frames.
             opcodes: the kinds of frames that may come.
         """
-        self._left = 0
-        """Bytes that have not come of a frame that is taken in parts."""
+        self.left: int = 0
         self._longest: Final = longest
         self._masked: Final = masked
         self._opcodes: Final = opcodes
@@ -162,9 +162,9 @@ class FrameReader:
     def room(self) -> memoryview:
         """Return the memory into which the next bytes may be read."""
         left = self.filled - self.at
-        if self.at:
+        if left and self.at:
             self._memory[:left] = self._memory[self.at : self.filled]
-            self.at, self.filled = 0, left
+        self.at, self.filled = 0, left
         return self._memory[left : left + self._most]
 
     def add(self, nbytes: int) -> None:
@@ -176,11 +176,11 @@ class FrameReader:
     @property
     def wants(self) -> int:
         """So many bytes that come next are all of one frame, to be read elsewhere and counted by `add_elsewhere`."""
-        return 0 if self._mask or self.at < self.filled else self._left
+        return 0 if self._mask or self.at < self.filled else self.left
 
     def add_elsewhere(self, nbytes: int) -> None:
         """So many of them were."""
-        self._left -= nbytes
+        self.left -= nbytes
 
     def take_short(self) -> Frame | None:
         """The payload of the next frame, if the frame is whole, short, unmasked and BINARY, as most are; else None.
@@ -188,7 +188,7 @@ class FrameReader:
         `take` takes the other frames.
         """
         at, filled, memory = self.at, self.filled, self._memory
-        if at + 4 > filled or memory[at] != _WHOLE_BINARY or self._left or self._masked or self._parts is not None:
+        if at + 4 > filled or memory[at] != _WHOLE_BINARY or self.left or self._masked or self._parts is not None:
             return None
         start, nbytes = at + 2, memory[at + 1]
         if nbytes == _TWO_BYTES:
@@ -207,7 +207,7 @@ class FrameReader:
         payload. A frame of up to `raw()` bytes is taken part by part, as it arrives. FrameError for a frame that is
         malformed or not allowed.
         """
-        if self._left:
+        if self.left:
             return self._take_part()
         head = head_at(self._memory, self.at, self.filled, self._longest, self._masked, self._opcodes)
         if head is None:
@@ -217,22 +217,22 @@ class FrameReader:
             payload: Frame = self._memory[head.start : head.end]
             return self._whole(head, masked(payload, head.mask) if head.mask else payload)
         if head.opcode == BINARY and head.final and self._parts is None and head.end - head.start <= raw():
-            self.at, self._left, self._mask = head.start, head.end - head.start, head.mask
+            self.at, self.left, self._mask = head.start, head.end - head.start, head.mask
             self._most = _READ if head.mask else _READ_HEAD
             return self._take_part()
         return None
 
     def _take_part(self) -> tuple[int, Frame] | None:
         """Return the received part of a frame that is taken in parts."""
-        start, self.at = self.at, min(self.at + self._left, self.filled)
+        start, self.at = self.at, min(self.at + self.left, self.filled)
         nbytes = self.at - start
         if not nbytes:
             return None
-        self._left -= nbytes
+        self.left -= nbytes
         part: Frame = self._memory[start : self.at]
         if self._mask:
             part, turn = masked(part, self._mask), nbytes % 4
-            self._mask = self._mask[turn:] + self._mask[:turn] if self._left else b""
+            self._mask = self._mask[turn:] + self._mask[:turn] if self.left else b""
         return BINARY, part
 
     def _whole(self, head: Head, payload: Frame) -> tuple[int, Frame]:

@@ -1,27 +1,40 @@
 """Encodes and decodes the header of a message.
 
 A message begins with one frame: the length of the header in 4 bytes, little-endian; the header in msgpack; and the
-bytes of the values, if these are few. The header is a map, without the fields that have their defaults:
+bytes of the values, if these are few. The header is a list, which may end after any of its parts from `fields` on:
 
-    verb      the class of the message
+    verb      the number of the class of the message
     id        the number of the request: of this one, of the answered one, or of the one that the message is about
-    fields    the fields of the message
+    fields    the fields of the message in order, with nil for a default
     values    a descriptor for each value that travels beside the header, see `values.py`
-    left      the seconds left to answer the request
-    trace     the trace of the request, as W3C's traceparent
     follows   the number of bytes that follow in raw frames; the rest of the values comes in later messages `Part`
+    left      the seconds left to answer the request; nil for no limit
+    trace     the trace of the request, as W3C's traceparent
 """
 
-import dataclasses
 import struct
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgpack
 
+from aioflow import errors
 from aioflow.net.wire import master_verbs, worker_verbs  # noqa: F401 - all messages are known
-from aioflow.net.wire.limits import KIB, Limits
-from aioflow.net.wire.schema import VERBS, Integer, Message, Real, Record, Simple, Text
+from aioflow.net.wire.control_verbs import Drop, Part
+from aioflow.net.wire.limits import Limits
+from aioflow.net.wire.schema import (
+    NUMBERED,
+    RECORDS,
+    Answer,
+    Integer,
+    Kind,
+    Message,
+    Optional,
+    Real,
+    Record,
+    Simple,
+    Text,
+)
 from aioflow.net.wire.values import Budget, Incoming, incoming, scalars_of
 from aioflow.tensors.plain_data import summarise, unpack
 
@@ -34,37 +47,38 @@ class ProtocolError(Exception):
     """A peer violated the protocol. The connection is closed, with this as the reason."""
 
 
-class _Unparsed(Simple):
-    """A map or a list, which is looked into later."""
-
-    def __init__(self, kind: type) -> None:
-        self._kind = kind
-
-    def check(self, value: Any) -> None:
-        """ValueError if the value is of another type."""
-        if type(value) is not self._kind:
-            raise ValueError(f"{summarise(value)} is not a {self._kind.__name__}")
-
-
-@dataclasses.dataclass(slots=True)
-class Header:
+class Header(NamedTuple):
     """The header of a message, its fields and values as plain data."""
 
-    verb: Annotated[str, Text(64)]
-    id: Annotated[int, Integer(0, (1 << 64) - 1)] = 0
-    fields: Annotated[dict[str, Any], _Unparsed(dict)] = dataclasses.field(default_factory=dict)
-    values: Annotated[list[Any], _Unparsed(list)] = dataclasses.field(default_factory=list)
-    left: Annotated[float, Real()] | None = None
-    trace: Annotated[str, Text(55, TRACE)] = ""
-    follows: Annotated[int, Integer()] = 0
+    verb: int
+    id: int
+    fields: Any
+    values: list[Any]
+    follows: int = 0
+    left: float | None = None
+    trace: str = ""
 
 
-_HEADER: Final = Record(Header)
-_USUAL: Final = frozenset({"verb", "id", "fields", "values", "follows"})
+class _List(Simple):
+    """A list, which is looked into later."""
+
+    def check(self, value: Any) -> None:
+        """ValueError if it is none."""
+        if type(value) is not list:
+            raise ValueError(f"{summarise(value)} is not a list")
+
+
 _MOST: Final = (1 << 64) - 1
 _MOST_FOLLOW: Final = (1 << 63) - 1
-_NO_FIELDS: Final[dict[str, Any]] = {}
-_NO_VALUES: Final[list[Any]] = []
+_KINDS: Final[dict[str, Kind]] = {
+    "verb": Integer(), "id": Integer(0, _MOST), "fields": _List(), "values": _List(),
+    "follows": Integer(0, _MOST_FOLLOW), "left": Optional(Real()), "trace": Text(55, TRACE),
+}  # fmt: skip
+"""The kinds of the parts of a header."""
+_LEAST: Final = 3
+"""The parts of the shortest header: those up to the fields."""
+_DEFAULTS: Final[list[Any]] = [0, 0, [], [], 0, None, ""]
+"""The parts that are left out."""
 
 
 class Envelope(NamedTuple):
@@ -83,32 +97,24 @@ class Envelope(NamedTuple):
     trace: str = ""
 
 
-def head_of(envelope: Envelope, descriptors: list[Any], fields: dict[str, Any], follows: int, limits: Limits) -> bytes:
-    """The first frame of a message, without the bytes of few values. ValueError if the header is too long."""
-    verb = type(envelope.message).__name__
-    if envelope.left is None and not envelope.trace:
-        data: Any = {"verb": verb}
-        if envelope.number:
-            data["id"] = envelope.number
-        if fields:
-            data["fields"] = fields
-        if descriptors:
-            data["values"] = descriptors
-        if follows:
-            data["follows"] = follows
-        packed: bytes = _pack(data)
-    else:
-        header = Header(verb, envelope.number, fields, descriptors, envelope.left, envelope.trace, follows)
-        packed = _pack(_HEADER.write(header, []))
-    if len(packed) > limits.header:
-        raise ValueError(f"the header of {verb} has {len(packed)} bytes, {limits.header} are the most")
-    return _LENGTH.pack(len(packed)) + packed
-
-
-def fields_of(message: Message) -> tuple[dict[str, Any], list[Any]]:
-    """The fields of a message as plain data, and its values. ValueError if a field does not fit."""
-    values: list[Any] = []
-    return VERBS[type(message).__name__].writer(message, values), values
+def head_of(
+    envelope: Envelope, descriptors: list[Any], fields: list[Any], follows: int, limits: Limits, left: float | None
+) -> bytes:
+    """The first frame of a message, without the bytes of few values. ResourceExhaustedError if it is too long."""
+    number, message, _, trace = envelope
+    data: list[Any] = [RECORDS[type(message)].number, number, fields]
+    if left is not None or trace:
+        data += descriptors, follows, _KINDS["left"].write(left, []), _KINDS["trace"].write(trace, [])
+    elif follows:
+        data += descriptors, follows
+    elif descriptors:
+        data.append(descriptors)
+    packed: bytes = _pack(data)
+    length = len(packed)
+    if length > limits.header:
+        text = f"the header of {type(message).__name__} has {length} bytes, {limits.header} are the most"
+        raise errors.ResourceExhaustedError(text)
+    return _LENGTH.pack(length) + packed
 
 
 class Announcement(NamedTuple):
@@ -120,7 +126,6 @@ class Announcement(NamedTuple):
         values: its values.
         nbytes: the bytes of its values.
         inline: the bytes of values that came in the first frame.
-        whole: the values themselves, if there are none, or all are scalars; otherwise None.
     """
 
     record: Record
@@ -128,7 +133,11 @@ class Announcement(NamedTuple):
     values: tuple[Incoming, ...]
     nbytes: int
     inline: memoryview
-    whole: Sequence[Any] | None = None
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the message is an answer."""
+        return issubclass(self.record.cls, Answer)
 
     def check(self) -> None:
         """Check the fields before the values are there. ProtocolError if one does not fit."""
@@ -139,37 +148,52 @@ class Announcement(NamedTuple):
         return Envelope(self.header.id, self._message(values), self.header.left, self.header.trace)
 
     def _message(self, values: Sequence[Any]) -> Any:
-        left = dict(enumerate(values)) if values else {}
         try:
-            message = self.record.reader(self.header.fields, left)
+            return _message_of(self.record, self.header.fields, values)
         except ValueError as error:
             raise ProtocolError(str(error)) from None
-        if left:
-            raise ProtocolError(
-                f"{self.record.name} has {len(values)} values, and its fields do not name {len(left)} of them"
-            )
-        return message
+
+
+def _message_of(record: Record, fields: Any, values: Sequence[Any]) -> Any:
+    left = dict(enumerate(values)) if values else {}
+    message = record.reader(fields, left)
+    if left:
+        raise ValueError(f"{record.name} has {len(values)} values, and its fields do not name {len(left)} of them")
+    return message
+
+
+def received(frame: bytes | memoryview, limits: Limits) -> Envelope | Announcement:
+    """Decode the first frame of a message. ProtocolError if it violates the protocol.
+
+    The result is the message itself, if it has no values, or a few scalars, and is not about another message.
+    """
+    try:
+        parts, inline = _parts(frame, limits)
+        verb, number, fields, values, follows, left, trace = parts
+        record = _record_of(verb)
+        if not follows and record.cls not in _ABOUT_OTHERS:
+            scalars = scalars_of(values, inline)
+            if scalars is not None:
+                return Envelope(number, _message_of(record, fields, scalars), left, trace)
+        return _announced(record, Header(*parts), inline, len(frame), limits)
+    except ValueError as error:
+        raise ProtocolError(str(error)) from None
 
 
 def announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
     """Decode the first frame of a message without its fields. ProtocolError if it violates the protocol."""
     try:
-        return _announcement(frame, limits)
+        parts, inline = _parts(frame, limits)
+        return _announced(_record_of(parts[0]), Header(*parts), inline, len(frame), limits)
     except ValueError as error:
         raise ProtocolError(str(error)) from None
 
 
-def _announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
-    data, inline = _split(frame if type(frame) is memoryview else memoryview(frame), limits)
-    header = _read_header(data)
-    record = VERBS.get(header.verb)
-    if record is None:
-        raise ValueError(f"unknown message {summarise(header.verb)} in this version of the protocol")
-    if not (header.values or header.follows or len(inline)):
-        return Announcement(record, header, (), 0, inline, ())
-    if len(inline) <= KIB and not header.follows and (scalars := scalars_of(header.values, inline)) is not None:
-        return Announcement(record, header, (), 0, inline, scalars)
-    budget = Budget(len(frame) - len(inline))
+_ABOUT_OTHERS: Final = (Part, Drop)
+
+
+def _announced(record: Record, header: Header, inline: memoryview, length: int, limits: Limits) -> Announcement:
+    budget = Budget(length - len(inline))
     values = tuple([incoming(descriptor, budget) for descriptor in header.values])
     nbytes = 0
     for value in values:
@@ -177,35 +201,51 @@ def _announcement(frame: bytes | memoryview, limits: Limits) -> Announcement:
     budget.grow(nbytes)
     if nbytes > limits.tensor or nbytes > limits.message:
         _check_sizes(values, nbytes, limits)
-    if len(inline) + header.follows > nbytes and header.verb != "Part":
+    if len(inline) + header.follows > nbytes and record.cls is not Part:
         raise ValueError(f"{len(inline) + header.follows} bytes are more than the {nbytes} of the values")
     return Announcement(record, header, values, nbytes, inline)
 
 
-def _split(frame: memoryview, limits: Limits) -> tuple[Any, memoryview]:
-    """The header as plain data, and the bytes after it."""
+def _parts(frame: bytes | memoryview, limits: Limits) -> tuple[list[Any], memoryview]:
+    """The parts of the header, with those that are left out, and the bytes after it."""
     if len(frame) < _LENGTH.size:
         raise ValueError(f"a frame of {len(frame)} bytes has no header")
     (length,) = _LENGTH.unpack_from(frame)
     end = _LENGTH.size + length
     if length > limits.header or end > len(frame):
         raise ValueError(f"a header of {length} bytes is cut off, or longer than {limits.header}")
+    view = memoryview(frame)
     try:
-        return unpack(frame[_LENGTH.size : end]), frame[end:]
+        data = unpack(view[_LENGTH.size : end])
     except ValueError as error:
         raise ValueError(f"the header is not valid msgpack: {error}") from None
+    if type(data) is not list or not _LEAST <= len(data) <= len(_KINDS):
+        raise ValueError(f"{summarise(data)} is no header: a list of {', '.join(_KINDS)}")
+    data += _DEFAULTS[len(data) :]
+    _check_parts(data)
+    return data, view[end:]
 
 
-def _read_header(data: Any) -> Header:
-    """Return the header. The usual fields are checked without the cost of a Record."""
-    if type(data) is dict and data.keys() <= _USUAL:
-        verb, number, fields = data.get("verb"), data.get("id", 0), data.get("fields", _NO_FIELDS)
-        values, follows = data.get("values", _NO_VALUES), data.get("follows", 0)
-        plain = type(number) is type(follows) is int and 0 <= number <= _MOST and 0 <= follows <= _MOST_FOLLOW
-        if plain and type(fields) is dict and type(values) is list and type(verb) is str and verb in VERBS:
-            return Header(verb, number, fields, values, follows=follows)
-    found: Header = _HEADER.read(data, {})
-    return found
+def _check_parts(parts: list[Any]) -> None:
+    """ValueError if a part of a header does not fit. The usual ones are checked without a call."""
+    verb, number, _, values, follows, left, trace = parts
+    numbers = (
+        type(verb) is type(number) is type(follows) is int and 0 <= number <= _MOST and 0 <= follows <= _MOST_FOLLOW
+    )
+    if numbers and type(values) is list and left is None and trace == "":
+        return
+    for (name, kind), part in zip(_KINDS.items(), parts, strict=True):
+        try:
+            kind.read(part, {})
+        except ValueError as error:
+            raise ValueError(f"the header's {name}: {error}") from None
+
+
+def _record_of(verb: int) -> Record:
+    record = NUMBERED.get(verb)
+    if record is None:
+        raise ValueError(f"unknown message {verb} in this version of the protocol")
+    return record
 
 
 def _check_sizes(values: tuple[Incoming, ...], nbytes: int, limits: Limits) -> None:

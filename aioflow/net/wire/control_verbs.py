@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from aioflow.net.wire.limits import STANDARD, Limits
 from aioflow.net.wire.schema import Answer, Choice, Flag, Integer, Many, Message, Real, Text, verb
 
-VERSIONS: Final = (2,)
+VERSIONS: Final = (3,)
 """The versions of the protocol that are spoken here."""
 TASK: Final = r"|/job:[A-Za-z][\w.-]*/replica:\d+/task:\d+"
 """Name of a task; empty for a client."""
@@ -23,7 +23,7 @@ Position = Annotated[int, Integer(0, U64)]
 Role = Annotated[str, Choice(("control", "bulk", "client"))]
 
 
-@verb
+@verb(1)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hello(Message):
     """The first message on a channel, from the end that dialled.
@@ -53,7 +53,7 @@ class Hello(Message):
     heartbeat: Heartbeat | None = None
 
 
-@verb
+@verb(2)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Welcome(Message):
     """The answer to a Hello. The task closes the channel instead, with the reason, if it does not accept it.
@@ -83,13 +83,13 @@ class Welcome(Message):
     monitor_key: ConnectionId = ""
 
 
-@verb
+@verb(3)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reply(Answer):
     """The request is done, without a result."""
 
 
-@verb
+@verb(4)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure(Answer):
     """It failed: the fields of the error. `failures` makes one of the other."""
@@ -105,13 +105,13 @@ class Failure(Answer):
     notes: Annotated[tuple[str, ...], Many(Text(512), 8)] = ()
 
 
-@verb
+@verb(5)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cancel(Message):
     """Nobody waits for the answer to the request of that number any more. It is not answered then."""
 
 
-@verb
+@verb(6)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part(Message):
     """More bytes of the values of an announced message. The header has their number.
@@ -123,7 +123,7 @@ class Part(Message):
     answer: Annotated[bool, Flag()] = False
 
 
-@verb
+@verb(7)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Drop(Message):
     """The rest of a message that was announced will not come."""
@@ -131,7 +131,7 @@ class Drop(Message):
     answer: Annotated[bool, Flag()] = False
 
 
-@verb
+@verb(8)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Credit(Message):
     """A number of bytes of values arrived or were dropped, and the peer may send as many more on this channel.
@@ -145,7 +145,7 @@ class Credit(Message):
     received: Position = 0
 
 
-@verb
+@verb(9)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ping(Message):
     """Asks for a sign of life. `clock` is the sender's, in seconds, and `received` as in `Credit`."""
@@ -154,7 +154,7 @@ class Ping(Message):
     received: Position = 0
 
 
-@verb
+@verb(10)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pong(Message):
     """The answer to a Ping: `ping` is the number of the Ping, `clock` the clock of the answering task."""
@@ -163,7 +163,7 @@ class Pong(Message):
     clock: Annotated[float, Real(-1e18)]
 
 
-@verb
+@verb(11)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Goodbye(Message):
     """The last message: the sender closes its channels."""

@@ -8,14 +8,14 @@ its final place.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from aioflow import errors
-from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError, announcement, fields_of, head_of
+from aioflow.net.wire.codec import Announcement, Envelope, ProtocolError, head_of, received
 from aioflow.net.wire.control_verbs import Drop, Part
 from aioflow.net.wire.limits import INLINE, Limits
-from aioflow.net.wire.schema import Answer
-from aioflow.net.wire.values import ALIGNED, Buffer, Sent, describe
+from aioflow.net.wire.schema import RECORDS, Answer
+from aioflow.net.wire.values import ALIGNED, Buffer, describe, scalars_sent
 from aioflow.tensors.as_array import AnyArray
 
 Frame = bytes | memoryview
@@ -28,9 +28,6 @@ BURST: Final = 1 << 20
 _SMALL: Final = 4096
 
 
-_NOTHING: Final[list[Sent]] = []
-
-
 class Outgoing:
     """A message that is being sent.
 
@@ -39,25 +36,37 @@ class Outgoing:
         key: the key of their stream.
     """
 
+    __slots__ = ("_buffers", "_descriptors", "_fields", "_limits", "_message", "_values", "key", "nbytes")
+
     def __init__(self, message: Envelope, limits: Limits) -> None:
         """InvalidArgumentError if the message cannot be sent, ResourceExhaustedError if it is too large."""
+        number, content, _, _ = message
+        values: list[Any] = []
         try:
-            self._fields, values = fields_of(message.message)
+            self._fields: Final = RECORDS[type(content)].writer(content, values)
         except ValueError as error:
             raise errors.InvalidArgumentError(str(error)) from None
-        sent = [describe(value) for value in values] if values else _NOTHING
-        total = 0
-        for one in sent:
-            total += one.nbytes
-        if total > limits.tensor or total > limits.message:
-            _check_sizes(max([one.nbytes for one in sent]), total, limits)
         self._message: Final = message
-        self._descriptors: Final = [one.descriptor for one in sent] if sent else []
-        self._buffers = [buffer for one in sent for buffer in one.buffers if len(buffer)] if total else []
-        self._values: list[Sequence[Buffer]] = [one.buffers for one in sent if one.nbytes] if total else []
         self._limits: Final = limits
-        self.key: Final[StreamKey] = message.number, isinstance(message.message, Answer)
-        self.nbytes: Final = total if total > INLINE else 0
+        self.key: Final[StreamKey] = number, isinstance(content, Answer)
+        self.nbytes: int = 0
+        self._values: list[Sequence[Buffer]] = []
+        scalars = scalars_sent(values)
+        if scalars is None:
+            self._describe(values)
+        else:
+            self._descriptors: list[Any] = scalars[0]
+            self._buffers: list[Buffer] = [scalars[1]] if scalars[1] else []
+
+    def _describe(self, values: list[Any]) -> None:
+        sent = [describe(value) for value in values]
+        total = sum([one.nbytes for one in sent])
+        if total > self._limits.tensor or total > self._limits.message:
+            _check_sizes(max([one.nbytes for one in sent]), total, self._limits)
+        self._descriptors = [one.descriptor for one in sent]
+        self._buffers = [buffer for one in sent for buffer in one.buffers if len(buffer)]
+        self._values = [one.buffers for one in sent if one.nbytes]
+        self.nbytes = total if total > INLINE else 0
 
     def bursts(self, left: float | None = None) -> Iterator[Burst]:
         """Yield the frames in bursts. `left` is the number of seconds left for the answer."""
@@ -69,12 +78,13 @@ class Outgoing:
         yield [self.head(left, _size(first)), *first]
         number, answer = self.key
         for burst in bursts:
-            yield [head_of(Envelope(number, Part(answer)), [], {"answer": answer}, _size(burst), self._limits), *burst]
+            part = Envelope(number, Part(answer))
+            yield [head_of(part, [], [answer], _size(burst), self._limits, None), *burst]
 
     def frame(self, left: float | None = None) -> bytes:
         """The only frame, if no bytes come after it."""
-        head = self.head(left, 0)
-        return b"".join([head, *self._buffers]) if self._buffers else head
+        head = head_of(self._message, self._descriptors, self._fields, 0, self._limits, left)
+        return b"".join([head, *self._buffers])
 
     @property
     def values(self) -> Sequence[Sequence[Buffer]]:
@@ -92,11 +102,7 @@ class Outgoing:
 
     def head(self, left: float | None, follows: int) -> bytes:
         """The first frame, after which so many bytes follow in frames."""
-        message = self._message if left is None else self._message._replace(left=left)
-        try:
-            return head_of(message, self._descriptors, self._fields, follows, self._limits)
-        except ValueError as error:
-            raise errors.ResourceExhaustedError(str(error)) from None
+        return head_of(self._message, self._descriptors, self._fields, follows, self._limits, left)
 
 
 def _check_sizes(largest: int, total: int, limits: Limits) -> None:
@@ -192,7 +198,8 @@ class Assembler:
         """Add a frame. Returns the message that it completes, if the receiver wants it; otherwise None."""
         stream = self._current
         if stream is None:
-            return self._head(frame)
+            found = received(frame, self._limits)
+            return found if isinstance(found, Envelope) else self._head(found)
         if not 0 < len(frame) <= min(self._follows, self._limits.chunk):
             raise ProtocolError(f"a frame of {len(frame)} bytes came where up to {self._follows} were to follow")
         stream.fill(frame)
@@ -256,17 +263,14 @@ class Assembler:
         """The number of unfinished messages."""
         return len(self._streams)
 
-    def _head(self, frame: Frame) -> Envelope | None:
-        announced = announcement(frame, self._limits)
+    def _head(self, announced: Announcement) -> Envelope | None:
         cls, header = announced.record.cls, announced.header
         if cls is Part or cls is Drop:
             announced.check()
-            stream = self._stream_of((header.id, header.fields.get("answer", False)))
+            stream = self._stream_of((header.id, bool(header.fields[0])))
             if cls is Drop:
                 self._drop(stream)
                 return self._end(stream)
-        elif announced.whole is not None:
-            return announced.envelope(announced.whole)
         elif len(announced.inline) == announced.nbytes:
             return _whole(announced)
         else:
@@ -284,7 +288,7 @@ class Assembler:
         return stream
 
     def _begin(self, announced: Announcement) -> "_Stream":
-        key = announced.header.id, issubclass(announced.record.cls, Answer)
+        key = announced.header.id, announced.is_answer
         charge = self._limits.charge(announced.nbytes)
         if key in self._streams:
             raise ProtocolError(f"message {key[0]} was announced twice")

@@ -25,7 +25,7 @@ from aioflow.net.wire.worker_verbs import AttemptTakenBack, Inspected, QueueServ
 _Addresses = Annotated[Mapping[str, str], Table(Text(1024), Text(256, TASK))]
 
 
-@verb
+@verb(49)
 @dataclasses.dataclass(frozen=True, slots=True)
 class SessionCreated(Answer):
     """A session is there.
@@ -39,7 +39,7 @@ class SessionCreated(Answer):
     devices: Devices = ()
 
 
-@verb
+@verb(50)
 @dataclasses.dataclass(frozen=True, slots=True)
 class CreateSession(Request[SessionCreated]):
     """Make a session.
@@ -58,7 +58,7 @@ class CreateSession(Request[SessionCreated]):
     counts: SessionId | None = None
 
 
-@verb
+@verb(51)
 @dataclasses.dataclass(frozen=True, slots=True)
 class SessionExtended(Answer):
     """The graph has the new operations. `operations` is their number in all."""
@@ -66,7 +66,7 @@ class SessionExtended(Answer):
     version: Count
 
 
-@verb
+@verb(52)
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExtendSession(Request[SessionExtended]):
     """Add operations to the graph of a session.
@@ -83,7 +83,7 @@ class ExtendSession(Request[SessionExtended]):
     constants: NamedValues = dataclasses.field(default_factory=dict)
 
 
-@verb
+@verb(53)
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepDone(Answer):
     """A step, or the requested part of a partial run, is done.
@@ -101,7 +101,7 @@ class StepDone(Answer):
     uncommitted: Switch = False
 
 
-@verb
+@verb(54)
 @dataclasses.dataclass(frozen=True, slots=True)
 class CommitStep(Request[Reply]):
     """Commit a step before the client hands over its values: tasks no longer give back its takes by themselves.
@@ -116,7 +116,7 @@ class CommitStep(Request[Reply]):
     token: Number
 
 
-@verb
+@verb(55)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Acknowledge(Note):
     """The client has received the values of these steps, or never will.
@@ -131,7 +131,7 @@ class Acknowledge(Note):
     received: Switch = True
 
 
-@verb
+@verb(56)
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunStep(Request[StepDone]):
     """Run a step.
@@ -154,7 +154,7 @@ class RunStep(Request[StepDone]):
     attempt: Attempt = ()
 
 
-@verb
+@verb(57)
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartialRunReady(Answer):
     """A run in several calls has begun, under that handle."""
@@ -162,7 +162,7 @@ class PartialRunReady(Answer):
     handle: Name
 
 
-@verb
+@verb(58)
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartialRunSetup(Request[PartialRunReady]):
     """Begin a partial run, with its feeds, fetches and targets.
@@ -179,7 +179,7 @@ class PartialRunSetup(Request[PartialRunReady]):
     token: Number = 0
 
 
-@verb
+@verb(59)
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartialRun(Request[StepDone]):
     """Go on with a run in several calls. Without fetches and feeds, the run is given up.
@@ -195,7 +195,7 @@ class PartialRun(Request[StepDone]):
     token: Number = 0
 
 
-@verb
+@verb(60)
 @dataclasses.dataclass(frozen=True, slots=True)
 class CallableMade(Answer):
     """A call signature is ready, under that handle."""
@@ -203,7 +203,7 @@ class CallableMade(Answer):
     handle: Number
 
 
-@verb
+@verb(61)
 @dataclasses.dataclass(frozen=True, slots=True)
 class MakeCallable(Request[CallableMade]):
     """Plan a call signature: the feeds in their order, the fetches and the targets."""
@@ -214,7 +214,7 @@ class MakeCallable(Request[CallableMade]):
     targets: Names = ()
 
 
-@verb
+@verb(62)
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunCallable(Request[StepDone]):
     """Run a step of a registered call signature with these feeds. Token and attempt are as in RunStep."""
@@ -226,7 +226,7 @@ class RunCallable(Request[StepDone]):
     attempt: Attempt = ()
 
 
-@verb
+@verb(63)
 @dataclasses.dataclass(frozen=True, slots=True)
 class TakeBackOnAll(Request[AttemptTakenBack]):
     """Undo an attempt on all tasks of the session that took part in it.
@@ -242,7 +242,7 @@ class TakeBackOnAll(Request[AttemptTakenBack]):
     tasks: Names = ()
 
 
-@verb
+@verb(64)
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReleaseCallable(Request[Reply]):
     """A call signature is not needed any more."""
@@ -251,7 +251,7 @@ class ReleaseCallable(Request[Reply]):
     handle: Number
 
 
-@verb
+@verb(65)
 @dataclasses.dataclass(frozen=True, slots=True)
 class CloseSession(Request[Reply]):
     """End a session, and all that runs in it."""
@@ -259,7 +259,7 @@ class CloseSession(Request[Reply]):
     session: SessionId
 
 
-@verb
+@verb(66)
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceList(Answer):
     """The devices there are."""
@@ -267,7 +267,7 @@ class DeviceList(Answer):
     devices: Devices = ()
 
 
-@verb
+@verb(67)
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListDevices(Request[DeviceList]):
     """Which devices does the session have; without a session, the cluster?"""
@@ -275,7 +275,7 @@ class ListDevices(Request[DeviceList]):
     session: SessionId | None = None
 
 
-@verb
+@verb(68)
 @dataclasses.dataclass(frozen=True, slots=True)
 class TaskList(Answer):
     """The tasks of the cluster: their addresses, by name."""
@@ -283,13 +283,13 @@ class TaskList(Answer):
     addresses: _Addresses = dataclasses.field(default_factory=dict)
 
 
-@verb
+@verb(69)
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListTasks(Request[TaskList]):
     """Which tasks does the cluster have, whether they are there or not?"""
 
 
-@verb
+@verb(70)
 @dataclasses.dataclass(frozen=True, slots=True)
 class InspectSession(Request[Inspected]):
     """Return the waits of the steps of a session, and its state on all tasks."""
@@ -297,7 +297,7 @@ class InspectSession(Request[Inspected]):
     session: SessionId
 
 
-@verb
+@verb(71)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placed(Answer):
     """Where each node of a call would be put: a `placement.Placement`, in msgpack."""
@@ -305,7 +305,7 @@ class Placed(Answer):
     report: Data
 
 
-@verb
+@verb(72)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Place(Request[Placed]):
     """Where would each node of a call be put, and why?"""
@@ -316,7 +316,7 @@ class Place(Request[Placed]):
     targets: Names = ()
 
 
-@verb
+@verb(73)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Replan(Request[Reply]):
     """Forget the plans of a session."""
@@ -324,7 +324,7 @@ class Replan(Request[Reply]):
     session: SessionId
 
 
-@verb
+@verb(74)
 @dataclasses.dataclass(frozen=True, slots=True)
 class UseQueue(Request[QueueServed]):
     """Do an action on the live queue behind a handle of a session's graph.
@@ -341,7 +341,7 @@ class UseQueue(Request[QueueServed]):
     token: Number = 0
 
 
-@verb
+@verb(75)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reset(Request[Reply]):
     """Drop the state in these containers (all containers if the list is empty), and end the sessions that use them."""

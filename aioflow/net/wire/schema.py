@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 from aioflow.net.wire.record_code import reader, writer
 from aioflow.tensors.plain_data import summarise
 
-M = TypeVar("M")
+M = TypeVar("M", bound="Message")
 
 MOST_NAMED: Final = 1 << 16
 """So many things a list or a map in a header may have; its bytes are bounded besides."""
@@ -350,25 +350,26 @@ class Blob(Value):
 
 
 class Record(Kind):
-    """A frozen dataclass whose fields have kinds. In the header it is a map without the fields that have defaults.
+    """A frozen dataclass whose fields have kinds. In the header it is a list of them, with nil for each default.
 
     Attributes:
+        number: the number of the class in the protocol; 0 for a class that is only part of messages.
         writer: the method `write`, without the cost of a method.
         reader: the method `read`, likewise.
     """
 
-    __slots__ = ("cls", "fields", "name", "needed", "reader", "writer")
+    __slots__ = ("cls", "fields", "name", "number", "reader", "writer")
 
-    def __init__(self, cls: type[Any]) -> None:
+    def __init__(self, cls: type[Any], number: int = 0) -> None:
         self.name: Final = cls.__name__
         self.cls: Final = cls
+        self.number: Final = number
         self.fields: Final = fields_of(cls)
-        self.needed: Final = frozenset(field.name for field in self.fields.values() if field.needed)
         self.writer: Final = writer(self.fields)
         self.reader: Final = reader(cls, self.fields, self.refuse)
 
     def write(self, value: Any, values: list[Any]) -> Any:
-        """A map of the fields that do not have their defaults."""
+        """A list of the fields."""
         return self.writer(value, values)
 
     def read(self, data: Any, values: Values) -> Any:
@@ -376,13 +377,9 @@ class Record(Kind):
         return self.reader(data, values)
 
     def refuse(self, data: Any) -> NoReturn:
-        """ValueError for data that are not a map of these fields."""
-        if type(data) is not dict:
-            raise ValueError(f"{summarise(data)} is not a map of the fields of {self.name}")
-        if strange := data.keys() - self.fields.keys():
-            listed = ", ".join(self.fields) or "none"
-            raise ValueError(f"{self.name} has no field {summarise(min(strange))}; it has {listed}")
-        raise ValueError(f"{self.name} needs {', '.join(sorted(self.needed - data.keys()))}")
+        """ValueError for data that are not a list of as many fields."""
+        listed = ", ".join(self.fields) or "none"
+        raise ValueError(f"{summarise(data)} is not a list of the fields of {self.name}: {listed}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -454,14 +451,23 @@ class Request(Message, Generic[A]):
 
 VERBS: Final[dict[str, Record]] = {}
 """All messages there are, by the name of their class."""
+RECORDS: Final[dict[type[Message], Record]] = {}
+"""All messages, by their class."""
+NUMBERED: Final[dict[int, Record]] = {}
+"""All messages, by the number of their class in the protocol."""
 ANSWERS: Final[dict[type[Message], type[Answer]]] = {}
 """The class of the answer to each request."""
 
 
-def verb(cls: type[M]) -> type[M]:
-    """Add a class of messages to the protocol."""
-    VERBS[cls.__name__] = Record(cls)
-    for base in getattr(cls, "__orig_bases__", ()):
-        if typing.get_origin(base) is Request:
-            ANSWERS[cls] = typing.get_args(base)[0]  # type: ignore[index]
-    return cls
+def verb(number: int) -> Callable[[type[M]], type[M]]:
+    """Add a class of messages to the protocol, under a number that no other class has."""
+
+    def add(cls: type[M]) -> type[M]:
+        assert number not in NUMBERED
+        VERBS[cls.__name__] = RECORDS[cls] = NUMBERED[number] = Record(cls, number)
+        for base in getattr(cls, "__orig_bases__", ()):
+            if typing.get_origin(base) is Request:
+                ANSWERS[cls] = typing.get_args(base)[0]
+        return cls
+
+    return add

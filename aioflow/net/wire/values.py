@@ -1,7 +1,7 @@
 """Values as bytes: a descriptor in the header of the message, and the raw bytes beside it.
 
     ["array", "float32", [2, 3], 24]     the elements in C order, little-endian
-    ["scalar", "float32", 4]             a NumPy scalar, likewise
+    "float32"                            a NumPy scalar, likewise
     ["strings", [2], 21]                 an array of bytes: their lengths as uint64, then all of them joined
     ["bytes", 7]                         one bytes object
     ["list", 40, 192]                    a TensorList: 40 bytes of structure, then its elements; see `_ListIn`
@@ -36,7 +36,7 @@ from aioflow.tensors.dtypes import DType
 from aioflow.tensors.plain_data import summarise, unpack
 from aioflow.tensors.tensor_list import CLEARED, UNWRITTEN, TensorList
 
-Descriptor = list[Any]
+Descriptor = list[Any] | str
 Buffer = bytes | memoryview
 
 MOST_ELEMENTS: Final = 1 << 20
@@ -65,19 +65,12 @@ class Sent(NamedTuple):
     nbytes: int = 0
 
 
-def describe(value: Any) -> Sent:
-    """Encode `value`. InvalidArgumentError if it can exist only in this process, like a handle."""
-    descriptor = _SCALARS.get(type(value))
-    if descriptor is None:
-        return _describe(value, 0)
-    return Sent(descriptor, (value.tobytes(),), descriptor[2])
-
-
-def _describe(value: Any, depth: int) -> Sent:
+def describe(value: Any, depth: int = 0) -> Sent:
+    """Encode `value`, with `depth` lists around. InvalidArgumentError if it can exist only in this process."""
     if isinstance(value, np.ndarray):
         return _strings(value) if value.dtype.hasobject else _array(value)
     if isinstance(value, np.generic):
-        return Sent(_scalar(value.dtype), (value.tobytes(),), value.nbytes)
+        return Sent(_name_of(value.dtype), (value.tobytes(),), value.nbytes)
     if isinstance(value, bytes):
         return Sent(["bytes", len(value)], [value], len(value))
     if value is DEAD:
@@ -107,14 +100,28 @@ def _name_of(dtype: np.dtype[Any]) -> str:
     return name
 
 
-def _scalar(dtype: np.dtype[Any]) -> Descriptor:
-    return ["scalar", _name_of(dtype), dtype.itemsize]
-
-
 _RAW: Final = {dtype.name: dtype for dtype in dtypes.EVERY if not dtype.np.hasobject}
 """The dtypes whose bytes can be sent."""
-_SCALARS: Final[dict[type, Descriptor]] = {dtype.np.type: _scalar(dtype.np) for dtype in _RAW.values()}
-"""The descriptors of the usual scalars."""
+_NAMES: Final[dict[type, str]] = {dtype.np.type: dtype.name for dtype in _RAW.values()}
+"""The descriptors of the usual scalars: the names of their dtypes."""
+_DTYPES: Final[dict[str, tuple[np.dtype[Any], int]]] = {name: (dtype.np, dtype.size) for name, dtype in _RAW.items()}
+"""NumPy's dtype for each of these names, and the bytes of an element."""
+MOST_SCALARS: Final = 64
+"""The most scalars that are written and read in the shorter way: they fit into any limits."""
+
+
+def scalars_sent(values: Sequence[Any]) -> tuple[list[str], bytes] | None:
+    """The descriptors and the joined bytes of these values, if all are usual scalars, and few; else None."""
+    if len(values) > MOST_SCALARS:
+        return None
+    names, data = [], []
+    for value in values:
+        name = _NAMES.get(type(value))
+        if name is None:
+            return None
+        names.append(name)
+        data.append(value.tobytes())
+    return names, b"".join(data)
 
 
 def bytes_of(array: AnyArray) -> memoryview:
@@ -150,7 +157,7 @@ def _list(value: TensorList, depth: int) -> Sent:
     buffers: list[Buffer] = []
     nbytes = 0
     for first, items in _runs(value.elements()):
-        sent = Sent(["cleared"]) if items[0] is CLEARED else _describe(_stacked(items), depth + 1)
+        sent = Sent(["cleared"]) if items[0] is CLEARED else describe(_stacked(items), depth + 1)
         runs.append([first, len(items), sent.descriptor])
         padding = -sent.nbytes % ALIGNED
         buffers += [*sent.buffers, memoryview(bytes(padding))]
@@ -307,11 +314,9 @@ def _raw(name: Any) -> DType:
 class _ScalarIn(Incoming):
     __slots__ = ("_data", "_dtype")
 
-    def __init__(self, name: Any, nbytes: Any) -> None:
+    def __init__(self, name: str) -> None:
         self._dtype: Final[DType] = _raw(name)
-        if type(nbytes) is not int or nbytes != self._dtype.size:
-            raise ValueError(f"{name}[] has {self._dtype.size} bytes, not {summarise(nbytes)}")
-        super().__init__(nbytes)
+        super().__init__(self._dtype.size)
 
     def place(self, memory: AnyArray) -> None:
         self._data: AnyArray | bytes = memory
@@ -427,7 +432,7 @@ def _structure_of(data: AnyArray) -> tuple[int, list[Any]]:
         case [int(length), list(runs)] if 0 <= length <= MOST_ELEMENTS:
             for run in runs:
                 match run:
-                    case [int(first), int(count), list()] if first >= 0 and count >= 1:
+                    case [int(first), int(count), list() | str()] if first >= 0 and count >= 1:
                         pass
                     case _:
                         raise ValueError(f"{summarise(run)} is not a run of a list: first slot, count, descriptor")
@@ -451,27 +456,24 @@ def _count_of(data: Any) -> int:
 
 
 _KINDS: Final[dict[str, tuple[int, Callable[..., Incoming]]]] = {
-    "array": (3, _ArrayIn), "scalar": (2, _ScalarIn), "strings": (2, _StringsIn), "bytes": (1, _BytesIn),
+    "array": (3, _ArrayIn), "strings": (2, _StringsIn), "bytes": (1, _BytesIn),
     "list": (2, _ListIn), "plain": (1, _PlainIn), "dead": (0, _DeadIn),
 }  # fmt: skip
 
 
 def scalars_of(descriptors: Sequence[Any], data: memoryview) -> list[Any] | None:
-    """The values whose bytes are `data`, if all of them are scalars; else None, and `incoming` decides."""
+    """The values whose bytes are `data`, if all of them are scalars, and few; else None, and `incoming` decides."""
+    if len(descriptors) > MOST_SCALARS:
+        return None
     found: list[Any] = []
-    at = 0
+    at, end = 0, len(data)
     for descriptor in descriptors:
-        if type(descriptor) is not list or len(descriptor) != 3 or descriptor[0] != "scalar":
+        known = _DTYPES.get(descriptor) if type(descriptor) is str else None
+        if known is None or at + known[1] > end or (descriptor == "bool" and data[at] > 1):
             return None
-        _, name, nbytes = descriptor
-        dtype = _RAW.get(name) if type(name) is str else None
-        if dtype is None or type(nbytes) is not int or nbytes != dtype.size or at + nbytes > len(data):
-            return None
-        if dtype is dtypes.bool_ and data[at] > 1:
-            return None
-        found.append(np.frombuffer(data, dtype.np, 1, at)[0])
-        at += nbytes
-    return found if at == len(data) else None
+        found.append(np.frombuffer(data, known[0], 1, at)[0])
+        at += known[1]
+    return found if at == end else None
 
 
 def incoming(descriptor: Any, budget: Budget) -> Incoming:
@@ -480,6 +482,8 @@ def incoming(descriptor: Any, budget: Budget) -> Incoming:
 
 
 def _incoming(descriptor: Any, budget: Budget, depth: int) -> Incoming:
+    if type(descriptor) is str:
+        return _ScalarIn(descriptor)
     if type(descriptor) is not list or not descriptor or type(descriptor[0]) is not str:
         raise ValueError(f"{summarise(descriptor)} describes no value")
     kind, *rest = descriptor

@@ -28,7 +28,7 @@ Keys = Annotated[tuple[tuple[int, ...], ...], EdgeKeys(MOST_KEYS)]
 """Keys of values that one device sends: the number of an edge in the plan, and the iterations of the loops around."""
 
 
-@verb
+@verb(17)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Status(Answer):
     """The status of a worker.
@@ -42,13 +42,13 @@ class Status(Answer):
     counters: Annotated[dict[str, int], Table(Integer())] = dataclasses.field(default_factory=dict)
 
 
-@verb
+@verb(18)
 @dataclasses.dataclass(frozen=True, slots=True)
 class GetStatus(Request[Status]):
     """How are you?"""
 
 
-@verb
+@verb(19)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inspected(Answer):
     """The report of a task or a session, as `introspection.py` makes it, in msgpack."""
@@ -56,13 +56,13 @@ class Inspected(Answer):
     report: Data = b""
 
 
-@verb
+@verb(20)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inspect(Request[Inspected]):
     """Return the waits of the steps of a task, the contents of its memory, and the bytes saved by lossy codecs."""
 
 
-@verb
+@verb(21)
 @dataclasses.dataclass(frozen=True, slots=True)
 class CreateWorkerSession(Request[Reply]):
     """Make the worker's part of a session. `counts` is as in `CreateSession`."""
@@ -71,7 +71,7 @@ class CreateWorkerSession(Request[Reply]):
     counts: SessionId | None = None
 
 
-@verb
+@verb(22)
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeleteWorkerSession(Request[Reply]):
     """The session is over: forget its graphs."""
@@ -79,7 +79,7 @@ class DeleteWorkerSession(Request[Reply]):
     session: SessionId
 
 
-@verb
+@verb(23)
 @dataclasses.dataclass(frozen=True, slots=True)
 class RegisterGraph(Request[Reply]):
     """Register a plan with the workers of one host that run it. The receiver is one of them, and tells the others.
@@ -99,7 +99,7 @@ class RegisterGraph(Request[Reply]):
     takes: Switch = False
 
 
-@verb
+@verb(24)
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeregisterGraph(Request[Reply]):
     """A graph is not needed any more."""
@@ -108,25 +108,25 @@ class DeregisterGraph(Request[Reply]):
     graph: Number
 
 
-@verb
+@verb(25)
 @dataclasses.dataclass(frozen=True, slots=True)
 class GraphRan(Answer):
     """The partition of a worker has run.
 
     Attributes:
-        values: its fetched values by name.
+        values: its fetched values in order.
         metadata: its trace, if it was requested.
         held: whether it keeps the step's takes and puts until the master reports the end of the step.
         holders: the tasks below it that keep some.
     """
 
-    values: NamedValues = dataclasses.field(default_factory=dict)
+    values: Values = ()
     metadata: Data = b""
     held: Switch = False
     holders: Names = ()
 
 
-@verb
+@verb(26)
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunGraph(Request[GraphRan]):
     """Run the partition of a worker in a step, and those of the tasks below it. The first error is the answer.
@@ -134,7 +134,7 @@ class RunGraph(Request[GraphRan]):
     Attributes:
         graph: the number of the plan; AbortedError if the worker does not know it, for example after a restart.
         step: the step: 64 random bits.
-        feeds: its fed values by name.
+        feeds: its fed values in order.
         options: the fields of `RunOptions` by name.
         attempt: the attempt that the step belongs to, if its run is repeated after a failure; AbortedError if that
             attempt is being undone.
@@ -144,13 +144,13 @@ class RunGraph(Request[GraphRan]):
     session: SessionId
     graph: Number
     step: StepId
-    feeds: NamedValues = dataclasses.field(default_factory=dict)
+    feeds: Values = ()
     options: Options = dataclasses.field(default_factory=dict)
     attempt: Attempt = ()
     alone: Switch = False
 
 
-@verb
+@verb(27)
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttemptTakenBack(Answer):
     """An attempt is undone.
@@ -162,7 +162,7 @@ class AttemptTakenBack(Answer):
     left: Names = ()
 
 
-@verb
+@verb(28)
 @dataclasses.dataclass(frozen=True, slots=True)
 class TakeBack(Request[AttemptTakenBack]):
     """End the steps of an attempt, undo their changes, and refuse its later steps."""
@@ -170,7 +170,7 @@ class TakeBack(Request[AttemptTakenBack]):
     attempt: Attempt
 
 
-@verb
+@verb(29)
 @dataclasses.dataclass(frozen=True, slots=True)
 class TensorSent(Answer):
     """Values that were asked for.
@@ -183,7 +183,7 @@ class TensorSent(Answer):
     values: Values
 
 
-@verb
+@verb(30)
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecvTensor(Request[TensorSent]):
     """Return the available values of keys of a step, as soon as one is there. The receiver asks again for the rest.
@@ -199,7 +199,7 @@ class RecvTensor(Request[TensorSent]):
     keys: Keys
 
 
-@verb
+@verb(31)
 @dataclasses.dataclass(frozen=True, slots=True)
 class PushTensors(Note):
     """Values of a step, unasked. The step need not have begun there.
@@ -215,7 +215,7 @@ class PushTensors(Note):
     values: Values
 
 
-@verb
+@verb(32)
 @dataclasses.dataclass(frozen=True, slots=True)
 class CommitGraph(Request[Reply]):
     """Commit a step: its takes so far are given back only on a `CleanupGraph`.
@@ -230,7 +230,7 @@ class CommitGraph(Request[Reply]):
     partial: Switch = False
 
 
-@verb
+@verb(33)
 @dataclasses.dataclass(frozen=True, slots=True)
 class CleanupGraph(Note):
     """Steps are over, and the worker drops their data.
@@ -246,7 +246,7 @@ class CleanupGraph(Note):
     over: Switch = True
 
 
-@verb
+@verb(34)
 @dataclasses.dataclass(frozen=True, slots=True)
 class CancelStep(Request[Reply]):
     """End a step. `cause` is the error that ended it; all waiting calls of the step raise it."""
@@ -255,7 +255,7 @@ class CancelStep(Request[Reply]):
     cause: Failure
 
 
-@verb
+@verb(35)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Traced(Answer):
     """The trace, in msgpack."""
@@ -263,7 +263,7 @@ class Traced(Answer):
     events: Data = b""
 
 
-@verb
+@verb(36)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Trace(Request[Traced]):
     """Trace for `seconds` the steps of a task that end in that time."""
@@ -271,7 +271,7 @@ class Trace(Request[Traced]):
     seconds: Annotated[float, Real(0.0, 3600.0)] = 1.0
 
 
-@verb
+@verb(37)
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueueServed(Answer):
     """The result of an action on a live queue.
@@ -285,7 +285,7 @@ class QueueServed(Answer):
     facts: Annotated[dict[str, int], Table(Integer())] = dataclasses.field(default_factory=dict)
 
 
-@verb
+@verb(38)
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServeQueue(Request[QueueServed]):
     """Perform an action on a live queue.
@@ -307,7 +307,7 @@ class ServeQueue(Request[QueueServed]):
     step: StepId = 0
 
 
-@verb
+@verb(39)
 @dataclasses.dataclass(frozen=True, slots=True)
 class DropContainers(Request[Reply]):
     """Drop the state in these containers, or all state if the list is empty, after the sessions of the task ended."""
@@ -315,7 +315,7 @@ class DropContainers(Request[Reply]):
     containers: Names = ()
 
 
-@verb
+@verb(40)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stop(Request[Reply]):
     """Stop the task. It answers, and then ends its running steps. `reason` is for its log."""

@@ -101,10 +101,12 @@ class RemoteRendezvous:
         for line in self._outboxes.values():
             line.flush()
 
-    def arrive(self, key: Key, value: Any) -> None:
-        """Accept a pushed value. A failed step ignores it."""
-        if not self._arrived.ended:
-            self._arrived.send(key, value)
+    def arrive(self, keys: Iterable[Key], values: Iterable[Any]) -> None:
+        """Accept pushed values. A failed step ignores them."""
+        arrived = self._arrived
+        if not arrived.ended:
+            for key, value in zip(keys, values, strict=True):
+                arrived.send(key, Transfer(value, foreign=True))
 
     @property
     def pushed_here(self) -> Iterator[Transfer]:

@@ -111,7 +111,7 @@ class StepTable:
         """
         worker_step = self.open.get(step)
         owner = None if worker_step is None else worker_step.owner
-        if isinstance(owner, Peer) and owner.task == task and owner.end is None and not owner.interrupted:
+        if isinstance(owner, Peer) and owner.remote.task == task and owner.end is None and not owner.interrupted:
             return owner
         return self._peers.connected(task)
 
@@ -219,8 +219,7 @@ class StepTable:
             text = f"{self.task} keeps no more values that other tasks push to {kept} bytes"
             self.broken(message.step, errors.ResourceExhaustedError(text, task=self.task))
             return
-        for key, value in zip(keys_of(message.incarnation, message.keys), message.values, strict=True):
-            worker_step.rendezvous.arrive(key, Transfer(value, foreign=True))
+        worker_step.rendezvous.arrive(keys_of(message.incarnation, message.keys), message.values)
 
     def refuse(self, call: Call, error: errors.OpError) -> None:
         """End the step of pushed values that cannot be received."""

@@ -54,7 +54,7 @@ from aioflow.runtime.plan_cache import DEFAULT, Variant
 from aioflow.runtime.session_state import SessionState
 from aioflow.runtime.step import Step, StepShare, light_step, run_light
 from aioflow.tensors.dtypes import Array
-from aioflow.tensors.validation import check_all_fit, check_options, values_in_order
+from aioflow.tensors.validation import check_all_fit, check_options
 from aioflow.tracing import RunMetadata, Trace
 from aioflow.waiting.handover import Handover
 
@@ -249,8 +249,7 @@ class Worker:
         """Run its partitions of a step. A failed or cancelled run leaves nothing behind."""
         message: Any = call.message
         session, graph = self._registered(message)
-        feeds = values_in_order(message.feeds, len(graph.feeds))
-        check_all_fit(graph.feeds, feeds)
+        check_all_fit(graph.feeds, message.feeds)
         check_options(message.options, _OPTIONS)
         journal = self._journal(message, graph)
         worker_step = self.step_table.at(message.step)
@@ -270,7 +269,7 @@ class Worker:
             journal.begin(message.step)
         self._begins(graph)
         try:
-            fetched = await step.run(await graph.ready(self._variant(options)), feeds, None)
+            fetched = await step.run(await graph.ready(self._variant(options)), message.feeds, None)
         except BaseException as error:
             cancelled = errors.CancelledError("the run was cancelled")
             self.step_table.end(
@@ -337,7 +336,7 @@ class Worker:
         unit = None if programs is None else programs.single_unit
         if unit is None or unit.waits:
             return None
-        feeds = values_in_order(message.feeds, len(graph.feeds))
+        feeds = message.feeds
         check_all_fit(graph.feeds, feeds)
         self.step_table.check(message.step)
         if session.light is None:
@@ -424,7 +423,7 @@ def holders_of(answers: Mapping[str, GraphRan]) -> tuple[str, ...]:
 
 
 def _ran(fetched: Sequence[Array], metadata: bytes = b"", held: bool = False) -> GraphRan:
-    return GraphRan({str(index): value for index, value in enumerate(fetched)}, metadata, held)
+    return GraphRan(tuple(fetched), metadata, held)
 
 
 HANDLERS: Final[Mapping[type, Any]] = {

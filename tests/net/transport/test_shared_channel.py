@@ -46,7 +46,7 @@ class Echo(Service):
 
 
 def echo(*values):
-    return RunGraph(SESSION, 1, 1, {str(place): value for place, value in enumerate(values)})
+    return RunGraph(SESSION, 1, 1, values)
 
 
 def network(memory=True, **options):
@@ -192,8 +192,8 @@ async def test_values_are_the_same_as_through_a_websocket():
     for memory in (False, True):
         async with meeting(network(memory), network(memory), ANYWHERE, Echo()) as (peer, other):
             answer = await peer.request(echo(*VALUES))
-            found[memory] = [plain(answer.values[str(place)]) for place in range(len(VALUES))]
-            assert is_shared(answer.values["0"]) is memory
+            found[memory] = [plain(answer.values[place]) for place in range(len(VALUES))]
+            assert is_shared(answer.values[0]) is memory
             assert idle(peer)
             assert idle(other)
             del answer
@@ -202,16 +202,16 @@ async def test_values_are_the_same_as_through_a_websocket():
 
 async def test_a_client_may_write_to_its_values_and_a_task_may_not():
     async with meeting(network(private=True), network(), ANYWHERE, Echo()) as (peer, _):
-        value = (await peer.request(echo(np.ones(MIB, np.uint8)))).values["0"]
+        value = (await peer.request(echo(np.ones(MIB, np.uint8)))).values[0]
         value += 1
         assert value.tolist() == [2] * MIB
     async with meeting(network(), network(), ANYWHERE, Echo()) as (peer, _):
-        assert not (await peer.request(echo(np.ones(MIB, np.uint8)))).values["0"].flags.writeable
+        assert not (await peer.request(echo(np.ones(MIB, np.uint8)))).values[0].flags.writeable
 
 
 async def test_values_outlive_the_connection():
     async with meeting(network(), network(), ANYWHERE, Echo()) as (peer, _):
-        value = (await peer.request(echo(np.arange(MIB)))).values["0"]
+        value = (await peer.request(echo(np.arange(MIB)))).values[0]
     assert is_shared(value)
     async with meeting(network(), network(), ANYWHERE, Echo()) as (peer, _):
         for number in range(5):
@@ -257,7 +257,7 @@ async def test_a_cancelled_request_gives_its_memory_back(monkeypatch):
             asking.cancel()
             await asyncio.wait([asking])
         del asking
-        assert (await peer.request(feeding(np.ones(6 * MIB, np.uint8)))).values == {"x": 6 * MIB}
+        assert (await peer.request(feeding(np.ones(6 * MIB, np.uint8)))).values == (6 * MIB,)
         service.calls.clear()
         for _ in range(20):
             gc.collect()
@@ -507,7 +507,7 @@ class Checking(Service):
     async def answer(self, call):
         self.served.release()
         if isinstance(call.message, RunGraph):
-            value = call.message.feeds["x"]
+            value = call.message.feeds[0]
             self.wrong += int(value.size != 1 << 19 or (value != value[0]).any())
         elif call.message.keys[0][1] == 1 << 21:
             return TensorSent((0,), (self.changed(),))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import struct
 import tracemalloc
 
 import msgpack
@@ -17,6 +16,7 @@ from aioflow.net.wire.values import _FREE as FREE
 from aioflow.net.worker.introspection import unpack_placement
 from aioflow.net.worker.registration import registered
 from aioflow.tensors.plain_data import unpack
+from tests.support import net_frames
 from tests.support.scale import some
 
 MOST = 1 << 20
@@ -38,8 +38,7 @@ class Everything:
 
 def frame(descriptors, data=b"", verb="PushTensors", fields=None):
     fields = {"step": 3, "keys": ["k"] * len(descriptors), "values": list(range(len(descriptors)))} | (fields or {})
-    header = msgpack.packb({"verb": verb, "id": 9, "fields": fields, "values": descriptors})
-    return struct.pack("<I", len(header)) + header + data
+    return net_frames.frame({"verb": verb, "id": 9, "fields": fields, "values": descriptors}, data)
 
 
 def a_list(structure, data=b""):

@@ -72,7 +72,7 @@ async def test_what_was_to_be_asked_for_is_not_when_the_step_ends_first():
     for late in (together, alone):
         with pytest.raises(errors.CancelledError):
             await receiver.recv(late)
-    receiver.arrive(together, 1)
+    receiver.arrive([together], [1])
     await receiver.settled()
 
 
