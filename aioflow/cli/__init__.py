@@ -15,6 +15,7 @@ from aioflow import errors
 from aioflow.cli.authority import ca
 from aioflow.cli.cluster import cluster
 from aioflow.cli.dashboard import dashboard
+from aioflow.cli.report import report
 from aioflow.cli.serve import serve
 from aioflow.cli.trace import trace
 from aioflow.cli.worker import worker
@@ -39,7 +40,7 @@ def ops(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
-COMMANDS: Final[tuple[Command, ...]] = (ca, cluster, dashboard, ops, serve, trace, worker)
+COMMANDS: Final[tuple[Command, ...]] = (ca, cluster, dashboard, ops, report, serve, trace, worker)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
