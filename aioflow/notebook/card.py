@@ -12,17 +12,18 @@ from aioflow.notebook.markup import Markup, element, joined
 COLOURS: Final = ("#4f86d8", "#d98324", "#3d9a5f", "#c4578f", "#8468cf", "#2a9aa5", "#a8851c")
 OTHER: Final = "#7b889c"
 """The colour of all that has none of `COLOURS`."""
-BAD: Final = "#d9484f"
+_WORD: Final = 24
+"""Characters of a cell that stays in one line, at most."""
 _STYLES: Final = Markup(
     """
 .aioflow { font: 13px/1.5 system-ui, "DejaVu Sans", sans-serif; color: inherit; max-width: 960px; overflow-x: auto; }
 .aioflow .head { font-weight: 600; margin: 2px 0 4px; overflow-wrap: anywhere; unicode-bidi: isolate; }
 .aioflow .muted { opacity: 0.7; font-weight: 400; }
-.aioflow table { border-collapse: collapse; margin: 2px 0 4px; background: none; color: inherit; font-size: 12px; }
-.aioflow th, .aioflow td { text-align: left; vertical-align: top; padding: 1px 14px 1px 0; border: 0; background: none;
-  color: inherit; overflow-wrap: break-word; unicode-bidi: isolate; white-space: pre-wrap; }
-.aioflow tr { background: none; }
-.aioflow th { font-weight: 400; opacity: 0.7; white-space: nowrap; }
+.aioflow.aioflow table { border-collapse: collapse; margin: 2px 0 4px; color: inherit; font-size: 12px; }
+.aioflow.aioflow th, .aioflow.aioflow td { text-align: left; vertical-align: top; padding: 1px 14px 1px 0; border: 0;
+  background: none; color: inherit; overflow-wrap: anywhere; unicode-bidi: isolate; white-space: pre-wrap; }
+.aioflow.aioflow th { font-weight: 400; opacity: 0.7; white-space: nowrap; }
+.aioflow.aioflow td.word { white-space: nowrap; }
 .aioflow td b { font-weight: 600; }
 .aioflow details { margin: 1px 0; padding-left: 9px;
   border-left: 2px solid color-mix(in srgb, currentColor 22%, transparent); }
@@ -38,6 +39,7 @@ _STYLES: Final = Markup(
 .aioflow .track i { display: block; height: 100%; background: #4f86d8; }
 """
 )
+"""The doubled class outweighs the rules that notebooks have for tables."""
 
 
 def card(head: str, *children: str | None, note: str = "") -> str:
@@ -56,8 +58,13 @@ def card(head: str, *children: str | None, note: str = "") -> str:
 def table(rows: Iterable[Sequence[str]], columns: Sequence[str] = ()) -> Markup:
     """Rows of texts or elements, below the names of their columns."""
     head = element("tr", *[element("th", name) for name in columns]) if columns else None
-    body = [element("tr", *[element("td", cell) for cell in row]) for row in rows]
+    body = [element("tr", *[_cell(cell) for cell in row]) for row in rows]
     return element("table", head, *body)
+
+
+def _cell(content: str) -> Markup:
+    is_word = len(content) <= _WORD and not isinstance(content, Markup)
+    return element("td", content, class_="word" if is_word else None)
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> Markup:
