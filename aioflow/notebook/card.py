@@ -12,7 +12,7 @@ from aioflow.notebook.markup import Markup, element, joined
 COLOURS: Final = ("#4f86d8", "#d98324", "#3d9a5f", "#c4578f", "#8468cf", "#2a9aa5", "#a8851c")
 OTHER: Final = "#7b889c"
 """The colour of all that has none of `COLOURS`."""
-_WORD: Final = 24
+_WORD: Final = 40
 """Characters of a cell that stays in one line, at most."""
 _STYLES: Final = Markup(
     """

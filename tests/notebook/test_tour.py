@@ -49,6 +49,6 @@ def test_the_notebook_runs_and_shows_pictures(tmp_path):
 
 async def _picture(path):
     async with browser_tab(find_browser()) as tab:
-        await tab.size(1280, 4400)
+        await tab.size(1280, 5200)
         await tab.open(path.as_uri())
         await picture(tab, "notebook")
