@@ -1,4 +1,4 @@
-"""A graph as a tree of name scopes that open and close."""
+"""A graph as a picture of the flow between its outer scopes, and as a tree of name scopes that open and close."""
 
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from aioflow.notebook.card import card, more, table
 from aioflow.notebook.markup import Markup, element, joined
 from aioflow.notebook.quantities import counted
+from aioflow.notebook.scope_flow import flow
 
 if TYPE_CHECKING:
     from aioflow.graph.graph import Graph
@@ -57,15 +58,26 @@ class _Scope:
 
 
 def graph_html(graph: "Graph") -> str:
-    """A graph as a tree of its name scopes. The outer scopes come first where not all can be shown."""
+    """A graph in pictures. Of the tree the outer scopes come first where not all can be shown."""
     root = _Scope("")
     for operation in graph.get_operations():
         root.add(operation)
     count = root.types.total()
-    body = _content(root, _with_room(root), count <= _SMALL)
-    return card(
-        "Graph", body, note=f"{counted(count, 'operation')}: {_common(root)}" if count else "without operations"
-    )
+    note = f"{counted(count, 'operation')}: {_common(root)}" if count else "without operations"
+    return card("Graph", _flow(graph, root), _content(root, _with_room(root), count <= _SMALL), note=note)
+
+
+def _flow(graph: "Graph", root: _Scope) -> Markup | None:
+    """The flow of values between the outer scopes and the operations beside them, of which constants are left out."""
+    shown = [each for each in graph.get_operations() if each.inputs or each.type != "constant" or "/" in each.name]
+    counts = dict.fromkeys(map(_outer, shown), 0)
+    counts |= {name: scope.types.total() for name, scope in root.scopes.items()}
+    edges = {(_outer(tensor.op), _outer(operation)) for operation in shown for tensor in operation.inputs}
+    return flow(counts, [edge for edge in edges if edge[0] in counts])
+
+
+def _outer(operation: "Operation") -> str:
+    return operation.name.partition("/")[0]
 
 
 def _with_room(root: _Scope) -> set[_Scope]:

@@ -1,7 +1,6 @@
 """A trace as a timeline in SVG: a lane for each thread of each device, bars for operations, arrows for transfers."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -70,14 +69,14 @@ class _Timeline:
     def __init__(self, metadata: "RunMetadata") -> None:
         self._metadata: Final = metadata
         stats, transfers = metadata.step_stats, metadata.transfers
-        self.start: Final = min([each.start for each in (*stats, *transfers)])
+        starts = [*[each.start for each in stats], *[each.start for each in transfers]]
+        self.start: Final = min(starts)
         self.end: Final = max([*[each.end for each in stats], *[each.arrived for each in transfers], self.start + 1e-9])
-        self.work: Final[Counter[str]] = Counter()
+        self.work: Final[dict[str, float]] = {}
         for each in stats:
-            self.work[each.op_type] += each.busy
-        self.colours: Final = dict(
-            zip([name for name, _ in self.work.most_common(len(COLOURS))], COLOURS, strict=False)
-        )
+            self.work[each.op_type] = self.work.get(each.op_type, 0.0) + each.busy
+        most = sorted(self.work, key=lambda name: -self.work[name])
+        self.colours: Final = dict(zip(most, COLOURS, strict=False))
         lanes = sorted(
             {(each.device, each.thread) for each in stats}, key=lambda lane: (lane[0], self._thread(lane), lane[1])
         )

@@ -103,6 +103,21 @@ async def test_hostile_names_change_nothing_in_a_report(tmp_path):
         assert tab.console == []
 
 
+@in_a_browser
+async def test_a_frame_that_may_keep_nothing_shows_a_report_in_both_themes(recording, tmp_path):
+    path = tmp_path / "report.html"
+    af.dashboard.report(recording, path)
+    refusing = "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('not here'); } })"
+    async with browser_tab(find_browser()) as tab:
+        await tab.send("Page.addScriptToEvaluateOnNewDocument", source=refusing)
+        await tab.open(path.as_uri())
+        await tab.until(SHOWN["run"])
+        for theme in ("dark", "light"):
+            await tab.key("d")
+            assert await tab.run("document.documentElement.dataset.theme") == theme
+        assert tab.console == []
+
+
 def test_a_report_is_written_of_what_was_recorded_before_a_crash(recording, tmp_path, caplog):
     cut, path = tmp_path / "cut.json", tmp_path / "report.html"
     cut.write_text(recording.read_text()[:-20])

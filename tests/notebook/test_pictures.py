@@ -80,6 +80,26 @@ def test_a_graph_is_a_tree_of_scopes(graph):
     assert page(af.Graph()).text == "Graph without operations"
 
 
+def test_values_flow_past_the_boxes_between():
+    with af.Graph().as_default() as graph:
+        x = y = af.placeholder(af.float32, [2], name="x")
+        for number in range(4):
+            with af.name_scope(f"layer{number}"):
+                y = af.tanh(y)
+        af.add_n([x, y, af.constant([1.0, 2.0])], name="sum")
+    found = page(graph)
+    boxes = [attributes for tag, attributes in found.elements if tag == "rect"]
+    lines = [attributes["d"] for tag, attributes in found.elements if tag == "path" and attributes["fill"] == "none"]
+    assert len(boxes) == 6  # without the constant
+    assert len(lines) == 6
+    tops = {float(box["y"]) for box in boxes}
+    levels = [re.findall(r"([\d.]+)H", line) for line in lines]
+    (passing,) = filter(None, levels)
+    assert len(passing) == 4
+    assert not [y for y in passing for top in tops if top <= float(y) <= top + float(boxes[0]["height"])]
+    assert "viewbox" not in dict(page(af.Graph()).elements)
+
+
 @pytest.mark.parametrize("style", ["flat", "scopes", "deep"])
 def test_ten_thousand_operations_have_a_small_picture(style):
     scope = {"flat": lambda _: "", "scopes": lambda number: f"layer{number // 100}/", "deep": lambda _: "a/" * 60}[
