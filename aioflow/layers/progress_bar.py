@@ -41,7 +41,7 @@ class ProgressBar(Callback):
         if self._live is None:
             self._write(f"Epoch {epoch + 1}/{self.params['epochs']}\n")
         else:
-            self._rows.append(EpochRow(0, self.params["steps"], 0.0, {}))
+            self._rows.append(EpochRow(epoch + 1, 0, self.params["steps"], 0.0, {}))
 
     def on_train_batch_end(self, batch: int, logs: Logs) -> None:
         """Draw the bar, if it was not drawn just now."""
@@ -61,7 +61,8 @@ class ProgressBar(Callback):
             self._write(f"{start}{self._picture(now)}  {_texts(logs)}{end}")
             return
         values = {name: value for name, value in logs.items() if isinstance(value, float)}
-        self._rows[-1] = EpochRow(self._batches, self.params["steps"], now - self._began, values)
+        number = self._rows[-1].number
+        self._rows[-1] = EpochRow(number, self._batches, self.params["steps"], now - self._began, values)
         self._live.show(EpochTable(self.params["epochs"], self._rows))
 
     @property

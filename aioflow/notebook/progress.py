@@ -36,12 +36,14 @@ class EpochRow:
     """How far an epoch is.
 
     Attributes:
+        number: its number, from 1 on.
         done: the batches that are done.
         steps: all its batches; None if unknown.
         took: the seconds since it began.
         values: losses and metrics.
     """
 
+    number: int
     done: int
     steps: int | None
     took: float
@@ -65,21 +67,21 @@ class EpochTable:
     rows: Sequence[EpochRow]
 
     def __repr__(self) -> str:
-        return f"epoch {len(self.rows)}/{self.epochs}: {self.rows[-1]}"
+        return f"epoch {self.rows[-1].number}/{self.epochs}: {self.rows[-1]}"
 
     def _repr_html_(self) -> str:
-        earlier = max(0, len(self.rows) - _EPOCHS)
-        names = list(dict.fromkeys(name for row in self.rows[earlier:] for name in row.values))
-        cells = [_cells(earlier + place, row, names) for place, row in enumerate(self.rows[earlier:], 1)]
-        rows = table(cells, ("epoch", "batches", "time", *names))
-        return card("Training", more(earlier, "epochs before"), rows, note=f"epoch {len(self.rows)} of {self.epochs}")
+        shown = self.rows[-_EPOCHS:]
+        names = list(dict.fromkeys(name for row in shown for name in row.values))
+        rows = table([_cells(row, names) for row in shown], ("epoch", "batches", "time", *names))
+        note = f"epoch {shown[-1].number} of {self.epochs}"
+        return card("Training", more(len(self.rows) - len(shown), "epochs before"), rows, note=note)
 
 
-def _cells(number: int, row: EpochRow, names: Sequence[str]) -> list[str]:
+def _cells(row: EpochRow, names: Sequence[str]) -> list[str]:
     share = row.done / row.steps if row.steps else None
     batches = element("span", _bar(share), f"  {row.done}/{row.steps or '?'}")
     numbers = [f"{row.values[name]:.4g}" if name in row.values else "" for name in names]
-    return [str(number), batches, seconds(row.took), *numbers]
+    return [str(row.number), batches, seconds(row.took), *numbers]
 
 
 def _bar(share: float | None) -> Markup | None:

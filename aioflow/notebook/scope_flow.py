@@ -41,11 +41,13 @@ def flow(counts: Mapping[str, int], edges: Iterable[tuple[str, str]]) -> Markup 
             operation itself.
         edges: pairs of boxes of which the second takes a value from the first.
     """
-    order = {name: place for place, name in enumerate(counts)}
-    ways = sorted({each for each in edges if each[0] != each[1]}, key=lambda way: (order[way[0]], order[way[1]]))
-    boxes = [name for name in counts if any(name in way for way in ways)]
+    found = {each for each in edges if each[0] != each[1]}
+    joined = {name for way in found for name in way}
+    boxes = [name for name in counts if name in joined]
     if not 1 < len(boxes) <= _MOST:
         return None
+    order = {name: place for place, name in enumerate(boxes)}
+    ways = sorted(found, key=lambda way: (order[way[0]], order[way[1]]))
     return _Picture(boxes, ways, [way for way in ways if order[way[0]] < order[way[1]]]).svg(counts)
 
 

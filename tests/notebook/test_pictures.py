@@ -9,6 +9,7 @@ import pytest
 import aioflow as af
 from aioflow.notebook.card import COLOURS
 from aioflow.notebook.progress import EpochRow, EpochTable, ProgressLine
+from aioflow.notebook.scope_flow import flow
 from aioflow.plan.placement.report import Placed, Placement
 from aioflow.runtime.explain import Caller, LockHolder, Report, Wait
 from aioflow.runtime.wait_graph import Cycle, Edge
@@ -98,6 +99,13 @@ def test_values_flow_past_the_boxes_between():
     assert len(passing) == 4
     assert not [y for y in passing for top in tops if top <= float(y) <= top + float(boxes[0]["height"])]
     assert "viewbox" not in dict(page(af.Graph()).elements)
+
+
+def test_scopes_that_take_values_from_each_other_are_beside_each_other():
+    boxes = Page(flow({"a": 2, "b": 2, "alone": 3}, [("a", "b"), ("b", "a"), ("a", "a")]))
+    assert [attributes["x"] for tag, attributes in boxes.elements if tag == "rect"] == ["0", "148"]
+    assert [tag for tag, _ in boxes.elements].count("path") == 4
+    assert flow({str(number): 1 for number in range(25)}, [("0", str(number)) for number in range(25)]) is None
 
 
 @pytest.mark.parametrize("style", ["flat", "scopes", "deep"])
@@ -231,7 +239,7 @@ def test_hostile_names_are_texts():
         Placement(tuple([Placed(*[HOSTILE] * 4)] * 10_000), 1.0),
         Placement(tuple([Placed("a", "b", f"{number}{HOSTILE}", "c") for number in range(1000)]), 1.0),
         Report((wait(1, HOSTILE),) * 30, (caller,) * 30, others[:30], (), (), (Cycle((edge,) * 5),)),
-        EpochTable(500, [EpochRow(1, 2, 0.1, {HOSTILE: 0.5})] * 400),
+        EpochTable(500, [EpochRow(7, 1, 2, 0.1, {HOSTILE: 0.5})] * 400),
         ProgressLine(HOSTILE, 3.0),
     ]
     for thing in things:

@@ -60,14 +60,16 @@ async def fit(**options):
 
 async def test_fit_shows_one_table_of_epochs(notebook, capsys):
     history = await fit(epochs=15)
-    (shown,) = notebook.outputs
-    text, html = shown[-1]
+    ((*_, (text, html)),) = notebook.outputs
     assert text.startswith("epoch 15/15: 4/4 ")
     assert f"loss: {history.history['loss'][-1]:.4g}" in text
     assert f">{history.history['loss'][-1]:.4g}</td>" in html
     assert html.count("<tr>") == 13  # the last 12 epochs, and the names of the columns
     assert "and 3 more epochs before" in html
     assert "width:100.0%" in html
+    await fit(initial_epoch=2, epochs=3)
+    assert notebook.outputs[1][-1][0].startswith("epoch 3/3: 4/4 ")
+    assert "epoch 3 of 3" in notebook.outputs[1][-1][1]
     assert capsys.readouterr().out == ""
 
 
