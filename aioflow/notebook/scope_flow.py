@@ -99,19 +99,13 @@ class _Picture:
 
     def svg(self, counts: Mapping[str, int]) -> Markup:
         """The picture."""
-        width = (max(self._depth.values()) + 1) * (_WIDTH + _RIGHT) - _RIGHT
+        width, height = (max(self._depth.values()) + 1) * (_WIDTH + _RIGHT) - _RIGHT + 2, self._height + 2
         lines = [each for way in self._ways for each in self._line(*way)]
         boxes = [self._box(name, counts[name]) for name in self._boxes]
-        size = {"viewBox": f"-1 -1 {width + 2} {self._height + 2}", "width": width + 2, "height": self._height + 2}
         return element(
-            "svg",
-            *lines,
-            *boxes,
-            **size,
-            style=f"min-width:{0.7 * width:.0f}px",
-            role="img",
-            aria_label="flow of values",
-        )
+            "svg", *lines, *boxes, viewBox=f"-1 -1 {width} {height}", width=width, height=height,
+            style=f"min-width:{0.7 * width:.0f}px", role="img", aria_label="flow of values",
+        )  # fmt: skip
 
     def _line(self, source: str, target: str) -> Iterator[Markup]:
         """A line from the right of a box, through its lanes, to the left of another box."""
