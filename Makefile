@@ -76,11 +76,12 @@ test-serving: .venv-serving/test.stamp
 test-browser: .venv/test.stamp
 	@command -v chromium || command -v google-chrome || command -v chromium-browser || \
 		{ apt-get update && apt-get install --yes --no-install-recommends chromium fonts-dejavu-core; }
-	.venv/bin/python -m pytest -n0 tests/dashboard/test_browser.py
+	.venv/bin/python -m pytest -n0 tests/dashboard/test_browser.py tests/dashboard/test_report.py
 
-# A picture of each page of the live page: make pictures PICTURES=folder
+# Pictures of the live page, of a report, and of the notebook: make pictures PICTURES=folder
 pictures: .venv/test.stamp
-	AIOFLOW_PICTURES=$(or $(PICTURES),build/pictures) .venv/bin/python -m pytest -n0 tests/dashboard/test_browser.py
+	AIOFLOW_PICTURES=$(or $(PICTURES),build/pictures) .venv/bin/python -m pytest -n0 tests/dashboard/test_browser.py tests/dashboard/test_report.py
+	AIOFLOW_PICTURES=$(or $(PICTURES),build/pictures) AIOFLOW_LONG=1 .venv/bin/python -m pytest -n0 tests/notebook/test_tour.py
 
 test-dask test-ray: test-%: .venv-%/test.stamp
 	.venv-$*/bin/python -m pytest engines/test_$*.py tests/test_documents.py -k $*

@@ -239,6 +239,11 @@ class RunMetadata:
         """
         return {"traceEvents": list(_Drawing(self).events())}
 
+    def _repr_html_(self) -> str:
+        from aioflow.notebook.timeline import trace_html
+
+        return trace_html(self)
+
 
 class Memory(Protocol):
     """The part of a device's memory that a trace reads."""

@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "aiohttp": ("dashboard", "net", "serving"),
     "grpc": ("serving",),
     "cryptography": ("net/transport/authority.py",),
+    "IPython": ("notebook/live.py",),
     "PIL": ("kernels/image/image_codecs.py",),
     "cupy": ("devices",),
     "distributed": ("launch",),

@@ -5,12 +5,13 @@
     async with af.dashboard.serve(af.dashboard.replay("run.json")) as page:
         ...
 
-The first line is the `Subject`. A line that was cut off, as by a crash, ends the recording without an error.
+The first line is the `Subject`. A line that was cut off, as by a crash, ends the recording: the log says so.
 """
 
 import asyncio
 import contextlib
 import itertools
+import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -19,6 +20,7 @@ from typing import Any, Final, TextIO
 
 from aioflow import errors
 from aioflow.dashboard.messages import GraphSummary, Message, Step, StepSummary, Subject, from_json, to_json
+from aioflow.dashboard.messages.consistency import check
 from aioflow.dashboard.monitor import Monitor
 from aioflow.dashboard.watched import monitor_of
 
@@ -27,6 +29,7 @@ _STEP_EVERY: Final = 10.0
 """Seconds from one traced step to the next: they are large."""
 _LONGEST: Final = 1 << 26
 """Characters of a line, at most."""
+_log: Final = logging.getLogger("aioflow.dashboard")
 
 
 @contextlib.asynccontextmanager
@@ -111,7 +114,7 @@ def replay(path: str | os.PathLike[str]) -> Monitor:
 
     Raises:
         NotFoundError: there is no such file.
-        DataLossError: it is no recording.
+        DataLossError: it is no recording, or parts of it contradict each other.
 
     Examples:
         >>> async with af.dashboard.record(session, "run.json"):
@@ -145,8 +148,16 @@ def _messages(file: TextIO, where: str) -> Iterator[Message]:
     for number in itertools.count(1):
         line = file.readline(_LONGEST)
         if not line.endswith("\n"):
-            return  # the end, or a line that was cut off
-        try:
-            yield from_json(line)
-        except ValueError as error:
-            raise errors.DataLossError(f"{where}, line {number}: {error}") from None
+            if line:
+                _log.warning("%s ends within line %d: its program was killed, or the file was cut off", where, number)
+            return
+        yield _message(line, f"{where}, line {number}")
+
+
+def _message(line: str, where: str) -> Message:
+    try:
+        message = from_json(line)
+        check(message)
+    except ValueError as error:
+        raise errors.DataLossError(f"{where}: {error}") from None
+    return message

@@ -457,6 +457,11 @@ class Graph:
     def __repr__(self) -> str:
         return f"<af.Graph of {self.version} operations>"
 
+    def _repr_html_(self) -> str:
+        from aioflow.notebook.scopes import graph_html
+
+        return graph_html(self)
+
 
 def _device(stack: "Sequence[str | DeviceFunction]", operation: Operation) -> str:
     """Merge the device scopes from outer to inner. A function is called with the operation and refines it too."""

@@ -132,6 +132,11 @@ class Tensor(Operand):
     def __repr__(self) -> str:
         return f"<af.Tensor {self.name!r} {self.spec}>"
 
+    def _repr_html_(self) -> str:
+        from aioflow.notebook.elements import tensor_html
+
+        return tensor_html(self, describe_line(self.op))
+
     def __bool__(self) -> bool:
         raise TypeError(f"the truth of {self!r} is known only in a run: use af.cond, af.where or af.logical_and")
 
@@ -248,6 +253,11 @@ class Operation:
 
     def __repr__(self) -> str:
         return f"<af.Operation {self.name!r} ({self.type})>"
+
+    def _repr_html_(self) -> str:
+        from aioflow.notebook.elements import operation_html
+
+        return operation_html(self, describe_line(self))
 
 
 def items_of(name: str, value: Any) -> Iterable[Any]:

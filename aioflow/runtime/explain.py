@@ -137,6 +137,11 @@ class Report:
         lines += [f"not known: {text}" for text in self.absent]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from aioflow.notebook.waits import waits_html
+
+        return waits_html(self)
+
 
 class Runner(Protocol):
     """The part of a queue runner that a report needs."""

@@ -431,6 +431,11 @@ class Session(SessionReports):
         state = "closed" if self._closed else repr(self._engine)
         return f"<af.Session of {self.graph!r}, {state}>"
 
+    def _repr_html_(self) -> str:
+        from aioflow.notebook.opened import session_html
+
+        return session_html(self)
+
 
 def _report_stall(session: "weakref.ref[Session]") -> None:
     """Say in the log why a session does not go on."""

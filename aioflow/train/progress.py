@@ -1,4 +1,4 @@
-"""The progress of training and other long work, in one redrawn line of a terminal, or as occasional lines of a log."""
+"""The progress of training and other long work, in one redrawn line of a terminal or notebook, or as lines of a log."""
 
 import asyncio
 import contextlib
@@ -15,6 +15,8 @@ from typing import Any, Final, Self, TextIO
 import numpy as np
 
 from aioflow.graph.operation import Tensor
+from aioflow.notebook.live import LiveOutput, in_notebook
+from aioflow.notebook.progress import ProgressLine
 from aioflow.session import Session
 from aioflow.session.training_report import ReportPace, TrainingReport
 from aioflow.train.coordinator import Coordinator
@@ -67,9 +69,9 @@ class Progress:
                 loss, _ = await session.run([loss_, train])
                 progress.update(step + 1, loss=loss)
 
-    On a terminal one line is redrawn a few times a second; elsewhere a line is printed every ten seconds. The last
-    values are always shown at the end. If writing fails, as when the reader has gone, nothing more is shown, and
-    training goes on.
+    On a terminal one line is redrawn a few times a second, in a notebook a bar with a line; elsewhere a line is printed
+    every ten seconds. The last values are always shown at the end. If writing fails, as when the reader has gone,
+    nothing more is shown, and training goes on.
 
     It also shows other long work, such as the import of a model, which calls it with the done and with all parts:
 
@@ -79,7 +81,7 @@ class Progress:
     Args:
         total_steps: number of all steps, for the time left.
         examples_per_step: number of examples in a step, for the speed.
-        stream: the output; stderr by default.
+        stream: the output; by default the cell in a notebook, and stderr elsewhere.
         every: seconds between two updates.
         clock: returns the time in seconds; by default that of the running loop, or else `time.monotonic`.
         unit: the word for a step.
@@ -106,10 +108,13 @@ class Progress:
         self._examples: Final = examples_per_step
         self._stream: TextIO | None = sys.stderr if stream is None else stream  # a process may have no stderr
         self._terminal: Final = self._stream is not None and self._stream.isatty()
-        self._every: Final = (_DRAWN if self._terminal else _PRINTED) if every is None else every
+        self._live: Final = LiveOutput() if stream is None and in_notebook() else None
+        is_redrawn = self._terminal or self._live is not None
+        self._every: Final = (_DRAWN if is_redrawn else _PRINTED) if every is None else every
         self._clock: Final = clock or _now
         self._unit: Final = unit
         self._speed: Final = Speed()
+        self._share: float | None = None
         self._due: float | None = None
         self._text = ""
         self._shown = ""
@@ -139,6 +144,7 @@ class Progress:
         now, due = self._clock(), self.due
         self._speed.reached(now, step)
         self._text = self._line(step, {"loss": loss, **more}, workers, staleness)
+        self._share = step / self._total if self._total else None
         if due:
             self._due = now + self._every
             self._show()
@@ -172,7 +178,10 @@ class Progress:
     def _show(self) -> None:
         if self._text == self._shown:
             return
-        self._write(_ANEW + self._text[: self._width] if self._terminal else self._text + "\n")
+        if self._live is not None:
+            self._live.show(ProgressLine(self._text, self._share))
+        else:
+            self._write(_ANEW + self._text[: self._width] if self._terminal else self._text + "\n")
         self._shown = self._text
 
     @property

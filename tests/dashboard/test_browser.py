@@ -5,7 +5,6 @@ With AIOFLOW_PICTURES=DIR the pages are also written there as pictures: `make pi
 
 import asyncio
 import contextlib
-import os
 import tempfile
 from pathlib import Path
 
@@ -13,26 +12,10 @@ import numpy as np
 import pytest
 
 import aioflow as af
-from aioflow.dashboard.messages import (
-    Cluster,
-    Event,
-    Graph,
-    GraphNode,
-    Points,
-    ServedModel,
-    ServedVersion,
-    Serving,
-    Task,
-    TaskLink,
-    Training,
-    WaitCycle,
-    WaitEdge,
-    Waiter,
-    WaitingCaller,
-    Waits,
-)
+from aioflow.dashboard.messages import Cluster, Event, Points, ServedModel, ServedVersion, Serving, Training
 from aioflow.dashboard.monitor import Monitor
 from tests.support.browser import DESKTOP, PHONE, browser_tab, find_browser
+from tests.support.live_pages import HOSTILE, PAGES, SHOWN, fits, hostile_messages, open_page, picture, show
 from tests.support.recorded_run import record_training
 
 pytestmark = [
@@ -40,37 +23,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(find_browser() is None, reason="no browser was found: `make test-browser` installs Chromium"),
 ]
-HOSTILE = "<script>document.title='hit'</script><img src=x onerror=document.title='hit'>\u202e\"'\\" + "w" * 10_000
-PICTURES = os.environ.get("AIOFLOW_PICTURES")
-PAGES = ("run", "timeline", "graph", "waiting", "cluster", "training")
-
-
-@contextlib.asynccontextmanager
-async def open_page(watched):
-    async with af.dashboard.serve(watched) as page, browser_tab(find_browser()) as tab:
-        await tab.size(*DESKTOP)
-        await tab.open(page.url)
-        yield page, tab
-        assert tab.console == []
-
-
-async def show(tab, name):
-    """Go to a page, and wait until it is there."""
-    await tab.run(f"location.hash = {name!r}")
-    await tab.until(f"document.querySelector('main').dataset.page === {name!r}")
-
-
-async def fits(tab):
-    """Whether nothing is wider than the screen."""
-    return await tab.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-
-
-async def picture(tab, name):
-    """Write a picture of the page, if pictures are wanted."""
-    if PICTURES:
-        await asyncio.to_thread(Path(PICTURES).mkdir, parents=True, exist_ok=True)
-        await tab.until("document.getAnimations().length === 0")
-        await tab.screenshot(f"{PICTURES}/{name}.png")
 
 
 async def test_a_running_training_appears():
@@ -104,17 +56,6 @@ async def test_a_running_training_appears():
             await tab.until("document.querySelector('.panel').innerText.includes('last values')")
         running.cancel()
         await asyncio.wait([running])
-
-
-SHOWN = {
-    "run": "document.querySelectorAll('.chart:not([hidden]) canvas').length >= 5",
-    "timeline": "!document.querySelector('.timeline-host').hidden && document.querySelectorAll('.steps button').length",
-    "graph": "document.querySelectorAll('.graph .box.filled').length && document.querySelector('.graph .critical')",
-    "waiting": "document.querySelector('.wait .box').innerText.includes('take')",
-    "cluster": "document.querySelectorAll('.task').length === 3 && document.querySelector('svg.events circle')",
-    "training": "document.querySelector('.histogram rect') && document.querySelector('figure img').naturalWidth",
-}
-"""What each page has when it shows the recorded run."""
 
 
 async def test_a_recorded_cluster_training_fills_every_page():
@@ -231,24 +172,9 @@ async def test_models_have_a_page():
 
 
 async def test_hostile_names_change_nothing():
-    names = [HOSTILE, HOSTILE + "2", "\u202egnirts", "a/b/c", "", " "]
     monitor = Monitor(HOSTILE, "session", [], [*PAGES, "serving"])
-    board = monitor.board
-    for second in range(3):
-        values = {
-            f"{group}:{name}": 1.0 for group in ("value", "queue", "memory", "task", "train", "calls") for name in names
-        }
-        board.post(Points(float(second), values | {"train:staleness": float(second)}))
-    board.post(Graph(1, tuple([GraphNode(name, name, (), (), (name,), name, name) for name in names])))
-    waiter = Waiter(1, HOSTILE, HOSTILE, HOSTILE, 1.0, HOSTILE, HOSTILE, HOSTILE, False, HOSTILE)
-    edge = WaitEdge(1, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, 2)
-    callers = (WaitingCaller(HOSTILE, 1.0, HOSTILE, HOSTILE),)
-    board.post(Waits(1.0, True, (waiter,), callers, (WaitCycle((edge,) * 5), WaitCycle((edge,))), (HOSTILE,)))
-    task = Task(HOSTILE, HOSTILE, "up", HOSTILE, 1.0, links=(TaskLink(HOSTILE, 1, 1, None, False),), why=HOSTILE)
-    board.post(Cluster(1.0, (task,)))
-    board.post(Event(1.0, "bad", HOSTILE, HOSTILE))
-    board.post(Training(1.0, 1, None, None, None, None, {HOSTILE: 1.0}))
-    board.post(Serving(1.0, (ServedModel(HOSTILE, (), {HOSTILE: 1}, 1, 1, 1, 1, {HOSTILE: 1}, (1,), (), (), ()),)))
+    for message in hostile_messages():
+        monitor.board.post(message)
     async with open_page(monitor) as (_, tab):
         for name in (*PAGES, "serving"):
             await show(tab, name)

@@ -34,13 +34,14 @@ class BrowserError(AssertionError):
 
 
 class Tab:
-    """One tab. `console` collects errors and warnings of the page."""
+    """One tab. `console` collects errors and warnings of the page, `requests` the addresses that it has asked for."""
 
     def __init__(self, socket):
         self._socket = socket
         self._numbers = itertools.count(1)
         self._answers = {}
         self.console = []
+        self.requests = []
         self._reading = asyncio.ensure_future(self._read())
 
     async def _read(self):
@@ -57,6 +58,8 @@ class Tab:
                 "assert",
             ):
                 self.console.append(" ".join(str(each.get("value", "")) for each in data["params"]["args"]))
+            elif data["method"] == "Network.requestWillBeSent":
+                self.requests.append(data["params"]["request"]["url"])
             elif data["method"] == "Log.entryAdded" and data["params"]["entry"]["level"] in ("error", "warning"):
                 entry = data["params"]["entry"]
                 self.console.append(f"{entry['text']} {entry.get('url', '')}")
@@ -130,7 +133,7 @@ async def browser_tab(command):
                     page = next(each for each in await response.json() if each["type"] == "page")
                 async with client.ws_connect(page["webSocketDebuggerUrl"], max_msg_size=0) as socket:
                     tab = Tab(socket)
-                    for domain in ("Page", "Runtime", "Log"):
+                    for domain in ("Page", "Runtime", "Log", "Network"):
                         await tab.send(f"{domain}.enable")
                     yield tab
                     await tab.close()

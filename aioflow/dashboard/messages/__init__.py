@@ -75,7 +75,7 @@ KINDS: Final[Mapping[str, type]] = {kind.__name__: kind for kind in typing.get_a
 
 def to_json(message: Message) -> str:
     """The message as one line of JSON."""
-    return json.dumps(to_plain(message), ensure_ascii=False, separators=(",", ":"), default=_plain)
+    return json.dumps(to_plain(message), separators=(",", ":"), default=_plain)
 
 
 def to_plain(message: Message) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def from_json(text: str) -> Message:
     try:
         plain = json.loads(text)
         made: Message = _record(KINDS[plain.pop("kind")], plain)
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"no message of a live page: {type(error).__name__}: {error}") from None
     return made
 

@@ -31,6 +31,11 @@ export function connect(store, onState) {
   open();
 }
 
+// Where a browser saves a document from.
+export async function addressOf(path) {
+  return path;
+}
+
 export async function fetchDocument(path) {
   const response = await fetch(new URL(path, document.baseURI));
   if (!response.ok) throw new Error(await response.text());

@@ -36,6 +36,10 @@ export function clock(time) {
   return new Date(time * 1000).toLocaleTimeString([], { hour12: false });
 }
 
+export function date(time) {
+  return new Date(time * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short", hour12: false });
+}
+
 export function short(text, most = 48) {
   const letters = Array.from(text);
   return letters.length <= most ? text : `${letters.slice(0, (most * 2) / 3).join("")}…${letters.slice(-most / 3).join("")}`;

@@ -62,8 +62,8 @@ function fromAddress() {
   if (names.length) mount(names.includes(name) ? name : names[0]);
 }
 
-function showState(state) {
-  link.textContent = STATES[state];
+function showState(state, text = STATES[state]) {
+  link.textContent = text;
   link.dataset.state = state;
 }
 

@@ -2,19 +2,28 @@
 
 const KEY = "aioflow-theme";
 
+// Where the choice is kept; null where the browser does not let the page keep anything, as in a closed frame.
+function storage() {
+  try {
+    return localStorage;
+  } catch {
+    return null;
+  }
+}
+
 export function currentTheme() {
   return document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 }
 
 export function startTheme() {
-  const chosen = localStorage.getItem(KEY);
+  const chosen = storage()?.getItem(KEY);
   if (chosen) document.documentElement.dataset.theme = chosen;
 }
 
 export function switchTheme() {
   const next = currentTheme() === "dark" ? "light" : "dark";
   document.documentElement.dataset.theme = next;
-  localStorage.setItem(KEY, next);
+  storage()?.setItem(KEY, next);
 }
 
 export function colour(name) {

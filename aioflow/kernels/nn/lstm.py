@@ -19,7 +19,7 @@ from aioflow.kernels.families import CPU, GPU, SLOW, elements
 from aioflow.kernels.linalg.matmul import matmul, matrix_product
 from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.kernels.nn import lstm_steps, onednn_lstm
-from aioflow.tensors.dtypes import Array, Namespace, Spec, TensorShape, float32, float64, int32, merge_sizes
+from aioflow.tensors.dtypes import Array, Namespace, Spec, TensorShape, int32, merge_sizes
 
 Function = Callable[..., tuple[Array, ...]]
 
@@ -63,7 +63,7 @@ def _merge(sizes: dict[str, int | None], name: str, known: Sequence[int | None])
 def _checked(order: str, lengths: Spec, **given: Spec) -> Callable[[str], Spec]:
     """From the letters of axes to the Spec of such an array. TypeError or ValueError for what does not fit."""
     first, *rest = given.values()
-    dtype = first.only({float32, float64}).dtype
+    dtype = first.only(frozenset({float32, float64})).dtype
     for spec in rest:
         spec.same_dtype(first)
     if lengths.dtype is not int32 or lengths.rank not in (None, 1):

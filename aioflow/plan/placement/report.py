@@ -60,6 +60,11 @@ class Placement:
         takes = f", estimated to take {duration(self.makespan)}" if self.makespan else ""
         return f"<Placement of {len(self.nodes)} nodes on {devices} device{'s' * (devices != 1)}{takes}>"
 
+    def _repr_html_(self) -> str:
+        from aioflow.notebook.placed import placement_html
+
+        return placement_html(self)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Arrangement:

@@ -1,5 +1,6 @@
 // Timeline: a traced step in time, chosen from the last ones.
 
+import { addressOf } from "../connection.js";
 import { h, fill } from "../dom.js";
 import { bytes, clock, seconds } from "../format.js";
 import { TimelineView } from "../timeline_view.js";
@@ -66,10 +67,14 @@ class TimelinePage {
     this.view.show(step);
     const left = step.left_out ? ` The ${step.left_out} shortest operations are left out.` : "";
     this.about.textContent = `Step ${step.number} at ${clock(step.time)} took ${seconds(step.seconds)}: computing ${seconds(step.compute)}, on the wire ${seconds(step.wire)}, waiting ${seconds(step.wait)}. It fetched ${step.fetches.join(", ")}.${left}`;
-    this.save.hidden = false;
-    this.save.href = `steps/${step.number}/trace.json`;
-    this.save.download = `step-${step.number}.json`;
+    this.offer(step.number);
     this.describe(null);
+  }
+
+  // The link by which a step is saved.
+  async offer(number) {
+    const address = await addressOf(`steps/${number}/trace.json`);
+    Object.assign(this.save, { hidden: false, href: address, download: `step-${number}.json` });
   }
 
   describe(bar) {
