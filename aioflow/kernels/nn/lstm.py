@@ -19,7 +19,7 @@ from aioflow.kernels.families import CPU, GPU, SLOW, elements
 from aioflow.kernels.linalg.matmul import matmul, matrix_product
 from aioflow.kernels.math.reduction import reduce_sum
 from aioflow.kernels.nn import lstm_steps, onednn_lstm
-from aioflow.tensors.dtypes import Array, Namespace, Spec, TensorShape, int32, merge_sizes
+from aioflow.tensors.dtypes import Array, Namespace, Spec, TensorShape, float32, float64, int32, merge_sizes
 
 Function = Callable[..., tuple[Array, ...]]
 
