@@ -25,13 +25,30 @@ def batch_of(given: Any, name: str = "the batch") -> Batch:
 
 def made_of(inputs: Any, labels: Any, weights: Any) -> Batch:
     """A batch of structures of arrays, of which `labels` and `weights` may be None."""
-    keys = [tuple(sorted(each)) if isinstance(each, Mapping) else None for each in (inputs, labels)]
-    factors = None if weights is None else _factors(weights)
-    return Batch(_arrays(inputs), [] if labels is None else _arrays(labels), factors, *keys)
+    keys = [tuple(sorted(each)) if isinstance(each, Mapping) else None for each in (inputs, labels, weights)]
+    marks = [] if labels is None else _arrays(labels)
+    return Batch(_arrays(inputs), marks, _weights(weights, len(marks)), *keys)
 
 
-def _factors(weights: Any) -> Array:
-    """The weights of elements. TypeError for anything but numbers."""
+def _weights(given: Any, outputs: int) -> list[Array | None]:
+    """The weights of elements: by the sorted keys of a dict, or from a list with an array for each of several outputs.
+
+    TypeError for anything but numbers.
+    """
+    if given is None:
+        return []
+    if isinstance(given, Mapping):
+        return [_factors(given[key]) for key in sorted(given)]
+    several = isinstance(given, (list, tuple)) and outputs > 1 and len(given) == outputs
+    if several and all(each is None or np.ndim(each) for each in given):
+        return [_factors(each) for each in given]
+    return [_factors(given)]
+
+
+def _factors(weights: Any) -> Array | None:
+    """The weights for an output; None for None. TypeError for anything but numbers."""
+    if weights is None:
+        return None
     array = _array(weights)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"sample_weight is an array of numbers, not {safe_repr(weights)}")
