@@ -99,6 +99,21 @@ def pictures_attended(layers: Any, x: Any) -> Any:
     return layers.Dense(3)(layers.Flatten()(layers.MultiHeadAttention(2, 3)(x, x)))
 
 
+def normalized(layers: Any, x: Any) -> Any:
+    return layers.Dense(3)(layers.SpectralNormalization(layers.Dense(4, "tanh"), power_iterations=2)(x))
+
+
+def tied(layers: Any, x: Any) -> Any:
+    """Scores by the rows of the ids themselves."""
+    embedding = layers.ReversibleEmbedding(7, 3, logit_soft_cap=0.5)
+    return layers.Dense(3)(embedding(embedding(x), reverse=True))
+
+
+def untied(layers: Any, x: Any) -> Any:
+    embedding = layers.ReversibleEmbedding(7, 3, tie_weights=False, mask_zero=True)
+    return layers.Dense(3)(layers.GlobalAveragePooling1D()(embedding(embedding(x), reverse=True)))
+
+
 def initial_states(layers: Any, x: Any) -> Any:
     """Both directions begin with states that another layer ends with."""
     _, *states = layers.LSTM(2, return_state=True)(x)
@@ -107,6 +122,8 @@ def initial_states(layers: Any, x: Any) -> Any:
 
 
 MODELS: dict[str, tuple[Model, Any, tuple[int, ...]]] = {
+    "spectral norm": (normalized, numbers(4, 5), (4, 3)),
+    "tied embedding": (tied, IDS, (4, 5, 3)), "untied embedding": (untied, IDS, (4, 3)),
     "dense": (chain(layer("Dense", 4, "tanh"), layer("Dense", 3)), numbers(4, 5), (4, 3)),
     "activity": (chain(layer("Dense", 3, activity_regularizer="l2", kernel_regularizer="l1")), numbers(4, 5), (4, 3)),
     "convolution": (chain(layer("Conv2D", 2, 3), layer("Flatten"), layer("Dense", 3)), numbers(4, 5, 5, 2), (4, 3)),
@@ -267,6 +284,23 @@ LOSSES = {
     "Hinge": (np.sign(numbers(4, 3)), numbers(4, 3), {}),
     "CategoricalHinge": (np.eye(3, dtype="f")[[0, 2, 1, 1]], numbers(4, 3), {}),
     "MeanSquaredLogarithmicError": (np.abs(numbers(4, 3)), np.abs(numbers(4, 3)), {}),
+    "BinaryFocalCrossentropy": (
+        (numbers(4, 3) > 0).astype("f"),
+        numbers(4, 3),
+        {"apply_class_balancing": True, "alpha": 0.3, "gamma": 1.5, "from_logits": True, "label_smoothing": 0.1},
+    ),
+    "CategoricalFocalCrossentropy": (
+        np.eye(3, dtype="f")[[0, 2, 1, 1]],
+        numbers(4, 3),
+        {"alpha": 0.3, "gamma": 1.5, **SMOOTHED},
+    ),
+    "CategoricalGeneralizedCrossEntropy": (
+        np.eye(3, dtype="f")[[0, 2, 1, 1]],
+        RANDOM.dirichlet(np.ones(3), 4).astype("f"),
+        {"q": 0.3},
+    ),
+    "Dice": ((numbers(4, 3, 2) > 0).astype("f"), np.abs(numbers(4, 3, 2)), {"axis": (1, 2)}),
+    "Tversky": ((numbers(4, 3) > 0).astype("f"), np.abs(numbers(4, 3)), {"alpha": 0.2, "beta": 0.7, "axis": 1}),
 }
 
 

@@ -1,6 +1,7 @@
 """A layer: weights, and a function of tensors that uses them."""
 
 import contextlib
+import difflib
 import functools
 import inspect
 import re
@@ -62,7 +63,13 @@ class Layer:
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Remember the arguments, for `like_this`."""
+        """Remember the arguments, for `like_this`. TypeError for one that the class has not, by its name."""
+        known = _accepted(cls)
+        for option in options if known is not None else ():
+            if option not in known:
+                close = difflib.get_close_matches(option, known, 1)
+                mend = f"; did you mean {close[0]!r}?" if close else ""
+                raise TypeError(f"{cls.__name__} has no argument {option!r}{mend}")
         made = super().__new__(cls)
         made._made_with = args, options
         return made
@@ -238,7 +245,7 @@ class Layer:
                 f"one tensor is wanted, not {len(nest.flatten(inputs))}: join several, as layers.Concatenate does, or "
                 "make one of numbers by af.constant"
             )
-        self._build_once(inputs)
+        self.build_once(inputs)
         known = dict(arguments)
         if "training" in _parameters(type(self).call):
             known["training"] = training
@@ -257,7 +264,8 @@ class Layer:
         finally:
             _inside.reset(token)
 
-    def _build_once(self, inputs: Any) -> None:
+    def build_once(self, inputs: Any) -> None:
+        """Make the weights for inputs like these, unless they are made. ValueError if they are in another graph."""
         graph = same_graph(*nest.flatten(inputs)).root
         if not self.built:
             with graph.as_default(), graph.name_scope(f"{self._named(graph)}/"):  # outside of a loop with the call
@@ -412,6 +420,21 @@ def _parameters(function: Callable[..., Any]) -> Sequence[str]:
 
 
 @functools.cache
+def _accepted(kind: type) -> Sequence[str] | None:
+    """The names of the arguments of a class of layers; None if one outside of aioflow decides about further ones."""
+    found: list[str] = []
+    for each in kind.__mro__:
+        if "__init__" in vars(each):
+            parameters = inspect.signature(vars(each)["__init__"]).parameters.values()
+            found += [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+            if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+                return found
+            if not each.__module__.startswith("aioflow."):
+                return None
+    return found
+
+
+@functools.cache
 def _takes_one_tensor(call: Callable[..., Any]) -> bool:
     """Whether the first parameter is annotated as a tensor, and so is no structure."""
     annotations = [each.annotation for each in inspect.signature(call).parameters.values()]
@@ -420,7 +443,7 @@ def _takes_one_tensor(call: Callable[..., Any]) -> bool:
 
 def _snake_case(name: str) -> str:
     """`Conv2DTranspose` becomes `conv2d_transpose`."""
-    return re.sub("([a-z])([A-Z])", r"\1_\2", re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", name)).lower()
+    return re.sub("([a-z])([A-Z])", r"\1_\2", re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)).lower()
 
 
 def _parts(value: Any) -> Iterable[Layer]:

@@ -11,7 +11,8 @@ from aioflow.layers.named_metrics import check_metric
 from aioflow.layers.numbers import number
 from aioflow.layers.part_names import Names, by_names, output_names
 from aioflow.layers.replicated import Replicas
-from aioflow.library.losses.objectives import Loss, loss_of
+from aioflow.library.losses.by_name import loss_of
+from aioflow.library.losses.objectives import Loss
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
 from aioflow.tensors.recursion import safe_repr
