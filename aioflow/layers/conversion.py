@@ -84,7 +84,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _arrays(structure: Any) -> list[Array]:
-    """The arrays of a structure; a list without any is one itself. Double precision becomes float32, as weights have.
+    """The arrays of a structure; a list without any is one itself.
 
     ValueError for a list whose items have different lengths.
     """
@@ -93,7 +93,7 @@ def _arrays(structure: Any) -> list[Array]:
         array = _array(structure)
         if array.dtype == object and not all(isinstance(each, (str, bytes)) for each in array.flat):
             raise TypeError(f"an array of numbers or text is wanted, not of objects: {safe_repr(structure)}")
-        return [array.astype(np.float32) if array.dtype == np.float64 else array]
+        return [array]
     check_depth(structure)
     items = [structure[key] for key in sorted(structure)] if isinstance(structure, Mapping) else structure
     return [array for item in items for array in _arrays(item)]

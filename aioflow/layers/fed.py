@@ -11,7 +11,7 @@ from aioflow.kernels.array.constants import placeholder
 from aioflow.layers.part_names import Names, by_names
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
-from aioflow.tensors.dtypes import Array, DType, as_dtype, float32
+from aioflow.tensors.dtypes import Array, DType, as_dtype, float32, float64
 
 if TYPE_CHECKING:
     from aioflow.layers.trainable import Trainable
@@ -49,6 +49,15 @@ class Batch(NamedTuple):
     def size(self) -> int:
         """The number of elements."""
         return len(self.inputs[0])
+
+    def in_precision(self, inputs: Any, outputs: Any) -> "Batch":
+        """The same with arrays of float64 as float32, as most weights are, but for inputs and outputs in float64."""
+        given = zip(self.inputs, nest.flatten(inputs), strict=True)
+        labels = itertools.zip_longest(self.labels, nest.flatten(outputs)[: len(self.labels)])
+        return self._replace(
+            inputs=[_precise(array, tensor, exact=True) for array, tensor in given],
+            labels=[array if tensor is None else _precise(array, tensor) for array, tensor in labels],
+        )
 
     def shares(self, count: int) -> "list[Batch]":
         """Its elements, divided into that many parts of nearly one size, the larger ones first."""
@@ -104,11 +113,22 @@ class Batch(NamedTuple):
         return Batch(*parts, self.input_keys, self.label_keys, self.weight_keys)
 
 
-def input_like(array: Any) -> Tensor:
-    """A placeholder for batches like this array, or for values of a variable."""
-    if isinstance(array, Variable):
-        return placeholder(array.dtype, array.shape, name="value")
-    return placeholder(as_dtype(array.dtype), [None, *array.shape[1:]], name="input")
+def value_of(variable: Variable) -> Tensor:
+    """A placeholder for values of a variable."""
+    return placeholder(variable.dtype, variable.shape, name="value")
+
+
+def input_like(array: Any, dtype: DType) -> Tensor:
+    """A placeholder for batches like this array, for a model of that dtype."""
+    single = array.dtype == np.float64 and dtype is not float64
+    return placeholder(float32 if single else as_dtype(array.dtype), [None, *array.shape[1:]], name="input")
+
+
+def _precise(array: Any, tensor: Tensor, exact: bool = False) -> Any:
+    """An array of float64 as float32, unless it is for a tensor in float64; one of float32 for such, if it must fit."""
+    if tensor.dtype is float64:
+        return array.astype(np.float64) if exact and array.dtype == np.float32 else array
+    return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
 class Form(NamedTuple):

@@ -16,7 +16,7 @@ from aioflow.layers.callbacks import History
 from aioflow.layers.class_weights import check_class_weight, with_class_weights
 from aioflow.layers.conversion import batch_of
 from aioflow.layers.distribute import Strategy, checked_strategy
-from aioflow.layers.fed import Batch, Form, Keys, form_of, input_like
+from aioflow.layers.fed import Batch, Form, Keys, form_of, input_like, value_of
 from aioflow.layers.fit_settings import Schedule, Validation, data_of, told
 from aioflow.layers.layer import Layer, undone_on_failure
 from aioflow.layers.numbers import at_least, is_sequence, switch
@@ -299,7 +299,7 @@ class Trainable(Layer):
         key = "assign", *[id(variable) for variable in variables]
         if key not in self._kept:
             with self.graph.as_default():
-                fed = [input_like(variable) for variable in variables]
+                fed = [value_of(variable) for variable in variables]
                 done = group(*[each.assign(value).op for each, value in zip(variables, fed, strict=True)])
             self._kept[key] = fed, done
         fed, done = self._kept[key]
@@ -380,7 +380,7 @@ class Trainable(Layer):
             if "names" not in self._kept:
                 self._kept["names"] = input_names(self.inputs), output_names(self.outputs)
             batch = batch.in_order(*self._kept["names"])
-        return batch
+        return batch.in_precision(self.inputs, self.outputs)
 
     def _weighting(self, class_weight: Any) -> Callable[[Batch], Batch] | None:
         """What gives arrays the weights of classes; None for None. TypeError for what are none."""
@@ -414,7 +414,8 @@ class Trainable(Layer):
         if self.outputs is None:
             place = contextlib.nullcontext() if self._strategy is None else self._strategy.scope()
             with self.graph.as_default(), place, self.graph.transaction(), undone_on_failure():
-                inputs = [input_like(array) for array in batch.inputs]
+                dtype = next((layer.dtype for layer in self.layers), self.dtype)
+                inputs = [input_like(array, dtype) for array in batch.inputs]
                 given = _in_structure(inputs, batch.input_keys)
                 self.inputs, self.outputs = given, self(given)
         wanted = len(nest.flatten(self.inputs))
