@@ -16,6 +16,7 @@ from aioflow.library.losses.objectives import Loss
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
 from aioflow.tensors.recursion import safe_repr
+from aioflow.train.decoupled_decay import AdamWOptimizer
 from aioflow.train.optimizer import Optimizer
 from aioflow.train.optimizers import (
     AdadeltaOptimizer,
@@ -29,6 +30,7 @@ from aioflow.train.optimizers import (
 
 OPTIMIZERS: Final[Mapping[str, tuple[Callable[[Any], Optimizer], float]]] = {
     "adadelta": (AdadeltaOptimizer, 0.001), "adagrad": (AdagradOptimizer, 0.001), "adam": (AdamOptimizer, 0.001),
+    "adamw": (lambda rate: AdamWOptimizer(0.004, rate), 0.001),
     "ftrl": (FtrlOptimizer, 0.001), "momentum": (lambda rate: MomentumOptimizer(rate, 0.9), 0.01),
     "rmsprop": (RMSPropOptimizer, 0.001), "sgd": (GradientDescentOptimizer, 0.01),
 }  # fmt: skip

@@ -38,6 +38,7 @@ _face = Face(__name__, {
     "aioflow.train.monitored_session": "MonitoredSession SingularMonitoredSession",
     "aioflow.train.monitored_training_session": "MonitoredTrainingSession",
     "aioflow.train.moving_averages": "ExponentialMovingAverage",
+    "aioflow.train.decoupled_decay": "AdamWOptimizer",
     "aioflow.train.optimizer": "Optimizer",
     "aioflow.train.optimizers": (
         "AdadeltaOptimizer AdagradOptimizer AdamOptimizer FtrlOptimizer GradientDescentOptimizer MomentumOptimizer "

@@ -44,7 +44,7 @@ async def test_every_layer_computes_in_double_precision(training):
             await session.run([fetches, graph.get_collection(af.GraphKeys.UPDATE_OPS)])
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "momentum", "rmsprop", "adagrad", "adadelta", "ftrl"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "momentum", "rmsprop", "adagrad", "adadelta", "ftrl"])
 async def test_a_model_trains_in_double_precision(optimizer):
     with af.Graph().as_default():
         line = [layers.Dense(3, "tanh", dtype="float64"), layers.Dense(2, dtype="float64")]

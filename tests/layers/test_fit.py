@@ -82,7 +82,7 @@ async def test_statistics_move_and_penalties_count_in_training():
         np.testing.assert_allclose(moved, (X @ kernel + bias).mean(0), rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "rmsprop", "adagrad", "adadelta", "ftrl"])
+@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "ftrl"])
 async def test_every_optimizer_has_a_name(model, name):
     model.compile(name, af.losses.SparseCategoricalCrossentropy(from_logits=True))
     history = await model.fit(X, Y, epochs=3, verbose=0)
