@@ -8,7 +8,6 @@ import numpy as np
 
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import placeholder
-from aioflow.layers.part_names import Names, by_names
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
 from aioflow.tensors.dtypes import Array, DType, as_dtype, float32, float64
@@ -50,15 +49,6 @@ class Batch(NamedTuple):
         """The number of elements."""
         return len(self.inputs[0])
 
-    def in_precision(self, inputs: Any, outputs: Any) -> "Batch":
-        """The same with arrays of float64 as float32, as most weights are, but for inputs and outputs in float64."""
-        given = zip(self.inputs, nest.flatten(inputs), strict=True)
-        labels = itertools.zip_longest(self.labels, nest.flatten(outputs)[: len(self.labels)])
-        return self._replace(
-            inputs=[_precise(array, tensor, exact=True) for array, tensor in given],
-            labels=[array if tensor is None else _precise(array, tensor) for array, tensor in labels],
-        )
-
     def shares(self, count: int) -> "list[Batch]":
         """Its elements, divided into that many parts of nearly one size, the larger ones first."""
         if count == 1:
@@ -82,21 +72,6 @@ class Batch(NamedTuple):
         if len(self.weights) < 2:
             return self.weights[0] if self.weights else None
         return self.weights[output]
-
-    def in_order(self, inputs: Names, outputs: Names) -> "Batch":
-        """The same without keys: in the order of the names of inputs and outputs, all weights given.
-
-        ValueError if there are other keys, or one is missing among those of inputs and labels.
-        """
-        weights = self.weights
-        if self.weight_keys is not None:
-            weights = by_names("sample_weight", dict(zip(self.weight_keys, weights, strict=True)), outputs)
-        if any(each is None for each in weights):
-            weights = [np.ones(self.size, np.float32) if each is None else each for each in weights]
-        return Batch(
-            _in_order("inputs", self.inputs, self.input_keys, inputs),
-            _in_order("labels", self.labels, self.label_keys, outputs), weights,
-        )  # fmt: skip
 
     def rows(self, rows: slice) -> "Batch":
         """Some of its elements, as views."""
@@ -122,13 +97,6 @@ def input_like(array: Any, dtype: DType) -> Tensor:
     """A placeholder for batches like this array, for a model of that dtype."""
     single = array.dtype == np.float64 and dtype is not float64
     return placeholder(float32 if single else as_dtype(array.dtype), [None, *array.shape[1:]], name="input")
-
-
-def _precise(array: Any, tensor: Tensor, exact: bool = False) -> Any:
-    """An array of float64 as float32, unless it is for a tensor in float64; one of float32 for such, if it must fit."""
-    if tensor.dtype is float64:
-        return array.astype(np.float64) if exact and array.dtype == np.float32 else array
-    return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
 class Form(NamedTuple):
@@ -162,17 +130,6 @@ def fed(model: "Trainable", form: Form) -> Batch:
 def _counted(what: str, arrays: Sequence[Any], keys: Keys) -> str:
     """The number of arrays, and their keys, in words."""
     return f"{len(arrays)} {what}" + (f" ({', '.join(map(str, keys))})" if keys else "")
-
-
-def _in_order(what: str, arrays: Sequence[Any], keys: Keys, names: Names) -> Sequence[Any]:
-    """The arrays in the order of the names. ValueError if the keys are others."""
-    if keys is None or names is None or list(keys) == names:
-        return arrays
-    if sorted(names) != list(keys):
-        given = ", ".join(map(str, keys))
-        raise ValueError(f"{what} were given by the keys {given}, and those of the model are {', '.join(names)}")
-    found = dict(zip(keys, arrays, strict=True))
-    return [found[name] for name in names]
 
 
 def _sizes(array: Any, output: Tensor) -> tuple[int | None, ...]:

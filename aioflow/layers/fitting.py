@@ -319,7 +319,8 @@ class _Running:
 
 def _values(model: "Trainable", computation: Computation) -> Callable[[Batch], list[Any]]:
     """The values to feed for a batch, whose arrays may be given by names."""
-    return lambda batch: computation.values(model.in_order(batch))
+    arranged = model.arrangement.of
+    return lambda batch: computation.values(arranged(batch))
 
 
 def _number(value: Any) -> Any:

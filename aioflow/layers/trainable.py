@@ -10,6 +10,7 @@ from aioflow.graph.building import get_default_graph
 from aioflow.graph.default_session import default_session
 from aioflow.graph.graph import Graph
 from aioflow.layers import fitting
+from aioflow.layers.arrangement import Arrangement
 from aioflow.layers.batches import batches_of
 from aioflow.layers.callback import Callback, CallbackList
 from aioflow.layers.callbacks import History
@@ -21,7 +22,7 @@ from aioflow.layers.fit_settings import Schedule, Validation, data_of, told
 from aioflow.layers.layer import Layer, undone_on_failure
 from aioflow.layers.numbers import at_least, is_sequence, switch
 from aioflow.layers.own_session import OwnSession
-from aioflow.layers.part_names import input_names, output_names
+from aioflow.layers.part_names import output_names
 from aioflow.layers.recurrent_loop import STATES
 from aioflow.layers.settings import Optimizing, Settings, check_optimizer, settings_of
 from aioflow.layers.steps import Steps
@@ -376,11 +377,15 @@ class Trainable(Layer):
         model.
         """
         self.compose(batch)
-        if batch.input_keys or batch.label_keys or batch.weights:
-            if "names" not in self._kept:
-                self._kept["names"] = input_names(self.inputs), output_names(self.outputs)
-            batch = batch.in_order(*self._kept["names"])
-        return batch.in_precision(self.inputs, self.outputs)
+        return self.arrangement.of(batch)
+
+    @property
+    def arrangement(self) -> Arrangement:
+        """The order and the precision in which it takes arrays, once its inputs and outputs are known."""
+        if "arrangement" not in self._kept:
+            self._kept["arrangement"] = Arrangement(self.inputs, self.outputs)
+        found: Arrangement = self._kept["arrangement"]
+        return found
 
     def _weighting(self, class_weight: Any) -> Callable[[Batch], Batch] | None:
         """What gives arrays the weights of classes; None for None. TypeError for what are none."""
