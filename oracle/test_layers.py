@@ -324,3 +324,59 @@ async def loss(name: str, weights: Any) -> Any:
 def test_losses_as_objects_are_kerass(keras: ProcessPoolExecutor, name: str, weights: Any) -> None:
     theirs = keras.submit(loss_by_keras, name, weights).result()
     np.testing.assert_allclose(asyncio.run(loss(name, weights)), theirs, rtol=1e-5, atol=1e-6)
+
+
+def two_outputs(layers: Any, model: Any) -> Any:
+    """A model of two inputs and two outputs, all with names."""
+    a, b = layers.Input([4], name="a"), layers.Input([2], name="b")
+    both = layers.Concatenate()([a, b])
+    outputs = [layers.Dense(3, activation="softmax", name="kind")(both), layers.Dense(1, name="size")(both)]
+    return model([a, b], outputs)
+
+
+ARRAYS = {"a": numbers(8, 4), "b": numbers(8, 2)}
+ANSWERS = [np.arange(8) % 3, numbers(8, 1)]
+FACTORS = [RANDOM.uniform(0, 2, 8).astype(np.float32) for _ in range(2)]
+CHOSEN: dict[str, Any] = {
+    "loss": ["sparse_categorical_crossentropy", "mse"], "loss_weights": {"kind": 2.0, "size": 0.5},
+    "metrics": {"kind": ["accuracy"], "size": ["mae", "mse"]}, "weighted_metrics": [["accuracy"], ["mae"]],
+}  # fmt: skip
+
+
+def history_by_keras() -> tuple[list[Any], dict[str, list[float]], dict[str, float], list[Any]]:
+    """The first weights, a history, an evaluation and the last weights."""
+    import keras
+
+    model = two_outputs(keras.layers, keras.Model)
+    model.compile(keras.optimizers.SGD(0.1), **CHOSEN)
+    weights = model.get_weights()
+    data = ARRAYS, ANSWERS, FACTORS
+    history = model.fit(*data[:2], 4, 2, 0, sample_weight=FACTORS, validation_data=data, shuffle=False)
+    found = model.evaluate(ARRAYS, ANSWERS, return_dict=True, verbose=0)
+    return weights, history.history, found, model.get_weights()
+
+
+async def history_from(weights: list[Any]) -> tuple[dict[str, list[float]], dict[str, float], list[Any]]:
+    with af.Graph().as_default():
+        model = two_outputs(af.layers, af.Model)
+    async with model:
+        await model.set_weights(weights)
+        model.compile(af.train.GradientDescentOptimizer(0.1), **CHOSEN)
+        data = ARRAYS, ANSWERS, FACTORS
+        settings = {"sample_weight": FACTORS, "validation_data": data, "shuffle": False, "verbose": 0}
+        history = await model.fit(*data[:2], 4, 2, **settings)
+        found = await model.evaluate(ARRAYS, ANSWERS, return_dict=True)
+        return history.history, found, await model.get_weights()
+
+
+def test_the_history_of_several_outputs_is_kerass(keras: ProcessPoolExecutor) -> None:
+    weights, history, evaluation, after = keras.submit(history_by_keras).result()
+    mine, found, changed = asyncio.run(history_from(weights))
+    assert mine.keys() == history.keys()
+    assert found.keys() == evaluation.keys()
+    for name, values in history.items():
+        np.testing.assert_allclose(mine[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
+    for name, value in evaluation.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+    for one, other in zip(changed, after, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)

@@ -4,7 +4,6 @@ import contextlib
 import difflib
 import functools
 import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Self
@@ -25,6 +24,7 @@ from aioflow.layers.regularizers import Regularizer
 from aioflow.library.control import name_scope
 from aioflow.library.variables import Variable
 from aioflow.tensors import nest
+from aioflow.tensors.class_names import snake_case
 from aioflow.tensors.dtypes import DTypeLike, as_dtype, float32
 from aioflow.tensors.recursion import safe_repr
 from aioflow.tensors.shape import ShapeLike, TensorShape
@@ -284,7 +284,7 @@ class Layer:
     def _named(self, graph: Graph) -> str:
         if self._name is None:
             outer = _inside.get()
-            wanted = self._given_name or _snake_case(type(self).__name__)
+            wanted = self._given_name or snake_case(type(self).__name__)
             with graph.name_scope(None if outer is None else f"{outer.name}/"):
                 self._name = graph.unique_name(wanted)
         return self._name
@@ -300,7 +300,7 @@ class Layer:
     @property
     def name(self) -> str:
         """Its name; before the first call that it will have if no other layer takes it."""
-        return self._name or self._given_name or _snake_case(type(self).__name__)
+        return self._name or self._given_name or snake_case(type(self).__name__)
 
     @property
     def trainable(self) -> bool:
@@ -439,11 +439,6 @@ def _takes_one_tensor(call: Callable[..., Any]) -> bool:
     """Whether the first parameter is annotated as a tensor, and so is no structure."""
     annotations = [each.annotation for each in inspect.signature(call).parameters.values()]
     return annotations[1:2] == [Tensor]
-
-
-def _snake_case(name: str) -> str:
-    """`Conv2DTranspose` becomes `conv2d_transpose`."""
-    return re.sub("([a-z])([A-Z])", r"\1_\2", re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)).lower()
 
 
 def _parts(value: Any) -> Iterable[Layer]:

@@ -52,6 +52,7 @@ from aioflow.train.decay import natural_exp_decay as natural_exp_decay
 from aioflow.train.decay import piecewise_constant as piecewise_constant
 from aioflow.train.decay import piecewise_constant_decay as piecewise_constant_decay
 from aioflow.train.decay import polynomial_decay as polynomial_decay
+from aioflow.train.decoupled_decay import AdamWOptimizer as AdamWOptimizer
 from aioflow.train.device_setter import GreedyLoadBalancingStrategy as GreedyLoadBalancingStrategy
 from aioflow.train.device_setter import byte_size_load_fn as byte_size_load_fn
 from aioflow.train.device_setter import replica_device_setter as replica_device_setter
@@ -108,9 +109,9 @@ from aioflow.train.summary_hooks import SummarySaverHook as SummarySaverHook
 from aioflow.train.supervisor import Supervisor as Supervisor
 from aioflow.train.sync_replicas_optimizer import SyncReplicasOptimizer as SyncReplicasOptimizer
 
-__all__ = ["AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "AsyncReplicasOptimizer", "CheckpointReader",
-    "CheckpointSaverHook", "CheckpointSaverListener", "ChiefSessionCreator", "ClusterSpec", "Coordinator",
-    "ExponentialMovingAverage", "FeedFnHook", "FinalOpsHook", "FtrlOptimizer", "GlobalStepWaiterHook",
+__all__ = ["AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "AdamWOptimizer", "AsyncReplicasOptimizer",
+    "CheckpointReader", "CheckpointSaverHook", "CheckpointSaverListener", "ChiefSessionCreator", "ClusterSpec",
+    "Coordinator", "ExponentialMovingAverage", "FeedFnHook", "FinalOpsHook", "FtrlOptimizer", "GlobalStepWaiterHook",
     "GradientAccumulationOptimizer", "GradientDescentOptimizer", "GreedyLoadBalancingStrategy", "LoggingTensorHook",
     "MomentumOptimizer", "MonitoredSession", "MonitoredTrainingSession", "NanLossDuringTrainingError", "NanTensorHook",
     "Optimizer", "Pipelined", "ProfilerHook", "Progress", "ProgressHook", "QueueRunner", "RMSPropOptimizer", "Recovery",

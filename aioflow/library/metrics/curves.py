@@ -6,14 +6,15 @@ from typing import Final
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import zeros_like
 from aioflow.kernels.array.select import where
+from aioflow.kernels.math.arithmetic import maximum, minimum
 from aioflow.kernels.math.comparison import greater_equal
 from aioflow.kernels.math.elementwise import sigmoid
-from aioflow.kernels.math.reduction import reduce_max
+from aioflow.kernels.math.reduction import reduce_max, reduce_sum
 from aioflow.library.metrics.accuracies import beside_last
 from aioflow.library.metrics.areas import auc
 from aioflow.library.metrics.metric import Metric, flat
 from aioflow.library.metrics.state import Pair, metric, ratio
-from aioflow.library.metrics.thresholds import evenly_spaced, sums_at
+from aioflow.library.metrics.thresholds import EPSILON, evenly_spaced, sums_at
 
 _KINDS: Final = "true_positives", "false_negatives", "true_negatives", "false_positives"
 
@@ -45,16 +46,29 @@ class AUC(Metric):
             raise ValueError(f"curve is 'ROC' or 'PR', not {curve!r}")
         if summation_method not in ("interpolation", "minoring", "majoring"):
             raise ValueError(f"summation_method is 'interpolation', 'minoring' or 'majoring', not {summation_method!r}")
-        method = "careful_interpolation" if summation_method == "interpolation" else summation_method
-        self._options: Final = {"curve": curve, "summation_method": method, "num_thresholds": num_thresholds}
-        self._thresholds: Final = thresholds
+        inner = evenly_spaced(num_thresholds)[1:-1] if thresholds is None else sorted(thresholds)
+        self._thresholds: Final = [-EPSILON, *inner, 1 + EPSILON]
+        self._curve: Final = curve
+        self._method: Final = summation_method
         self._from_logits: Final = from_logits
 
     def measure(self, labels: Tensor, predictions: Tensor, weights: Tensor | None) -> Pair:
         """The area, and its update."""
         guess = sigmoid(predictions) if self._from_logits else predictions
-        truth, given, each = flat(beside_last(labels, guess), guess, weights)
-        return auc(truth, given, each, thresholds=self._thresholds, **self._options)
+        vectors = flat(beside_last(labels, guess), guess, weights)
+        if self._curve == "PR" and self._method == "interpolation":
+            return auc(
+                *vectors, curve="PR", summation_method="careful_interpolation", thresholds=self._thresholds[1:-1]
+            )
+        return metric(self._area, sums_at(self._thresholds, _KINDS, *vectors), None, None)
+
+    def _area(self, tp: Tensor, fn: Tensor, tn: Tensor, fp: Tensor, name: str) -> Tensor:
+        """The sum of the parts between two thresholds."""
+        recall = _share(tp, fn)
+        x, y = (_share(fp, tn), recall) if self._curve == "ROC" else (recall, _share(tp, fp))
+        left, right = y[:-1], y[1:]
+        heights = {"minoring": minimum, "majoring": maximum}.get(self._method, lambda a, b: (a + b) / 2.0)(left, right)
+        return reduce_sum((x[:-1] - x[1:]) * heights, name=name)
 
 
 class _Best(Metric):

@@ -5,6 +5,7 @@ from typing import Final
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import ones_like, zeros_like
 from aioflow.kernels.array.select import where
+from aioflow.kernels.array.shapes import size
 from aioflow.kernels.math.arithmetic import squared_difference
 from aioflow.kernels.math.casting import cast
 from aioflow.kernels.math.comparison import equal
@@ -76,7 +77,7 @@ class R2Score(Metric):
             "count": each,
         }  # fmt: skip
         sums = [sum_up(reduce_sum(values, 0), name) for name, values in named.items()]
-        rows = sum_up(reduce_sum(cast(ones_like(truth[:, 0]), float32)), "rows")
+        rows = sum_up(cast(size(truth), float32), "rows")  # as Keras counts them, for all outputs
         return metric(self._score, [*sums, rows], None, None)
 
     def _score(

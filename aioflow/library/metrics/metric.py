@@ -1,6 +1,5 @@
 """Metrics as objects, with the names of Keras: from labels, predictions and weights to a value and its update."""
 
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from aioflow.library.control import name_scope
 from aioflow.library.losses.objectives import beside
 from aioflow.library.metrics.means import mean
 from aioflow.library.metrics.state import Pair, publish, sum_up
+from aioflow.tensors.class_names import snake_case
 from aioflow.tensors.dtypes import float32
 
 
@@ -37,7 +37,7 @@ class Metric:
     """
 
     def __init__(self, name: str | None = None) -> None:
-        self.name: Final = name or _snake(type(self).__name__)
+        self.name: Final = name or snake_case(type(self).__name__)
 
     @transactional
     def __call__(self, y_true: NumberLike, y_pred: NumberLike, sample_weight: NumberLike | None = None) -> Pair:
@@ -48,7 +48,7 @@ class Metric:
             y_pred: the predictions.
             sample_weight: a factor for each element of the batch, [batch], or for each value; 1 by default.
         """
-        with name_scope(None, _snake(type(self).__name__), [y_true, y_pred, sample_weight]):
+        with name_scope(None, snake_case(type(self).__name__), [y_true, y_pred, sample_weight]):
             weights = None if sample_weight is None else cast(convert_to_tensor(sample_weight), float32)
             return self.measure(convert_to_tensor(y_true), convert_to_tensor(y_pred), weights)
 
@@ -149,7 +149,3 @@ def flat(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> tuple[T
     ones = ones_like(predictions, float32)
     each = ones if weights is None else beside(weights, ones) * ones
     return reshape(labels, [-1]), reshape(predictions, [-1]), reshape(each, [-1])
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
