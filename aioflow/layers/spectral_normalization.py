@@ -42,6 +42,7 @@ class SpectralNormalization(Layer):
         if not hasattr(self, "vector_u"):
             size = self._weight.shape.as_list()[-1]
             first = TruncatedNormal(0.0, 0.02)
+            self._own.append(self._weight)  # its weights begin with this one, as in Keras
             self.vector_u = self.add_weight("vector_u", [1, size], self._weight.dtype, first, trainable=False)
         if training:
             weight, vector = self._weight, self.vector_u

@@ -3,11 +3,12 @@
 from typing import Final
 
 from aioflow.graph.operation import Tensor
+from aioflow.kernels.array.gather import gather
 from aioflow.kernels.math.elementwise import log, sigmoid
 from aioflow.kernels.math.reduction import reduce_mean, reduce_sum
 from aioflow.kernels.math.rounding import clip_by_value
 from aioflow.kernels.nn.softmax import softmax
-from aioflow.library.losses.objectives import SMALL, Loss, known_classes
+from aioflow.library.losses.objectives import SMALL, Loss, classes_beside, known_classes
 
 
 class BinaryFocalCrossentropy(Loss):
@@ -81,13 +82,14 @@ class CategoricalFocalCrossentropy(Loss):
 class CategoricalGeneralizedCrossEntropy(Loss):
     """(1 - p ** q) / q for the probability p of the right class, which wrong labels disturb less [Zhang 2018].
 
-    It lies between the cross entropy, for small `q`, and the mean absolute error, for 1.
+    It lies between the cross entropy, for small `q`, and the mean absolute error, for 1. Labels are numbers of classes,
+    [batch, ...] or [batch, ..., 1]; one that is no class fails in the run, with InvalidArgumentError.
 
     Args:
         q: more than 0 and less than 1.
 
     Examples:
-        >>> await session.run(af.losses.CategoricalGeneralizedCrossEntropy()([[0.0, 1.0]], [[0.75, 0.25]]))
+        >>> await session.run(af.losses.CategoricalGeneralizedCrossEntropy()([1], [[0.75, 0.25]]))
         np.float32(1.0)
     """
 
@@ -96,7 +98,13 @@ class CategoricalGeneralizedCrossEntropy(Loss):
             raise ValueError(f"q is more than 0 and less than 1, not {q}")
         self.q: Final = q
 
+    def _labels(self, labels: Tensor, predictions: Tensor) -> Tensor:
+        return classes_beside(labels, predictions)
+
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
-        p = clip_by_value(reduce_sum(labels * predictions, -1), SMALL, 1.0 - SMALL)
+        axes = labels.shape.ndims
+        if axes is None:
+            raise ValueError("the rank of the labels must be known")
+        p = clip_by_value(gather(predictions, labels, axis=axes, batch_dims=axes), SMALL, 1.0 - SMALL)
         return (1.0 - p**self.q) / self.q

@@ -332,21 +332,15 @@ class SparseCategoricalCrossentropy(Loss):
         self.from_logits: Final = from_logits
 
     def _labels(self, labels: Tensor, predictions: Tensor) -> Tensor:
-        ranks = labels.shape.ndims, predictions.shape.ndims
-        if None not in ranks and ranks[0] == ranks[1] and labels.shape.as_list()[-1] in (1, None):
-            labels = squeeze(labels, [-1])
-        wanted = predictions.shape[:-1]
-        if not labels.shape.is_compatible_with(wanted):
-            raise ValueError(f"classes of shape {labels.shape} do not go with predictions of shape {predictions.shape}")
-        return labels
+        return classes_beside(labels, predictions)
 
     def call(self, labels: Tensor, predictions: Tensor) -> Tensor:
         """The loss of each element."""
         logits = predictions if self.from_logits else _before("softmax", predictions)
         if logits is not None:
-            return sparse_softmax_cross_entropy_with_logits(labels=_whole(labels), logits=logits)
+            return sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
         p = clip_by_value(predictions / reduce_sum(predictions, -1, keepdims=True), SMALL, 1.0 - SMALL)
-        return sparse_softmax_cross_entropy_with_logits(labels=_whole(labels), logits=log(p))
+        return sparse_softmax_cross_entropy_with_logits(labels=labels, logits=log(p))
 
 
 def beside(weights: NumberLike, values: Tensor) -> Tensor:
@@ -388,7 +382,13 @@ def known_classes(predictions: Tensor) -> int:
     return classes
 
 
-def _whole(labels: Tensor) -> Tensor:
+def classes_beside(labels: Tensor, predictions: Tensor) -> Tensor:
+    """Classes [batch, ...], integers, from numbers that may have a last axis of size 1. ValueError for other shapes."""
+    ranks = labels.shape.ndims, predictions.shape.ndims
+    if None not in ranks and ranks[0] == ranks[1] and labels.shape.as_list()[-1] in (1, None):
+        labels = squeeze(labels, [-1])
+    if not labels.shape.is_compatible_with(predictions.shape[:-1]):
+        raise ValueError(f"classes of shape {labels.shape} do not go with predictions of shape {predictions.shape}")
     return labels if labels.dtype.is_integer else cast(labels, "int64")
 
 
