@@ -67,6 +67,10 @@ class Batch(NamedTuple):
             weights = _counted("arrays of weights", self.weights, self.weight_keys)
         return f"{inputs}, {labels} and {weights}"
 
+    def without_labels(self) -> "Batch":
+        """Its inputs alone."""
+        return Batch(self.inputs, input_keys=self.input_keys)
+
     def weights_of(self, output: int) -> Any:
         """The weights for the output of that number; None if all elements count the same."""
         if len(self.weights) < 2:

@@ -254,7 +254,7 @@ async def predicted(model: "Trainable", session: Session, batches: Batches, call
     step, found = None, list[Any]()
     async with contextlib.aclosing(batches.epoch("the data")) as given:
         async for batch in given:
-            batch = model.in_order(batch)
+            batch = model.in_order(batch.without_labels())
             if step is None:
                 await model.initialize(model.weights, session)
                 step = session.make_callable(nest.flatten(model.outputs), feeds=nest.flatten(model.inputs))

@@ -49,6 +49,8 @@ async def test_the_history_has_the_loss_and_the_metrics_of_each_output_by_its_na
     assert whole["loss"] == pytest.approx(classes.mean() + 0.5 * numbers.mean(), rel=1e-5)
     assert whole["num_mae"] == whole["num_weighted_mae"] == pytest.approx(np.sqrt(numbers).mean(), rel=1e-5)
     assert await model.evaluate([A, B], [CLASSES, NUMBERS], batch_size=4) == list(whole.values())
+    for mine, other in zip(await model.predict([(INPUTS, {"foo": A})]), await model.predict([A, B]), strict=True):
+        np.testing.assert_array_equal(mine, other)
     dataset = af.data.Dataset.from_tensor_slices((INPUTS, LABELS)).batch(5)
     history = await model.fit(dataset, validation_data=(INPUTS, LABELS), verbose=0)
     assert list(history.history) == [*names, *[f"val_{name}" for name in names]]
