@@ -53,11 +53,12 @@ def pictures_in(
     root = as_name(directory)
     if not os.path.isdir(root):
         raise ValueError(f"there is no folder {root!r}")
-    if class_names is not None and labels != "inferred":
+    inferred = isinstance(labels, str) and labels == "inferred"
+    if class_names is not None and not inferred:
         raise ValueError("class_names are for labels='inferred', which are the names of folders")
     if label_mode not in LABEL_MODES:
         raise ValueError(f"label_mode is 'int', 'categorical', 'binary' or None, not {safe_repr(label_mode)}")
-    if isinstance(labels, str) and labels == "inferred" and label_mode is not None:
+    if inferred and label_mode is not None:
         found = _by_folder(root, class_names, follow_links)
     else:
         found = _listed(root, None if label_mode is None else labels, follow_links)

@@ -65,7 +65,7 @@ class Result(NamedTuple):
 def results_of(outputs: Mapping[str, Output]) -> list[Result]:
     """The results of these names. TypeError for what is no tensor and no list of tensors of one dtype."""
     for name, value in outputs.items():
-        items = list(value) if isinstance(value, (list, tuple)) else [value]
+        items: list[Any] = list(value) if isinstance(value, (list, tuple)) else [value]
         whole = isinstance(value, TensorArray) or (items and all(_is_written(item) for item in items))
         if not whole or len({item.dtype for item in items}) > 1:
             raise TypeError(

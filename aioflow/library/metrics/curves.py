@@ -1,6 +1,6 @@
 """Areas and points of curves of rates at thresholds, as metrics with the names of Keras."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from aioflow.graph.operation import Tensor
@@ -16,6 +16,10 @@ from aioflow.library.metrics.metric import Metric, flat
 from aioflow.library.metrics.state import Pair, metric, ratio
 from aioflow.library.metrics.thresholds import EPSILON, evenly_spaced, sums_at
 
+_HEIGHTS: Final[Mapping[str, Callable[[Tensor, Tensor], Tensor]]] = {
+    "interpolation": lambda left, right: (left + right) / 2.0, "minoring": minimum, "majoring": maximum,
+}  # fmt: skip
+"""The mean height of a curve between two thresholds."""
 _KINDS: Final = "true_positives", "false_negatives", "true_negatives", "false_positives"
 
 
@@ -44,7 +48,7 @@ class AUC(Metric):
         super().__init__(name)
         if curve not in ("ROC", "PR"):
             raise ValueError(f"curve is 'ROC' or 'PR', not {curve!r}")
-        if summation_method not in ("interpolation", "minoring", "majoring"):
+        if summation_method not in _HEIGHTS:
             raise ValueError(f"summation_method is 'interpolation', 'minoring' or 'majoring', not {summation_method!r}")
         inner = evenly_spaced(num_thresholds)[1:-1] if thresholds is None else sorted(thresholds)
         self._thresholds: Final = [-EPSILON, *inner, 1 + EPSILON]
@@ -66,9 +70,7 @@ class AUC(Metric):
         """The sum of the parts between two thresholds."""
         recall = _share(tp, fn)
         x, y = (_share(fp, tn), recall) if self._curve == "ROC" else (recall, _share(tp, fp))
-        left, right = y[:-1], y[1:]
-        heights = {"minoring": minimum, "majoring": maximum}.get(self._method, lambda a, b: (a + b) / 2.0)(left, right)
-        return reduce_sum((x[:-1] - x[1:]) * heights, name=name)
+        return reduce_sum((x[:-1] - x[1:]) * _HEIGHTS[self._method](y[:-1], y[1:]), name=name)
 
 
 class _Best(Metric):
