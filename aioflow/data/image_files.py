@@ -92,13 +92,13 @@ class _Form(NamedTuple):
         return pixels[top : top + kept[0], left : left + kept[1]]
 
     def _padded(self, pixels: AnyArray) -> AnyArray:
-        """The picture in the middle of a black one with the proportions of the result, if it pads."""
+        """The picture with equal black margins, to the proportions of the result, if it pads."""
         if not self.pads:
             return pixels
         height, width, channels = pixels.shape
-        sizes = max(height, width * self.height // self.width), max(width, height * self.width // self.height)
-        top, left = (sizes[0] - height) // 2, (sizes[1] - width) // 2
-        found = np.zeros((*sizes, channels), pixels.dtype)
+        top = max(0, width * self.height // self.width - height) // 2
+        left = max(0, height * self.width // self.height - width) // 2
+        found = np.zeros((height + 2 * top, width + 2 * left, channels), pixels.dtype)
         found[top : top + height, left : left + width] = pixels
         return found
 
