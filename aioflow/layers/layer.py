@@ -64,12 +64,10 @@ class Layer:
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Remember the arguments, for `like_this`. TypeError for one that the class has not, by its name."""
-        known = _accepted(cls)
-        for option in options if known is not None else ():
-            if option not in known:
-                close = difflib.get_close_matches(option, known, 1)
-                mend = f"; did you mean {close[0]!r}?" if close else ""
-                raise TypeError(f"{cls.__name__} has no argument {option!r}{mend}")
+        kind: type = cls
+        known = _accepted(kind)
+        if known is not None:
+            _check_arguments(kind, options, known)
         made = super().__new__(cls)
         made._made_with = args, options
         return made
@@ -417,6 +415,15 @@ def known_size(given: TensorShape, axis: int) -> int:
 @functools.cache
 def _parameters(function: Callable[..., Any]) -> Sequence[str]:
     return list(inspect.signature(function).parameters)
+
+
+def _check_arguments(kind: type, options: Iterable[str], known: Sequence[str]) -> None:
+    """Raise TypeError for an argument that is not known."""
+    for option in options:
+        if option not in known:
+            close = difflib.get_close_matches(option, known, 1)
+            mend = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"{kind.__name__} has no argument {option!r}{mend}")
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """Counts and rates of decisions, predictions above thresholds, as metrics with the names of Keras."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from aioflow.graph.operation import Tensor
 from aioflow.kernels.array.constants import constant, fill
@@ -206,8 +206,10 @@ class Recall(_Rate):
 
 def _checked(thresholds: Thresholds, default: float) -> float | list[float]:
     """The thresholds. ValueError outside of the range from 0 to 1."""
-    found = default if thresholds is None else thresholds
-    several = list(found) if isinstance(found, (list, tuple)) else [found]
+    if thresholds is None:
+        return default
+    is_list = isinstance(thresholds, (list, tuple))
+    several: list[Any] = [*thresholds] if isinstance(thresholds, (list, tuple)) else [thresholds]
     if not several or not all(isinstance(each, (int, float)) and 0 <= each <= 1 for each in several):
         raise ValueError(f"thresholds lie between 0 and 1, not {safe_repr(thresholds)}")
-    return [float(each) for each in several] if isinstance(found, (list, tuple)) else float(several[0])
+    return [float(each) for each in several] if is_list else float(several[0])

@@ -1,6 +1,6 @@
 """Means of losses as metrics, with the names of Keras."""
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from aioflow.graph.operation import Tensor
 from aioflow.library.losses import objectives
@@ -192,7 +192,7 @@ class BinaryCrossentropy(LossMetric):
 
     def __init__(self, name: str | None = None, from_logits: bool = False, label_smoothing: float = 0.0) -> None:
         super().__init__(name)
-        self.loss: Final = objectives.BinaryCrossentropy(from_logits, label_smoothing)
+        self.loss = objectives.BinaryCrossentropy(from_logits, label_smoothing)
 
 
 class CategoricalCrossentropy(LossMetric):
@@ -212,7 +212,7 @@ class CategoricalCrossentropy(LossMetric):
 
     def __init__(self, name: str | None = None, from_logits: bool = False, label_smoothing: float = 0.0) -> None:
         super().__init__(name)
-        self.loss: Final = objectives.CategoricalCrossentropy(from_logits, label_smoothing)
+        self.loss = objectives.CategoricalCrossentropy(from_logits, label_smoothing)
 
 
 class SparseCategoricalCrossentropy(LossMetric):
@@ -231,4 +231,4 @@ class SparseCategoricalCrossentropy(LossMetric):
 
     def __init__(self, name: str | None = None, from_logits: bool = False) -> None:
         super().__init__(name)
-        self.loss: Final = objectives.SparseCategoricalCrossentropy(from_logits)
+        self.loss = objectives.SparseCategoricalCrossentropy(from_logits)
